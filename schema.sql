@@ -1,0 +1,302 @@
+-- Dandori's tables, in the order in which a run flows through them. Postgres 15 or newer.
+-- Idempotent: applying it again, also over rows, changes nothing. The constraints repeat the rules of the code, so that
+-- a mistake there cannot store nonsense. All times are stamped by the database (clock_timestamp: the instant itself,
+-- not the start of the transaction); its clock alone decides what is due.
+
+set client_min_messages = warning;
+
+-- Who leads. One row; a term is `epoch` and lives until `lease_until`. The Redis lock only thins out the candidates.
+create table if not exists leader_term (
+  id int primary key check (id = 1),
+  epoch bigint not null check (epoch >= 0),
+  worker_id text,
+  lease_until timestamptz not null,
+  acquired_at timestamptz
+);
+insert into leader_term values (1, 0, null, '-infinity', null) on conflict do nothing;
+
+create table if not exists scheduler_settings (
+  name text primary key,
+  value jsonb not null,
+  updated_at timestamptz not null default clock_timestamp(),
+  updated_by text not null default 'system'
+);
+
+-- A host or pod. status is what the last health check found; is_active is what the operator wants.
+create table if not exists node (
+  node_id text primary key check (node_id <> ''),
+  is_active boolean not null default true,
+  status text not null default 'unavailable' check (status in ('available', 'busy', 'unavailable')),
+  labels jsonb not null default '{}' check (jsonb_typeof(labels) = 'object'),
+  max_concurrent int check (max_concurrent >= 0),
+  checked_at timestamptz,
+  check_result jsonb,
+  created_at timestamptz not null default clock_timestamp()
+);
+
+-- One process. worker_id is never used twice; DEAD is final, and the same process comes back under a new id.
+create table if not exists worker (
+  worker_id text primary key,
+  node_id text not null references node,
+  state text not null default 'ACTIVE' check (state in ('ACTIVE', 'DRAINING', 'DETACHED', 'DEAD')),
+  lease_until timestamptz not null,
+  pid int not null,
+  process_started text not null,  -- kernel's start time of the pid: together they name a process for ever
+  grpc_host text not null,
+  grpc_port int not null check (grpc_port between 0 and 65535),
+  tls_fingerprint text,
+  slots int not null check (slots > 0),
+  version text not null default '',
+  started_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  dead_epoch bigint
+);
+create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
+
+-- Something of which there is only so much, e.g. license tokens.
+create table if not exists resource (
+  name text primary key,
+  capacity int not null check (capacity >= 0)
+);
+
+-- A job file as it was last synced.
+create table if not exists job_definition (
+  id bigint generated always as identity primary key,
+  name text not null unique check (name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
+  command_name text not null,                 -- the file, relative to the jobs folder
+  type text not null check (type in ('time', 'event', 'demand')),
+  enabled boolean not null default true,
+  removed_at timestamptz,                     -- its file is gone; the history stays
+  description text not null default '',
+  event_types text[] not null default '{}',
+  args_schema jsonb,
+  default_args_json jsonb not null default '{}',
+  priority int not null default 240 check (priority between 0 and 999),
+  serial_key text,
+  node text,
+  timeout_seconds int not null default 3600 check (timeout_seconds between 1 and 604800),
+  kill_grace_seconds int not null default 10 check (kill_grace_seconds between 0 and 300),
+  max_retries int not null default 0 check (max_retries >= 0),
+  retry_backoff_seconds numeric not null default 30 check (retry_backoff_seconds >= 0),
+  retry_factor numeric not null default 2 check (retry_factor >= 1),
+  retry_jitter numeric not null default 0.1 check (retry_jitter between 0 and 1),
+  retry_on jsonb not null default '{}',
+  max_interruptions int not null default 3 check (max_interruptions >= 0),
+  concurrency_policy text not null default 'allow' check (concurrency_policy in ('allow', 'forbid', 'replace')),
+  memory_mb int not null default 512 check (memory_mb between 64 and 65536),
+  permissions jsonb not null default '{}',
+  isolation_reuse int not null default 0 check (isolation_reuse >= 0),  -- 0: a process for each attempt
+  digest text not null,                       -- of the file and all it imports: no worker runs other code
+  created_at timestamptz not null default clock_timestamp(),
+  synced_at timestamptz not null default clock_timestamp(),
+  constraint removed_is_disabled check (removed_at is null or not enabled)
+);
+create index if not exists job_definition_events on job_definition using gin (event_types);
+
+create table if not exists job_schedule (
+  id bigint generated always as identity primary key,
+  job_definition_id bigint not null references job_definition on delete cascade,
+  schedule_id text not null,                  -- its name within the job
+  schedule_type text not null check (schedule_type in ('every_n_minutes', 'hourly_at_minute', 'daily_at', 'cron')),
+  schedule_value text not null,
+  timezone text not null default 'UTC',
+  args_json jsonb not null default '{}',
+  misfire jsonb not null default '{"policy": "last"}',
+  dst_gap text not null default 'after' check (dst_gap in ('after', 'before', 'skip')),
+  dst_overlap text not null default 'first' check (dst_overlap in ('first', 'second', 'both')),
+  enabled boolean not null default true,
+  last_slot timestamptz not null default clock_timestamp(),  -- every slot up to here was dealt with
+  next_slot timestamptz,                                     -- null: it never fires again
+  unique (job_definition_id, schedule_id)
+);
+create index if not exists job_schedule_due on job_schedule (next_slot) where enabled and next_slot is not null;
+
+create table if not exists event (
+  id bigint generated always as identity primary key,
+  event_type text not null check (event_type <> ''),
+  payload_json jsonb not null default '{}',
+  dedupe_key text unique,
+  created_at timestamptz not null default clock_timestamp(),
+  processed_at timestamptz
+);
+create index if not exists event_unprocessed on event (id) where processed_at is null;
+create index if not exists event_recent on event (created_at);
+
+-- Many runs of one job, fed a few at a time.
+create table if not exists bulk (
+  id bigint generated always as identity primary key,
+  job_definition_id bigint not null references job_definition,
+  state text not null default 'RUNNING' check (state in ('RUNNING', 'PAUSED', 'CANCELED', 'FINISHED')),
+  parallel int not null default 10 check (parallel > 0),
+  interval_seconds numeric not null default 0 check (interval_seconds >= 0),
+  priority int not null default 240 check (priority between 0 and 999),
+  serial_key text,
+  created_at timestamptz not null default clock_timestamp(),
+  finished_at timestamptz
+);
+create table if not exists bulk_item (
+  bulk_id bigint not null references bulk on delete cascade,
+  seq bigint not null,
+  args_json jsonb not null default '{}',
+  job_run_id bigint,
+  primary key (bulk_id, seq)
+);
+
+create sequence if not exists fence_seq;
+
+-- One logical execution; it keeps its id through all its attempts. Only store/runs.ts changes its state.
+create table if not exists job_run (
+  id bigint generated always as identity primary key,
+  job_definition_id bigint not null references job_definition,
+  job_schedule_id bigint references job_schedule on delete set null,
+  event_id bigint references event on delete set null,
+  bulk_id bigint references bulk on delete set null,
+  rerun_of bigint references job_run on delete set null,   -- the ended run that this one repeats
+  source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk')),
+  idempotency_key text unique,
+  args_json jsonb not null default '{}',
+  scheduled_for timestamptz not null default clock_timestamp(),
+  due_at timestamptz not null default clock_timestamp(),
+  priority int not null default 240 check (priority between 0 and 999),
+  serial_key text,
+  node text,
+  state text not null default 'PENDING' check (state in
+    ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED', 'SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')),
+  held boolean not null default false,        -- behind its serial key or a limit
+  wait_reason text,
+  version int not null default 0,
+  attempt int not null default 1 check (attempt >= 1),
+  failures int not null default 0,            -- what the user's code did; counts against max_retries
+  interruptions int not null default 0,       -- what was done to it; counts against max_interruptions
+  assigned_worker_id text,
+  assigned_at timestamptz,
+  leader_epoch bigint,
+  started_at timestamptz,
+  finished_at timestamptz,
+  fence bigint,
+  start_token text,
+  continuation_state text not null default 'NONE' check (continuation_state in ('NONE', 'CONFIRMING')),
+  continuation_check_started_at timestamptz,
+  continuation_check_deadline_at timestamptz,
+  cancel_requested_at timestamptz,
+  cancel_requested_by text,
+  cancel_reason text,
+  exit_code int,
+  error_name text,
+  error_summary text,
+  result jsonb,
+  progress real check (progress between 0 and 1),
+  progress_message text,
+  log_ref text,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint owned_once_taken check (state not in ('ASSIGNED', 'RUNNING') or assigned_worker_id is not null),
+  constraint fenced_once_running check (state <> 'RUNNING' or
+    (leader_epoch is not null and start_token is not null and fence is not null and started_at is not null)),
+  constraint finished_iff_terminal check (
+    (state in ('SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')) = (finished_at is not null))
+) with (fillfactor = 70);
+-- What may start now, in the order in which it does: the only index that dispatch reads.
+create index if not exists job_run_ready on job_run (priority, due_at, id)
+  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
+create index if not exists job_run_due on job_run (due_at)
+  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
+create index if not exists job_run_live on job_run (assigned_worker_id) where state in ('ASSIGNED', 'RUNNING');
+create index if not exists job_run_cancel on job_run (id)
+  where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+-- One run of a serial key anywhere between ASSIGNED and its end, retries included.
+create unique index if not exists job_run_serial on job_run (serial_key)
+  where serial_key is not null and state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+create index if not exists job_run_keyed on job_run (serial_key, priority, due_at, id)
+  where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
+create index if not exists job_run_recent on job_run (created_at);
+
+-- Attempts that ended without deciding their run.
+create table if not exists job_run_attempt (
+  job_run_id bigint not null references job_run on delete cascade,
+  attempt int not null,
+  worker_id text,
+  leader_epoch bigint,
+  fence bigint,
+  started_at timestamptz,
+  ended_at timestamptz not null default clock_timestamp(),
+  outcome text not null check (outcome in ('FAILED', 'TIMED_OUT', 'LOST', 'GIVEN_BACK')),
+  exit_code int,
+  error_name text,
+  error_summary text,
+  primary key (job_run_id, attempt)
+);
+
+create table if not exists job_run_log (
+  id bigint generated always as identity primary key,
+  job_run_id bigint not null references job_run on delete cascade,
+  attempt int not null,
+  at timestamptz not null default clock_timestamp(),
+  level text not null check (level in ('debug', 'info', 'warn', 'error', 'stdout', 'stderr', 'system')),
+  message text not null,
+  fields jsonb
+);
+create index if not exists job_run_log_of_run on job_run_log (job_run_id, id);
+
+-- Who did what to what, and why. Rows are only ever added.
+create table if not exists admin_action_log (
+  id bigint generated always as identity primary key,
+  at timestamptz not null default clock_timestamp(),
+  actor text not null,
+  action text not null,
+  target_type text not null,
+  target_id text not null,
+  before_json jsonb,
+  after_json jsonb,
+  reason text
+);
+create index if not exists admin_action_log_recent on admin_action_log (at);
+
+create table if not exists admin_user (
+  id bigint generated always as identity primary key,
+  name text not null unique,
+  password_hash text not null,
+  role text not null check (role in ('viewer', 'operator', 'admin')),
+  created_at timestamptz not null default clock_timestamp(),
+  disabled_at timestamptz
+);
+
+-- Work for the leader rings its bell, at commit. The bell is only a hint: the leader also looks by itself.
+create or replace function ring_scheduler() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('scheduler', tg_table_name);
+  return null;
+end $$;
+create or replace trigger job_run_born after insert on job_run for each statement execute function ring_scheduler();
+create or replace trigger event_born after insert on event for each statement execute function ring_scheduler();
+
+-- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key.
+create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable as $$
+declare
+  field text;
+begin
+  if template is null or position('{' in template) = 0 then
+    return template;
+  end if;
+  for field in select distinct m[1] from regexp_matches(template, '\{([^{}]+)\}', 'g') m loop
+    template := replace(template, '{' || field || '}', coalesce(args #>> string_to_array(field, '.'), ''));
+  end loop;
+  return template;
+end $$;
+
+-- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that
+-- was used before gives the id of that event and adds nothing.
+create or replace function emit_event(event_type text, payload jsonb default '{}', dedupe_key text default null)
+returns bigint language plpgsql as $$
+declare
+  event_id bigint;
+begin
+  insert into event (event_type, payload_json, dedupe_key)
+  values (emit_event.event_type, coalesce(emit_event.payload, '{}'), emit_event.dedupe_key)
+  on conflict on constraint event_dedupe_key_key do nothing
+  returning id into event_id;
+  if event_id is null then
+    select e.id into event_id from event e where e.dedupe_key = emit_event.dedupe_key;
+  end if;
+  return event_id;
+end $$;

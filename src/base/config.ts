@@ -1,0 +1,108 @@
+/**
+ * Boot settings: what a process must know before it can reach Postgres. Everything else is a live setting in
+ * `scheduler_settings` (store/settings.ts). The only reader of the environment.
+ *
+ * | variable | default | meaning |
+ * |---|---|---|
+ * | DATABASE_URL | the running `dev`'s | Postgres, the truth |
+ * | REDIS_URL | the running `dev`'s | Redis: `redis://`, `rediss://`, `redis+sentinel://`, `redis+cluster://` |
+ * | SCHEDULER_REDIS_PREFIX | `scheduler:` | before every Redis key; with a `{hash tag}` in it, scripts run on Redis Cluster |
+ * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |
+ * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address that this worker listens on and tells its peers |
+ * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
+ * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
+ * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
+ * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
+ * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem | certificates (PEM) of the peers that may connect |
+ */
+import { hostname } from "node:os";
+import { fromFileUrl, resolvePath } from "./paths.ts";
+
+export interface Config {
+  database_url: string;
+  redis_url: string;
+  redis_prefix: string;
+  node_id: string;
+  grpc_host: string;
+  grpc_port: number;
+  slots: number | undefined;
+  jobs_dir: string;
+  tls_cert_file: string;
+  tls_key_file: string;
+  tls_pins_file: string;
+  /** Where `dev` keeps its databases, certificates and the note by which other commands find it. */
+  state_dir: string;
+}
+
+/** What a running `dev` leaves in `.dandori/dev.json` so that other commands in the same checkout find it. */
+export interface DevNote {
+  pid: number;
+  database_url: string;
+  redis_url: string;
+  tls_dir: string;
+}
+
+/** The folder that holds main.ts, deno.json and schema.sql. */
+export const PROJECT_DIR = fromFileUrl(new URL("../../", import.meta.url));
+
+export class ConfigError extends Error {
+  override name = "ConfigError";
+}
+
+/** Reads and checks all boot settings; every problem is named at once. */
+export function readConfig(env: Record<string, string | undefined> = Deno.env.toObject()): Config {
+  const problems: string[] = [];
+  const state_dir = resolvePath(PROJECT_DIR, env.DANDORI_STATE_DIR || ".dandori");
+  const dev = readDevNote(state_dir);
+  const database_url = env.DATABASE_URL || dev?.database_url || "";
+  const redis_url = env.REDIS_URL || dev?.redis_url || "";
+  if (!database_url) problems.push("DATABASE_URL is not set, and no `deno task dev` is running in this checkout");
+  if (!redis_url) problems.push("REDIS_URL is not set, and no `deno task dev` is running in this checkout");
+  const tls_dir = dev?.tls_dir ?? "/etc/scheduler/tls";
+  const config: Config = {
+    database_url,
+    redis_url,
+    redis_prefix: env.SCHEDULER_REDIS_PREFIX || "scheduler:",
+    node_id: env.SCHEDULER_NODE_ID || hostname(),
+    grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
+    grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
+    slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
+    jobs_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_JOBS_DIR || "jobs"),
+    tls_cert_file: env.SCHEDULER_TLS_CERT_FILE || `${tls_dir}/tls.crt`,
+    tls_key_file: env.SCHEDULER_TLS_KEY_FILE || `${tls_dir}/tls.key`,
+    tls_pins_file: env.SCHEDULER_TLS_PINS_FILE || `${tls_dir}/pins.pem`,
+    state_dir,
+  };
+  if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
+  return config;
+}
+
+/** The note of a `dev` that is alive, if there is one. */
+export function readDevNote(state_dir: string): DevNote | undefined {
+  try {
+    const note = JSON.parse(Deno.readTextFileSync(`${state_dir}/dev.json`)) as DevNote;
+    Deno.statSync(`/proc/${note.pid}`);
+    return note;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The environment as it was given, for handing named variables to bodies and child processes. */
+export function environment(): Record<string, string> {
+  return Deno.env.toObject();
+}
+
+function wholeNumber(
+  env: Record<string, string | undefined>,
+  name: string,
+  range: { least: number; most: number },
+  problems: string[],
+): number | undefined {
+  const text = env[name];
+  if (!text) return undefined;
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
+  problems.push(`${name} must be a whole number from ${range.least} to ${range.most}: current value is "${text}"`);
+  return undefined;
+}

@@ -1,0 +1,74 @@
+/**
+ * What can be observed of this system, stated once: log lines, metrics, the page and the tests all listen here.
+ * A fact is flat and made of primitives, so it is a log line, a label set and an assertion as it stands.
+ * The interface below is the table of contents of the system's behaviour.
+ */
+export interface Facts {
+  "process.started": { role: string; pid: number };
+  "worker.ready": { worker_id: string; node_id: string; grpc_address: string; slots: number };
+  "worker.draining": { worker_id: string; reason: string };
+  "worker.stopped": { worker_id: string };
+  "worker.lost": { worker_id: string; reason: string };
+  "worker.buried": { worker_id: string; epoch: number };
+  "leader.elected": { worker_id: string; epoch: number };
+  "leader.ended": { worker_id: string; epoch: number; reason: string };
+  "leader.tick_slow": { worker_id: string; epoch: number; tick_ms: number };
+  "peer.refused": { reason: string; theirs: string; ours: string };
+  "peer.failed": { worker_id: string; call: string; error: string };
+  "run.born": { job_run_id: number; job_name: string; source: string };
+  "run.assigned": { job_run_id: number; attempt: number; worker_id: string; epoch: number };
+  "run.refused": { job_run_id: number; attempt: number; worker_id: string; result: string; message: string };
+  "run.started": {
+    job_run_id: number;
+    attempt: number;
+    job_name: string;
+    worker_id: string;
+    epoch: number;
+    fence: number;
+  };
+  "run.start_lost": { job_run_id: number; attempt: number; worker_id: string };
+  "run.finished": {
+    job_run_id: number;
+    attempt: number;
+    job_name: string;
+    worker_id: string;
+    outcome: string;
+    state: string;
+    duration_ms: number;
+  };
+  "run.late_result": { job_run_id: number; attempt: number; worker_id: string; outcome: string };
+  "run.skipped": { job_run_id: number; reason: string };
+  "run.canceled": { job_run_id: number; by: string };
+  "run.orphaned": { job_run_id: number; attempt: number; worker_id: string; cause: string };
+  "event.taken": { event_id: number; event_type: string; runs: number };
+  "slots.planned": { schedule: string; runs: number };
+  "body.spawned": { job_name: string; pid: number; spare: boolean; spawn_ms: number };
+  "body.killed": { job_run_id: number; pid: number; signal: string; reason: string };
+  "sync.applied": { added: number; changed: number; removed: number };
+  "certificate.expiring": { fingerprint: string; days_left: number };
+  "settings.problem": { problem: string };
+  "loop.failed": { loop: string; error: string };
+  "dev.service": { service: string; state: string; detail: string };
+  "dev.ready": { workers: number; database_url: string; redis_url: string };
+}
+
+export type FactName = keyof Facts;
+type Listener = <K extends FactName>(name: K, fact: Facts[K]) => void;
+
+const listeners = new Set<Listener>();
+
+/** States a fact. Listeners run at once and in turn; one that throws is a bug and ends the process through `unhandledrejection`. */
+export function observe<K extends FactName>(name: K, fact: Facts[K]): void {
+  for (const listener of listeners) listener(name, fact);
+}
+
+/** Hears every fact from now on; the returned function stops it. */
+export function hear(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** One JSON object per line: `{"fact":"run.started","at":"…", …}`. What workers print, and what tests and log collectors read. */
+export function factLine<K extends FactName>(name: K, fact: Facts[K], at: Date): string {
+  return JSON.stringify({ fact: name, at: at.toISOString(), ...fact });
+}

@@ -1,0 +1,143 @@
+/**
+ * The only place that touches clocks and timers.
+ *
+ * Three clocks, three jobs: rows are stamped by Postgres, deadlines inside one process use `monotonicMs`
+ * (a step of the wall clock cannot shorten or lengthen them), and `wallClock` is for showing a time to a person.
+ */
+import { observe } from "./facts.ts";
+
+/** Milliseconds on a clock that never goes back. Comparable only within one process. */
+export function monotonicMs(): number {
+  return performance.now();
+}
+
+/** The time of day, for display and file names only; never compared with a time of another process. */
+export function wallClock(): Date {
+  return new Date();
+}
+
+/** A number in [0, 1). One door, so that tests of jitter can see where chance comes in. */
+export function chance(): number {
+  return Math.random();
+}
+
+/** Resolves after `ms`, or at once when `stop` fires. Never rejects. */
+export function rest(ms: number, stop?: AbortSignal): Promise<void> {
+  if (stop?.aborted || ms <= 0) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      stop?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    stop?.addEventListener("abort", done, { once: true });
+  });
+}
+
+/** Calls `act` once after `ms` unless cancelled; the returned function cancels it. */
+export function after(ms: number, act: () => void): () => void {
+  const timer = setTimeout(act, ms);
+  return () => clearTimeout(timer);
+}
+
+export class DeadlineExceeded extends Error {
+  override name = "DeadlineExceeded";
+}
+
+/** The promise's answer, or a `DeadlineExceeded` after `ms`. The work itself is not stopped; the caller must not trust it any more. */
+export async function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
+  let cancel = () => {};
+  const late = new Promise<never>((_, reject) => {
+    cancel = after(ms, () => reject(new DeadlineExceeded(`${what} gave no answer within ${ms} ms`)));
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    cancel();
+  }
+}
+
+/** Wakes one sleeper early. A ring while nobody sleeps is kept, so nothing that happened during a tick is missed. */
+export class Bell {
+  #rung = false;
+  #wake: (() => void) | undefined;
+
+  ring(): void {
+    this.#rung = true;
+    this.#wake?.();
+  }
+
+  /** Sleeps up to `ms`, less if rung or stopped. */
+  async rest(ms: number, stop?: AbortSignal): Promise<void> {
+    if (!this.#rung && !stop?.aborted) {
+      const early = new AbortController();
+      this.#wake = () => early.abort();
+      await rest(ms, stop ? AbortSignal.any([stop, early.signal]) : early.signal);
+      this.#wake = undefined;
+    }
+    this.#rung = false;
+  }
+}
+
+export interface LoopOptions {
+  name: string;
+  stop: AbortSignal;
+  bell?: Bell;
+}
+
+/**
+ * Repeats `tick` with a rest between the end of one and the start of the next: ticks never overlap.
+ * A tick that throws is reported and tried again. `tick` may return how many ms to rest instead of `interval_ms`.
+ */
+export async function every(interval_ms: number, tick: () => Promise<number | void>, on: LoopOptions): Promise<void> {
+  const bell = on.bell ?? new Bell();
+  while (!on.stop.aborted) {
+    let rest_ms: number | void = undefined;
+    try {
+      rest_ms = await tick();
+    } catch (error) {
+      observe("loop.failed", { loop: on.name, error: error instanceof Error ? error.message : String(error) });
+    }
+    await bell.rest(rest_ms ?? interval_ms, on.stop);
+  }
+}
+
+/**
+ * Gathers items while a flush is under way and hands them to the next one, so that transitions of many runs share one
+ * statement without a timer and without added latency: a lone item is flushed at once.
+ * `flush` answers in the order of its items; when it throws, each of its items is rejected with that error.
+ */
+export class Gather<Item, Answer> {
+  #waiting: { item: Item; resolve: (answer: Answer) => void; reject: (error: unknown) => void }[] = [];
+  #flushing = false;
+  readonly #flush: (items: Item[]) => Promise<Answer[]>;
+  readonly #most: number;
+
+  constructor(flush: (items: Item[]) => Promise<Answer[]>, most = 500) {
+    this.#flush = flush;
+    this.#most = most;
+  }
+
+  add(item: Item): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      if (!this.#flushing) this.#drain();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    this.#flushing = true;
+    await Promise.resolve(); // what the same turn of the event loop adds goes along
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, this.#most);
+      try {
+        const answers = await this.#flush(batch.map((entry) => entry.item));
+        batch.forEach((entry, place) => entry.resolve(answers[place] as Answer));
+      } catch (error) {
+        batch.forEach((entry) => entry.reject(error));
+      }
+    }
+    this.#flushing = false;
+  }
+}

@@ -1,0 +1,15 @@
+/** Paths and file URLs, through Node's own functions, so that spaces and non-ASCII names survive. */
+import { resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+export function fromFileUrl(url: URL | string): string {
+  return fileURLToPath(url);
+}
+
+export function toFileUrl(path: string): URL {
+  return pathToFileURL(path);
+}
+
+export function resolvePath(...parts: string[]): string {
+  return resolve(...parts);
+}

@@ -1,0 +1,66 @@
+/**
+ * What there is to do, in the same statement that renews the leader's term: an idle tick is one round trip.
+ * Each question reads a partial index that holds only what is open, so an idle system pays the same with ten rows as
+ * with ten million. The answers are hints: every step asks again in the statement that acts.
+ */
+import { monotonicMs } from "../base/loop.ts";
+import type { Sql } from "./db.ts";
+import { Term } from "./leadership.ts";
+
+export interface Agenda {
+  /** Slots of schedules have come. */
+  slots: boolean;
+  /** Events wait for their runs. */
+  events: boolean;
+  /** Runs may start now. */
+  ready: boolean;
+  /** Somebody asked to cancel a run that has not ended. */
+  cancels: boolean;
+  /** A run was assigned long ago and did not start. */
+  stuck: boolean;
+  /** A worker's lease is over, or a dead worker still owns runs. */
+  lost: boolean;
+  /** Milliseconds until something is due that is not yet; undefined: nothing is known to come. */
+  next_due_ms: number | undefined;
+}
+
+export interface Look {
+  lease_ms: number;
+  reassign_after_ms: number;
+}
+
+/** The renewed term and the agenda, or undefined: the term is over, stop at once. */
+export async function renewAndLook(
+  sql: Sql,
+  term: Term,
+  look: Look,
+): Promise<{ term: Term; agenda: Agenda } | undefined> {
+  const asked_at_ms = monotonicMs();
+  const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null })[]>`
+    with renewed as (
+      update leader_term set lease_until = clock_timestamp() + ${look.lease_ms} * interval '1 ms'
+       where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning epoch),
+    clock as materialized (select clock_timestamp() as now)
+    select
+      exists (select from job_schedule where enabled and next_slot <= clock.now) as slots,
+      exists (select from event where processed_at is null) as events,
+      exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
+               and due_at <= clock.now) as ready,
+      exists (select from job_run where cancel_requested_at is not null
+               and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) as cancels,
+      exists (select from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
+               and assigned_at < clock.now - ${look.reassign_after_ms} * interval '1 ms') as stuck,
+      exists (select from worker where state <> 'DEAD' and lease_until < clock.now)
+        or exists (select from job_run r where r.state in ('ASSIGNED', 'RUNNING') and not exists (
+             select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,
+      (extract(epoch from least(
+        (select min(next_slot) from job_schedule where enabled and next_slot > clock.now),
+        (select min(due_at) from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
+            and due_at > clock.now)) - clock.now) * 1000)::float8 as next_due_ms
+    from renewed, clock`;
+  if (!row) return undefined;
+  return {
+    term: Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms }),
+    agenda: { ...row, next_due_ms: row.next_due_ms ?? undefined },
+  };
+}

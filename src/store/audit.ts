@@ -1,0 +1,20 @@
+/** The audit: who did what to what, and why. Rows are only added; operators' acts add theirs in the same statement. */
+import { type Db, json } from "./db.ts";
+
+export interface Act {
+  actor: string;
+  action: string;
+  target_type: string;
+  target_id: string | number;
+  before?: unknown;
+  after?: unknown;
+  reason?: string;
+}
+
+/** Adds a row for something that the system itself noticed, such as a result that came too late. */
+export async function recordAct(sql: Db, act: Act): Promise<void> {
+  await sql`
+    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+    values (${act.actor}, ${act.action}, ${act.target_type}, ${String(act.target_id)},
+            ${json(sql, act.before ?? null)}, ${json(sql, act.after ?? null)}, ${act.reason ?? null})`;
+}

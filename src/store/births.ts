@@ -1,0 +1,125 @@
+/**
+ * How runs come to be: from slots of schedules, from events, and from enqueue. The only file that inserts into job_run;
+ * runs.ts moves what was born here.
+ *
+ * Every birth carries an idempotency key, unique for ever, and that alone is what makes it exactly-once:
+ *
+ *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
+ *
+ * Runs of a `forbid` or `replace` definition share a serial key, so that two of them are never live at once.
+ */
+import { type Db, json } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+
+export interface Birth {
+  job_name: string;
+  args: unknown;
+  /** Unique per job. Random when the caller gave none: sending the same birth twice is then safe too. */
+  idempotency_key: string;
+  priority?: number;
+  run_at?: Date;
+  serial_key?: string;
+  node?: string;
+  rerun_of?: number;
+}
+
+/** What came of a birth: its run, old or new; or no run, since no such job takes runs. */
+export interface Born {
+  job_run_id: number | undefined;
+  /** False: the key was used before, and this is the run of that time. */
+  is_new: boolean;
+}
+
+/** Enqueues runs in one statement, on the pool or inside the caller's transaction; answers in the order of the births. */
+export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
+  const asked = births.map((birth, place) => ({ ...birth, place, args: birth.args ?? {} }));
+  const rows = await sql<{ place: number; id: number | null; old_id: number | null; known: boolean }[]>`
+    with ask as (
+      select a.place, d.id as job_definition_id, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
+             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as run_at,
+             coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of,
+             case when d.concurrency_policy = 'allow' then coalesce(a.serial_key, fill_template(d.serial_key, a.args))
+                  else 'job:' || d.name end as serial_key
+        from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
+               priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
+        left join job_definition d on d.name = a.job_name and d.removed_at is null),
+    born as (
+      insert into job_run (job_definition_id, source, idempotency_key, args_json, priority, scheduled_for, due_at, serial_key, node, rerun_of)
+      select job_definition_id, 'enqueue', key, args, priority, run_at, run_at, serial_key, node, rerun_of
+        from ask where job_definition_id is not null order by place
+      on conflict (idempotency_key) do nothing
+      returning id, idempotency_key)
+    select ask.place, born.id, old.id as old_id, ask.job_definition_id is not null as known
+      from ask left join born on born.idempotency_key = ask.key left join job_run old on old.idempotency_key = ask.key
+     order by ask.place`;
+  // A key that another transaction committed after this statement began is neither born nor visible: ask again.
+  const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
+  const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));
+  unseen.forEach((row, place) => row.old_id = found[place]?.job_run_id ?? null);
+  return rows.map((row) => ({ job_run_id: row.id ?? row.old_id ?? undefined, is_new: row.id !== null }));
+}
+
+/** The slots of one schedule that the calendar chose, and how far it looked. */
+export interface SlotPlan {
+  job_schedule_id: number;
+  /** As it was read; another value means that somebody changed the schedule, and nothing is done. ISO 8601. */
+  next_slot_was: string;
+  slots: string[];
+  last_slot: string;
+  next_slot: string | null;
+}
+
+/** Inserts the runs of slots and advances their schedules, as one statement: a slot is neither lost nor made twice. */
+export async function createSlotRuns(
+  sql: Db,
+  term: Term,
+  plans: SlotPlan[],
+): Promise<{ id: number; job_name: string }[]> {
+  return await sql<{ id: number; job_name: string }[]>`
+    with ${fence(sql, term)},
+    plan as (
+      select * from jsonb_to_recordset(${json(sql, plans)}) as p(job_schedule_id bigint, next_slot_was timestamptz,
+             slots timestamptz[], last_slot timestamptz, next_slot timestamptz)),
+    advanced as (
+      update job_schedule s set last_slot = plan.last_slot, next_slot = plan.next_slot
+        from plan, fence
+       where s.id = plan.job_schedule_id and s.enabled and s.next_slot = plan.next_slot_was
+      returning s.id, s.job_definition_id, s.args_json, plan.slots),
+    born as (
+      insert into job_run (job_definition_id, job_schedule_id, source, idempotency_key, args_json, priority, scheduled_for, due_at,
+                           serial_key, node, leader_epoch)
+      select d.id, a.id, 'schedule', 'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+             d.default_args_json || a.args_json, d.priority, slot, slot,
+             case when d.concurrency_policy = 'allow' then fill_template(d.serial_key, d.default_args_json || a.args_json)
+                  else 'job:' || d.name end,
+             fill_template(d.node, d.default_args_json || a.args_json), fence.epoch
+        from advanced a cross join unnest(a.slots) as slot join job_definition d on d.id = a.job_definition_id and d.enabled, fence
+       order by slot, d.id
+      on conflict (idempotency_key) do nothing
+      returning id, job_definition_id)
+    select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
+}
+
+/**
+ * Events become runs, exactly once, in one statement. Never a cursor "id > last": ids are not committed in their order.
+ * An event that no job waits for is marked processed all the same.
+ */
+export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ events: number; runs: number }> {
+  const [row] = await sql<{ events: number; runs: number }[]>`
+    with ${fence(sql, term)},
+    taken as (
+      select e.id, e.event_type, e.payload_json from event e, fence where e.processed_at is null
+       order by e.id limit ${most} for update of e skip locked),
+    born as (
+      insert into job_run (job_definition_id, event_id, source, idempotency_key, args_json, priority, serial_key, node, leader_epoch)
+      select d.id, t.id, 'event', 'event:' || t.id || ':' || d.id, t.payload_json, d.priority,
+             case when d.concurrency_policy = 'allow' then fill_template(d.serial_key, t.payload_json) else 'job:' || d.name end,
+             fill_template(d.node, t.payload_json), fence.epoch
+        from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled, fence
+       order by t.id, d.id
+      on conflict (idempotency_key) do nothing returning 1),
+    marked as (
+      update event e set processed_at = clock_timestamp() from taken t where e.id = t.id returning 1)
+    select (select count(*) from marked)::int as events, (select count(*) from born)::int as runs`;
+  return row ?? { events: 0, runs: 0 };
+}

@@ -1,0 +1,82 @@
+/**
+ * Who leads. The one row of `leader_term` decides; Redis only keeps the candidates apart.
+ *
+ *   free or expired --acquire--> a term of the next epoch --renew--> ... --resign or expiry--> free
+ *
+ * A term is a value with an expiry that its holder trusts less than Postgres does. Nothing a leader does can be called
+ * without one, and every statement of a leader starts with the fence: `select ... for share` on the row, in the same
+ * statement. FOR SHARE is what makes it a fence: the next leader's update of the row waits for the statement, or the
+ * statement finds the row changed and does nothing. A plain sub-select was seen to commit 800 ms after the new epoch.
+ *
+ * Not promised: that at most one process believes that it leads. Promised: only one can write.
+ */
+import { monotonicMs } from "../base/loop.ts";
+import type { Db } from "./db.ts";
+
+/** Shorter than the lease by what a slow clock and a slow reply may cost. */
+const MARGIN_MS = 300;
+
+export class Term {
+  constructor(
+    readonly epoch: number,
+    readonly worker_id: string,
+    /** On the local monotonic clock, counted from before the request left: a slow reply shortens trust, never lengthens it. */
+    readonly trusted_until_ms: number,
+  ) {}
+
+  static granted(epoch: number, worker_id: string, grant: { asked_at_ms: number; lease_ms: number }): Term {
+    return new Term(epoch, worker_id, grant.asked_at_ms + grant.lease_ms - Math.min(MARGIN_MS, grant.lease_ms / 4));
+  }
+
+  get trusted(): boolean {
+    return monotonicMs() < this.trusted_until_ms;
+  }
+}
+
+/** The fence, first part of every statement that a leader makes. */
+export function fence(sql: Db, term: Term) {
+  return sql`fence as materialized (
+    select epoch from leader_term where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} for share)`;
+}
+
+/**
+ * Takes the seat if it is free. `epoch_hint` is the highest epoch seen elsewhere (Redis, other workers): a restored
+ * database must not issue an epoch again that workers already know. A hint a million ahead is taken for an attack.
+ */
+export async function acquire(
+  sql: Db,
+  ask: { worker_id: string; lease_ms: number; epoch_hint: number },
+): Promise<Term | undefined> {
+  const asked_at_ms = monotonicMs();
+  const [row] = await sql<{ epoch: number }[]>`
+    update leader_term
+       set epoch = greatest(epoch, ${ask.epoch_hint}) + 1, worker_id = ${ask.worker_id},
+           lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms', acquired_at = clock_timestamp()
+     where id = 1 and lease_until < clock_timestamp() and ${ask.epoch_hint} <= epoch + 1000000
+    returning epoch`;
+  return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
+}
+
+/** Ends a term at once, so that the next tick elsewhere leads. Harmless when the term is over already. */
+export async function resign(sql: Db, term: Term): Promise<boolean> {
+  const rows = await sql`
+    update leader_term set lease_until = '-infinity'
+     where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning id`;
+  return rows.length > 0;
+}
+
+export interface Leadership {
+  epoch: number;
+  /** Undefined while nobody leads. */
+  worker_id: string | undefined;
+  acquired_at: Date | null;
+}
+
+/** Who leads now, by the database's clock. */
+export async function currentLeader(sql: Db): Promise<Leadership> {
+  const [row] = await sql<{ epoch: number; worker_id: string | null; acquired_at: Date | null }[]>`
+    select epoch, case when lease_until > clock_timestamp() then worker_id end as worker_id, acquired_at
+      from leader_term where id = 1`;
+  if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
+  return { ...row, worker_id: row.worker_id ?? undefined };
+}

@@ -1,0 +1,142 @@
+/**
+ * Nodes and the workers on them.
+ *
+ *   ACTIVE <-> DRAINING -> DEAD        ACTIVE -> DETACHED -> DEAD
+ *
+ * A worker holds a lease here, by the database's clock. It renews it itself; when it is over, the leader marks it DEAD.
+ * DEAD is final: the process that finds itself dead kills its bodies, proves them gone, and comes back under a new id.
+ * Only after that mark are the runs of a lost worker given to others.
+ */
+import { monotonicMs } from "../base/loop.ts";
+import type { Db } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+
+export type WorkerState = "ACTIVE" | "DRAINING" | "DETACHED" | "DEAD";
+
+export interface Registration {
+  worker_id: string;
+  node_id: string;
+  pid: number;
+  /** The kernel's start time of the pid; with it the pid names one process for ever. */
+  process_started: string;
+  grpc_host: string;
+  grpc_port: number;
+  tls_fingerprint: string;
+  slots: number;
+  version: string;
+}
+
+/** Adds a worker, and its node when it is new. Fails if the id was ever used. */
+export async function registerWorker(sql: Db, me: Registration, lease_ms: number): Promise<void> {
+  await sql`
+    with host as (
+      insert into node (node_id, status) values (${me.node_id}, 'available') on conflict do nothing)
+    insert into worker (worker_id, node_id, lease_until, pid, process_started, grpc_host, grpc_port, tls_fingerprint, slots, version)
+    values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
+            ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})`;
+}
+
+/** A run of mine as Postgres has it. */
+export interface OwnRun {
+  job_run_id: number;
+  attempt: number;
+  state: "ASSIGNED" | "RUNNING";
+  start_token: string | null;
+  cancel_requested: boolean;
+  command_name: string;
+  digest: string;
+}
+
+export interface Renewal {
+  state: WorkerState;
+  /** Monotonic: bodies may run until then, unless renewed again. Counted from before the request left. */
+  lease_until_ms: number;
+  /** The newest epoch that Postgres knows. */
+  epoch: number;
+  /** Everything that Postgres says is mine: what the worker must be running, and nothing else. */
+  runs: OwnRun[];
+}
+
+/** Renews my lease and reads what is mine, as one statement. Undefined: I am dead or was never there. */
+export async function renewWorker(sql: Db, worker_id: string, lease_ms: number): Promise<Renewal | undefined> {
+  const asked_at_ms = monotonicMs();
+  const [row] = await sql<{ state: WorkerState; epoch: number; runs: OwnRun[] | null }[]>`
+    with me as (
+      update worker set lease_until = clock_timestamp() + ${lease_ms} * interval '1 ms'
+       where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, state)
+    select me.state, (select epoch from leader_term) as epoch,
+      (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state, 'start_token', r.start_token,
+              'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest))
+         from job_run r join job_definition d on d.id = r.job_definition_id
+        where r.assigned_worker_id = me.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as runs
+      from me`;
+  return row && { state: row.state, epoch: row.epoch, runs: row.runs ?? [], lease_until_ms: asked_at_ms + lease_ms };
+}
+
+/** ACTIVE <-> DRAINING. False: the worker is detached or dead. */
+export async function setDraining(sql: Db, worker_id: string, draining: boolean): Promise<boolean> {
+  const rows = await sql`
+    update worker set state = ${draining ? "DRAINING" : "ACTIVE"}
+     where worker_id = ${worker_id} and state in ('ACTIVE', 'DRAINING') returning 1`;
+  return rows.length > 0;
+}
+
+/** The last word of a worker that stops well: its lease is over, and its id is never used again. */
+export async function retireWorker(sql: Db, worker_id: string): Promise<void> {
+  await sql`
+    update worker set state = 'DEAD', lease_until = '-infinity', ended_at = clock_timestamp()
+     where worker_id = ${worker_id} and state <> 'DEAD'`;
+}
+
+/** Marks workers DEAD whose lease is over. Only a leader that itself was in contact for a whole lease may ask this. */
+export async function buryWorkers(sql: Db, term: Term): Promise<string[]> {
+  const rows = await sql<{ worker_id: string }[]>`
+    with ${fence(sql, term)}
+    update worker w set state = 'DEAD', dead_epoch = fence.epoch, ended_at = clock_timestamp()
+      from fence where w.state <> 'DEAD' and w.lease_until < clock_timestamp() returning w.worker_id`;
+  return rows.map((row) => row.worker_id);
+}
+
+export interface WorkerRow {
+  worker_id: string;
+  node_id: string;
+  state: WorkerState;
+  grpc_host: string;
+  grpc_port: number;
+  tls_fingerprint: string;
+  slots: number;
+  /** Runs that are ASSIGNED to it or RUNNING on it, counted from their rows. */
+  load: number;
+}
+
+/** Workers whose lease holds, with what they carry, counted now. */
+export async function liveWorkers(sql: Db): Promise<WorkerRow[]> {
+  return await sql<WorkerRow[]>`
+    select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.slots, coalesce(l.load, 0)::int as load
+      from worker w
+      left join (select assigned_worker_id, count(*) as load from job_run where state in ('ASSIGNED', 'RUNNING')
+                  group by assigned_worker_id) l on l.assigned_worker_id = w.worker_id
+     where w.state <> 'DEAD' and w.lease_until > clock_timestamp()
+     order by w.worker_id`;
+}
+
+export interface WorkerListing extends WorkerRow {
+  pid: number;
+  role: "leader" | "worker";
+  version: string;
+  started_at: Date;
+  lease_seconds_left: number;
+}
+
+/** For people: all workers that are not dead, who leads, and how long their leases last. */
+export async function listWorkers(sql: Db): Promise<WorkerListing[]> {
+  return await sql<WorkerListing[]>`
+    select w.worker_id, w.node_id, w.pid,
+           case when t.worker_id = w.worker_id and t.lease_until > clock_timestamp() then 'leader' else 'worker' end as role,
+           w.state, (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
+           w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.version, w.started_at,
+           greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left
+      from worker w, leader_term t
+     where w.state <> 'DEAD' and w.lease_until > clock_timestamp()
+     order by w.node_id, w.started_at`;
+}

@@ -1,0 +1,49 @@
+/**
+ * What people, and newer runs, ask of a run. A request is written into the row and moves no state: the leader cancels
+ * what has no body, and the worker that owns a body kills it first and writes CANCELED after (runs.ts).
+ */
+import type { Db } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+import type { AttemptRef, RunState } from "./runs.ts";
+
+/** A request in the row, with its audit; the state moves later, by the leader or by the worker that kills the body. */
+export async function requestCancel(
+  sql: Db,
+  job_run_id: number,
+  by: { actor: string; reason: string },
+): Promise<{ state: RunState; requested: boolean } | undefined> {
+  const [row] = await sql<{ state: RunState; requested: boolean }[]>`
+    with asked as (
+      update job_run set cancel_requested_at = clock_timestamp(), cancel_requested_by = ${by.actor}, cancel_reason = ${by.reason},
+             version = version + 1
+       where id = ${job_run_id} and cancel_requested_at is null
+         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+      returning id, state),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+      select ${by.actor}, 'run.cancel', 'run', id::text, jsonb_build_object('state', state), ${by.reason} from asked),
+    rung as (select pg_notify('scheduler', 'cancel') from asked)
+    select r.state, exists (select from asked) as requested from job_run r left join rung on true where r.id = ${job_run_id}`;
+  return row;
+}
+
+/** RUNNING runs that somebody wants canceled: their workers must be told. */
+export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_id: string; reason: string })[]> {
+  return await sql<(AttemptRef & { worker_id: string; reason: string })[]>`
+    select id as job_run_id, attempt, assigned_worker_id as worker_id, cancel_reason as reason from job_run
+     where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
+}
+
+/** Active runs of `replace` jobs that a newer slot has come for: asked to end, so that the newer one can start. */
+export async function requestReplaced(sql: Db, term: Term): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'system', version = r.version + 1,
+           cancel_reason = 'replaced by a newer run of this job'
+      from fence, job_definition d
+     where r.cancel_requested_at is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+       and d.id = r.job_definition_id and d.concurrency_policy = 'replace'
+       and exists (select from job_run newer where newer.serial_key = r.serial_key and newer.id > r.id and newer.source = 'schedule'
+                    and newer.state = 'PENDING' and newer.due_at <= clock_timestamp())
+    returning r.id as job_run_id, r.attempt`;
+}

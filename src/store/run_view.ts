@@ -1,0 +1,95 @@
+/** Runs as people and programs read them. Nothing here changes a row. */
+import type { Db } from "./db.ts";
+import type { RunState } from "./runs.ts";
+
+/** One run; what `runs show --json`, `run --wait --json` and the page give. */
+export interface RunView {
+  id: number;
+  job_name: string;
+  state: RunState;
+  source: string;
+  attempt: number;
+  failures: number;
+  interruptions: number;
+  priority: number;
+  args: unknown;
+  result: unknown;
+  exit_code: number | null;
+  error_name: string | null;
+  error_summary: string | null;
+  progress: number | null;
+  progress_message: string | null;
+  scheduled_for: Date;
+  due_at: Date;
+  created_at: Date;
+  assigned_at: Date | null;
+  started_at: Date | null;
+  finished_at: Date | null;
+  assigned_worker_id: string | null;
+  leader_epoch: number | null;
+  fence: number | null;
+  serial_key: string | null;
+  node: string | null;
+  idempotency_key: string | null;
+  event_id: number | null;
+  rerun_of: number | null;
+  cancel_requested_at: Date | null;
+  cancel_requested_by: string | null;
+  cancel_reason: string | null;
+  wait_reason: string | null;
+  log_ref: string | null;
+}
+
+export interface AttemptView {
+  attempt: number;
+  worker_id: string | null;
+  started_at: Date | null;
+  ended_at: Date;
+  outcome: string;
+  exit_code: number | null;
+  error_name: string | null;
+  error_summary: string | null;
+}
+
+export async function readRun(sql: Db, job_run_id: number): Promise<RunView | undefined> {
+  const [run] = await sql<RunView[]>`select ${
+    columns(sql)
+  } from job_run r join job_definition d on d.id = r.job_definition_id
+    where r.id = ${job_run_id}`;
+  return run;
+}
+
+/** The attempts that ended without deciding the run, oldest first. */
+export async function readAttempts(sql: Db, job_run_id: number): Promise<AttemptView[]> {
+  return await sql<AttemptView[]>`
+    select attempt, worker_id, started_at, ended_at, outcome, exit_code, error_name, error_summary
+      from job_run_attempt where job_run_id = ${job_run_id} order by attempt`;
+}
+
+export interface RunFilter {
+  job_name?: string;
+  states?: RunState[];
+  most: number;
+}
+
+/** The newest runs first. */
+export async function listRuns(sql: Db, filter: RunFilter): Promise<RunView[]> {
+  return await sql<RunView[]>`
+    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
+     where (${filter.job_name ?? null}::text is null or d.name = ${filter.job_name ?? null})
+       and (${filter.states ?? null}::text[] is null or r.state = any(${filter.states ?? null}))
+     order by r.id desc limit ${filter.most}`;
+}
+
+/** The run's state and nothing else, for those who wait for its end. */
+export async function readState(sql: Db, job_run_id: number): Promise<RunState | undefined> {
+  const [row] = await sql<{ state: RunState }[]>`select state from job_run where id = ${job_run_id}`;
+  return row?.state;
+}
+
+function columns(sql: Db) {
+  return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
+    r.exit_code, r.error_name, r.error_summary, r.progress::float8, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
+    r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
+    r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, r.wait_reason, r.log_ref`;
+}

@@ -1,0 +1,330 @@
+/**
+ * The states of a run. The only file that changes `job_run.state`; births.ts makes the rows.
+ *
+ *   from                               to         who
+ *   PENDING ORPHANED RETRYING          ASSIGNED   leader: assignRuns
+ *   ASSIGNED                           RUNNING    worker: startRuns
+ *   RUNNING                            SUCCEEDED FAILED TIMED_OUT CANCELED RETRYING   worker: finishRuns
+ *   ORPHANED                           the same, by its former worker, until it is assigned again: finishRuns
+ *   ASSIGNED                           ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack
+ *   RUNNING                            ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack
+ *   ORPHANED                           FAILED     leader, interrupted too often: quarantine
+ *   PENDING (never started)            SKIPPED    leader: skipLate, skipForbidden
+ *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
+ *   anything not terminal              FAILED     operator, audited: forceClose
+ *
+ * Each is one guarded statement. A row that does not come back was moved by someone else: the caller stops and starts
+ * nothing. Leader statements start with the fence of their term. Ownership of a running run is (worker, attempt,
+ * start_token). Nothing leaves a terminal state.
+ *
+ * `is not distinct from` where `=` would do: a guard that the planner can match with a partial index makes it walk that
+ * index once per element of the batch (its statistics of this table are always stale); this way it takes the primary key.
+ *
+ * Not promised here: that a body never runs twice. See docs/guarantees.md.
+ */
+import { type Db, json } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+
+export const STATES = [
+  "PENDING",
+  "ASSIGNED",
+  "RUNNING",
+  "RETRYING",
+  "ORPHANED",
+  "SUCCEEDED",
+  "FAILED",
+  "CANCELED",
+  "TIMED_OUT",
+  "SKIPPED",
+] as const;
+export type RunState = typeof STATES[number];
+
+export const TERMINAL: readonly RunState[] = ["SUCCEEDED", "FAILED", "CANCELED", "TIMED_OUT", "SKIPPED"];
+
+/** One try of one run. */
+export interface AttemptRef {
+  job_run_id: number;
+  attempt: number;
+}
+
+export interface Assignment {
+  job_run_id: number;
+  version: number;
+  worker_id: string;
+}
+
+/** What a worker must be told to start a run; the rest it reads itself when it does. */
+export interface Assigned extends AttemptRef {
+  worker_id: string;
+  command_name: string;
+  digest: string;
+}
+
+export async function assignRuns(sql: Db, term: Term, assignments: Assignment[]): Promise<Assigned[]> {
+  return await sql<Assigned[]>`
+    with ${fence(sql, term)},
+    a as (select * from jsonb_to_recordset(${
+    json(sql, assignments)
+  }) as a(job_run_id bigint, version int, worker_id text))
+    update job_run r
+       set state = 'ASSIGNED', assigned_worker_id = a.worker_id, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
+           attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, wait_reason = null,
+           started_at = null, fence = null, start_token = null, progress = null, progress_message = null
+      from fence, a, job_definition d
+     where r.id = a.job_run_id and r.version = a.version and d.id = r.job_definition_id
+       and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
+       and not r.held and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
+       and exists (select from worker w where w.worker_id = a.worker_id and w.state = 'ACTIVE')
+    returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.command_name, d.digest`;
+}
+
+export interface StartOrder extends AttemptRef {
+  token: string;
+  /** Of the code that this worker has; a definition with another is not started here. */
+  digest: string;
+}
+
+/** All that a worker needs to run a body, read in the statement that made the run its own. */
+export interface StartedRun extends AttemptRef {
+  start_token: string;
+  fence: number;
+  leader_epoch: number;
+  failures: number;
+  scheduled_for: Date;
+  args_json: unknown;
+  job_name: string;
+  command_name: string;
+  digest: string;
+  timeout_seconds: number;
+  kill_grace_seconds: number;
+  memory_mb: number;
+  isolation_reuse: number;
+  permissions: unknown;
+  max_retries: number;
+  retry_backoff_seconds: number;
+  retry_factor: number;
+  retry_jitter: number;
+  retry_on: Record<string, { max: number; backoffSeconds?: number }>;
+}
+
+/** ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body. */
+export async function startRuns(
+  sql: Db,
+  me: { worker_id: string; epoch: number },
+  orders: StartOrder[],
+): Promise<StartedRun[]> {
+  return await sql<StartedRun[]>`
+    with me as materialized (select worker_id from worker where worker_id = ${me.worker_id} and state = 'ACTIVE' for share),
+    s as (select * from jsonb_to_recordset(${
+    json(sql, orders)
+  }) as s(job_run_id bigint, attempt int, token text, digest text))
+    update job_run r
+       set state = 'RUNNING', started_at = clock_timestamp(), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
+           fence = nextval('fence_seq'), start_token = s.token, version = r.version + 1,
+           error_name = null, error_summary = null, exit_code = null
+      from me, s, job_definition d
+     where r.id = s.job_run_id and d.id = r.job_definition_id and d.digest = s.digest
+       and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id and r.attempt = s.attempt
+       and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
+    returning ${startedColumns(sql)}`;
+}
+
+/** After a start whose reply was lost: what did start, proven by my own tokens. */
+export async function readStarted(sql: Db, worker_id: string, orders: StartOrder[]): Promise<StartedRun[]> {
+  return await sql<StartedRun[]>`
+    select ${startedColumns(sql)}
+      from jsonb_to_recordset(${json(sql, orders)}) as s(job_run_id bigint, token text)
+      join job_run r on r.id = s.job_run_id and r.start_token = s.token
+      join job_definition d on d.id = r.job_definition_id
+     where r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}`;
+}
+
+function startedColumns(sql: Db) {
+  return sql`r.id as job_run_id, r.attempt, r.start_token, r.fence, r.leader_epoch, r.failures, r.scheduled_for, r.args_json,
+    d.name as job_name, d.command_name, d.digest, d.timeout_seconds, d.kill_grace_seconds, d.memory_mb, d.isolation_reuse,
+    d.permissions, d.max_retries, d.retry_backoff_seconds::float8, d.retry_factor::float8, d.retry_jitter::float8, d.retry_on`;
+}
+
+export interface Ending extends AttemptRef {
+  start_token: string;
+  outcome: "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELED";
+  exit_code: number | null;
+  error_name: string | null;
+  error_summary: string | null;
+  result: unknown;
+  /** Failures after which this kind of error is final; 0: no retry. */
+  retry_max: number;
+  retry_after_ms: number;
+}
+
+/** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
+export async function finishRuns(
+  sql: Db,
+  worker_id: string,
+  endings: Ending[],
+): Promise<{ job_run_id: number; state: RunState }[]> {
+  const again =
+    sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`;
+  return await sql<{ job_run_id: number; state: RunState }[]>`
+    with s as (
+      select * from jsonb_to_recordset(${
+    json(sql, endings)
+  }) as s(job_run_id bigint, attempt int, start_token text, outcome text,
+             exit_code int, error_name text, error_summary text, result jsonb, retry_max int, retry_after_ms float8)),
+    done as (
+      update job_run r
+         set state = case when ${again} then 'RETRYING' else s.outcome end,
+             finished_at = case when ${again} then null else clock_timestamp() end,
+             due_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
+             failures = r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, exit_code = s.exit_code,
+             error_name = s.error_name, error_summary = s.error_summary, result = s.result,
+             continuation_state = 'NONE', version = r.version + 1
+        from s
+       where r.id = s.job_run_id and r.attempt = s.attempt and r.start_token = s.start_token
+         and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')
+      returning r.*, s.outcome),
+    kept as (
+      insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary)
+      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary
+        from done where state = 'RETRYING'
+      on conflict do nothing)
+    select id as job_run_id, state from done`;
+}
+
+/** ASSIGNED -> ORPHANED, since the worker refused, is silent, or its time is up. Uncharged: nothing was started. */
+export async function orphanAssigned(
+  sql: Db,
+  term: Term,
+  which: { refused: AttemptRef[] } | { assigned_longer_than_ms: number },
+): Promise<AttemptRef[]> {
+  const chosen = "refused" in which
+    ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
+             as x(job_run_id bigint, attempt int))`
+    : sql`r.assigned_at < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)},
+    lost as (
+      update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1
+        from fence where r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen}
+      returning r.*),
+    kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
+    select id as job_run_id, attempt from lost`;
+}
+
+/** ASSIGNED and RUNNING runs of workers that are DEAD -> ORPHANED; what was running is charged as an interruption. */
+export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { worker_id: string })[]> {
+  return await sql<(AttemptRef & { worker_id: string })[]>`
+    with ${fence(sql, term)},
+    lost as (
+      update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch,
+             continuation_state = 'NONE', version = r.version + 1
+        from fence
+       where r.state in ('ASSIGNED', 'RUNNING')
+         and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
+         and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp())
+      returning r.*),
+    kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
+    select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
+}
+
+/** Mine -> ORPHANED: a drain gives back what it does not finish, uncharged; a body that got lost is charged. */
+export async function giveBack(
+  sql: Db,
+  worker_id: string,
+  runs: (AttemptRef & { outcome: "GIVEN_BACK" | "LOST"; cause: string })[],
+): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with x as (
+      select * from jsonb_to_recordset(${
+    json(sql, runs)
+  }) as x(job_run_id bigint, attempt int, outcome text, cause text)),
+    lost as (
+      update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (x.outcome = 'LOST')::int,
+             continuation_state = 'NONE', version = r.version + 1
+        from x
+       where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
+         and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
+      returning r.*, x.outcome, x.cause),
+    kept as (
+      insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
+      select id, attempt, assigned_worker_id, leader_epoch, fence, started_at, outcome, outcome, cause from lost
+      on conflict do nothing),
+    rung as (select pg_notify('scheduler', 'job_run') from lost limit 1)
+    select lost.id as job_run_id, lost.attempt from lost left join rung on true`;
+}
+
+function keepAttempts(sql: Db, outcome: string, cause: string) {
+  return sql`
+    insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
+    select id, attempt, assigned_worker_id, leader_epoch, fence, started_at,
+           ${outcome}, ${outcome}, ${cause}
+      from lost on conflict do nothing`;
+}
+
+/** ORPHANED -> FAILED for runs that were interrupted more often than their job allows: they may be what kills the workers. */
+export async function quarantine(sql: Db, term: Term): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'FAILED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
+           error_summary = 'interrupted ' || r.interruptions || ' times, more than max_interruptions (' || d.max_interruptions || ')'
+      from fence, job_definition d
+     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.state = 'ORPHANED'
+       and d.id = r.job_definition_id and r.interruptions > d.max_interruptions
+    returning r.id as job_run_id, r.attempt`;
+}
+
+/** PENDING -> SKIPPED for runs of schedules that never started and are late by the database's clock. Events and enqueues wait. */
+export async function skipLate(sql: Db, term: Term, late_seconds: number): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'SKIPPED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
+           error_summary = 'not started within ' || ${late_seconds}::int || ' s of its slot'
+      from fence
+     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.state = 'PENDING' and r.source = 'schedule'
+       and r.due_at < clock_timestamp() - ${late_seconds} * interval '1 s' and r.cancel_requested_at is null
+    returning r.id as job_run_id, r.attempt`;
+}
+
+/** PENDING -> SKIPPED for slots of `forbid` jobs that have an older run which has not ended. */
+export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'SKIPPED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1,
+           error_name = 'Forbidden', error_summary = 'an older run of this job had not ended, and its concurrency is "forbid"'
+      from fence, job_definition d
+     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.state = 'PENDING' and r.source = 'schedule'
+       and d.id = r.job_definition_id and d.concurrency_policy = 'forbid' and r.cancel_requested_at is null
+       and exists (select from job_run older where older.serial_key = r.serial_key and older.id < r.id
+                    and older.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+    returning r.id as job_run_id, r.attempt`;
+}
+
+/** Whatever has no body -> CANCELED, on the request in its row. RUNNING waits for its worker, unless that is DEAD. */
+export async function cancelRequested(sql: Db, term: Term): Promise<(AttemptRef & { by: string })[]> {
+  return await sql<(AttemptRef & { by: string })[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'CANCELED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
+           error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
+      from fence
+     where r.cancel_requested_at is not null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+       and (r.state <> 'RUNNING' or not exists (
+         select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))
+    returning r.id as job_run_id, r.attempt, r.cancel_requested_by as by`;
+}
+
+/** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
+export async function forceClose(sql: Db, job_run_id: number, by: { actor: string; reason: string }): Promise<boolean> {
+  const rows = await sql`
+    with closed as (
+      update job_run set state = 'FAILED', finished_at = clock_timestamp(), version = version + 1, error_name = 'Missing',
+             error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
+       where id = ${job_run_id} and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+      returning id)
+    insert into admin_action_log (actor, action, target_type, target_id, reason)
+    select ${by.actor}, 'run.close', 'run', id::text, ${by.reason} from closed returning id`;
+  return rows.length > 0;
+}

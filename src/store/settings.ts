@@ -1,0 +1,167 @@
+/**
+ * Live settings: rows of `scheduler_settings`, read again every few seconds by each process, so that a change needs no
+ * restart. A row that is missing means the default below; a row that is wrong is reported and the default used.
+ * What a process needs before it can reach Postgres is in base/config.ts.
+ */
+import { observe } from "../base/facts.ts";
+import { type Db, json } from "./db.ts";
+
+interface NumberSetting {
+  default: number;
+  least: number;
+  most: number;
+  about: string;
+}
+
+/** Each number with its bounds; the unit is the last part of the name. */
+export const NUMBER_SETTINGS = {
+  leader_tick_seconds: { default: 1, least: 0.05, most: 60, about: "The leader looks for work at least this often" },
+  leader_lease_seconds: {
+    default: 3,
+    least: 0.3,
+    most: 60,
+    about: "A leader that is silent this long has lost its term",
+  },
+  leader_stale_seconds: {
+    default: 5,
+    least: 0.5,
+    most: 60,
+    about: "Redis away this long: candidates go straight to Postgres",
+  },
+  heartbeat_interval_seconds: { default: 1, least: 0.05, most: 60, about: "How often a worker reports to Redis" },
+  heartbeat_ttl_seconds: { default: 5, least: 0.5, most: 300, about: "A report older than this is gone" },
+  worker_lease_seconds: {
+    default: 30,
+    least: 2,
+    most: 600,
+    about: "A worker unheard by Postgres this long is dead, and its runs go elsewhere",
+  },
+  worker_renew_seconds: { default: 5, least: 0.2, most: 120, about: "How often a worker renews its lease" },
+  worker_margin_seconds: {
+    default: 5,
+    least: 0.5,
+    most: 120,
+    about: "A worker stops its bodies this long before its lease ends",
+  },
+  reassign_after_seconds: {
+    default: 10,
+    least: 0.5,
+    most: 3600,
+    about: "An assigned run that has not started by then is given to another worker",
+  },
+  suspect_seconds: {
+    default: 10,
+    least: 0.2,
+    most: 600,
+    about: "A worker whose calls fail gets no work this long, doubled with each failure",
+  },
+  max_jobs_per_worker: {
+    default: 10,
+    least: 1,
+    most: 1000,
+    about: "Bodies that a worker runs at once, unless SCHEDULER_SLOTS says otherwise",
+  },
+  spare_processes: {
+    default: 4,
+    least: 0,
+    most: 100,
+    about: "Loaded processes that a worker keeps ready for its next bodies",
+  },
+  skip_late_runs_after_seconds: {
+    default: 3600,
+    least: 0,
+    most: 31_536_000,
+    about: "A run of a schedule this late is SKIPPED; 0: never",
+  },
+  drain_grace_seconds: {
+    default: 30,
+    least: 0,
+    most: 86_400,
+    about: "A worker told to stop lets its bodies go on this long",
+  },
+} as const satisfies Record<string, NumberSetting>;
+
+export const LEADER_RUNS_JOBS = ["never", "alone", "always"] as const;
+
+export type Settings = { [K in keyof typeof NUMBER_SETTINGS]: number } & {
+  /** Whether the leader runs bodies itself: never, only while it is the only worker, or always. */
+  leader_runs_jobs: typeof LEADER_RUNS_JOBS[number];
+};
+
+export const DEFAULT_SETTINGS: Settings = {
+  ...Object.fromEntries(Object.entries(NUMBER_SETTINGS).map(([name, setting]) => [name, setting.default])) as {
+    [K in keyof typeof NUMBER_SETTINGS]: number;
+  },
+  leader_runs_jobs: "alone",
+};
+
+/** Everything that is wrong with a set of settings, bounds and relations; empty when it can be used. */
+export function problemsIn(settings: Settings): string[] {
+  const problems: string[] = [];
+  for (const [name, bounds] of Object.entries(NUMBER_SETTINGS) as [keyof typeof NUMBER_SETTINGS, NumberSetting][]) {
+    const value = settings[name];
+    if (typeof value !== "number" || !(value >= bounds.least && value <= bounds.most)) {
+      problems.push(
+        `${name} must be a number from ${bounds.least} to ${bounds.most}: current value is ${JSON.stringify(value)}`,
+      );
+    }
+  }
+  if (!LEADER_RUNS_JOBS.includes(settings.leader_runs_jobs)) {
+    problems.push(
+      `leader_runs_jobs must be one of ${LEADER_RUNS_JOBS.join(", ")}: current value is ${
+        JSON.stringify(settings.leader_runs_jobs)
+      }`,
+    );
+  }
+  const atLeast = (high: keyof typeof NUMBER_SETTINGS, times: number, low: keyof typeof NUMBER_SETTINGS) => {
+    if (settings[high] < times * settings[low]) {
+      problems.push(
+        `${high} must be at least ${times} x ${low}: current values are ${settings[high]} and ${settings[low]}`,
+      );
+    }
+  };
+  atLeast("leader_lease_seconds", 2, "leader_tick_seconds");
+  atLeast("heartbeat_ttl_seconds", 2, "heartbeat_interval_seconds");
+  atLeast("leader_stale_seconds", 1, "leader_lease_seconds");
+  if (settings.worker_lease_seconds < 2 * settings.worker_renew_seconds + settings.worker_margin_seconds) {
+    problems.push(
+      "worker_lease_seconds must be at least 2 x worker_renew_seconds + worker_margin_seconds: current values are " +
+        `${settings.worker_lease_seconds}, ${settings.worker_renew_seconds} and ${settings.worker_margin_seconds}`,
+    );
+  }
+  return problems;
+}
+
+/** The settings as they are now. Wrong ones are reported, and the defaults of all are used, since they relate. */
+export async function readSettings(sql: Db): Promise<Settings> {
+  const rows = await sql<{ name: string; value: unknown }[]>`select name, value from scheduler_settings`;
+  const stored = Object.fromEntries(
+    rows.filter((row) => row.name in DEFAULT_SETTINGS).map((row) => [row.name, row.value]),
+  );
+  const settings = { ...DEFAULT_SETTINGS, ...stored } as Settings;
+  const problems = problemsIn(settings);
+  for (const problem of problems) observe("settings.problem", { problem });
+  return problems.length === 0 ? settings : DEFAULT_SETTINGS;
+}
+
+/** Stores some settings, with their audit rows, or refuses all of them and says why. */
+export async function changeSettings(
+  sql: Db,
+  change: Partial<Settings>,
+  by: { actor: string; reason?: string },
+): Promise<void> {
+  const unknown = Object.keys(change).filter((name) => !(name in DEFAULT_SETTINGS));
+  const problems = [
+    ...unknown.map((name) => `${name} is no setting`),
+    ...problemsIn({ ...await readSettings(sql), ...change }),
+  ];
+  if (problems.length > 0) throw new RangeError(`Cannot change settings: ${problems.join("; ")}`);
+  await sql`
+    with change as (select key as name, value from jsonb_each(${json(sql, change)})),
+    stored as (
+      insert into scheduler_settings (name, value, updated_by) select name, value, ${by.actor} from change
+      on conflict (name) do update set value = excluded.value, updated_by = excluded.updated_by, updated_at = clock_timestamp())
+    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+    select ${by.actor}, 'settings.change', 'setting', change.name, old.value, change.value, ${by.reason ?? null}
+      from change left join scheduler_settings old using (name)`;
+}
