@@ -57,10 +57,10 @@ export async function acquire(
   return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
 }
 
-/** Ends a term at once, so that the next tick elsewhere leads. Harmless when the term is over already. */
+/** Ends a term at once: it can neither write nor renew any more, and the next tick elsewhere leads. Harmless when it is over. */
 export async function resign(sql: Db, term: Term): Promise<boolean> {
   const rows = await sql`
-    update leader_term set lease_until = '-infinity'
+    update leader_term set lease_until = '-infinity', worker_id = null
      where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning id`;
   return rows.length > 0;
 }

@@ -1,0 +1,64 @@
+/**
+ * How commands speak: results on stdout, everything else on stderr, one exit code for each kind of end.
+ * With --json stdout holds exactly one JSON value (or one per line where a command follows something).
+ */
+
+/** Stable: scripts rely on these. */
+export const EXIT = {
+  ok: 0,
+  /** What was asked for was done and did not succeed: the run failed, the files have problems. */
+  failed: 1,
+  /** The command was not understood, or (`sync --check`) the files differ from what is stored. */
+  usage: 2,
+  /** Postgres, Redis or a worker could not be reached. */
+  unreachable: 3,
+} as const;
+
+/** Ends a command with a message and an exit code; no stack is shown. */
+export class CommandError extends Error {
+  override name = "CommandError";
+  constructor(message: string, readonly exit_code: number = EXIT.failed) {
+    super(message);
+  }
+}
+
+/** What each command is given by main.ts. */
+export interface Signals {
+  /** Fires at the first SIGINT or SIGTERM: end well. */
+  stop: AbortSignal;
+  /** Fires at the second: end now. */
+  hurry: AbortSignal;
+}
+
+export function printJson(value: unknown): void {
+  console.log(JSON.stringify(value, null, 2));
+}
+
+export function printJsonLine(value: unknown): void {
+  console.log(JSON.stringify(value));
+}
+
+/** Lines up columns. An empty table prints `when_empty`, since silence explains nothing. */
+export function printTable(columns: string[], rows: unknown[][], when_empty: string): void {
+  if (rows.length === 0) return console.log(when_empty);
+  const cells = [columns, ...rows.map((row) => row.map(cellText))];
+  const widths = columns.map((_, place) => Math.max(...cells.map((row) => (row[place] ?? "").length)));
+  for (const row of cells) console.log(row.map((cell, place) => cell.padEnd(widths[place] ?? 0)).join("  ").trimEnd());
+}
+
+function cellText(value: unknown): string {
+  if (value === null || value === undefined) return "-";
+  if (value instanceof Date) return timeText(value);
+  return harmless(typeof value === "string" ? value : JSON.stringify(value));
+}
+
+/** UTC to the second: the same for everyone who reads it. */
+export function timeText(at: Date): string {
+  return at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "Z");
+}
+
+/** What users supply may hold escape sequences; a terminal must not obey them. */
+export function harmless(text: string): string {
+  // deno-lint-ignore no-control-regex
+  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\uFFFD");
+}

@@ -1,0 +1,162 @@
+/** The commands and their help. What a command does is in the file that its action loads, so that none waits for the others. */
+import { Command, CommanderError, Option } from "commander";
+import { ConfigError } from "../base/config.ts";
+import { isUnreachable } from "../store/db.ts";
+import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
+
+/** Runs one command line; gives the exit code and never throws. */
+export async function runCli(args: string[], signals: Signals): Promise<number> {
+  const program = buildProgram(signals);
+  try {
+    await program.parseAsync(args, { from: "user" });
+    return EXIT.ok;
+  } catch (error) {
+    return report(error, args.includes("--json"));
+  }
+}
+
+function report(error: unknown, json: boolean): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken itself
+  const message = error instanceof Error ? error.message : String(error);
+  const exit_code = error instanceof CommandError
+    ? error.exit_code
+    : error instanceof ConfigError || isUnreachable(error)
+    ? EXIT.unreachable
+    : EXIT.failed;
+  if (message) {
+    if (json) printJson({ error: message });
+    else {console.error(
+        `error: ${message}${isUnreachable(error) ? "; is `deno task dev` running, or DATABASE_URL right?" : ""}`,
+      );}
+  }
+  return exit_code;
+}
+
+function buildProgram(signals: Signals): Command {
+  const program = new Command("dandori")
+    .description("A distributed job scheduler: files in jobs/, run on schedules, on events and on demand.")
+    .exitOverride()
+    .showHelpAfterError("(add --help for usage)")
+    .helpCommand(false);
+  program.addHelpText("after", HELP);
+  addServices(program, signals);
+  addFiles(program);
+  addWork(program, signals);
+  addRuns(program, signals);
+  addLooking(program);
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}
+
+const HELP = `
+Each command is also a task: deno task run NAME is the same as main.ts run NAME.
+
+Exit codes: 0 done, 1 it did not succeed, 2 not understood (or sync --check found a difference), 3 could not reach it.
+
+Try:
+  deno task dev                                     start everything here, for development
+  deno task run hello --args '{"name":"you"}' --wait
+  deno task runs ls                                 what ran lately
+`;
+
+const json = () => new Option("--json", "print JSON instead of text");
+
+function addServices(program: Command, signals: Signals): void {
+  program.command("dev")
+    .description("start Postgres, Redis and workers for development, and sync jobs/ on every change")
+    .option("--workers <n>", "how many workers", wholeNumber, 3)
+    .action(async (options) => (await import("./dev.ts")).devCommand(options, signals));
+  program.command("worker")
+    .description("run one worker until it is told to stop")
+    .option("--stop-with-stdin", "stop when stdin is closed, so that it does not outlive its parent")
+    .action(async (options) => (await import("./worker.ts")).workerCommand(options, signals));
+  program.command("certs")
+    .description("make a certificate for a node and pin it")
+    .argument("<dir>", "folder for tls.crt, tls.key and pins.pem")
+    .option("--node <id...>", "node ids, one folder each below <dir>")
+    .option("--days <n>", "valid for so many days", wholeNumber, 90)
+    .addOption(json())
+    .action(async (dir, options) => (await import("./certs.ts")).certsCommand(dir, options));
+}
+
+function addFiles(program: Command): void {
+  program.command("sync")
+    .description("read jobs/, show what changes, and apply it as one transaction")
+    .option("--plan", "only show")
+    .option("--check", "change nothing; exit 2 when the files differ from what is stored")
+    .addOption(json())
+    .action(async (options) => (await import("./sync.ts")).syncCommand(options));
+  program.command("new")
+    .description("write a job file to start from")
+    .argument("<name>", "the job's name: lower case, digits, _ . -")
+    .action(async (name) => (await import("./new.ts")).newCommand(name));
+  const schedule = program.command("schedule").description("look at calendars");
+  schedule.command("preview")
+    .description("the next fires of a job, or of a schedule given here, as UTC instants")
+    .argument("[name]", "a synced job")
+    .option("--every-n-minutes <n>").option("--hourly-at-minute <m>").option("--daily-at <hh:mm>").option(
+      "--cron <pattern>",
+    )
+    .option("--timezone <zone>", "IANA name", "UTC")
+    .option("--gap <policy>", "a time that does not exist: after, before or skip", "after")
+    .option("--overlap <policy>", "a time that exists twice: first, second or both", "first")
+    .option("--from <instant>", "strictly after this instant; default now")
+    .option("--count <n>", "how many", wholeNumber, 5)
+    .addOption(json())
+    .action(async (name, options) => (await import("./schedule.ts")).previewCommand(name, options));
+}
+
+function addWork(program: Command, signals: Signals): void {
+  program.command("run")
+    .description("enqueue a run of a job")
+    .argument("<name>", "the job")
+    .option("--args <json>", "its args", "{}")
+    .option("--priority <p>", "a number, lower first, or a name such as admin.high")
+    .option("--at <instant>", "not before this instant, ISO 8601")
+    .option("--key <text>", "idempotency key: a second run with it is the first one")
+    .option("--serial-key <text>").option("--node <id>")
+    .option("--wait", "wait for its end, show its log, exit 0 only when it SUCCEEDED")
+    .addOption(json())
+    .action(async (name, options) => (await import("./run.ts")).runCommand(name, options, signals));
+  program.command("emit")
+    .description("emit an event")
+    .argument("<type>", "e.g. device.export.requested")
+    .option("--payload <json>", "becomes the args of the runs it starts", "{}")
+    .option("--dedupe-key <text>", "an event with a key that was used before starts nothing")
+    .addOption(json())
+    .action(async (type, options) => (await import("./run.ts")).emitCommand(type, options));
+}
+
+function addRuns(program: Command, signals: Signals): void {
+  const runs = program.command("runs").description("look at runs, and act on them");
+  runs.command("ls").description("the newest runs")
+    .option("--job <name>").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
+    .option("--limit <n>", "at most", wholeNumber, 20).addOption(json())
+    .action(async (options) => (await import("./runs.ts")).listCommand(options));
+  runs.command("show").description("one run and its attempts").argument("<id>").addOption(json())
+    .action(async (id, options) => (await import("./runs.ts")).showCommand(id, options));
+  runs.command("logs").description("what a run printed and logged").argument("<id>")
+    .option("-f, --follow", "go on until the run has ended").addOption(json())
+    .action(async (id, options) => (await import("./runs.ts")).logsCommand(id, options, signals));
+  runs.command("cancel").description("end a run that has not ended").argument("<id>")
+    .option("--reason <text>", "kept in the audit", "canceled from the command line").addOption(json())
+    .action(async (id, options) => (await import("./runs.ts")).cancelCommand(id, options));
+  runs.command("retry").description("a new run with the args of one that has ended").argument("<id>")
+    .addOption(json())
+    .action(async (id, options) => (await import("./runs.ts")).retryCommand(id, options));
+}
+
+function addLooking(program: Command): void {
+  const nodes = program.command("nodes").description("look at nodes and their workers");
+  nodes.command("ls").description("workers, their roles and loads").addOption(json())
+    .action(async (options) => (await import("./nodes.ts")).listCommand(options));
+  program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
+    .addOption(json())
+    .action(async (options) => (await import("./doctor.ts")).doctorCommand(options));
+}
+
+function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 1) return value;
+  throw new CommandError(`Cannot use "${text}": give a whole number of at least 1`, EXIT.usage);
+}

@@ -1,0 +1,135 @@
+/** `run` and `emit`: work from the command line, through the same client that applications use. */
+import { z } from "zod";
+import { monotonicMs, rest } from "../base/loop.ts";
+import { readConfig } from "../base/config.ts";
+import { createClient } from "../client.ts";
+import type { Priority } from "../job.ts";
+import { connectDb, type Sql } from "../store/db.ts";
+import { readDefinition, readDefinitions } from "../store/definitions.ts";
+import { readLogs } from "../store/run_logs.ts";
+import { readRun, readState, type RunView } from "../store/run_view.ts";
+import { TERMINAL } from "../store/runs.ts";
+import { CommandError, EXIT, harmless, printJson, type Signals } from "./output.ts";
+
+interface RunOptions {
+  args: string;
+  priority?: string;
+  at?: string;
+  key?: string;
+  serialKey?: string;
+  node?: string;
+  wait?: boolean;
+  json?: boolean;
+}
+
+export async function runCommand(name: string, options: RunOptions, { stop }: Signals): Promise<void> {
+  const { database_url } = readConfig();
+  const args = parseJson("--args", options.args);
+  const client = createClient({ databaseUrl: database_url, maxConnections: 1 });
+  const sql = connectDb(database_url, { name: "cli", max: 1 });
+  try {
+    await checkArgs(sql, name, args);
+    const { id, isNew } = await client.enqueue(name, args, {
+      priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
+      runAt: options.at === undefined ? undefined : instantFrom("--at", options.at),
+      idempotencyKey: options.key,
+      serialKey: options.serialKey,
+      node: options.node,
+    });
+    if (!options.wait) {
+      if (options.json) return printJson({ id, is_new: isNew });
+      return console.log(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
+    }
+    const run = await waitForEnd(sql, id, { show_log: !options.json, stop });
+    if (options.json) printJson(run);
+    else console.log(endText(run));
+    if (run.state !== "SUCCEEDED") throw new CommandError("", EXIT.failed);
+  } finally {
+    await Promise.all([client.close(), sql.end({ timeout: 1 })]);
+  }
+}
+
+export async function emitCommand(
+  type: string,
+  options: { payload: string; dedupeKey?: string; json?: boolean },
+): Promise<void> {
+  const payload = parseJson("--payload", options.payload);
+  const client = createClient({ databaseUrl: readConfig().database_url, maxConnections: 1 });
+  try {
+    const { id } = await client.emit(type, payload, { dedupeKey: options.dedupeKey });
+    if (options.json) printJson({ id, event_type: type });
+    else console.log(`event ${id} emitted`);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Refuses at the door what would fail at the worker: an unknown job, and args that do not fit its schema. */
+async function checkArgs(sql: Sql, name: string, args: unknown): Promise<void> {
+  const definition = await readDefinition(sql, name);
+  if (!definition || definition.removed_at) {
+    const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
+    const list = known.length > 0 ? `known are ${known.join(", ")}` : "none is synced yet";
+    throw new CommandError(
+      `Cannot run "${name}": no such job, ${list}; add jobs/${name}.ts and run \`deno task sync\``,
+    );
+  }
+  if (!definition.args_schema) return;
+  const answer = z.fromJSONSchema(definition.args_schema as z.core.JSONSchema.JSONSchema).safeParse(args);
+  if (answer.success) return;
+  const problems = answer.error.issues.map((issue) =>
+    issue.path.length > 0 ? `${issue.path.join(".")}: ${issue.message}` : issue.message
+  );
+  throw new CommandError(`Cannot run "${name}": its args do not fit: ${problems.join("; ")}`);
+}
+
+/** Polls the run's state: fast at first, then gently; log lines are shown as they come. */
+async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: AbortSignal }): Promise<RunView> {
+  let line = 0;
+  const began_ms = monotonicMs();
+  while (true) {
+    const state = await readState(sql, id);
+    if (how.show_log) line = await showLog(sql, id, line);
+    if (state === undefined || TERMINAL.includes(state)) break;
+    if (how.stop.aborted) throw new CommandError(`Stopped waiting: run ${id} is ${state}, and goes on`);
+    await rest(Math.min(20 + (monotonicMs() - began_ms) / 20, 500), how.stop);
+  }
+  return await readRun(sql, id) as RunView;
+}
+
+async function showLog(sql: Sql, id: number, after: number): Promise<number> {
+  const lines = await readLogs(sql, id, { after, most: 1000 });
+  for (const line of lines) console.log(`${line.level.padEnd(6)} ${harmless(line.message)}`);
+  return lines.at(-1)?.id ?? after;
+}
+
+function endText(run: RunView): string {
+  const took = run.started_at && run.finished_at
+    ? ` in ${((run.finished_at.getTime() - run.started_at.getTime()) / 1000).toFixed(2)} s`
+    : "";
+  const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : harmless(run.error_summary ?? "");
+  return `run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`;
+}
+
+export function parseJson(option: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(
+      `Cannot read ${option}: ${(error as Error).message}; give JSON, e.g. '{"name":"you"}'`,
+      EXIT.usage,
+    );
+  }
+}
+
+function priorityFrom(text: string): Priority {
+  return /^\d+$/.test(text) ? Number(text) : text as Priority;
+}
+
+function instantFrom(option: string, text: string): Date {
+  try {
+    return new Date(Temporal.Instant.from(text).toString());
+  } catch {
+    throw new CommandError(`Cannot read ${option} "${text}": give an instant such as 2026-01-31T09:00:00Z`, EXIT.usage);
+  }
+}

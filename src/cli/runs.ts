@@ -1,0 +1,199 @@
+/** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
+import { userInfo } from "node:os";
+import { readConfig } from "../base/config.ts";
+import { rest } from "../base/loop.ts";
+import { recordAct } from "../store/audit.ts";
+import { createRuns } from "../store/births.ts";
+import { connectDb, type Sql } from "../store/db.ts";
+import { requestCancel } from "../store/requests.ts";
+import { readLogs } from "../store/run_logs.ts";
+import { listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
+import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
+import {
+  CommandError,
+  EXIT,
+  harmless,
+  printJson,
+  printJsonLine,
+  printTable,
+  type Signals,
+  timeText,
+} from "./output.ts";
+
+interface Json {
+  json?: boolean;
+}
+
+export async function listCommand(options: Json & { job?: string; state?: string[]; limit: number }): Promise<void> {
+  const states = options.state?.map(stateFrom);
+  const runs = await withDb((sql) => listRuns(sql, { job_name: options.job, states, most: options.limit }));
+  if (options.json) return printJson(runs);
+  printTable(
+    ["id", "job", "state", "attempt", "due", "worker", "error"],
+    runs.map((run) => [
+      run.id,
+      run.job_name,
+      run.state,
+      run.attempt,
+      run.due_at,
+      run.assigned_worker_id,
+      run.error_summary?.split("\n")[0]?.slice(0, 80) ?? "",
+    ]),
+    "no runs yet; start one with `deno task run NAME`",
+  );
+}
+
+export async function showCommand(id: string, options: Json): Promise<void> {
+  await withDb(async (sql) => {
+    const run = await existingRun(sql, id);
+    const attempts = await readAttempts(sql, run.id);
+    if (options.json) return printJson({ ...run, attempts });
+    console.log(describe(run));
+    if (attempts.length === 0) return;
+    console.log("\nearlier attempts");
+    printTable(
+      ["attempt", "outcome", "worker", "started", "ended", "error"],
+      attempts.map((one) => [one.attempt, one.outcome, one.worker_id, one.started_at, one.ended_at, one.error_summary]),
+      "",
+    );
+  });
+}
+
+export async function logsCommand(
+  id: string,
+  options: Json & { follow?: boolean },
+  { stop }: Signals,
+): Promise<void> {
+  await withDb(async (sql) => {
+    const run = await existingRun(sql, id);
+    let after = 0;
+    while (true) {
+      const state = await readState(sql, run.id); // before the lines: what an ended run said is all stored
+      const lines = await readLogs(sql, run.id, { after, most: 1000 });
+      for (const line of lines) {
+        if (options.json) printJsonLine(line);
+        else {console.log(
+            `${timeText(line.at)} ${line.level.padEnd(6)} ${harmless(line.message)}${fieldsText(line.fields)}`,
+          );}
+      }
+      after = lines.at(-1)?.id ?? after;
+      if (lines.length === 1000) continue;
+      if (!options.follow || stop.aborted || state === undefined || TERMINAL.includes(state)) return;
+      await rest(300, stop);
+    }
+  });
+}
+
+export async function cancelCommand(id: string, options: Json & { reason: string }): Promise<void> {
+  await withDb(async (sql) => {
+    const job_run_id = runIdFrom(id);
+    const answer = await requestCancel(sql, job_run_id, { actor: actor(), reason: options.reason });
+    if (!answer) throw noSuchRun(id);
+    if (TERMINAL.includes(answer.state)) {
+      throw new CommandError(`Cannot cancel run "${id}": it has ended as ${answer.state}`);
+    }
+    if (options.json) return printJson({ id: job_run_id, ...answer });
+    console.log(
+      answer.requested
+        ? `run ${id}: cancel requested, it was ${answer.state}`
+        : `run ${id}: its cancel was requested before`,
+    );
+  });
+}
+
+export async function retryCommand(id: string, options: Json): Promise<void> {
+  await withDb(async (sql) => {
+    const run = await existingRun(sql, id);
+    if (!TERMINAL.includes(run.state)) {
+      throw new CommandError(`Cannot retry run "${id}": it is ${run.state}; wait for its end or cancel it first`);
+    }
+    const fresh = await sql.begin(async (tx) => {
+      const [born] = await createRuns(tx, [{
+        job_name: run.job_name,
+        args: run.args,
+        idempotency_key: crypto.randomUUID(),
+        priority: run.priority,
+        serial_key: run.serial_key ?? undefined,
+        node: run.node ?? undefined,
+        rerun_of: run.id,
+      }]);
+      if (born?.job_run_id === undefined) {
+        throw new CommandError(
+          `Cannot retry run "${id}": its job "${run.job_name}" was removed; restore its file and run \`deno task sync\``,
+        );
+      }
+      const act = { actor: actor(), action: "run.retry", target_type: "run", target_id: run.id };
+      await recordAct(tx, { ...act, after: { rerun: born.job_run_id } });
+      return born.job_run_id;
+    });
+    if (options.json) return printJson({ id: fresh, rerun_of: run.id });
+    console.log(`run ${fresh} enqueued, with the args of run ${run.id}`);
+  });
+}
+
+/** Who is acting, for the audit. */
+export function actor(): string {
+  return `cli:${userInfo().username}`;
+}
+
+export async function withDb<T>(act: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = connectDb(readConfig().database_url, { name: "cli", max: 1 });
+  try {
+    return await act(sql);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+function describe(run: RunView): string {
+  const lines: [string, unknown][] = [
+    ["run", `${run.id} of ${run.job_name} (${run.source})`],
+    ["state", run.state + (run.cancel_requested_at && !run.finished_at ? ", cancel requested" : "")],
+    ["why waiting", run.wait_reason],
+    ["attempt", `${run.attempt} (failures ${run.failures}, interruptions ${run.interruptions})`],
+    ["priority", run.priority],
+    ["args", JSON.stringify(run.args)],
+    ["progress", run.progress === null ? null : `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`],
+    ["scheduled for", timeText(run.scheduled_for)],
+    ["due", timeText(run.due_at)],
+    [
+      "started",
+      run.started_at &&
+      `${timeText(run.started_at)} on ${run.assigned_worker_id}, epoch ${run.leader_epoch}, fence ${run.fence}`,
+    ],
+    ["finished", run.finished_at && timeText(run.finished_at)],
+    ["exit code", run.exit_code],
+    ["result", run.result === null ? null : JSON.stringify(run.result)],
+    ["error", run.error_summary],
+    ["repeats run", run.rerun_of],
+  ];
+  return lines.filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value)).replaceAll("\n", "\n" + " ".repeat(15))}`)
+    .join("\n");
+}
+
+function fieldsText(fields: unknown): string {
+  return fields === null ? "" : ` ${harmless(JSON.stringify(fields))}`;
+}
+
+async function existingRun(sql: Sql, id: string): Promise<RunView> {
+  const run = await readRun(sql, runIdFrom(id));
+  if (!run) throw noSuchRun(id);
+  return run;
+}
+
+function noSuchRun(id: string): CommandError {
+  return new CommandError(`Cannot find run "${id}": there is none; \`deno task runs ls\` shows the newest`);
+}
+
+function runIdFrom(text: string): number {
+  const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
+  if (id >= 1) return id;
+  throw new CommandError(`Cannot use "${text}" as a run's id: give a whole number`, EXIT.usage);
+}
+
+function stateFrom(text: string): RunState {
+  const state = STATES.find((one) => one === text.toUpperCase());
+  if (state) return state;
+  throw new CommandError(`Cannot use "${text}" as a state: give one of ${STATES.join(", ")}`, EXIT.usage);
+}

@@ -1,0 +1,26 @@
+/** `sync`: job files become definitions. Exits 1 on problems, and with --check 2 on a difference. */
+import { PROJECT_DIR, readConfig } from "../base/config.ts";
+import { reportText } from "../catalog/plan_text.ts";
+import { sync } from "../catalog/sync.ts";
+import { openSandbox } from "./opening.ts";
+import { CommandError, EXIT, printJson } from "./output.ts";
+import { withDb } from "./runs.ts";
+
+export async function syncCommand(options: { plan?: boolean; check?: boolean; json?: boolean }): Promise<void> {
+  if (options.plan && options.check) {
+    throw new CommandError("Cannot do --plan and --check at once: --check shows the plan too", EXIT.usage);
+  }
+  const config = readConfig();
+  const mode = options.check ? "check" : options.plan ? "plan" : "apply";
+  const sandbox = openSandbox(config, 0);
+  try {
+    const parts = { sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
+    const report = await withDb((sql) => sync({ sql, ...parts }, { mode }));
+    if (options.json) printJson(report);
+    else console.log(reportText(report, { color: Deno.stdout.isTerminal() }));
+    if (report.problems.length > 0) throw new CommandError("", EXIT.failed);
+    if (mode === "check" && report.drift) throw new CommandError("", EXIT.usage);
+  } finally {
+    await sandbox.close();
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * One worker process, put together: everything is made here and passed on, nothing is found by itself.
+ *
+ * Start: settings, identity, gRPC, then the row that says "I am here". Stop, in this order, each step with its own
+ * budget: resign, refuse new work, let bodies finish within the grace, give back the rest, and the heartbeat last;
+ * while it beats nobody takes our runs.
+ *
+ * A worker that Postgres declared dead comes back under a new id, after its bodies are proven gone.
+ */
+import { type Config, PROJECT_DIR, readConfig } from "../base/config.ts";
+import { factLine, hear, observe } from "../base/facts.ts";
+import { rest, wallClock, within } from "../base/loop.ts";
+import { Digests } from "../catalog/digests.ts";
+import { Peers } from "../cluster/peers.ts";
+import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
+import { nextWorkerId, remove } from "../cluster/roster.ts";
+import { type RunningServer, startServer } from "../cluster/server.ts";
+import { Tls } from "../cluster/tls.ts";
+import { Executor } from "../roles/executor.ts";
+import { workerHandlers } from "../roles/handlers.ts";
+import { lead } from "../roles/leader/leader.ts";
+import { playRole } from "../roles/member.ts";
+import { Standing } from "../roles/standing.ts";
+import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/worker.ts";
+import { processStarted } from "../sandbox/process_table.ts";
+import type { Sandbox } from "../sandbox/pool.ts";
+import { connectDb, type Sql } from "../store/db.ts";
+import { registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
+import { readSettings } from "../store/settings.ts";
+import { VERSION } from "../base/version.ts";
+import { openSandbox } from "./opening.ts";
+import type { Signals } from "./output.ts";
+
+export async function workerCommand(options: { stopWithStdin?: boolean }, signals: Signals): Promise<void> {
+  const config = readConfig();
+  hear((name, fact) => console.log(factLine(name, fact, wallClock())));
+  observe("process.started", { role: "worker", pid: Deno.pid });
+  const stop = options.stopWithStdin ? AbortSignal.any([signals.stop, stdinClosed()]) : signals.stop;
+  while (!stop.aborted) {
+    const lost = await runWorker(config, stop, signals.hurry);
+    if (!lost) return;
+    observe("worker.lost", lost);
+    await rest(1_000, stop);
+  }
+}
+
+interface Opened {
+  sql: Sql;
+  lease_sql: Sql;
+  redis: RedisDoor;
+  tls: Tls;
+  peers: Peers;
+  sandbox: Sandbox;
+}
+
+/** One life of a worker under one id. Gives why it was lost, or undefined when it was stopped. */
+async function runWorker(
+  config: Config,
+  stop: AbortSignal,
+  hurry: AbortSignal,
+): Promise<{ worker_id: string; reason: string } | undefined> {
+  const open = await openAll(config);
+  const settings = await readSettings(open.sql);
+  const standing = new Standing({
+    worker_id: await nextWorkerId(open.redis),
+    node_id: config.node_id,
+    slots: config.slots ?? settings.max_jobs_per_worker,
+    settings,
+  });
+  open.sandbox.hold(() => standing.mayRun);
+  const executor = new Executor({
+    sql: open.sql,
+    sandbox: open.sandbox,
+    digests: new Digests({ jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR }),
+    standing,
+    jobs_dir: config.jobs_dir,
+  });
+  const server = await startServer({
+    host: config.grpc_host,
+    port: config.grpc_port,
+    tls: open.tls,
+    handlers: workerHandlers({ sql: open.sql, standing, executor }),
+  });
+  const parts: WorkerParts = {
+    ...open,
+    executor,
+    standing,
+    pid: Deno.pid,
+    grpc: { host: config.grpc_host, port: server.port },
+  };
+  await introduce(parts, open.tls);
+  return await live(parts, { open, server, stop, hurry });
+}
+
+async function openAll(config: Config): Promise<Opened> {
+  const tls = new Tls({
+    cert_file: config.tls_cert_file,
+    key_file: config.tls_key_file,
+    pins_file: config.tls_pins_file,
+  });
+  const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6 });
+  const settings = await readSettings(sql);
+  return {
+    sql,
+    lease_sql: connectDb(config.database_url, { name: `lease ${config.node_id}`, max: 1 }),
+    redis: connectRedis(config.redis_url, { prefix: config.redis_prefix, name: `worker ${config.node_id}` }),
+    tls,
+    peers: new Peers(tls),
+    sandbox: openSandbox(config, settings.spare_processes),
+  };
+}
+
+async function introduce(parts: WorkerParts, tls: Tls): Promise<void> {
+  const { standing, grpc } = parts;
+  await registerWorker(parts.sql, {
+    worker_id: standing.worker_id,
+    node_id: standing.node_id,
+    pid: parts.pid,
+    process_started: await processStarted(parts.pid),
+    grpc_host: grpc.host,
+    grpc_port: grpc.port,
+    tls_fingerprint: tls.fingerprint,
+    slots: standing.slots,
+    version: VERSION,
+  }, standing.settings.worker_lease_seconds * 1000);
+  await renewOnce(parts);
+  observe("worker.ready", {
+    worker_id: standing.worker_id,
+    node_id: standing.node_id,
+    grpc_address: `${grpc.host}:${grpc.port}`,
+    slots: standing.slots,
+  });
+}
+
+async function live(
+  parts: WorkerParts,
+  around: { open: Opened; server: RunningServer; stop: AbortSignal; hurry: AbortSignal },
+): Promise<{ worker_id: string; reason: string } | undefined> {
+  const { standing } = parts;
+  const beating = new AbortController(); // ends last
+  const ending = new AbortController(); // ends first
+  const stop = AbortSignal.any([around.stop, ending.signal]);
+  const heart = beatHeart(parts, beating.signal);
+  const lease = holdLease(parts, beating.signal).then((reason) => {
+    if (reason) ending.abort();
+    return reason;
+  });
+  await playRole({
+    ...parts,
+    lead: (term, signal) => lead(term, { ...parts, peers: around.open.peers }, signal),
+  }, stop);
+  const lost = ending.signal.aborted ? await lease : undefined;
+  if (!lost) await leaveWell(parts, around.hurry);
+  beating.abort();
+  await Promise.all([heart, lease]);
+  await closeAll(parts, around.open, around.server);
+  if (lost) return { worker_id: standing.worker_id, reason: lost };
+  observe("worker.stopped", { worker_id: standing.worker_id });
+}
+
+/** `playRole` has resigned already. */
+async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> {
+  const { standing, executor } = parts;
+  observe("worker.draining", { worker_id: standing.worker_id, reason: "stopping" });
+  standing.draining = true;
+  await quietly("saying that it drains", setDraining(parts.sql, standing.worker_id, true));
+  await quietly("giving back what has not started", renewOnce(parts));
+  await executor.drain(standing.settings.drain_grace_seconds * 1000, hurry);
+}
+
+async function closeAll(parts: WorkerParts, open: Opened, server: RunningServer): Promise<void> {
+  await open.sandbox.close();
+  await quietly("retiring", retireWorker(parts.sql, parts.standing.worker_id));
+  await quietly("leaving the roster", remove(open.redis, parts.standing.worker_id));
+  open.peers.close();
+  await quietly("closing gRPC", server.close());
+  await open.tls.close();
+  await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
+}
+
+/** A step of leaving that must not keep the next ones from happening. */
+async function quietly(what: string, step: Promise<unknown>): Promise<void> {
+  try {
+    await within(2_000, what, step);
+  } catch (error) {
+    observe("loop.failed", { loop: what, error: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+/** Fires when the parent is gone: it holds the other end of our stdin. */
+function stdinClosed(): AbortSignal {
+  const closed = new AbortController();
+  (async () => {
+    for await (const _ of Deno.stdin.readable) { /* nothing is said on it */ }
+    closed.abort("stdin closed");
+  })();
+  return closed.signal;
+}

@@ -1,0 +1,188 @@
+/**
+ * What an application imports, under the name `dandori/client`, to hand work to Dandori.
+ *
+ * It talks to Postgres only: a run is enqueued by one insert, also inside your own transaction, and so exists exactly
+ * when your data does. No worker needs to be up.
+ *
+ * ```ts ignore
+ * import { createClient } from "dandori/client";
+ * import exportDevices from "./jobs/export_devices.ts";
+ *
+ * const client = createClient({ databaseUrl: "postgres://..." });
+ * const { id } = await client.enqueue(exportDevices, { tenant: "acme" }, { priority: "admin.high" });
+ * await exportDevices.delay({ tenant: "acme" }); // the same, through the client made above
+ * await client.emit("device.added", { device: 7 }, { dedupeKey: "device-7" });
+ * await client.close();
+ * ```
+ * @module
+ */
+import { DELAY, type Delay, type DelayOptions, type Job, priorityNumber, type SchemaIssue } from "./job.ts";
+import { type Birth, type Born, createRuns } from "./store/births.ts";
+import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
+import { emitEvent } from "./store/events.ts";
+
+/** How to reach Dandori. */
+export interface ClientOptions {
+  /** `postgres://user:password@host:port/database` */
+  databaseUrl: string;
+  /** Connections at most; default 4. */
+  maxConnections?: number;
+}
+
+/** Options of one run. */
+export type EnqueueOptions = DelayOptions;
+
+/** A run that was enqueued. */
+export interface Enqueued {
+  /** The run's id. */
+  id: number;
+  /** False when the idempotency key was used before: then this is the run of that time. */
+  isNew: boolean;
+}
+
+/** One of many runs of one job. */
+export interface EnqueueItem<Input> extends EnqueueOptions {
+  args: Input;
+}
+
+/** A transaction of the `postgres` package, the `sql` that `sql.begin` gives. */
+export interface Transaction {
+  readonly savepoint: unknown;
+  readonly json: unknown;
+}
+
+/** Thrown when a run cannot be enqueued; nothing was stored, and inside a transaction nothing was sent. */
+export class EnqueueError extends Error {
+  override name = "EnqueueError";
+}
+
+/** Made by `createClient`. All its functions may be used at once. */
+export interface Client {
+  /**
+   * Enqueues one run. `job` is what the job file exports, then the args are typed and checked here; or the job's name,
+   * then they are checked by the worker before the body starts.
+   * @throws EnqueueError when the job is unknown or removed, the args do not fit, or an option is out of range.
+   */
+  enqueue<Input>(job: Job<Input>, args: NoInfer<Input>, options?: EnqueueOptions): Promise<Enqueued>;
+  enqueue(job: string, args: unknown, options?: EnqueueOptions): Promise<Enqueued>;
+  /** Enqueues many runs of one job as one statement: all of them or none. Answers in the order of `items`. */
+  enqueueMany<Input>(job: Job<Input>, items: readonly EnqueueItem<NoInfer<Input>>[]): Promise<Enqueued[]>;
+  enqueueMany(job: string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]>;
+  /**
+   * Emits an event; every job whose `on` names the type gets one run with the payload as its args. A `dedupeKey` that was
+   * used before gives the id of that event and starts nothing.
+   */
+  emit(type: string, payload?: unknown, options?: { dedupeKey?: string }): Promise<{ id: number }>;
+  /** The same client inside your own transaction: what it enqueues or emits exists only if that commits. */
+  within(transaction: Transaction): Omit<Client, "within" | "close">;
+  /** Closes its connections. */
+  close(): Promise<void>;
+}
+
+/** Opens a client; the first one also serves `job.delay()`. Connects when first used. */
+export function createClient(options: ClientOptions): Client {
+  const sql = connectDb(options.databaseUrl, { name: "client", max: options.maxConnections });
+  const client: Client = {
+    ...callsOn(sql),
+    within: (transaction) => callsOn(transaction as unknown as TransactionSql),
+    async close() {
+      if (shared[DELAY] === delay) delete shared[DELAY];
+      await sql.end({ timeout: 5 });
+    },
+  };
+  const shared = globalThis as { [DELAY]?: Delay };
+  const delay: Delay = (job, args, delayOptions) => client.enqueue(job, args, delayOptions);
+  shared[DELAY] ??= delay;
+  return client;
+}
+
+/** Args beyond this do not belong in a queue: store them and enqueue a reference. */
+const MOST_ARGS_BYTES = 256 * 1024;
+
+function callsOn(sql: Db): Omit<Client, "within" | "close"> {
+  async function enqueueMany(job: Job | string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]> {
+    const name = nameOf(job);
+    const births = await Promise.all(items.map((item) => birthOf(name, job, item)));
+    if (births.length === 0) return [];
+    const born = await createRuns(sql, births);
+    return born.map((run) => enqueuedFrom(name, run));
+  }
+  return {
+    enqueueMany: enqueueMany as Client["enqueueMany"],
+    enqueue: async (job: Job | string, args: unknown, options: EnqueueOptions = {}) => {
+      const [enqueued] = await enqueueMany(job, [{ ...options, args }]);
+      return enqueued as Enqueued;
+    },
+    emit: async (type, payload = {}, options = {}) => {
+      if (!type) throw new EnqueueError('Cannot emit an event without a type: give a name such as "order.placed"');
+      const event = { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: options.dedupeKey };
+      return { id: Number(await emitEvent(sql, event)) };
+    },
+  };
+}
+
+function nameOf(job: Job | string): string {
+  const name = typeof job === "string" ? job : job.name;
+  if (name) return name;
+  throw new EnqueueError(
+    "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
+  );
+}
+
+async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
+  if (typeof job !== "string" && job.options.args) {
+    const answer = await job.options.args["~standard"].validate(item.args);
+    if (answer.issues) {
+      throw new EnqueueError(`Cannot enqueue "${name}": its args do not fit: ${issueText(answer.issues)}`);
+    }
+  }
+  if (item.runAt && Number.isNaN(item.runAt.getTime())) {
+    throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`);
+  }
+  if (item.idempotencyKey === "" || (item.idempotencyKey?.length ?? 0) > 500) {
+    throw new EnqueueError(`Cannot enqueue "${name}": an idempotencyKey has 1 to 500 characters`);
+  }
+  return {
+    job_name: name,
+    args: storable(`a run of "${name}"`, item.args ?? {}),
+    idempotency_key: item.idempotencyKey ?? crypto.randomUUID(),
+    priority: item.priority === undefined ? undefined : priorityNumber(item.priority),
+    run_at: item.runAt,
+    serial_key: item.serialKey,
+    node: item.node,
+  };
+}
+
+function enqueuedFrom(name: string, run: Born): Enqueued {
+  if (run.job_run_id !== undefined) return { id: Number(run.job_run_id), isNew: run.is_new };
+  throw new EnqueueError(
+    `Cannot enqueue "${name}": no such job is synced, or its file was removed; add jobs/${name}.ts and run \`deno task sync\``,
+  );
+}
+
+/** What jsonb can hold of a value, or a clear refusal. */
+function storable(what: string, value: unknown): unknown {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    throw new EnqueueError(`Cannot store ${what}: ${(error as Error).message}`);
+  }
+  if (text === undefined) throw new EnqueueError(`Cannot store ${what}: ${typeof value} is not JSON`);
+  if (text.length > MOST_ARGS_BYTES) {
+    throw new EnqueueError(
+      `Cannot store ${what}: ${text.length} bytes of JSON, at most ${MOST_ARGS_BYTES}; enqueue a reference instead`,
+    );
+  }
+  if (text.includes("\\u0000")) {
+    throw new EnqueueError(`Cannot store ${what}: it holds a text with \\u0000, which Postgres refuses`);
+  }
+  return value;
+}
+
+function issueText(issues: readonly SchemaIssue[]): string {
+  return issues.map((issue) => {
+    const path = issue.path?.map((step) => String(typeof step === "object" ? step.key : step)).join(".");
+    return path ? `${path}: ${issue.message}` : issue.message;
+  }).join("; ");
+}

@@ -1,0 +1,174 @@
+/**
+ * Looks at everything that a worker needs and says how to mend what is missing. Reads only; each check stands alone, so
+ * that one broken thing does not hide the next.
+ */
+import { type Config, ConfigError, readConfig, readConfigForFiles } from "../base/config.ts";
+import { wallClock, within } from "../base/loop.ts";
+import { connectRedis } from "../cluster/redis.ts";
+import { readTlsFiles } from "../cluster/tls_files.ts";
+import { connectDb, type Sql } from "../store/db.ts";
+import { currentLeader } from "../store/leadership.ts";
+import { listWorkers } from "../store/nodes.ts";
+import { readSettings } from "../store/settings.ts";
+
+export interface Finding {
+  check: string;
+  state: "ok" | "warning" | "problem";
+  detail: string;
+  /** What to do; empty when all is well. */
+  fix: string;
+}
+
+type Answer = Omit<Finding, "check">;
+
+const OLDEST_POSTGRES = 15;
+const MOST_SKEW_MS = 2_000;
+
+/** All findings, in the order in which they are worth mending. */
+export async function examine(): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const look = async (check: string, ask: () => Promise<Answer> | Answer) => {
+    const answer = await within(6_000, check, Promise.resolve().then(ask)).catch((error) =>
+      problem(error instanceof Error ? error.message : String(error), FIXES[check] ?? "")
+    );
+    findings.push({ check, ...answer });
+  };
+  await look("programs", programs);
+  await look("jobs", jobsDir);
+  const config = configOrFinding(findings);
+  if (!config) return findings;
+  const sql = connectDb(config.database_url, { name: "doctor", max: 1 });
+  try {
+    await look("postgres", () => postgres(sql));
+    await look("schema", () => schema(sql));
+    await look("settings", async () => ok(`${Object.keys(await readSettings(sql)).length} settings are in order`));
+    await look("clock", () => clock(sql));
+    await look("redis", () => redis(config));
+    await look("tls", () => tls(config));
+    await look("workers", () => workers(sql));
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+  return findings;
+}
+
+const FIXES: Record<string, string> = {
+  postgres: "start Postgres or `deno task dev`, and check DATABASE_URL",
+  schema: 'apply it: psql "$DATABASE_URL" -f schema.sql',
+  redis: "start Redis or `deno task dev`, and check REDIS_URL",
+  tls: "make certificates with `deno task certs DIR --node ID`, and check SCHEDULER_TLS_*_FILE",
+  settings: "apply schema.sql first",
+};
+
+function ok(detail: string): Answer {
+  return { state: "ok", detail, fix: "" };
+}
+
+function problem(detail: string, fix: string): Answer {
+  return { state: "problem", detail, fix };
+}
+
+function configOrFinding(findings: Finding[]): Config | undefined {
+  try {
+    const config = readConfig();
+    findings.push({ check: "environment", ...ok(`node ${config.node_id}, Redis prefix ${config.redis_prefix}`) });
+    return config;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const fix = "set the variables, or start `deno task dev` in this checkout";
+    findings.push({ check: "environment", ...problem(error.message, fix) });
+  }
+}
+
+async function programs(): Promise<Answer> {
+  const missing = [];
+  for (const name of ["sh", "timeout", "dd", "prlimit"]) {
+    const found = await new Deno.Command("/bin/sh", {
+      args: ["-c", `command -v ${name}`],
+      stdout: "null",
+      stderr: "null",
+    })
+      .output().then((output) => output.success, () => false);
+    if (!found) missing.push(name);
+  }
+  const detail = `Deno ${Deno.version.deno} on ${Deno.build.os}`;
+  if (missing.length === 0) return ok(detail);
+  return {
+    state: "warning",
+    detail: `${detail}; missing: ${missing.join(", ")}`,
+    fix: "install coreutils and util-linux: bodies are then guarded and capped in the strongest way",
+  };
+}
+
+async function jobsDir(): Promise<Answer> {
+  const { jobs_dir } = readConfigForFiles();
+  let files = 0;
+  for await (const entry of Deno.readDir(jobs_dir)) if (entry.name.endsWith(".ts")) files++;
+  return ok(`${files} files in ${jobs_dir}`);
+}
+
+async function postgres(sql: Sql): Promise<Answer> {
+  const [row] = await sql<{ version: number; text: string }[]>`
+    select current_setting('server_version_num')::int / 10000 as version, current_setting('server_version') as text`;
+  const version = row?.version ?? 0;
+  if (version >= OLDEST_POSTGRES) return ok(`Postgres ${row?.text}`);
+  return problem(`Postgres ${row?.text} is older than ${OLDEST_POSTGRES}`, `upgrade to ${OLDEST_POSTGRES} or newer`);
+}
+
+async function schema(sql: Sql): Promise<Answer> {
+  const [row] = await sql<
+    { runs: number }[]
+  >`select count(*)::int as runs from job_definition where removed_at is null`;
+  return ok(`applied, ${row?.runs} jobs are synced`);
+}
+
+async function clock(sql: Sql): Promise<Answer> {
+  const before = wallClock().getTime();
+  const [row] = await sql<{ now: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
+  const skew_ms = Math.round((row?.now ?? 0) - (before + wallClock().getTime()) / 2);
+  const detail = `this machine differs from Postgres by ${Math.abs(skew_ms)} ms`;
+  if (Math.abs(skew_ms) <= MOST_SKEW_MS) return ok(detail);
+  return {
+    state: "warning",
+    detail,
+    fix: "run a time service (chrony); nothing is decided by this clock, but logs will confuse",
+  };
+}
+
+async function redis(config: Config): Promise<Answer> {
+  const connection = connectRedis(config.redis_url, { prefix: config.redis_prefix });
+  try {
+    await connection.ready();
+    return ok(connection.server);
+  } finally {
+    await connection.close();
+  }
+}
+
+function tls(config: Config): Answer {
+  const files = { cert_file: config.tls_cert_file, key_file: config.tls_key_file, pins_file: config.tls_pins_file };
+  const { certificate, pins } = readTlsFiles(files);
+  const days = Math.floor((certificate.not_after.getTime() - wallClock().getTime()) / 86_400_000);
+  const detail = `certificate ${certificate.fingerprint.slice(0, 23)}... for ${days} days, ${pins.size} pinned`;
+  if (days >= 21) return ok(detail);
+  return {
+    state: "warning",
+    detail,
+    fix: "make a new certificate with `deno task certs`, and pin it before it is used",
+  };
+}
+
+async function workers(sql: Sql): Promise<Answer> {
+  const [alive, leader] = [await listWorkers(sql), await currentLeader(sql)];
+  if (alive.length === 0) {
+    return { state: "warning", detail: "no worker is alive", fix: "start one: deno task worker, or deno task dev" };
+  }
+  if (!leader.worker_id) {
+    return {
+      state: "warning",
+      detail: `${alive.length} workers and no leader`,
+      fix: "wait a few seconds; then read their logs",
+    };
+  }
+  return ok(`${alive.length} workers, led by ${leader.worker_id} in epoch ${leader.epoch}`);
+}

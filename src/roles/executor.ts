@@ -1,0 +1,355 @@
+/**
+ * Runs bodies: order -> accepted? -> RUNNING in Postgres -> body -> outcome -> recorded.
+ *
+ * A body is started strictly after the proof that the run is ours: the row that `startRuns` gave back or, when that
+ * reply was lost, our own token read back from the row. An outcome is recorded only when the body's process group is
+ * proven empty, and is repeated until Postgres has answered; a run that was meanwhile given to another is left alone
+ * and the result is kept in the audit.
+ *
+ * Not promised: that an ASSIGNED run starts here. The leader gives it to another worker after `reassign_after_seconds`,
+ * and of the two only one gets the row.
+ */
+import { observe } from "../base/facts.ts";
+import { Bell, chance, Gather, monotonicMs, rest } from "../base/loop.ts";
+import { resolvePath } from "../base/paths.ts";
+import type { Permissions } from "../job.ts";
+import type { Digests } from "../catalog/digests.ts";
+import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
+import { recordAct } from "../store/audit.ts";
+import { isUnreachable, type Sql } from "../store/db.ts";
+import { readRun } from "../store/run_view.ts";
+import {
+  type AttemptRef,
+  type Ending,
+  finishRuns,
+  giveBack,
+  readStarted,
+  type RunState,
+  type StartedRun,
+  type StartOrder,
+  startRuns,
+} from "../store/runs.ts";
+import { endingOf } from "./ending.ts";
+import { Sayings } from "./sayings.ts";
+import type { Standing } from "./standing.ts";
+
+/** What a leader may say about a run; everything else is read from Postgres. */
+export interface Order extends AttemptRef {
+  command_name: string;
+  digest: string;
+}
+
+export type Acceptance =
+  | { result: "ACCEPTED"; message: "" }
+  | { result: Refusal; message: string };
+
+export type Refusal =
+  | "REJECTED_OLD_EPOCH"
+  | "REJECTED_DETACHED"
+  | "REJECTED_DRAINING"
+  | "REJECTED_ALREADY_RUNNING"
+  | "REJECTED_INVALID"
+  | "REJECTED_FULL";
+
+interface Going extends AttemptRef {
+  stage: "starting" | "running" | "recording";
+  body?: Body;
+  run?: StartedRun;
+  accepted: Promise<Acceptance>;
+  cancel_reason?: string;
+}
+
+export class Executor {
+  readonly #sql: Sql;
+  readonly #sandbox: Sandbox;
+  readonly #digests: Digests;
+  readonly #me: Standing;
+  readonly #jobs_dir: string;
+  readonly #going = new Map<number, Going>();
+  readonly #ended = new Map<string, number>();
+  readonly #starts: Gather<StartOrder, StartedRun | undefined>;
+  readonly #endings: Gather<Ending, RunState | undefined>;
+  readonly #sayings: Sayings;
+  /** Rings whenever the load or the list of runs changed; the Watch stream listens. */
+  readonly changed = new Set<Bell>();
+
+  constructor(parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string }) {
+    this.#sql = parts.sql;
+    this.#sandbox = parts.sandbox;
+    this.#digests = parts.digests;
+    this.#me = parts.standing;
+    this.#jobs_dir = parts.jobs_dir;
+    this.#sayings = new Sayings(parts.sql);
+    this.#starts = new Gather((orders) => this.#startAll(orders), 200);
+    this.#endings = new Gather((endings) => this.#finishAll(endings), 200);
+  }
+
+  /** Bodies that hold a slot. A body that has ended frees its slot before Postgres knows, so this is never above the rows. */
+  get load(): number {
+    let load = 0;
+    for (const going of this.#going.values()) if (going.stage !== "recording") load++;
+    return load;
+  }
+
+  /** Runs that have or will have a body here. */
+  get runs(): AttemptRef[] {
+    return [...this.#going.values()].map(({ job_run_id, attempt }) => ({ job_run_id, attempt }));
+  }
+
+  /** Whether this very attempt is in hand here, or was a moment ago. */
+  knows(run: AttemptRef): boolean {
+    return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(keyOf(run));
+  }
+
+  /** Idempotent: an order that is repeated gets the answer of the first. */
+  accept(order: Order): Promise<Acceptance> {
+    const going = this.#going.get(order.job_run_id);
+    if (going?.attempt === order.attempt) return going.accepted;
+    const refusal = this.#refusal(order, going);
+    if (refusal) return Promise.resolve(refusal);
+    const fresh: Going = {
+      ...refOf(order),
+      stage: "starting",
+      accepted: Promise.resolve({ result: "ACCEPTED", message: "" }),
+    };
+    this.#going.set(order.job_run_id, fresh);
+    fresh.accepted = this.#start(order, fresh);
+    return fresh.accepted;
+  }
+
+  #refusal(order: Order, going: Going | undefined): Acceptance | undefined {
+    const run = `run "${order.job_run_id}"`;
+    if (this.#me.detached) {
+      return { result: "REJECTED_DETACHED", message: `Cannot start ${run}: this worker is detached` };
+    }
+    if (this.#me.draining) {
+      return { result: "REJECTED_DRAINING", message: `Cannot start ${run}: this worker is draining` };
+    }
+    if (!this.#me.mayRun) {
+      return { result: "REJECTED_DETACHED", message: `Cannot start ${run}: this worker's lease is over` };
+    }
+    if (going) {
+      const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
+      return { result: "REJECTED_ALREADY_RUNNING", message };
+    }
+    if (this.load >= this.#me.slots) {
+      return { result: "REJECTED_FULL", message: `Cannot start ${run}: all ${this.#me.slots} slots are taken` };
+    }
+  }
+
+  async #start(order: Order, going: Going): Promise<Acceptance> {
+    try {
+      const mine = await this.#digests.of(order.command_name);
+      if (!("digest" in mine) || mine.digest !== order.digest) {
+        const found = "digest" in mine ? `this worker has ${mine.digest.slice(0, 12)}` : mine.problem;
+        return this.#drop(going, {
+          result: "REJECTED_INVALID",
+          message: `Code mismatch for run "${order.job_run_id}": ${order.command_name} was synced as ${
+            order.digest.slice(0, 12)
+          }, ${found}`,
+        });
+      }
+      const run = await this.#starts.add({ ...refOf(order), token: crypto.randomUUID(), digest: order.digest });
+      if (!run) {
+        observe("run.start_lost", { ...refOf(order), worker_id: this.#me.worker_id });
+        const message =
+          `Cannot start run "${order.job_run_id}": it is no longer assigned to this worker as attempt ${order.attempt}`;
+        return this.#drop(going, { result: "REJECTED_INVALID", message });
+      }
+      this.#launch(run, going);
+      return { result: "ACCEPTED", message: "" };
+    } catch (error) {
+      const message = `Cannot start run "${order.job_run_id}": ${
+        error instanceof Error ? error.message : String(error)
+      }`;
+      return this.#drop(going, { result: "REJECTED_INVALID", message });
+    }
+  }
+
+  #drop(going: Going, answer: Acceptance): Acceptance {
+    if (this.#going.get(going.job_run_id) === going) this.#going.delete(going.job_run_id);
+    this.#ring();
+    return answer;
+  }
+
+  /** When the reply is lost the statement may have been carried out: read our own tokens back before anything else. */
+  async #startAll(orders: StartOrder[]): Promise<(StartedRun | undefined)[]> {
+    const me = { worker_id: this.#me.worker_id, epoch: this.#me.epoch };
+    let started: StartedRun[];
+    try {
+      started = await startRuns(this.#sql, me, orders);
+    } catch (error) {
+      if (!isUnreachable(error)) throw error;
+      started = await this.#untilHeard(() => readStarted(this.#sql, me.worker_id, orders));
+    }
+    const found = new Map(started.map((run) => [run.job_run_id, run]));
+    return orders.map((order) => found.get(order.job_run_id));
+  }
+
+  #launch(run: StartedRun, going: Going): void {
+    const began_ms = monotonicMs();
+    going.stage = "running";
+    going.run = run;
+    going.body = this.#sandbox.start({
+      ...refOf(run),
+      fence: run.fence,
+      job_name: run.job_name,
+      job_file: resolvePath(this.#jobs_dir, run.command_name),
+      digest: run.digest,
+      args: run.args_json,
+      scheduled_for: run.scheduled_for.toISOString(),
+      permissions: run.permissions as Permissions,
+      timeout_ms: run.timeout_seconds * 1000,
+      kill_grace_ms: run.kill_grace_seconds * 1000,
+      memory_mb: run.memory_mb,
+      isolation_reuse: run.isolation_reuse,
+    }, this.#sayings.earsOf(run));
+    if (going.cancel_reason) going.body.cancel(going.cancel_reason);
+    observe("run.started", {
+      ...refOf(run),
+      job_name: run.job_name,
+      worker_id: this.#me.worker_id,
+      epoch: run.leader_epoch,
+      fence: run.fence,
+    });
+    this.#ring();
+    going.body.outcome.then((outcome) => this.#end(going, run, { outcome, duration_ms: monotonicMs() - began_ms }));
+  }
+
+  async #end(going: Going, run: StartedRun, ended: { outcome: Outcome; duration_ms: number }): Promise<void> {
+    going.stage = "recording";
+    this.#ring();
+    await this.#sayings.settled(run);
+    const state = await this.#record(run, ended.outcome).catch((error) => {
+      observe("loop.failed", { loop: `recording run ${run.job_run_id}`, error: String(error) });
+      return undefined; // the row is still RUNNING: the next look at what is mine gives it up
+    });
+    this.#ended.set(keyOf(run), monotonicMs());
+    this.#forgetEnded();
+    if (this.#going.get(run.job_run_id) === going) this.#going.delete(run.job_run_id);
+    observe("run.finished", {
+      ...refOf(run),
+      job_name: run.job_name,
+      worker_id: this.#me.worker_id,
+      outcome: ended.outcome.kind,
+      state: state ?? "not ours any more",
+      duration_ms: Math.round(ended.duration_ms),
+    });
+    this.#ring();
+  }
+
+  async #record(run: StartedRun, outcome: Outcome): Promise<string | undefined> {
+    if (outcome.kind === "LOST") {
+      const how = this.#me.draining ? "GIVEN_BACK" as const : "LOST" as const;
+      const back = { ...refOf(run), outcome: how, cause: outcome.error_summary };
+      const given = await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
+      return given.length > 0 ? "ORPHANED" : undefined;
+    }
+    const ending = endingOf(run, outcome, chance());
+    const state = await this.#untilHeard(() => this.#endings.add(ending)).catch((error) => {
+      if (ending.result === null) throw error;
+      const summary = `The result could not be stored: ${error instanceof Error ? error.message : String(error)}`;
+      const failed = {
+        ...ending,
+        outcome: "FAILED" as const,
+        error_name: "InvalidResult",
+        error_summary: summary,
+        result: null,
+      };
+      return this.#untilHeard(() => this.#endings.add(failed));
+    });
+    if (state) return state;
+    return await this.#untilHeard(() => this.#readBack(run, ending));
+  }
+
+  /** No row: either an earlier try was recorded and its reply lost, or the run is no longer ours and the result too late. */
+  async #readBack(run: StartedRun, ending: Ending): Promise<string | undefined> {
+    const row = await readRun(this.#sql, run.job_run_id);
+    if (row && row.fence === run.fence && row.attempt === run.attempt && row.state !== "RUNNING") return row.state;
+    const late = { ...refOf(run), worker_id: this.#me.worker_id, outcome: ending.outcome };
+    observe("run.late_result", late);
+    await recordAct(this.#sql, {
+      actor: this.#me.worker_id,
+      action: "run.late_result",
+      target_type: "run",
+      target_id: run.job_run_id,
+      before: { state: row?.state, attempt: row?.attempt },
+      after: late,
+      reason: "the run had been taken from this worker before its outcome could be recorded",
+    });
+    return undefined;
+  }
+
+  /** One ending that Postgres cannot take must not keep the others of its batch from being recorded. */
+  async #finishAll(endings: Ending[]): Promise<(RunState | undefined)[]> {
+    const together = () => finishRuns(this.#sql, this.#me.worker_id, endings);
+    const rows = await together().catch(async (error) => {
+      if (isUnreachable(error) || endings.length === 1) throw error;
+      const alone = await Promise.allSettled(endings.map((one) => finishRuns(this.#sql, this.#me.worker_id, [one])));
+      return alone.flatMap((answer) => answer.status === "fulfilled" ? answer.value : []);
+    });
+    const found = new Map(rows.map((row) => [row.job_run_id, row.state]));
+    return endings.map((ending) => found.get(ending.job_run_id));
+  }
+
+  /** Asks until Postgres answers: an outcome is not lost because the database is away. Other errors are errors. */
+  async #untilHeard<T>(ask: () => Promise<T>): Promise<T> {
+    for (let wait_ms = 100;; wait_ms = Math.min(wait_ms * 2, 2_000)) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!isUnreachable(error)) throw error;
+        await rest(wait_ms);
+      }
+    }
+  }
+
+  /** Tells the body to end. The run becomes CANCELED when the body is gone. */
+  cancel(job_run_id: number, reason: string): boolean {
+    const going = this.#going.get(job_run_id);
+    if (!going || going.stage === "recording") return false;
+    going.cancel_reason = reason;
+    going.body?.cancel(reason);
+    return true;
+  }
+
+  /** Kills a body that Postgres does not know as ours; nothing is recorded for it by that. */
+  abandon(run: AttemptRef, reason: string): void {
+    const going = this.#going.get(run.job_run_id);
+    if (going?.attempt === run.attempt) going.body?.abandon(reason);
+  }
+
+  /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
+  async drain(grace_ms: number, hurry: AbortSignal): Promise<void> {
+    this.#me.draining = true;
+    const bell = new Bell();
+    this.changed.add(bell);
+    const until_ms = monotonicMs() + grace_ms;
+    while (this.#going.size > 0 && monotonicMs() < until_ms && !hurry.aborted) {
+      await bell.rest(Math.min(until_ms - monotonicMs(), 1_000), hurry);
+    }
+    for (const going of this.#going.values()) going.body?.abandon("its worker is stopping");
+    while (this.#going.size > 0) await bell.rest(1_000);
+    this.changed.delete(bell);
+  }
+
+  #ring(): void {
+    for (const bell of this.changed) bell.ring();
+  }
+
+  #forgetEnded(): void {
+    const old_ms = monotonicMs() - 60_000;
+    for (const [key, at_ms] of this.#ended) {
+      if (at_ms > old_ms) break;
+      this.#ended.delete(key);
+    }
+  }
+}
+
+function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
+  return { job_run_id, attempt };
+}
+
+function keyOf({ job_run_id, attempt }: AttemptRef): string {
+  return `${job_run_id}:${attempt}`;
+}

@@ -1,0 +1,117 @@
+/**
+ * What this worker answers on gRPC. Every handler is idempotent. Who calls is known by certificate; an epoch in a
+ * message is a claim: an older one is refused, and one that was never seen is checked in Postgres before it is believed,
+ * so that no peer can lock out the real leader with a number.
+ */
+import { Bell, wallClock } from "../base/loop.ts";
+import { RpcRefusal, type StartJobResponse, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
+import type { Sql } from "../store/db.ts";
+import { currentLeader } from "../store/leadership.ts";
+import { setDraining } from "../store/nodes.ts";
+import type { Executor } from "./executor.ts";
+import type { Standing } from "./standing.ts";
+
+export interface HandlerParts {
+  sql: Sql;
+  standing: Standing;
+  executor: Executor;
+}
+
+const STATUS_EVERY_MS = 1_000;
+
+export function workerHandlers(parts: HandlerParts): WorkerHandlers {
+  const { standing, executor } = parts;
+  const observed = () => ({ observed_leader_epoch: standing.epoch });
+  return {
+    ping: () => ({
+      worker_id: standing.worker_id,
+      node_id: standing.node_id,
+      now_unix_ms: wallClock().getTime(),
+      ...observed(),
+    }),
+    getStatus: () => {
+      const { running, ...status } = statusOf(parts);
+      const current_job_run_id = running[0]?.job_run_id ?? null;
+      return {
+        ...status,
+        running,
+        load: executor.load,
+        current_job_run_id,
+        last_heartbeat_unix_ms: wallClock().getTime(),
+      };
+    },
+    startJob: async (request) => {
+      const old = await tooOld(parts, request.leader_epoch);
+      return { ...(old ?? await executor.accept(request)), ...observed() };
+    },
+    startJobs: async (request) => {
+      const old = await tooOld(parts, request.leader_epoch);
+      const results = await Promise.all(request.orders.map(async (order) => {
+        const { job_run_id, attempt } = order;
+        return { job_run_id, attempt, ...(old ?? await executor.accept(order)) };
+      }));
+      return { results, ...observed() };
+    },
+    cancelJob: async (request) => {
+      const old = await tooOld(parts, request.leader_epoch);
+      if (old) return { result: "REJECTED_OLD_EPOCH", message: old.message, ...observed() };
+      const told = executor.cancel(request.job_run_id, request.reason);
+      const message = told ? "" : `Cannot cancel run "${request.job_run_id}": no body of it runs here`;
+      return { result: told ? "ACCEPTED" : "NOT_FOUND", message, ...observed() };
+    },
+    drain: async (request) => {
+      const old = await tooOld(parts, request.leader_epoch);
+      if (old) return { draining: standing.draining, result: "REJECTED_OLD_EPOCH", ...observed() };
+      standing.draining = request.enable;
+      await setDraining(parts.sql, standing.worker_id, request.enable);
+      return { draining: standing.draining, result: "ACCEPTED", ...observed() };
+    },
+    confirmContinuation: () => {
+      throw new RpcRefusal("UNIMPLEMENTED", "This worker does not answer for continuations yet");
+    },
+    watch: (_request, _caller, stop) => watch(parts, stop),
+  };
+}
+
+/** A refusal when the order comes from a leader whose term is over. */
+async function tooOld({ sql, standing }: HandlerParts, epoch: number): Promise<StartJobRefusal | undefined> {
+  if (epoch > standing.epoch) {
+    const { epoch: newest } = await currentLeader(sql);
+    standing.sawEpoch(newest);
+    if (epoch > newest) {
+      throw new RpcRefusal("FAILED_PRECONDITION", `Epoch ${epoch} was never issued: the newest is ${newest}`);
+    }
+  }
+  if (epoch >= standing.epoch) return undefined;
+  return { result: "REJECTED_OLD_EPOCH", message: `Epoch ${epoch} is over: the newest seen is ${standing.epoch}` };
+}
+
+type StartJobRefusal = Pick<StartJobResponse, "message"> & { result: "REJECTED_OLD_EPOCH" };
+
+/** The status at once, at each change, and once a second: silence means trouble. */
+async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
+  const bell = new Bell();
+  parts.executor.changed.add(bell);
+  try {
+    while (!stop.aborted) {
+      yield statusOf(parts);
+      await bell.rest(STATUS_EVERY_MS, stop);
+    }
+  } finally {
+    parts.executor.changed.delete(bell);
+  }
+}
+
+function statusOf({ standing, executor }: HandlerParts): WorkerStatus {
+  return {
+    worker_id: standing.worker_id,
+    node_id: standing.node_id,
+    role: standing.role,
+    detached: standing.detached,
+    draining: standing.draining,
+    slots: standing.slots,
+    running: executor.runs,
+    observed_leader_epoch: standing.epoch,
+    finished: [],
+  };
+}

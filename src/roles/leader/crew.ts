@@ -1,0 +1,124 @@
+/**
+ * The leader's picture of its workers: who answers, by a Watch stream to each. Liveness travels the path that work
+ * travels, so a worker with a live heartbeat and a dead port gets none.
+ *
+ *   unknown -> watched <-> suspect
+ *
+ * A worker is fit while its stream is open and it is not suspect. Suspicion after a failed call lasts
+ * `suspect_seconds`, doubled with each further failure. Nothing here is remembered beyond the term, and none of it is
+ * needed for safety: load is counted from rows, and rows decide.
+ */
+import { type Bell, monotonicMs } from "../../base/loop.ts";
+import type { Peers } from "../../cluster/peers.ts";
+import type { WorkerStatus } from "../../cluster/protocol.ts";
+import type { WorkerRow } from "../../store/nodes.ts";
+
+interface Member {
+  worker: WorkerRow;
+  /** Ends the Watch stream. */
+  unwatch: (() => void) | undefined;
+  status: WorkerStatus | undefined;
+  failures: number;
+  suspect_until_ms: number;
+  retry_at_ms: number;
+  /** Digests that it refused lately, and until when. */
+  other_code: Map<string, number>;
+}
+
+const OTHER_CODE_MS = 10_000;
+
+export class Crew {
+  readonly #peers: Peers;
+  readonly #bell: Bell;
+  readonly #epoch: number;
+  readonly #members = new Map<string, Member>();
+
+  constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
+    this.#peers = parts.peers;
+    this.#bell = parts.bell;
+    this.#epoch = parts.epoch;
+  }
+
+  /** Watches those who are new and forgets those who are gone. */
+  follow(workers: WorkerRow[]): void {
+    const now_ms = monotonicMs();
+    const present = new Set(workers.map((worker) => worker.worker_id));
+    for (const [worker_id, member] of this.#members) {
+      if (present.has(worker_id)) continue;
+      member.unwatch?.();
+      this.#members.delete(worker_id);
+    }
+    this.#peers.retain(present);
+    for (const worker of workers) {
+      const member = this.#members.get(worker.worker_id) ?? this.#welcome(worker);
+      member.worker = worker;
+      if (!member.unwatch && now_ms >= member.retry_at_ms) this.#watch(member);
+    }
+  }
+
+  #welcome(worker: WorkerRow): Member {
+    const member: Member = {
+      worker,
+      unwatch: undefined,
+      status: undefined,
+      failures: 0,
+      suspect_until_ms: 0,
+      retry_at_ms: 0,
+      other_code: new Map(),
+    };
+    this.#members.set(worker.worker_id, member);
+    return member;
+  }
+
+  #watch(member: Member): void {
+    member.unwatch = this.#peers.to(member.worker).watch({ caller_role: "leader", leader_epoch: this.#epoch }, {
+      onStatus: (status) => {
+        const freed = !member.status || status.running.length < member.status.running.length;
+        if (!member.status) member.failures = 0;
+        member.status = status;
+        if (freed) this.#bell.ring();
+      },
+      onEnd: () => {
+        member.unwatch = undefined;
+        member.status = undefined;
+        member.retry_at_ms = monotonicMs() + Math.min(100 * 2 ** member.failures++, 5_000);
+        this.#bell.ring();
+      },
+    });
+  }
+
+  /** Whether a worker may be given work that has this digest. */
+  fit(worker_id: string, digest?: string): boolean {
+    const member = this.#members.get(worker_id);
+    if (!member?.status || member.status.draining || member.status.detached) return false;
+    const now_ms = monotonicMs();
+    if (now_ms < member.suspect_until_ms) return false;
+    return digest === undefined || now_ms >= (member.other_code.get(digest) ?? 0);
+  }
+
+  /** A call to it failed: no new work for a while, whatever its heartbeat says. */
+  suspect(worker_id: string, suspect_seconds: number): void {
+    const member = this.#members.get(worker_id);
+    if (!member) return;
+    member.suspect_until_ms = monotonicMs() + suspect_seconds * 1000 * 2 ** Math.min(member.failures++, 6);
+  }
+
+  trust(worker_id: string): void {
+    const member = this.#members.get(worker_id);
+    if (member) member.failures = 0;
+  }
+
+  /** It has other code for this digest; in a rolling deploy it will soon have changed. */
+  hasOtherCode(worker_id: string, digest: string): void {
+    this.#members.get(worker_id)?.other_code.set(digest, monotonicMs() + OTHER_CODE_MS);
+  }
+
+  get(worker_id: string): WorkerRow | undefined {
+    return this.#members.get(worker_id)?.worker;
+  }
+
+  disband(): void {
+    for (const member of this.#members.values()) member.unwatch?.();
+    this.#members.clear();
+  }
+}

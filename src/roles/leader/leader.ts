@@ -1,0 +1,154 @@
+/**
+ * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
+ *
+ *   renew and look -> slots -> events -> late -> cancels -> lost -> assign -> order
+ *
+ * The term ends when Postgres says so (no row), when Redis says that someone else holds the lock, when its trust
+ * deadline passes without a renewal, or when the process stops. Whatever then is still under way is refused by the
+ * fence. Returning from `lead` is the loss of the role; nothing is left behind that could go on leading.
+ */
+import { observe } from "../../base/facts.ts";
+import { Bell, DeadlineExceeded, monotonicMs, within } from "../../base/loop.ts";
+import type { Peers } from "../../cluster/peers.ts";
+import type { RedisDoor } from "../../cluster/redis.ts";
+import { releaseSeat, renewSeat } from "../../cluster/seat.ts";
+import { type Agenda, renewAndLook } from "../../store/agenda.ts";
+import { onWork, type Sql } from "../../store/db.ts";
+import { resign, type Term } from "../../store/leadership.ts";
+import type { Standing } from "../standing.ts";
+import { assignReady } from "./assign.ts";
+import { Crew } from "./crew.ts";
+import type { Leading } from "./leading.ts";
+import { deliverCancels, orderStarts } from "./order.ts";
+import { planDueSlots, planEvents, planLate } from "./plan.ts";
+import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
+
+export interface LeaderParts {
+  sql: Sql;
+  redis: RedisDoor;
+  peers: Peers;
+  standing: Standing;
+}
+
+/** Resolves when the role is lost, with the reason. */
+export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): Promise<string> {
+  const { standing } = parts;
+  const bell = new Bell();
+  const me: Leading = {
+    ...parts,
+    bell,
+    crew: new Crew({ peers: parts.peers, bell, epoch: first.epoch }),
+    node_id: standing.node_id,
+    term: first,
+    settings: standing.settings,
+  };
+  standing.role = "leader";
+  standing.sawEpoch(first.epoch);
+  observe("leader.elected", { worker_id: first.worker_id, epoch: first.epoch });
+  const deaf = listen(parts.sql, bell);
+  const reason = await untilLost(me, standing, stop);
+  standing.role = "worker";
+  me.crew.disband();
+  deaf();
+  await handOver(me);
+  observe("leader.ended", { worker_id: first.worker_id, epoch: first.epoch, reason });
+  return reason;
+}
+
+async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
+  const contact = new Contact();
+  while (!stop.aborted) {
+    me.settings = standing.settings;
+    const began_ms = monotonicMs();
+    let next_ms = me.settings.leader_tick_seconds * 1000;
+    try {
+      const agenda = await look(me, contact);
+      if (typeof agenda === "string") return agenda;
+      await tick(me, agenda, contact);
+      if (agenda.next_due_ms !== undefined) next_ms = Math.min(next_ms, Math.max(agenda.next_due_ms, 1));
+    } catch (error) {
+      if (!me.term.trusted) return `could not renew in time: ${messageOf(error)}`;
+      observe("loop.failed", { loop: "leader tick", error: messageOf(error) });
+      next_ms = Math.min(next_ms, 100);
+    }
+    const tick_ms = monotonicMs() - began_ms;
+    if (tick_ms > me.settings.leader_tick_seconds * 1000) {
+      observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
+    }
+    await me.bell.rest(next_ms, stop);
+  }
+  return "the process is stopping";
+}
+
+/** Renews in Postgres and in Redis; the agenda, or the reason why the term is over. */
+async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
+  const lease_ms = me.settings.leader_lease_seconds * 1000;
+  const left_ms = me.term.trusted_until_ms - monotonicMs();
+  if (left_ms <= 0) return "its trust deadline passed";
+  renewLock(me, lease_ms);
+  const question = renewAndLook(me.sql, me.term, {
+    lease_ms,
+    reassign_after_ms: me.settings.reassign_after_seconds * 1000,
+  });
+  const renewed = await within(left_ms, "renewing the term", question);
+  if (!renewed) return "Postgres says that the term is over";
+  me.term = renewed.term;
+  contact.made(me.settings.worker_lease_seconds * 1000);
+  return me.lost ?? renewed.agenda;
+}
+
+/** Not awaited: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. */
+function renewLock(me: Leading, ttl_ms: number): void {
+  renewSeat(me.redis, { worker_id: me.term.worker_id, epoch: me.term.epoch, ttl_ms }).then((answer) => {
+    if (answer === "renewed") return;
+    me.lost = answer === "degraded" ? "it was asked to step down" : "Redis says that the lock is not ours";
+    me.bell.ring();
+  }).catch(() => undefined);
+}
+
+/** One round of work. Each step asks Postgres again; a step without trust is not begun. */
+export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promise<void> {
+  const steps: [boolean, () => Promise<void>][] = [
+    [agenda.slots, () => planDueSlots(me)],
+    [agenda.events, () => planEvents(me)],
+    [agenda.ready, () => planLate(me)],
+    [agenda.cancels, () => deliverCancels(me)],
+    [agenda.stuck, () => reassignStuck(me)],
+    [agenda.lost, () => recoverLost(me, contact)],
+    [true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
+  ];
+  for (const [due, step] of steps) {
+    if (!me.term.trusted) return;
+    if (due) await step();
+  }
+}
+
+/** An idle tick does not look for runs to assign. */
+function isBusy(agenda: Agenda): boolean {
+  return agenda.ready || agenda.slots || agenda.events || agenda.stuck || agenda.lost;
+}
+
+/** So that the next tick elsewhere leads at once. Its own deadline: the stop signal has already fired. */
+async function handOver(me: Leading): Promise<void> {
+  await Promise.allSettled([
+    within(1_000, "resigning", resign(me.sql, me.term)),
+    within(1_000, "releasing the lock", releaseSeat(me.redis, me.term.worker_id)),
+  ]);
+}
+
+function listen(sql: Sql, bell: Bell): () => void {
+  let silence: (() => Promise<void>) | undefined;
+  let over = false;
+  onWork(sql, () => bell.ring()).then((unlisten) => {
+    silence = unlisten;
+    if (over) return unlisten();
+  }).catch((error) => observe("loop.failed", { loop: "listen", error: messageOf(error) }));
+  return () => {
+    over = true;
+    silence?.().catch(() => undefined);
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof DeadlineExceeded || error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,22 @@
+/** What every step of the leader's tick is given: the term first of all, without which none of them can be called. */
+import type { Bell } from "../../base/loop.ts";
+import type { Peers } from "../../cluster/peers.ts";
+import type { RedisDoor } from "../../cluster/redis.ts";
+import type { Sql } from "../../store/db.ts";
+import type { Term } from "../../store/leadership.ts";
+import type { Settings } from "../../store/settings.ts";
+import type { Crew } from "./crew.ts";
+
+export interface Leading {
+  readonly sql: Sql;
+  readonly redis: RedisDoor;
+  readonly peers: Peers;
+  readonly crew: Crew;
+  readonly bell: Bell;
+  readonly node_id: string;
+  /** Replaced by each renewal; a step reads it anew and stops when it is no longer trusted. */
+  term: Term;
+  settings: Settings;
+  /** Why the term is over, when something other than Postgres says so. */
+  lost?: string;
+}

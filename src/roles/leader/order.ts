@@ -1,0 +1,72 @@
+/**
+ * Tells workers what was decided. Never awaited by the tick: one slow worker must not hold up the others. An order is
+ * only a hint, since a worker also reads what is assigned to it; a run whose order failed goes to someone else at once,
+ * which is safe because both would have to move the same row.
+ */
+import { observe } from "../../base/facts.ts";
+import { cancelsToDeliver } from "../../store/requests.ts";
+import { type Assigned, cancelRequested, orphanAssigned } from "../../store/runs.ts";
+import type { Leading } from "./leading.ts";
+
+/** One StartJobs per worker. */
+export function orderStarts(me: Leading, assigned: Assigned[]): void {
+  const by_worker = Map.groupBy(assigned, (run) => run.worker_id);
+  for (const [worker_id, runs] of by_worker) {
+    orderStart(me, worker_id, runs).catch((error) =>
+      observe("loop.failed", { loop: `orders to ${worker_id}`, error: String(error) })
+    );
+  }
+}
+
+async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Promise<void> {
+  const worker = me.crew.get(worker_id);
+  if (!worker) return;
+  const answer = await me.peers.to(worker).startJobs({
+    leader_epoch: me.term.epoch,
+    orders: runs.map(({ job_run_id, attempt, command_name, digest }) => ({
+      job_run_id,
+      attempt,
+      command_name,
+      digest,
+    })),
+  });
+  if (!answer.ok) {
+    me.crew.suspect(worker_id, me.settings.suspect_seconds);
+    await takeBack(me, runs);
+    return;
+  }
+  me.crew.trust(worker_id);
+  const refused: Assigned[] = [];
+  for (const [place, run] of runs.entries()) {
+    const said = answer.value.results[place];
+    if (said?.result === "ACCEPTED") continue;
+    const result = said?.result ?? "RESULT_UNSPECIFIED";
+    const message = said?.message ?? "";
+    observe("run.refused", { job_run_id: run.job_run_id, attempt: run.attempt, worker_id, result, message });
+    if (result === "REJECTED_INVALID") me.crew.hasOtherCode(worker_id, run.digest);
+    refused.push(run);
+  }
+  if (refused.length > 0) await takeBack(me, refused);
+}
+
+async function takeBack(me: Leading, runs: Assigned[]): Promise<void> {
+  if (!me.term.trusted) return;
+  for (const run of await orphanAssigned(me.sql, me.term, { refused: runs })) {
+    const worker_id = runs.find((one) => one.job_run_id === run.job_run_id)?.worker_id ?? "";
+    observe("run.orphaned", { ...run, worker_id, cause: "refused" });
+  }
+  me.bell.ring();
+}
+
+/** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */
+export async function deliverCancels(me: Leading): Promise<void> {
+  for (const run of await cancelRequested(me.sql, me.term)) {
+    observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
+  }
+  for (const run of await cancelsToDeliver(me.sql)) {
+    const worker = me.crew.get(run.worker_id);
+    if (!worker) continue;
+    const { job_run_id, attempt, reason } = run;
+    me.peers.to(worker).cancelJob({ leader_epoch: me.term.epoch, job_run_id, attempt, reason }); // its failure is a value, and told again next tick
+  }
+}

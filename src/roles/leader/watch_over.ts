@@ -1,0 +1,53 @@
+/**
+ * What became of the work that was given away: runs that did not start, and runs of workers that are lost.
+ *
+ * Bury only after this leader has itself been in contact with Postgres for a whole worker lease: when the database was
+ * away, every lease is over, and those who could not renew are not dead. Contact starts anew when two successful
+ * statements lie further apart than half a worker lease, and when a leader takes over.
+ */
+import { observe } from "../../base/facts.ts";
+import { monotonicMs } from "../../base/loop.ts";
+import { buryWorkers } from "../../store/nodes.ts";
+import { orphanAssigned, orphanLost, quarantine } from "../../store/runs.ts";
+import type { Leading } from "./leading.ts";
+
+export class Contact {
+  #since_ms = monotonicMs();
+  #last_ms = this.#since_ms;
+
+  /** A statement has succeeded. */
+  made(worker_lease_ms: number): void {
+    const now_ms = monotonicMs();
+    if (now_ms - this.#last_ms > worker_lease_ms / 2) this.#since_ms = now_ms;
+    this.#last_ms = now_ms;
+  }
+
+  isLongerThan(worker_lease_ms: number): boolean {
+    return this.#last_ms - this.#since_ms > worker_lease_ms;
+  }
+}
+
+/** ASSIGNED for too long: given to someone else. */
+export async function reassignStuck(me: Leading): Promise<void> {
+  const limit_ms = me.settings.reassign_after_seconds * 1000;
+  for (const run of await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms })) {
+    observe("run.orphaned", { ...run, worker_id: "", cause: `not started within ${limit_ms} ms` });
+  }
+  me.bell.ring();
+}
+
+/** Workers whose lease is over are dead, finally; only then is their work given to others. */
+export async function recoverLost(me: Leading, contact: Contact): Promise<void> {
+  if (contact.isLongerThan(me.settings.worker_lease_seconds * 1000)) {
+    for (const worker_id of await buryWorkers(me.sql, me.term)) {
+      observe("worker.buried", { worker_id, epoch: me.term.epoch });
+    }
+  }
+  for (const run of await orphanLost(me.sql, me.term)) {
+    observe("run.orphaned", { ...run, cause: "its worker is dead" });
+    me.bell.ring();
+  }
+  for (const run of await quarantine(me.sql, me.term)) {
+    observe("run.skipped", { job_run_id: run.job_run_id, reason: "quarantined: interrupted too often" });
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Carries log lines and progress of bodies to Postgres, many runs to a statement. Lines wait in memory while Postgres
+ * is away, up to a cap; beyond it they are dropped and counted, since an outcome matters more than its log.
+ */
+import { Gather, rest } from "../base/loop.ts";
+import type { BodyEars, LogLine } from "../sandbox/pool.ts";
+import { isUnreachable, type Sql } from "../store/db.ts";
+import { appendLogs, type LogRow, reportProgress } from "../store/run_logs.ts";
+import type { StartedRun } from "../store/runs.ts";
+import { storableText } from "./ending.ts";
+
+const MOST_WAITING_LINES = 20_000;
+const PATIENCE_MS = 2_000;
+
+interface Report {
+  job_run_id: number;
+  start_token: string;
+  fraction: number;
+  message: string | null;
+}
+
+export class Sayings {
+  readonly #logs: Gather<LogRow[], undefined>;
+  readonly #reports: Gather<Report, undefined>;
+  readonly #last = new Map<string, Promise<unknown>>();
+  #waiting = 0;
+
+  constructor(sql: Sql) {
+    this.#logs = new Gather(async (batches) => {
+      await persist(() => appendLogs(sql, batches.flat()));
+      return batches.map(() => undefined);
+    }, 50);
+    this.#reports = new Gather(async (reports) => {
+      const newest = new Map(reports.map((report) => [report.start_token, report]));
+      await persist(() => reportProgress(sql, [...newest.values()]));
+      return reports.map(() => undefined);
+    });
+  }
+
+  earsOf(run: StartedRun): BodyEars {
+    return {
+      onLog: (lines) =>
+        this.#keep(run, this.#logs.add(this.#rows(run, lines)).finally(() => this.#waiting -= lines.length)),
+      onProgress: (fraction, message) =>
+        this.#keep(
+          run,
+          this.#reports.add({
+            job_run_id: run.job_run_id,
+            start_token: run.start_token,
+            fraction,
+            message: message === undefined ? null : storableText(message),
+          }),
+        ),
+    };
+  }
+
+  /** Everything that the run said is stored, or has been given up. */
+  async settled(run: StartedRun): Promise<void> {
+    const last = this.#last.get(run.start_token);
+    this.#last.delete(run.start_token);
+    if (last) await Promise.race([last, rest(PATIENCE_MS)]);
+  }
+
+  #keep(run: StartedRun, stored: Promise<unknown>): void {
+    this.#last.set(run.start_token, stored.catch(() => undefined));
+  }
+
+  #rows(run: StartedRun, lines: LogLine[]): LogRow[] {
+    const full = this.#waiting > MOST_WAITING_LINES;
+    this.#waiting += lines.length;
+    const kept: LogLine[] = full
+      ? [{ level: "system", message: `${lines.length} lines dropped: Postgres does not keep up` }]
+      : lines;
+    return kept.map((line) => ({
+      job_run_id: run.job_run_id,
+      attempt: run.attempt,
+      level: line.level,
+      message: storableText(line.message),
+      fields: line.fields === undefined ? null : JSON.parse(storableJson(line.fields)),
+    }));
+  }
+}
+
+function storableJson(value: unknown): string {
+  return (JSON.stringify(value) ?? "null").replaceAll("\\u0000", "\\ufffd").replaceAll(
+    /\\ud[89a-f][0-9a-f]{2}/gi,
+    "\\ufffd",
+  );
+}
+
+/** A few tries over a few seconds, then the lines are given up: logs never hold back what matters. */
+async function persist(store: () => Promise<void>): Promise<void> {
+  for (let tries = 1;; tries++) {
+    try {
+      return await store();
+    } catch (error) {
+      if (!isUnreachable(error) || tries === 5) throw error;
+      await rest(200 * 2 ** tries);
+    }
+  }
+}

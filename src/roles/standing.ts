@@ -1,0 +1,40 @@
+/**
+ * What a worker process knows of itself, shared by its roles: who it is, whether it takes work, how long its lease
+ * lets bodies run, and the newest epoch it has seen. Written by the worker's own loop; read by everyone.
+ */
+import { monotonicMs } from "../base/loop.ts";
+import type { Settings } from "../store/settings.ts";
+
+export class Standing {
+  readonly worker_id: string;
+  readonly node_id: string;
+  readonly slots: number;
+  settings: Settings;
+  role: "leader" | "worker" = "worker";
+  draining = false;
+  detached = false;
+  /** Monotonic: bodies may run until then. */
+  may_run_until_ms = 0;
+  #epoch = 0;
+
+  constructor(who: { worker_id: string; node_id: string; slots: number; settings: Settings }) {
+    this.worker_id = who.worker_id;
+    this.node_id = who.node_id;
+    this.slots = who.slots;
+    this.settings = who.settings;
+  }
+
+  /** The newest epoch that Postgres, Redis or an accepted call has shown. It never falls. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  sawEpoch(epoch: number): void {
+    if (epoch > this.#epoch) this.#epoch = epoch;
+  }
+
+  /** Whether the worker's lease still covers its bodies, on the local clock alone. */
+  get mayRun(): boolean {
+    return monotonicMs() < this.may_run_until_ms;
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * What every worker process does, whatever role it holds: renew its lease, beat its heart, and make what runs here
+ * agree with what Postgres says is its own.
+ *
+ * The lease is renewed on a connection of its own, since a starved pool must not look like death. Bodies may run until
+ * `asked + lease - margin` on the local clock; beyond that the dead-man guard of each body stops hearing from us.
+ * A StartJob is only a hint: each renewal also brings the runs that are assigned here, so a lost order costs seconds.
+ */
+import { observe } from "../base/facts.ts";
+import { every, within } from "../base/loop.ts";
+import type { RedisDoor } from "../cluster/redis.ts";
+import { beat } from "../cluster/roster.ts";
+import type { Sql } from "../store/db.ts";
+import { type OwnRun, renewWorker } from "../store/nodes.ts";
+import { type AttemptRef, giveBack } from "../store/runs.ts";
+import { readSettings } from "../store/settings.ts";
+import type { Executor } from "./executor.ts";
+import type { Standing } from "./standing.ts";
+
+export interface WorkerParts {
+  sql: Sql;
+  /** A pool of one session, for the lease alone. */
+  lease_sql: Sql;
+  redis: RedisDoor;
+  executor: Executor;
+  standing: Standing;
+  pid: number;
+  grpc: { host: string; port: number };
+}
+
+/** Renews until stopped. Resolves early, with the reason, when this worker is dead to the others. */
+export async function holdLease(parts: WorkerParts, stop: AbortSignal): Promise<string | undefined> {
+  const { standing } = parts;
+  const over = new AbortController();
+  let reason: string | undefined;
+  const until = AbortSignal.any([stop, over.signal]);
+  await every(standing.settings.worker_renew_seconds * 1000, async () => {
+    const lost = await renewOnce(parts);
+    if (lost) {
+      reason = lost;
+      over.abort();
+    }
+    return standing.settings.worker_renew_seconds * 1000;
+  }, { name: "worker lease", stop: until });
+  return reason;
+}
+
+/** One renewal, and all that follows from it. The reason when the lease cannot be had any more. */
+export async function renewOnce(parts: WorkerParts): Promise<string | undefined> {
+  const { standing, executor } = parts;
+  const { worker_lease_seconds, worker_margin_seconds, worker_renew_seconds } = standing.settings;
+  const before = executor.runs;
+  const question = renewWorker(parts.lease_sql, standing.worker_id, worker_lease_seconds * 1000);
+  const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
+  if (!renewal) {
+    standing.may_run_until_ms = 0;
+    return "Postgres says that this worker is dead";
+  }
+  standing.may_run_until_ms = renewal.lease_until_ms - worker_margin_seconds * 1000;
+  standing.sawEpoch(renewal.epoch);
+  standing.settings = await readSettings(parts.lease_sql);
+  await reconcile(parts, renewal.runs, before);
+}
+
+/** `before`: what ran here when the question was asked; what changed since then is not judged by an older answer. */
+async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[]): Promise<void> {
+  const { executor, standing } = parts;
+  const mine = new Set(rows.map(keyOf));
+  for (const run of before) {
+    if (!mine.has(keyOf(run))) executor.abandon(run, "Postgres says that this run is not this worker's");
+  }
+  const back: (AttemptRef & { outcome: "LOST" | "GIVEN_BACK"; cause: string })[] = [];
+  for (const row of rows) {
+    if (row.cancel_requested) executor.cancel(row.job_run_id, "requested");
+    if (executor.knows(row)) continue;
+    const { job_run_id, attempt } = row;
+    if (row.state === "RUNNING") {
+      back.push({ job_run_id, attempt, outcome: "LOST", cause: "its worker had no body for it" });
+    } else if (standing.draining) {
+      back.push({ job_run_id, attempt, outcome: "GIVEN_BACK", cause: "its worker is draining" });
+    } else await executor.accept(row);
+  }
+  if (back.length === 0) return;
+  for (const run of await giveBack(parts.sql, standing.worker_id, back)) {
+    const cause = back.find((one) => one.job_run_id === run.job_run_id)?.cause ?? "";
+    observe("run.orphaned", { ...run, worker_id: standing.worker_id, cause });
+  }
+}
+
+/** Tells Redis that we are here, every second and whenever the load changes its meaning; for pages and for peers' hints. */
+export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<void> {
+  const { standing, executor } = parts;
+  await every(standing.settings.heartbeat_interval_seconds * 1000, async () => {
+    await beat(parts.redis, {
+      worker_id: standing.worker_id,
+      node_id: standing.node_id,
+      pid: parts.pid,
+      grpc_host: parts.grpc.host,
+      grpc_port: parts.grpc.port,
+      role: standing.role,
+      slots: standing.slots,
+      draining: standing.draining,
+      running: executor.runs,
+    }, { ttl_ms: standing.settings.heartbeat_ttl_seconds * 1000 });
+    return standing.settings.heartbeat_interval_seconds * 1000;
+  }, { name: "heartbeat", stop });
+}
+
+function keyOf({ job_run_id, attempt }: AttemptRef): string {
+  return `${job_run_id}:${attempt}`;
+}

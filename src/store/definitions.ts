@@ -1,0 +1,266 @@
+/**
+ * Definitions of jobs and their schedules, as they were last synced: the only file that changes `job_definition` and
+ * `job_schedule`, but for the slots that births.ts moves on together with the runs it makes.
+ *
+ * A definition is never deleted: when its file is gone it is disabled, and its runs keep their history.
+ */
+import type { Json, Permissions } from "../job.ts";
+import { type Db, json, type TransactionSql } from "./db.ts";
+
+/** What to do with slots that passed while nobody planned; see `planSlots`. */
+export type Misfire =
+  | { policy: "skip" }
+  | { policy: "last" }
+  | { policy: "all"; within_seconds: number | null; max: number };
+
+/** When a schedule fires: columns of `job_schedule`. */
+export interface ScheduleSpec {
+  schedule_type: "every_n_minutes" | "hourly_at_minute" | "daily_at" | "cron";
+  schedule_value: string;
+  timezone: string;
+  misfire: Misfire;
+  dst_gap: "after" | "before" | "skip";
+  dst_overlap: "first" | "second" | "both";
+}
+
+/** What a job file says of one schedule. */
+export interface ScheduleSetting extends ScheduleSpec {
+  schedule_id: string;
+  args_json: { readonly [key: string]: Json | undefined };
+}
+
+export interface StoredSchedule extends ScheduleSetting {
+  id: number;
+  enabled: boolean;
+  last_slot: Temporal.Instant;
+  next_slot: Temporal.Instant | null;
+}
+
+/** What a job file says of its job: columns of `job_definition`. */
+export interface DefinitionSetting {
+  name: string;
+  /** The file, relative to the jobs folder, with "/" between its parts. */
+  command_name: string;
+  type: "time" | "event" | "demand";
+  description: string;
+  event_types: string[];
+  args_schema: Json;
+  priority: number;
+  serial_key: string | null;
+  node: string | null;
+  timeout_seconds: number;
+  kill_grace_seconds: number;
+  max_retries: number;
+  retry_backoff_seconds: number;
+  retry_factor: number;
+  retry_jitter: number;
+  retry_on: Record<string, { max: number; backoffSeconds?: number; otherNode?: boolean }>;
+  concurrency_policy: "allow" | "forbid" | "replace";
+  memory_mb: number;
+  permissions: Permissions;
+  isolation_reuse: number;
+  digest: string;
+}
+
+export interface StoredDefinition extends DefinitionSetting {
+  id: number;
+  enabled: boolean;
+  removed_at: Temporal.Instant | null;
+  schedules: StoredSchedule[];
+}
+
+/** A schedule to be stored. */
+export interface SavedSchedule extends ScheduleSetting {
+  job_name: string;
+  /** New, or at other times than before: it counts from here, so that nothing fires for the past. Undefined: it goes on. */
+  starts?: { last_slot: Temporal.Instant; next_slot: Temporal.Instant | null };
+  /** Switches it on; otherwise it stays as the operator left it. */
+  enable: boolean;
+}
+
+/** What the database's clock says. */
+export async function databaseNow(sql: Db): Promise<Temporal.Instant> {
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
+  return instantOf((row as { now: Date }).now);
+}
+
+/** All definitions with their schedules, removed ones too, by name. */
+export async function readDefinitions(sql: Db): Promise<StoredDefinition[]> {
+  return await definitionsWhere(sql, null);
+}
+
+/** The definition of a job, removed or not. */
+export async function readDefinition(sql: Db, name: string): Promise<StoredDefinition | undefined> {
+  return (await definitionsWhere(sql, name))[0];
+}
+
+/** How many runs of each definition have not started yet; definitions without any are left out. */
+export async function countWaitingRuns(sql: Db, job_definition_ids: number[]): Promise<Map<number, number>> {
+  if (job_definition_ids.length === 0) return new Map();
+  const rows = await sql<{ job_definition_id: number; runs: number }[]>`
+    select job_definition_id, count(*)::int as runs from job_run
+     where state in ('PENDING', 'ASSIGNED', 'RETRYING', 'ORPHANED')
+       and job_definition_id in (select value::bigint from jsonb_array_elements_text(${json(sql, job_definition_ids)}))
+     group by job_definition_id`;
+  return new Map(rows.map((row) => [row.job_definition_id, row.runs]));
+}
+
+/** Lets one sync at a time change definitions; released at the end of the transaction. */
+export async function lockDefinitions(tx: TransactionSql): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtext('dandori sync'))`;
+}
+
+/**
+ * Stores definitions, new ones and changed ones, with all of their schedules: those not named are deleted. A definition
+ * that was removed is switched on again; one that an operator switched off stays off.
+ */
+export async function saveDefinitions(
+  tx: TransactionSql,
+  definitions: DefinitionSetting[],
+  schedules: SavedSchedule[],
+): Promise<void> {
+  if (definitions.length === 0) return;
+  await tx`
+    insert into job_definition as d (name, command_name, type, description, event_types, args_schema, priority,
+      serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
+      retry_jitter, retry_on, concurrency_policy, memory_mb, permissions, isolation_reuse, digest)
+    select name, command_name, type, description, event_types, args_schema, priority,
+      serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
+      retry_jitter, retry_on, concurrency_policy, memory_mb, permissions, isolation_reuse, digest
+      from jsonb_to_recordset(${json(tx, definitions)}) as f(name text, command_name text, type text, description text,
+        event_types text[], args_schema jsonb, priority int, serial_key text, node text, timeout_seconds int,
+        kill_grace_seconds int, max_retries int, retry_backoff_seconds numeric, retry_factor numeric,
+        retry_jitter numeric, retry_on jsonb, concurrency_policy text, memory_mb int, permissions jsonb,
+        isolation_reuse int, digest text)
+     order by name
+    on conflict (name) do update set
+      command_name = excluded.command_name, type = excluded.type, description = excluded.description,
+      event_types = excluded.event_types, args_schema = excluded.args_schema, priority = excluded.priority,
+      serial_key = excluded.serial_key, node = excluded.node, timeout_seconds = excluded.timeout_seconds,
+      kill_grace_seconds = excluded.kill_grace_seconds, max_retries = excluded.max_retries,
+      retry_backoff_seconds = excluded.retry_backoff_seconds, retry_factor = excluded.retry_factor,
+      retry_jitter = excluded.retry_jitter, retry_on = excluded.retry_on,
+      concurrency_policy = excluded.concurrency_policy, memory_mb = excluded.memory_mb,
+      permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,
+      enabled = d.enabled or d.removed_at is not null, removed_at = null, synced_at = clock_timestamp()`;
+  await saveSchedules(tx, definitions.map((definition) => definition.name), schedules);
+}
+
+/** Switches off definitions whose files are gone, and their schedules. */
+export async function removeDefinitions(tx: TransactionSql, names: string[]): Promise<void> {
+  if (names.length === 0) return;
+  await tx`
+    with gone as (
+      update job_definition set enabled = false, removed_at = clock_timestamp(), synced_at = clock_timestamp()
+       where name in (select jsonb_array_elements_text(${json(tx, names)})) and removed_at is null
+      returning id)
+    update job_schedule s set enabled = false from gone where s.job_definition_id = gone.id`;
+}
+
+/** A schedule that has come due, as the leader's tick needs it. */
+export interface DueSchedule extends ScheduleSpec {
+  id: number;
+  last_slot: Temporal.Instant;
+  /** ISO 8601, as it was read: the statement that moves the schedule on checks that nobody else has. */
+  next_slot: string;
+}
+
+/** The schedules whose next slot has come, longest due first, and what the database's clock said then. */
+export async function dueSchedules(
+  sql: Db,
+  most: number,
+): Promise<{ now: Temporal.Instant; schedules: DueSchedule[] }> {
+  const rows = await sql<
+    (Omit<DueSchedule, "last_slot" | "next_slot"> & {
+      now: Date;
+      last_slot: Date;
+      next_slot: Date;
+      id: number | null;
+    })[]
+  >`
+    with clock as materialized (select clock_timestamp() as now)
+    select clock.now, s.id, s.schedule_type, s.schedule_value, s.timezone, s.misfire, s.dst_gap, s.dst_overlap,
+           s.last_slot, s.next_slot
+      from clock left join lateral (
+        select * from job_schedule where enabled and next_slot <= clock.now order by next_slot, id limit ${most}) s on true`;
+  const [first] = rows;
+  return {
+    now: instantOf((first as { now: Date }).now),
+    schedules: rows.filter((row) => row.id !== null).map(({ now: _, ...row }) => ({
+      ...row,
+      last_slot: instantOf(row.last_slot),
+      next_slot: instantOf(row.next_slot).toString(),
+    })),
+  };
+}
+
+async function saveSchedules(tx: TransactionSql, job_names: string[], schedules: SavedSchedule[]): Promise<void> {
+  const rows = schedules.map(({ starts, ...schedule }) => ({
+    ...schedule,
+    restarts: starts !== undefined,
+    last_slot: starts?.last_slot.toString() ?? null,
+    next_slot: starts?.next_slot?.toString() ?? null,
+  }));
+  await tx`
+    delete from job_schedule s using job_definition d
+     where d.id = s.job_definition_id and d.name in (select jsonb_array_elements_text(${json(tx, job_names)}))
+       and not exists (select from jsonb_to_recordset(${json(tx, rows)}) as f(job_name text, schedule_id text)
+                        where f.job_name = d.name and f.schedule_id = s.schedule_id)`;
+  await tx`
+    with file as (
+      select * from jsonb_to_recordset(${json(tx, rows)}) as f(job_name text, schedule_id text, schedule_type text,
+        schedule_value text, timezone text, args_json jsonb, misfire jsonb, dst_gap text, dst_overlap text,
+        last_slot timestamptz, next_slot timestamptz, restarts boolean, enable boolean)),
+    known as (
+      update job_schedule s set
+        schedule_type = file.schedule_type, schedule_value = file.schedule_value, timezone = file.timezone,
+        args_json = file.args_json, misfire = file.misfire, dst_gap = file.dst_gap, dst_overlap = file.dst_overlap,
+        last_slot = case when file.restarts then file.last_slot else s.last_slot end,
+        next_slot = case when file.restarts then file.next_slot else s.next_slot end,
+        enabled = s.enabled or file.enable
+        from file join job_definition d on d.name = file.job_name
+       where s.job_definition_id = d.id and s.schedule_id = file.schedule_id
+      returning s.job_definition_id, s.schedule_id)
+    insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, timezone, args_json, misfire,
+                              dst_gap, dst_overlap, last_slot, next_slot)
+    select d.id, file.schedule_id, file.schedule_type, file.schedule_value, file.timezone, file.args_json, file.misfire,
+           file.dst_gap, file.dst_overlap, coalesce(file.last_slot, clock_timestamp()), file.next_slot
+      from file join job_definition d on d.name = file.job_name
+     where not exists (select from known where known.job_definition_id = d.id and known.schedule_id = file.schedule_id)
+     order by d.id, file.schedule_id`;
+}
+
+type Times = { last_slot: string; next_slot: string | null };
+type DefinitionRow = Omit<StoredDefinition, "removed_at" | "schedules"> & {
+  removed_at: Date | null;
+  schedules: (Omit<StoredSchedule, keyof Times> & Times)[];
+};
+
+async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDefinition[]> {
+  const rows = await sql<DefinitionRow[]>`
+    select d.id, d.name, d.command_name, d.type, d.enabled, d.removed_at, d.description, d.event_types, d.args_schema,
+           d.priority, d.serial_key, d.node, d.timeout_seconds, d.kill_grace_seconds, d.max_retries,
+           d.retry_backoff_seconds::float8, d.retry_factor::float8, d.retry_jitter::float8, d.retry_on,
+           d.concurrency_policy, d.memory_mb, d.permissions, d.isolation_reuse, d.digest,
+           coalesce((
+             select jsonb_agg(to_jsonb(s) - 'job_definition_id' || jsonb_build_object(
+                      'last_slot', to_char(s.last_slot at time zone 'UTC', ${ISO}),
+                      'next_slot', to_char(s.next_slot at time zone 'UTC', ${ISO})) order by s.id)
+               from job_schedule s where s.job_definition_id = d.id), '[]') as schedules
+      from job_definition d where ${name}::text is null or d.name = ${name} order by d.name`;
+  return rows.map((row) => ({
+    ...row,
+    removed_at: row.removed_at && instantOf(row.removed_at),
+    schedules: row.schedules.map((schedule) => ({
+      ...schedule,
+      last_slot: Temporal.Instant.from(schedule.last_slot),
+      next_slot: schedule.next_slot === null ? null : Temporal.Instant.from(schedule.next_slot),
+    })),
+  }));
+}
+
+const ISO = 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';
+
+function instantOf(date: Date): Temporal.Instant {
+  return Temporal.Instant.fromEpochMilliseconds(date.getTime());
+}

@@ -1,0 +1,131 @@
+/** The client's promises, against a real Postgres and with the application's own `postgres`. */
+import assert from "node:assert/strict";
+import postgres from "postgres";
+import { z } from "zod";
+import { createClient, EnqueueError } from "../src/client.ts";
+import { defineJob, type Job, PRIORITIES, priorityNumber } from "../src/job.ts";
+import { aDefinition } from "./support/factories.ts";
+import { type Stores, withStores } from "./support/stores.ts";
+
+// Here the file is named client_test, so that is the job's name.
+const job = defineJob({
+  args: z.object({ tenant: z.string(), copies: z.number().default(1) }),
+  run: ({ args }) => args.copies,
+});
+
+async function withClient(test: (on: Stores & { client: ReturnType<typeof createClient> }) => Promise<void>) {
+  await withStores(async (stores) => {
+    await aDefinition(stores.sql, { name: "client_test", serial_key: "tenant:{tenant}", priority: 300 });
+    const client = createClient({ databaseUrl: stores.database_url, maxConnections: 2 });
+    try {
+      await test({ ...stores, client });
+    } finally {
+      await client.close();
+    }
+  });
+}
+
+Deno.test("enqueue takes the job's type, its name and its defaults from the job file", async () => {
+  await withClient(async ({ client, sql }) => {
+    const typed = await client.enqueue(job, { tenant: "acme" });
+    const named = await client.enqueue("client_test", { tenant: "b" }, {
+      priority: "admin.high+1",
+      node: "n1",
+      serialKey: "k",
+    });
+    const delayed = await job.delay({ tenant: "c" }, { runAt: new Date("2100-01-01T00:00:00Z") });
+    const rows = await sql`select id, args_json, priority, serial_key, node, due_at from job_run order by id`;
+    assert.deepEqual(rows.map((row) => [row.id, row.args_json.tenant, row.priority, row.serial_key, row.node]), [
+      [typed.id, "acme", 300, "tenant:acme", null],
+      [named.id, "b", 121, "k", "n1"],
+      [delayed.id, "c", 300, "tenant:c", null],
+    ]);
+    assert.equal(rows[2]?.due_at.toISOString(), "2100-01-01T00:00:00.000Z");
+  });
+});
+
+Deno.test("an idempotency key gives back the first run, and keys of other jobs do not clash", async () => {
+  await withClient(async ({ client, sql }) => {
+    await aDefinition(sql, { name: "other" });
+    const first = await client.enqueue(job, { tenant: "a" }, { idempotencyKey: "k" });
+    assert.deepEqual(await client.enqueue(job, { tenant: "b" }, { idempotencyKey: "k" }), {
+      id: first.id,
+      isNew: false,
+    });
+    assert.equal((await client.enqueue("other", {}, { idempotencyKey: "k" })).isNew, true);
+  });
+});
+
+Deno.test("enqueueMany is all or nothing, in the order given", async () => {
+  await withClient(async ({ client, sql }) => {
+    const items = Array.from({ length: 1_000 }, (_, place) => ({ args: { tenant: `t${place}` } }));
+    const born = await client.enqueueMany(job, items);
+    const rows = await sql`select id, args_json->>'tenant' as tenant from job_run order by id`;
+    assert.deepEqual(born.map((one) => one.id), rows.map((row) => row.id));
+    assert.equal(rows[999]?.tenant, "t999");
+    const bad = [{ args: { tenant: "x" } }, { args: { tenant: 7 } }];
+    await assert.rejects(client.enqueueMany(job as unknown as Job, bad), /args do not fit: tenant: /);
+    const [count] = await sql`select count(*)::int as n from job_run`;
+    assert.equal(count?.n, 1_000);
+    assert.deepEqual(await client.enqueueMany(job, []), []);
+  });
+});
+
+Deno.test("inside the application's own transaction a run exists exactly when that commits", async () => {
+  await withClient(async ({ client, sql, database_url }) => {
+    const app = postgres(database_url, { max: 1 });
+    try {
+      const kept = await app.begin(async (tx) => {
+        await client.within(tx).emit("order.placed", { order: 1 });
+        return await client.within(tx).enqueue(job, { tenant: "kept" });
+      });
+      await assert.rejects(app.begin(async (tx) => {
+        await client.within(tx).emit("order.placed", { order: 2 });
+        await client.within(tx).enqueue(job, { tenant: "lost" });
+        throw new Error("rolled back");
+      }));
+      const runs = await sql`select id, args_json->>'tenant' as tenant from job_run`;
+      assert.deepEqual([...runs], [{ id: kept.id, tenant: "kept" }]);
+      const [events] = await sql`select count(*)::int as n from event`;
+      assert.equal(events?.n, 1);
+    } finally {
+      await app.end();
+    }
+  });
+});
+
+Deno.test("what cannot be enqueued is refused with the reason and the fix", async () => {
+  await withClient(async ({ client }) => {
+    const refused = (message: RegExp, act: Promise<unknown>) =>
+      assert.rejects(act, (error) => {
+        assert(error instanceof Error);
+        assert.match(error.message, message);
+        return true;
+      });
+    await refused(/"nobody": no such job is synced.*deno task sync/, client.enqueue("nobody", {}));
+    await refused(/whole number from 0 to 999/, client.enqueue(job, { tenant: "a" }, { priority: "admin" as never }));
+    await refused(/runAt is an invalid date/, client.enqueue(job, { tenant: "a" }, { runAt: new Date("never") }));
+    await refused(/idempotencyKey has 1 to 500/, client.enqueue(job, { tenant: "a" }, { idempotencyKey: "" }));
+    await refused(/at most 262144; enqueue a reference/, client.enqueue(job, { tenant: "x".repeat(300_000) }));
+    await refused(/which Postgres refuses/, client.enqueue(job, { tenant: "a\0" }));
+    await refused(/event without a type/, client.emit(""));
+    const cyclic: Record<string, unknown> = {};
+    cyclic.self = cyclic;
+    await assert.rejects(client.enqueue("client_test", cyclic), EnqueueError);
+  });
+});
+
+Deno.test("delay without a client says what to do", async () => {
+  await assert.rejects(job.delay({ tenant: "a" }), /no client yet, call createClient/);
+});
+
+Deno.test("priorities: the nine names, offsets, and numbers within their range", () => {
+  for (const [name, number] of Object.entries(PRIORITIES)) {
+    assert.equal(priorityNumber(name as keyof typeof PRIORITIES), number);
+  }
+  assert.equal(priorityNumber("user.low-2"), 338);
+  assert.equal(priorityNumber(0), 0);
+  for (const bad of [-1, 1000, 1.5, NaN, "user", "user.low+", "user.low+9999", ""]) {
+    assert.throws(() => priorityNumber(bad as number), RangeError, String(bad));
+  }
+});

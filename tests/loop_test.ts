@@ -1,0 +1,68 @@
+/** The loop's promises: nothing rung is missed, ticks never overlap, and what gathers is answered in its order. */
+import assert from "node:assert/strict";
+import { Bell, DeadlineExceeded, every, Gather, rest, within } from "../src/base/loop.ts";
+
+Deno.test("a ring while nobody sleeps is kept for the next sleep, once", async () => {
+  const bell = new Bell();
+  bell.ring();
+  bell.ring();
+  await bell.rest(60_000);
+  const slept = bell.rest(60_000).then(() => "woken");
+  assert.equal(await Promise.race([slept, rest(20).then(() => "asleep")]), "asleep");
+  bell.ring();
+  assert.equal(await slept, "woken");
+});
+
+Deno.test("a stop ends a sleep", async () => {
+  const stop = new AbortController();
+  const slept = new Bell().rest(60_000, stop.signal);
+  stop.abort();
+  await slept;
+});
+
+Deno.test("every goes on after a tick that threw, and its ticks never overlap", async () => {
+  const stop = new AbortController();
+  let ticks = 0, inside = 0;
+  await every(0, async () => {
+    assert.equal(++inside, 1);
+    await rest(1);
+    inside--;
+    if (++ticks === 5) stop.abort();
+    throw new Error("this tick failed");
+  }, { name: "test", stop: stop.signal });
+  assert.equal(ticks, 5);
+});
+
+Deno.test("what is added during a flush goes together into the next", async () => {
+  const flushes: number[][] = [];
+  let open = () => {};
+  const first = new Promise<void>((resolve) => open = resolve);
+  const gather = new Gather<number, number>(async (items) => {
+    flushes.push(items);
+    if (flushes.length === 1) await first;
+    return items.map((item) => item * 10);
+  });
+  const one = gather.add(1);
+  await rest(0);
+  await rest(1);
+  const rest_of = [2, 3, 4].map((item) => gather.add(item));
+  open();
+  assert.deepEqual([await one, ...await Promise.all(rest_of)], [10, 20, 30, 40]);
+  assert.deepEqual(flushes, [[1], [2, 3, 4]]);
+});
+
+Deno.test("a flush that fails rejects its own items and no others", async () => {
+  let flushes = 0;
+  const gather = new Gather<number, number>((items) => {
+    if (flushes++ === 0) return Promise.reject(new Error("no"));
+    return Promise.resolve(items);
+  }, 1);
+  const [bad, good] = await Promise.allSettled([gather.add(1), gather.add(2)]);
+  assert.equal(bad.status, "rejected");
+  assert.deepEqual(good, { status: "fulfilled", value: 2 });
+});
+
+Deno.test("within gives up on an answer that does not come", async () => {
+  await assert.rejects(within(5, "a stalled question", new Promise(() => {})), DeadlineExceeded);
+  assert.equal(await within(1_000, "a quick one", Promise.resolve(7)), 7);
+});

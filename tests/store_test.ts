@@ -1,0 +1,217 @@
+/** The schema and the stores' promises: births are exactly-once, terms are exclusive, settings are checked. */
+import assert from "node:assert/strict";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { createRuns, createSlotRuns, takeEvents } from "../src/store/births.ts";
+import { applySchema, connectDb, type Sql } from "../src/store/db.ts";
+import { emitEvent } from "../src/store/events.ts";
+import { acquire, currentLeader, resign } from "../src/store/leadership.ts";
+import { renewAndLook } from "../src/store/agenda.ts";
+import { changeSettings, DEFAULT_SETTINGS, problemsIn, readSettings } from "../src/store/settings.ts";
+import { candidates } from "../src/store/waiting.ts";
+import { aDefinition, aRun } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+
+const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
+
+async function everything(sql: Sql): Promise<string> {
+  const objects = await sql`
+    select 'column' as kind, table_name || '.' || column_name as name, data_type || coalesce(column_default, '') as what
+      from information_schema.columns where table_schema = 'public'
+    union all select 'index', indexname, indexdef from pg_indexes where schemaname = 'public'
+    union all select 'constraint', conname, pg_get_constraintdef(oid) from pg_constraint where connamespace = 'public'::regnamespace
+    union all select 'trigger', tgname, pg_get_triggerdef(oid) from pg_trigger where not tgisinternal order by 1, 2, 3`;
+  const rows =
+    await sql`select (select json_agg(r) from job_run r) as runs, (select json_agg(d) from job_definition d) as definitions,
+    (select json_agg(t) from leader_term t) as terms`;
+  return JSON.stringify([objects, rows]);
+}
+
+Deno.test("applying schema.sql again, also over rows, changes nothing", async () => {
+  await withStores(async ({ sql }) => {
+    const { id } = await aDefinition(sql, { name: "kept" });
+    await aRun(sql, { job_definition_id: id, state: "SUCCEEDED" });
+    assert(await acquire(sql, { worker_id: "w", lease_ms: 60_000, epoch_hint: 41 }));
+    const before = await everything(sql);
+    await applySchema(sql, schema);
+    await Promise.all([applySchema(sql, schema), applySchema(sql, schema)]);
+    assert.equal(await everything(sql), before);
+  });
+});
+
+Deno.test("the schema refuses what the rules forbid", async () => {
+  await withStores(async ({ sql }) => {
+    const { id } = await aDefinition(sql, { name: "ruled" });
+    const refused = (row: Record<string, unknown>, constraint: string) =>
+      assert.rejects(
+        aRun(sql, { job_definition_id: id, ...row }),
+        (error: { constraint_name?: string }) => error.constraint_name === constraint,
+        constraint,
+      );
+    await refused({ state: "ASSIGNED", assigned_worker_id: null }, "owned_once_taken");
+    await refused({ state: "RUNNING", assigned_worker_id: "w", fence: null }, "fenced_once_running");
+    await refused({ state: "SUCCEEDED", finished_at: null }, "finished_iff_terminal");
+    await refused({ state: "PENDING", finished_at: new Date() }, "finished_iff_terminal");
+    await aRun(sql, { job_definition_id: id, state: "RETRYING", serial_key: "k" });
+    await refused({ state: "ASSIGNED", assigned_worker_id: "w", serial_key: "k" }, "job_run_serial");
+  });
+});
+
+Deno.test("a birth with a key that was used gives the first run, also when many are born at once", async () => {
+  await withStores(async ({ sql }) => {
+    await aDefinition(sql, { name: "born", serial_key: "tenant:{tenant}" });
+    const birth = { job_name: "born", args: { tenant: "acme" }, idempotency_key: "once" };
+    const answers = await Promise.all(Array.from({ length: 20 }, () => createRuns(sql, [birth])));
+    const ids = new Set(answers.flat().map((born) => born.job_run_id));
+    assert.equal(ids.size, 1);
+    assert.equal(answers.flat().filter((born) => born.is_new).length, 1);
+    const [run] = await sql`select serial_key, count(*) over ()::int as n from job_run`;
+    assert.deepEqual(run, { serial_key: "tenant:acme", n: 1 });
+    const unknown = await createRuns(sql, [{ ...birth, job_name: "nobody" }, { ...birth, idempotency_key: "other" }]);
+    assert.equal(unknown[0]?.job_run_id, undefined);
+    assert(unknown[1]?.is_new);
+  });
+});
+
+Deno.test("an event becomes one run per job that waits for it, however often and by whomever it is emitted", async () => {
+  await withStores(async ({ sql }) => {
+    await aDefinition(sql, { name: "one", event_types: ["placed"] });
+    await aDefinition(sql, { name: "two", event_types: ["placed", "other"] });
+    const term = await acquire(sql, { worker_id: "w", lease_ms: 60_000, epoch_hint: 0 });
+    assert(term);
+    const ids = await Promise.all(
+      Array.from(
+        { length: 10 },
+        () => emitEvent(sql, { event_type: "placed", payload: { order: 7 }, dedupe_key: "order-7" }),
+      ),
+    );
+    assert.equal(new Set(ids).size, 1);
+    const [by_sql] = await sql`select emit_event('nobody waits for this') as id`;
+    const taken = await Promise.all([takeEvents(sql, term), takeEvents(sql, term), takeEvents(sql, term)]);
+    assert.equal(taken.reduce((sum, one) => sum + one.events, 0), 2);
+    const runs = await sql`select args_json, event_id from job_run order by id`;
+    assert.deepEqual([...runs], Array(2).fill({ args_json: { order: 7 }, event_id: ids[0] }));
+    const [left] = await sql`select count(*)::int as n, max(id) as newest from event where processed_at is not null`;
+    assert.deepEqual(left, { n: 2, newest: by_sql?.id });
+  });
+});
+
+Deno.test("an event inside a transaction that rolls back never was", async () => {
+  await withStores(async ({ sql }) => {
+    await assert.rejects(sql.begin(async (tx) => {
+      await emitEvent(tx, { event_type: "placed", payload: {} });
+      throw new Error("rolled back");
+    }));
+    const [row] = await sql`select count(*)::int as n from event`;
+    assert.equal(row?.n, 0);
+  });
+});
+
+Deno.test("a slot is planned once, by whichever leader comes first, and not under a term that is over", async () => {
+  await withStores(async ({ sql }) => {
+    const { id } = await aDefinition(sql, { name: "nightly", default_args_json: { a: 1, b: 1 } });
+    const slot = "2026-01-01T02:30:00Z", next = "2026-01-02T02:30:00Z";
+    const [schedule] = await sql<{ id: number }[]>`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, args_json, next_slot)
+      values (${id}, 'nightly', 'daily_at', '02:30', ${sql.json({ b: 2 })}, ${slot}) returning id`;
+    const plan = {
+      job_schedule_id: schedule?.id ?? 0,
+      next_slot_was: slot,
+      slots: [slot],
+      last_slot: slot,
+      next_slot: next,
+    };
+    const old = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
+    assert(old);
+    assert(await resign(sql, old));
+    const term = await acquire(sql, { worker_id: "b", lease_ms: 60_000, epoch_hint: 0 });
+    assert(term);
+    assert.deepEqual([...await createSlotRuns(sql, old, [plan])], []);
+    const born = await Promise.all([createSlotRuns(sql, term, [plan]), createSlotRuns(sql, term, [plan])]);
+    assert.equal(born.flat().length, 1);
+    const [run] = await sql`select args_json, idempotency_key from job_run`;
+    assert.deepEqual(run, { args_json: { a: 1, b: 2 }, idempotency_key: `time:${schedule?.id}:${slot}` });
+  });
+});
+
+Deno.test("one candidate wins, a resignation opens the seat at once, and epochs only rise", async () => {
+  await withStores(async ({ sql }) => {
+    const ask = (worker_id: string, epoch_hint = 0) => acquire(sql, { worker_id, lease_ms: 60_000, epoch_hint });
+    const terms = (await Promise.all(["a", "b", "c", "d"].map((one) => ask(one)))).filter((term) => term !== undefined);
+    assert.equal(terms.length, 1);
+    const first = terms[0]!;
+    assert.equal((await currentLeader(sql)).worker_id, first.worker_id);
+    assert(await resign(sql, first));
+    assert.equal((await currentLeader(sql)).worker_id, undefined);
+    assert.equal(
+      await renewAndLook(sql, first, { lease_ms: 1, reassign_after_ms: 1 }),
+      undefined,
+      "a resigned term renews nothing",
+    );
+    const second = await ask("e", 40);
+    assert.equal(second?.epoch, 41, "above what Redis or workers have seen");
+    assert(second && await resign(sql, second));
+    assert.equal(await ask("f", 5_000_000), undefined, "a hint a million ahead is an attack");
+    assert.equal((await ask("f"))?.epoch, 42);
+  });
+});
+
+Deno.test("candidates come by priority, due time and id, one per serial key, and only where there is room", async () => {
+  await withStores(async ({ sql }) => {
+    const { id } = await aDefinition(sql, { name: "ordered" });
+    const at = (minutes: number) => new Date(Date.UTC(2026, 0, 1, 0, minutes));
+    const run = async (more: Record<string, unknown>) =>
+      (await aRun(sql, { job_definition_id: id, due_at: at(5), ...more })).id;
+    const low = await run({ priority: 300 });
+    const late = await run({ due_at: at(9) });
+    const early = await run({});
+    const early_too = await run({});
+    const first = await run({ priority: 100 });
+    const keyed = await run({ serial_key: "k", priority: 400 });
+    await run({ serial_key: "k", priority: 401 });
+    await run({ node: "elsewhere" });
+    await run({ due_at: new Date(Date.UTC(2100, 0, 1)) });
+    await run({ held: true });
+    await run({ cancel_requested_at: at(1), cancel_requested_by: "me", cancel_reason: "" });
+    const found = await candidates(sql, { most: 100, nodes: ["here"] });
+    assert.deepEqual(found.map((one) => one.job_run_id), [first, early, early_too, late, low, keyed]);
+    await run({ serial_key: "k", state: "RUNNING", assigned_worker_id: "w" });
+    const behind = await candidates(sql, { most: 2, nodes: ["elsewhere"] });
+    assert.equal(behind.length, 2);
+    assert(!(await candidates(sql, { most: 100, nodes: [] })).some((one) => one.serial_key === "k"));
+  });
+});
+
+Deno.test("settings are checked one by one and as they relate; a wrong row never reaches a loop", async () => {
+  assert.deepEqual(problemsIn(DEFAULT_SETTINGS), []);
+  const bad = { ...DEFAULT_SETTINGS, heartbeat_ttl_seconds: 1, worker_lease_seconds: 6, leader_tick_seconds: -1 };
+  assert.equal(problemsIn(bad).length, 3);
+  await withStores(async ({ sql }) => {
+    await sql`delete from scheduler_settings`;
+    await changeSettings(sql, { max_jobs_per_worker: 3 }, { actor: "me", reason: "less load" });
+    assert.equal((await readSettings(sql)).max_jobs_per_worker, 3);
+    await assert.rejects(
+      changeSettings(sql, { max_jobs_per_worker: 0 }, { actor: "me" }),
+      /max_jobs_per_worker must be a number from 1/,
+    );
+    await assert.rejects(changeSettings(sql, { nonsense: 1 } as never, { actor: "me" }), /nonsense is no setting/);
+    const acts = await sql`select actor, action, target_id, after_json, reason from admin_action_log`;
+    assert.deepEqual([...acts], [
+      { actor: "me", action: "settings.change", target_id: "max_jobs_per_worker", after_json: 3, reason: "less load" },
+    ]);
+    await sql`update scheduler_settings set value = '"many"'`;
+    assert.deepEqual(await readSettings(sql), DEFAULT_SETTINGS);
+  });
+});
+
+Deno.test("a bigint beyond 2^53 is an error, not a rounded id", async () => {
+  await withStores(async ({ database_url }) => {
+    const sql = connectDb(database_url, { name: "test", max: 1 });
+    try {
+      await assert.rejects(sql`select 9007199254740993::bigint`, /beyond 2\^53/);
+      const [row] = await sql`select 42::bigint as n, array[1, 2]::bigint[] as many`;
+      assert.deepEqual(row, { n: 42, many: [1, 2] });
+    } finally {
+      await sql.end();
+    }
+  });
+});
