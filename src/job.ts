@@ -275,7 +275,9 @@ export function defineJob<Input = unknown, Output = Input, Result = unknown>(
       const enqueue = (globalThis as { [DELAY]?: Delay })[DELAY];
       if (!enqueue) {
         return Promise.reject(
-          new Error(`Cannot delay "${name}": no client yet, call createClient({ databaseUrl }) of "dandori/client" first`),
+          new Error(
+            `Cannot delay "${name}": no client yet, call createClient({ databaseUrl }) of "dandori/client" first`,
+          ),
         );
       }
       return enqueue(job as Job, args, delayOptions);
@@ -305,7 +307,8 @@ export type Delay = (job: Job, args: unknown, options?: DelayOptions) => Promise
 
 /** The file that called `defineJob` names the job; a stack is the only thing that knows it. */
 function callersName(): string | undefined {
-  const files = (new Error().stack ?? "").match(/(?:file|data|https?):[^\s()]+?\.(?:ts|tsx|js|mjs|mts)(?=[:)\s?])/g) ?? [];
+  const files = (new Error().stack ?? "").match(/(?:file|data|https?):[^\s()]+?\.(?:ts|tsx|js|mjs|mts)(?=[:)\s?])/g) ??
+    [];
   const caller = files.find((file) => file !== import.meta.url);
   return caller && decodeURIComponent(caller.split("/").pop() as string).replace(/\.[^.]+$/, "");
 }

@@ -50,9 +50,9 @@ export class ConfigError extends Error {
 }
 
 /** Reads and checks all boot settings; every problem is named at once. */
-export function readConfig(env: Record<string, string | undefined> = Deno.env.toObject()): Config {
+export function readConfig(env: Record<string, string | undefined> = environment()): Config {
   const problems: string[] = [];
-  const state_dir = resolvePath(PROJECT_DIR, env.DANDORI_STATE_DIR || ".dandori");
+  const { jobs_dir, state_dir } = readConfigForFiles(env);
   const dev = readDevNote(state_dir);
   const database_url = env.DATABASE_URL || dev?.database_url || "";
   const redis_url = env.REDIS_URL || dev?.redis_url || "";
@@ -67,7 +67,7 @@ export function readConfig(env: Record<string, string | undefined> = Deno.env.to
     grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
-    jobs_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_JOBS_DIR || "jobs"),
+    jobs_dir,
     tls_cert_file: env.SCHEDULER_TLS_CERT_FILE || `${tls_dir}/tls.crt`,
     tls_key_file: env.SCHEDULER_TLS_KEY_FILE || `${tls_dir}/tls.key`,
     tls_pins_file: env.SCHEDULER_TLS_PINS_FILE || `${tls_dir}/pins.pem`,
@@ -75,6 +75,16 @@ export function readConfig(env: Record<string, string | undefined> = Deno.env.to
   };
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return config;
+}
+
+/** What commands need that only touch files. */
+export function readConfigForFiles(
+  env: Record<string, string | undefined> = environment(),
+): { jobs_dir: string; state_dir: string } {
+  return {
+    jobs_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_JOBS_DIR || "jobs"),
+    state_dir: resolvePath(PROJECT_DIR, env.DANDORI_STATE_DIR || ".dandori"),
+  };
 }
 
 /** The note of a `dev` that is alive, if there is one. */

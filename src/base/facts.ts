@@ -15,6 +15,11 @@ export interface Facts {
   "leader.tick_slow": { worker_id: string; epoch: number; tick_ms: number };
   "peer.refused": { reason: string; theirs: string; ours: string };
   "peer.failed": { worker_id: string; call: string; error: string };
+  "rpc.failed": { call: string; caller: string; error: string };
+  "redis.away": { server: string; error: string };
+  "redis.back": { server: string; away_ms: number };
+  "tls.kept": { fingerprint: string; problem: string };
+  "tls.reloaded": { fingerprint: string; pins: number };
   "run.born": { job_run_id: number; job_name: string; source: string };
   "run.assigned": { job_run_id: number; attempt: number; worker_id: string; epoch: number };
   "run.refused": { job_run_id: number; attempt: number; worker_id: string; result: string; message: string };
@@ -40,8 +45,8 @@ export interface Facts {
   "run.skipped": { job_run_id: number; reason: string };
   "run.canceled": { job_run_id: number; by: string };
   "run.orphaned": { job_run_id: number; attempt: number; worker_id: string; cause: string };
-  "event.taken": { event_id: number; event_type: string; runs: number };
-  "slots.planned": { schedule: string; runs: number };
+  "events.taken": { events: number; runs: number };
+
   "body.spawned": { job_name: string; pid: number; spare: boolean; spawn_ms: number };
   "body.killed": { job_run_id: number; pid: number; signal: string; reason: string };
   "sync.applied": { added: number; changed: number; removed: number };

@@ -1,7 +1,18 @@
 /** What more than one command opens. */
 import { type Config, environment, PROJECT_DIR } from "../base/config.ts";
 import { Sandbox } from "../sandbox/pool.ts";
+import { DEFAULT_SETTINGS } from "../store/settings.ts";
 
-export function openSandbox(config: Pick<Config, "state_dir">, spares: number): Sandbox {
-  return new Sandbox({ project_dir: PROJECT_DIR, state_dir: config.state_dir, spares, env: environment() });
+/** `secret_paths`: what no body may open, whatever its file asks for. */
+export function openSandbox(
+  config: Pick<Config, "state_dir">,
+  options: { spares?: number; secret_paths?: string[] } = {},
+): Sandbox {
+  return new Sandbox({
+    project_dir: PROJECT_DIR,
+    state_dir: config.state_dir,
+    spares: options.spares ?? DEFAULT_SETTINGS.spare_processes,
+    env: environment(),
+    secret_paths: options.secret_paths,
+  });
 }

@@ -12,7 +12,7 @@ export async function syncCommand(options: { plan?: boolean; check?: boolean; js
   }
   const config = readConfig();
   const mode = options.check ? "check" : options.plan ? "plan" : "apply";
-  const sandbox = openSandbox(config, 0);
+  const sandbox = openSandbox(config, { spares: 0 });
   try {
     const parts = { sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
     const report = await withDb((sql) => sync({ sql, ...parts }, { mode }));

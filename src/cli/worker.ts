@@ -10,9 +10,9 @@
 import { type Config, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
 import { rest, wallClock, within } from "../base/loop.ts";
-import { Digests } from "../catalog/digests.ts";
+import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
-import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
+import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { nextWorkerId, remove } from "../cluster/roster.ts";
 import { type RunningServer, startServer } from "../cluster/server.ts";
 import { Tls } from "../cluster/tls.ts";
@@ -24,7 +24,7 @@ import { Standing } from "../roles/standing.ts";
 import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/worker.ts";
 import { processStarted } from "../sandbox/process_table.ts";
 import type { Sandbox } from "../sandbox/pool.ts";
-import { connectDb, type Sql } from "../store/db.ts";
+import { connectDb, isUnreachable, type Sql } from "../store/db.ts";
 import { registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
 import { VERSION } from "../base/version.ts";
@@ -50,7 +50,6 @@ interface Opened {
   redis: RedisDoor;
   tls: Tls;
   peers: Peers;
-  sandbox: Sandbox;
 }
 
 /** One life of a worker under one id. Gives why it was lost, or undefined when it was stopped. */
@@ -59,18 +58,24 @@ async function runWorker(
   stop: AbortSignal,
   hurry: AbortSignal,
 ): Promise<{ worker_id: string; reason: string } | undefined> {
-  const open = await openAll(config);
-  const settings = await readSettings(open.sql);
+  const open = openAll(config);
+  const settings = await patiently("Postgres", () => readSettings(open.sql), stop);
+  await patiently("Redis", () => open.redis.ready(), stop);
+  if (!settings || stop.aborted) return await closeAll(open);
   const standing = new Standing({
     worker_id: await nextWorkerId(open.redis),
     node_id: config.node_id,
     slots: config.slots ?? settings.max_jobs_per_worker,
     settings,
   });
-  open.sandbox.hold(() => standing.mayRun);
+  const sandbox = openSandbox(config, {
+    spares: settings.spare_processes,
+    secret_paths: [config.tls_key_file, config.tls_cert_file],
+  });
+  sandbox.hold(() => standing.mayRun);
   const executor = new Executor({
     sql: open.sql,
-    sandbox: open.sandbox,
+    sandbox,
     digests: new Digests({ jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR }),
     standing,
     jobs_dir: config.jobs_dir,
@@ -89,24 +94,35 @@ async function runWorker(
     grpc: { host: config.grpc_host, port: server.port },
   };
   await introduce(parts, open.tls);
-  return await live(parts, { open, server, stop, hurry });
+  return await live(parts, { open, sandbox, server, stop, hurry });
 }
 
-async function openAll(config: Config): Promise<Opened> {
+/** Asks until it is there: a worker that starts before its servers waits for them. */
+async function patiently<T>(what: string, ask: () => Promise<T>, stop: AbortSignal): Promise<T | undefined> {
+  while (!stop.aborted) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!isUnreachable(error) && !(error instanceof RedisAway)) throw error;
+      observe("loop.failed", { loop: `waiting for ${what}`, error: String(error) });
+      await rest(1_000, stop);
+    }
+  }
+}
+
+function openAll(config: Config): Opened {
   const tls = new Tls({
     cert_file: config.tls_cert_file,
     key_file: config.tls_key_file,
     pins_file: config.tls_pins_file,
   });
   const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6 });
-  const settings = await readSettings(sql);
   return {
     sql,
     lease_sql: connectDb(config.database_url, { name: `lease ${config.node_id}`, max: 1 }),
     redis: connectRedis(config.redis_url, { prefix: config.redis_prefix, name: `worker ${config.node_id}` }),
     tls,
     peers: new Peers(tls),
-    sandbox: openSandbox(config, settings.spare_processes),
   };
 }
 
@@ -134,7 +150,7 @@ async function introduce(parts: WorkerParts, tls: Tls): Promise<void> {
 
 async function live(
   parts: WorkerParts,
-  around: { open: Opened; server: RunningServer; stop: AbortSignal; hurry: AbortSignal },
+  around: { open: Opened; sandbox: Sandbox; server: RunningServer; stop: AbortSignal; hurry: AbortSignal },
 ): Promise<{ worker_id: string; reason: string } | undefined> {
   const { standing } = parts;
   const beating = new AbortController(); // ends last
@@ -151,9 +167,12 @@ async function live(
   }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
   if (!lost) await leaveWell(parts, around.hurry);
+  await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
   beating.abort();
   await Promise.all([heart, lease]);
-  await closeAll(parts, around.open, around.server);
+  await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
+  await quietly("leaving the roster", remove(parts.redis, standing.worker_id));
+  await closeAll(around.open, around.server);
   if (lost) return { worker_id: standing.worker_id, reason: lost };
   observe("worker.stopped", { worker_id: standing.worker_id });
 }
@@ -168,12 +187,9 @@ async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> 
   await executor.drain(standing.settings.drain_grace_seconds * 1000, hurry);
 }
 
-async function closeAll(parts: WorkerParts, open: Opened, server: RunningServer): Promise<void> {
-  await open.sandbox.close();
-  await quietly("retiring", retireWorker(parts.sql, parts.standing.worker_id));
-  await quietly("leaving the roster", remove(open.redis, parts.standing.worker_id));
+async function closeAll(open: Opened, server?: RunningServer): Promise<undefined> {
   open.peers.close();
-  await quietly("closing gRPC", server.close());
+  if (server) await quietly("closing gRPC", server.close());
   await open.tls.close();
   await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
 }

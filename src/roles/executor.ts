@@ -13,7 +13,7 @@ import { observe } from "../base/facts.ts";
 import { Bell, chance, Gather, monotonicMs, rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
-import type { Digests } from "../catalog/digests.ts";
+import type { Digests } from "../catalog/graph.ts";
 import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
 import { recordAct } from "../store/audit.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";

@@ -1,0 +1,283 @@
+/**
+ * What a sync would change: stored definitions and described files -> a plan for people, and the rows to store. Pure.
+ *
+ * A schedule that is new, or fires at other times than before, counts from now: nothing is made up for the past. One
+ * whose times are the same goes on from its last slot, whatever else about it changed.
+ */
+import type { Json, Permissions } from "../job.ts";
+import type { DefinitionSetting, SavedSchedule, ScheduleSetting, StoredDefinition } from "../store/definitions.ts";
+import type { DescribedJob } from "./describe.ts";
+import type { JobFile } from "./job_files.ts";
+import { nextSlots, previewWarnings } from "./schedule.ts";
+
+/** A job file with the digest of its graph; `job` is left out when the digest is the one that is stored. */
+export interface FileState {
+  file: JobFile;
+  digest: string;
+  job?: DescribedJob;
+}
+
+export interface FieldChange {
+  field: string;
+  before: Json;
+  after: Json;
+}
+
+export interface ScheduleChange {
+  schedule_id: string;
+  change: "added" | "changed" | "removed" | "unchanged";
+  /** What it says, in words; null: it was not there, or will not be. */
+  before: string | null;
+  after: string | null;
+  /** The next five slots, ISO 8601 in UTC. */
+  fires_before: string[];
+  fires_after: string[];
+}
+
+export interface PermissionGain {
+  permission: string;
+  /** What it is for, such as a host; "*" is everything. */
+  what: string;
+  /** It breaks the sandbox open. */
+  unsafe: boolean;
+}
+
+export interface JobChange {
+  name: string;
+  file: string;
+  description: string;
+  /** Its file was gone and is back. */
+  returns: boolean;
+  /** Empty for a job that is new. */
+  fields: FieldChange[];
+  schedules: ScheduleChange[];
+  permissions_gained: PermissionGain[];
+  /** Runs of it that have not started, and will start with what is new. */
+  waiting_runs: number;
+}
+
+export interface PlanWarning {
+  job: string;
+  warning: string;
+}
+
+export interface Plan {
+  added: JobChange[];
+  changed: JobChange[];
+  removed: JobChange[];
+  unchanged: string[];
+  warnings: PlanWarning[];
+}
+
+/** The rows that a plan comes down to. */
+export interface Changes {
+  save: DefinitionSetting[];
+  schedules: SavedSchedule[];
+  remove: string[];
+  /** Definitions whose waiting runs the plan counts. */
+  touched: Map<string, number>;
+}
+
+export const FIRES_SHOWN = 5;
+const WARN_AHEAD = Temporal.Duration.from({ hours: 366 * 24 });
+
+/** Makes the plan. @throws Error when a file without a description is not the one that is stored: read everything again. */
+export function makePlan(
+  stored: StoredDefinition[],
+  files: FileState[],
+  now: Temporal.Instant,
+): { plan: Plan; changes: Changes } {
+  const plan: Plan = { added: [], changed: [], removed: [], unchanged: [], warnings: [] };
+  const changes: Changes = { save: [], schedules: [], remove: [], touched: new Map() };
+  const by_name = new Map(stored.map((definition) => [definition.name, definition]));
+  for (const { file, digest, job } of files) {
+    const old = by_name.get(file.name);
+    if (!job && old?.digest !== digest) throw new Error(`Cannot plan "${file.name}": it was not described`);
+    if (!job) {
+      plan.unchanged.push(file.name);
+      continue;
+    }
+    const change = changeOf(job, old, now);
+    plan.warnings.push(...warningsOf(job, now).map((warning) => ({ job: file.name, warning })));
+    if (old && !change.returns && change.fields.length === 0 && change.schedules.every(isUnchanged)) {
+      plan.unchanged.push(file.name);
+      continue;
+    }
+    (old && !change.returns ? plan.changed : plan.added).push(change);
+    if (old) changes.touched.set(old.name, old.id);
+    changes.save.push(job.definition);
+    changes.schedules.push(...job.schedules.map((schedule) => savedSchedule(job, schedule, { old, now })));
+  }
+  const kept = new Set(files.map(({ file }) => file.name));
+  for (const old of stored) {
+    if (old.removed_at || kept.has(old.name)) continue;
+    plan.removed.push(removalOf(old, now));
+    changes.remove.push(old.name);
+    changes.touched.set(old.name, old.id);
+  }
+  if (files.length === 0 && plan.removed.length > 0) {
+    plan.warnings.push({ job: "", warning: "the jobs folder holds no job: every definition would be switched off" });
+  }
+  return { plan, changes };
+}
+
+/** Whether a plan changes anything. */
+export function isDrift(plan: Plan): boolean {
+  return plan.added.length + plan.changed.length + plan.removed.length > 0;
+}
+
+/** The words for a schedule: `daily at 02:30 Asia/Tokyo`. */
+export function scheduleText(schedule: ScheduleSetting): string {
+  const { schedule_type, schedule_value, timezone } = schedule;
+  const times = {
+    every_n_minutes: `every ${schedule_value} minutes`,
+    hourly_at_minute: `hourly at :${schedule_value.padStart(2, "0")} ${timezone}`,
+    daily_at: `daily at ${schedule_value} ${timezone}`,
+    cron: `cron ${schedule_value} ${timezone}`,
+  }[schedule_type];
+  const { misfire, dst_gap, dst_overlap, args_json } = schedule;
+  const within = misfire.policy === "all" && misfire.within_seconds !== null
+    ? ` within ${misfire.within_seconds} s`
+    : "";
+  return [
+    times,
+    misfire.policy === "all" ? `misfire all${within}, at most ${misfire.max}` : `misfire ${misfire.policy}`,
+    ...(dst_gap === "after" ? [] : [`gap ${dst_gap}`]),
+    ...(dst_overlap === "first" ? [] : [`overlap ${dst_overlap}`]),
+    ...(Object.keys(args_json).length === 0 ? [] : [`args ${JSON.stringify(args_json)}`]),
+  ].join(", ");
+}
+
+function changeOf(job: DescribedJob, old: StoredDefinition | undefined, now: Temporal.Instant): JobChange {
+  const { definition } = job;
+  return {
+    name: definition.name,
+    file: definition.command_name,
+    description: definition.description,
+    returns: old !== undefined && old.removed_at !== null,
+    fields: old ? fieldChanges(old, definition) : [],
+    schedules: scheduleChanges(old, job.schedules, now),
+    permissions_gained: permissionsGained(old?.removed_at ? {} : old?.permissions ?? {}, definition.permissions),
+    waiting_runs: 0,
+  };
+}
+
+function removalOf(old: StoredDefinition, now: Temporal.Instant): JobChange {
+  return {
+    name: old.name,
+    file: old.command_name,
+    description: old.description,
+    returns: false,
+    fields: [],
+    schedules: scheduleChanges(old, [], now),
+    permissions_gained: [],
+    waiting_runs: 0,
+  };
+}
+
+const SHOWN_DIGEST = 12;
+
+function fieldChanges(old: StoredDefinition, definition: DefinitionSetting): FieldChange[] {
+  const changes: FieldChange[] = [];
+  for (const field of Object.keys(definition) as (keyof DefinitionSetting)[]) {
+    const [before, after] = [old[field] as Json, definition[field] as Json];
+    if (sameJson(before, after)) continue;
+    changes.push(
+      field === "digest"
+        ? { field: "code", before: old.digest.slice(0, SHOWN_DIGEST), after: definition.digest.slice(0, SHOWN_DIGEST) }
+        : { field, before, after },
+    );
+  }
+  return changes;
+}
+
+function scheduleChanges(
+  old: StoredDefinition | undefined,
+  schedules: ScheduleSetting[],
+  now: Temporal.Instant,
+): ScheduleChange[] {
+  const before = new Map((old?.removed_at ? [] : old?.schedules ?? []).map((one) => [one.schedule_id, one]));
+  const after = new Map(schedules.map((one) => [one.schedule_id, one]));
+  return [...new Set([...after.keys(), ...before.keys()])].map((schedule_id) => {
+    const [was, is] = [before.get(schedule_id), after.get(schedule_id)];
+    const fires_before = was ? fires(was, now) : [];
+    return {
+      schedule_id,
+      change: !was ? "added" : !is ? "removed" : sameSchedule(was, is) ? "unchanged" : "changed",
+      before: was ? scheduleText(was) : null,
+      after: is ? scheduleText(is) : null,
+      fires_before,
+      fires_after: !is ? [] : was && sameTimes(was, is) ? fires_before : fires(is, now),
+    };
+  });
+}
+
+/** The next slots, or none when the row cannot be read, e.g. since its zone is not known here: a plan must not fail on what it replaces. */
+function fires(schedule: ScheduleSetting, now: Temporal.Instant): string[] {
+  try {
+    return nextSlots(schedule, { after: now, count: FIRES_SHOWN }).map((slot) => slot.toString());
+  } catch {
+    return [];
+  }
+}
+
+function savedSchedule(
+  job: DescribedJob,
+  schedule: ScheduleSetting,
+  on: { old: StoredDefinition | undefined; now: Temporal.Instant },
+): SavedSchedule {
+  const was = on.old?.schedules.find((one) => one.schedule_id === schedule.schedule_id);
+  const enable = was === undefined || on.old?.removed_at !== null;
+  const saved = { ...schedule, job_name: job.definition.name, enable };
+  if (was && !enable && sameTimes(was, schedule)) return saved;
+  const next_slot = nextSlots(schedule, { after: on.now, count: 1 })[0] ?? null;
+  return { ...saved, starts: { last_slot: on.now, next_slot } };
+}
+
+const TIMES = ["schedule_type", "schedule_value", "timezone", "dst_gap", "dst_overlap"] as const;
+
+function sameTimes(a: ScheduleSetting, b: ScheduleSetting): boolean {
+  return TIMES.every((column) => a[column] === b[column]);
+}
+
+function sameSchedule(a: ScheduleSetting, b: ScheduleSetting): boolean {
+  return sameTimes(a, b) && sameJson(a.misfire, b.misfire) && sameJson(a.args_json, b.args_json);
+}
+
+function isUnchanged(schedule: ScheduleChange): boolean {
+  return schedule.change === "unchanged";
+}
+
+function warningsOf(job: DescribedJob, now: Temporal.Instant): string[] {
+  const clocks = job.schedules.flatMap((schedule) =>
+    previewWarnings(schedule, { after: now, until: now.add(WARN_AHEAD), most: 2 })
+      .map((warning) => `schedule "${schedule.schedule_id}": ${warning.message}`)
+  );
+  return [...job.warnings, ...clocks];
+}
+
+function permissionsGained(before: Permissions, after: Permissions): PermissionGain[] {
+  const had = new Set(permissionList(before).map(({ permission, what }) => `${permission} ${what}`));
+  return permissionList(after).filter(({ permission, what }) =>
+    !had.has(`${permission} ${what}`) && !had.has(`${permission} *`)
+  );
+}
+
+function permissionList(permissions: Permissions): PermissionGain[] {
+  const { unsafe, ...safe } = permissions;
+  const list = (granted: object, is_unsafe: boolean) =>
+    Object.entries(granted as Record<string, readonly string[] | true>).flatMap(([permission, what]) =>
+      (what === true ? ["*"] : what).map((one) => ({ permission, what: one, unsafe: is_unsafe }))
+    );
+  return [...list(safe, false), ...list(unsafe ?? {}, true)];
+}
+
+/** Equal as JSON: the order of an object's keys says nothing (jsonb does not keep it), and undefined is absent. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const [one, other] = [a as Record<string, unknown>, b as Record<string, unknown>];
+  const keys = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return [...keys].every((key) => sameJson(one[key], other[key]));
+}

@@ -1,0 +1,111 @@
+/** A plan and a report of a sync as text for a terminal. Programs take the report itself, as JSON. */
+import type { Json } from "../job.ts";
+import type { JobChange, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
+import { problemText } from "./problem.ts";
+import type { SyncReport } from "./sync.ts";
+
+export interface TextOptions {
+  /** ANSI colors. */
+  color: boolean;
+  /** Goes before the names of files in problems, so that a terminal can open them: "jobs". */
+  folder?: string;
+}
+
+/** What a sync found and did, ready to be printed; several lines, no newline at the end. */
+export function reportText(report: SyncReport, options: TextOptions): string {
+  const { problems, plan } = report;
+  const paint = painter(options);
+  if (problems.length > 0) {
+    const texts = problems.map((problem) => problemText(problem, options.folder));
+    return [...texts, paint.red(`${count(problems.length, "problem")}; nothing was changed`)].join("\n");
+  }
+  if (!plan) return "nothing was planned";
+  const verdict = !report.drift
+    ? "no changes"
+    : report.applied
+    ? "applied"
+    : report.mode === "check"
+    ? "the definitions differ from the files; `deno task sync` applies this"
+    : "not applied; `deno task sync` does";
+  return [...planLines(plan, options), `${summaryText(plan)}: ${verdict}`].join("\n");
+}
+
+/** "1 added, 2 changed, 0 removed, 12 unchanged" */
+export function summaryText(plan: Plan): string {
+  const { added, changed, removed, unchanged } = plan;
+  return `${added.length} added, ${changed.length} changed, ${removed.length} removed, ${unchanged.length} unchanged`;
+}
+
+function planLines(plan: Plan, options: TextOptions): string[] {
+  const paint = painter(options);
+  return [
+    ...plan.added.flatMap((job) => [paint.green(`+ ${headText(job)}`), ...detailLines(job, options)]),
+    ...plan.changed.flatMap((job) => [paint.yellow(`~ ${headText(job)}`), ...detailLines(job, options)]),
+    ...plan.removed.flatMap((job) => [
+      paint.red(`- ${headText(job)}`),
+      "    its file is gone: it takes no new runs, its history stays",
+      ...job.schedules.flatMap(scheduleLines),
+    ]),
+    ...plan.warnings.map(({ job, warning }) => paint.yellow(`! ${job ? `${job}: ` : ""}${warning}`)),
+  ];
+}
+
+function headText(job: JobChange): string {
+  const notes = [
+    ...(job.returns ? ["its file is back"] : []),
+    ...(job.waiting_runs > 0 ? [`${count(job.waiting_runs, "waiting run")} affected`] : []),
+  ];
+  return `${job.name}  ${job.file}${notes.length > 0 ? `  (${notes.join("; ")})` : ""}`;
+}
+
+function detailLines(job: JobChange, options: TextOptions): string[] {
+  const paint = painter(options);
+  const gained = job.permissions_gained.filter((gain) => !gain.unsafe);
+  const unsafe = job.permissions_gained.filter((gain) => gain.unsafe);
+  return [
+    ...job.fields.map(({ field, before, after }) => `    ${field}: ${valueText(before)} -> ${valueText(after)}`),
+    ...job.schedules.filter(({ change }) => change !== "unchanged").flatMap(scheduleLines),
+    ...(gained.length > 0 ? [`    permissions gained: ${gained.map(gainText).join(", ")}`] : []),
+    ...(unsafe.length > 0
+      ? [paint.red(`    UNSAFE permissions gained: ${unsafe.map(gainText).join(", ")} (this opens the sandbox)`)]
+      : []),
+  ];
+}
+
+function scheduleLines(schedule: ScheduleChange): string[] {
+  const { before, after, fires_before, fires_after } = schedule;
+  const what = before !== null && after !== null && before !== after ? `${before} -> ${after}` : after ?? before;
+  const gone = after === null ? " (ends)" : "";
+  const lines = [`    schedule ${schedule.schedule_id}: ${what}${gone}`];
+  if (fires_before.join() === fires_after.join()) return lines;
+  if (before !== null) lines.push(`      before: ${firesText(fires_before)}`);
+  if (after !== null) lines.push(`      next:   ${firesText(fires_after)}`);
+  return lines;
+}
+
+/** Slots in UTC; the date is left out where it is that of the slot before. */
+function firesText(fires: string[]): string {
+  if (fires.length === 0) return "never";
+  return fires.map((fire, place) => {
+    const [date, time] = fire.replace(/(:00)?(\.\d+)?Z$/, "Z").split("T") as [string, string];
+    return fires[place - 1]?.startsWith(date) ? time : `${date} ${time}`;
+  }).join(", ");
+}
+
+function gainText({ permission, what }: PermissionGain): string {
+  return what === "*" ? `${permission} (all)` : `${permission} ${what}`;
+}
+
+function valueText(value: Json): string {
+  const text = JSON.stringify(value) ?? "nothing";
+  return text.length > 100 ? `${text.slice(0, 97)}...` : text;
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+function painter({ color }: TextOptions): Record<"red" | "green" | "yellow", (text: string) => string> {
+  const paint = (code: number) => (text: string) => color ? `\x1b[${code}m${text}\x1b[0m` : text;
+  return { red: paint(31), green: paint(32), yellow: paint(33) };
+}

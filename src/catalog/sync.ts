@@ -1,0 +1,181 @@
+/**
+ * jobs/ -> definitions. One broken file fails the whole sync, and nothing changes; otherwise all changes are stored in
+ * one transaction.
+ *
+ *   files -> graphs and digests -> describe those whose digest is not the stored one -> plan -> lock, still so? -> store
+ *
+ * Syncs that run at once take turns at the lock, and one that planned against what another has changed since begins
+ * again. A file whose digest is the stored one is not described: its top level has no permissions, so its code is all
+ * that its description can depend on.
+ */
+import { observe } from "../base/facts.ts";
+import type { Sandbox } from "../sandbox/pool.ts";
+import type { Sql, TransactionSql } from "../store/db.ts";
+import {
+  countWaitingRuns,
+  databaseNow,
+  lockDefinitions,
+  readDefinitions,
+  removeDefinitions,
+  saveDefinitions,
+  type StoredDefinition,
+} from "../store/definitions.ts";
+import { describeJob } from "./describe.ts";
+import { type GraphAnswer, moduleGraphs } from "./graph.ts";
+import { findJobFiles, type JobFile } from "./job_files.ts";
+import { type Changes, type FileState, isDrift, makePlan, type Plan, sameJson } from "./plan.ts";
+import type { Problem } from "./problem.ts";
+
+export interface SyncParts {
+  sql: Sql;
+  sandbox: Pick<Sandbox, "describe">;
+  jobs_dir: string;
+  project_dir: string;
+}
+
+export interface SyncOptions {
+  /** `apply` stores the plan; `plan` and `check` only make it. */
+  mode: "apply" | "plan" | "check";
+  /** Describes every file, also those whose digest is the stored one. */
+  describe_all?: boolean;
+  /** How long one file may take to load; default 10 s. */
+  describe_ms?: number;
+}
+
+export interface SyncReport {
+  mode: SyncOptions["mode"];
+  /** When there are any, nothing was changed, and there is no plan. */
+  problems: Problem[];
+  plan: Plan | null;
+  applied: boolean;
+  /** Whether files and definitions differ, or did before this was applied. */
+  drift: boolean;
+}
+
+/** Bodies of job files that are loaded at once. */
+const DESCRIBED_AT_ONCE = 4;
+const TRIES = 5;
+
+export async function sync(parts: SyncParts, options: SyncOptions): Promise<SyncReport> {
+  for (let attempt = 1;; attempt++) {
+    const stored = await readDefinitions(parts.sql);
+    const now = await databaseNow(parts.sql);
+    const { files, problems } = await readFiles(parts, { ...options, stored: options.describe_all ? [] : stored, now });
+    const report = { mode: options.mode, problems, plan: null, applied: false, drift: false };
+    if (problems.length > 0) return report;
+    const { plan, changes } = makePlan(stored, files, await databaseNow(parts.sql));
+    await countInto(plan, changes, parts.sql);
+    const drift = isDrift(plan);
+    if (!drift || options.mode !== "apply") return { ...report, plan, drift };
+    if (await store(parts.sql, changes, stored)) {
+      observe("sync.applied", {
+        added: plan.added.length,
+        changed: plan.changed.length,
+        removed: plan.removed.length,
+      });
+      return { ...report, plan, drift, applied: true };
+    }
+    if (attempt === TRIES) {
+      throw new Error(
+        `Cannot sync: other syncs changed the definitions ${TRIES} times meanwhile; let one of them finish`,
+      );
+    }
+  }
+}
+
+/** The files with their digests, and the descriptions of those whose digest is not the stored one. */
+async function readFiles(
+  parts: SyncParts,
+  on: { stored: StoredDefinition[]; now: Temporal.Instant; describe_ms?: number },
+): Promise<{ files: FileState[]; problems: Problem[] }> {
+  const { files, problems } = await findJobFiles(parts.jobs_dir);
+  if (files.length === 0) return { files: [], problems };
+  const paths = files.map((file) => file.path);
+  const graphs = await moduleGraphs(paths, parts);
+  const known = new Map(on.stored.filter((one) => !one.removed_at).map((one) => [one.name, one.digest]));
+  const describe = (file: JobFile) =>
+    readFile(file, graphs.get(file.path) as GraphAnswer, { ...parts, ...on, known_digest: known.get(file.name) });
+  const states = await inParallel(files, DESCRIBED_AT_ONCE, describe);
+  const again = await moduleGraphs(paths, parts);
+  states.forEach((state, place) => {
+    if (!("digest" in state)) return void problems.push(...state.problems);
+    const file = files[place] as JobFile;
+    const graph = again.get(file.path);
+    if (graph?.ok && graph.graph.digest === state.digest) return;
+    problems.push({
+      file: file.command_name,
+      reason: "it, or a file that it imports, changed while it was read",
+      fix: "sync again",
+    });
+  });
+  return { files: states.filter((state) => "digest" in state), problems: inOrder(problems) };
+}
+
+/** By file and line; a shared module that is broken is told of once, not by each job that imports it. */
+function inOrder(problems: Problem[]): Problem[] {
+  const told = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
+  return [...told.values()].sort((a, b) =>
+    (a.file ?? "").localeCompare(b.file ?? "", "en") || (a.line ?? 0) - (b.line ?? 0)
+  );
+}
+
+async function readFile(
+  file: JobFile,
+  answer: GraphAnswer,
+  on: { sandbox: SyncParts["sandbox"]; known_digest: string | undefined; now: Temporal.Instant; describe_ms?: number },
+): Promise<FileState | { problems: Problem[] }> {
+  if (!answer.ok) return { problems: answer.problems };
+  const { digest } = answer.graph;
+  if (digest === on.known_digest) return { file, digest };
+  const described = await describeJob(file, { ...on, digest });
+  return described.ok ? { file, digest, job: described.job } : { problems: described.problems };
+}
+
+/** Stores the changes if the definitions still are what the plan was made against. */
+async function store(sql: Sql, changes: Changes, planned_against: StoredDefinition[]): Promise<boolean> {
+  try {
+    return await sql.begin(async (tx: TransactionSql) => {
+      await lockDefinitions(tx);
+      if (!sameJson(withoutSlots(await readDefinitions(tx)), withoutSlots(planned_against))) return false;
+      await saveDefinitions(tx, changes.save, changes.schedules);
+      await removeDefinitions(tx, changes.remove);
+      return true;
+    });
+  } catch (error) {
+    if ((error as { code?: string }).code === DEADLOCK) return false; // with the leader, over slots: plan again
+    throw error;
+  }
+}
+
+const DEADLOCK = "40P01";
+
+/** Definitions without what the leader moves on, as plain JSON. */
+function withoutSlots(definitions: StoredDefinition[]): unknown {
+  return definitions.map(({ schedules, removed_at, ...definition }) => ({
+    ...definition,
+    removed_at: removed_at?.toString() ?? null,
+    schedules: schedules.map(({ last_slot: _, next_slot: __, ...schedule }) => schedule),
+  }));
+}
+
+async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> {
+  const counts = await countWaitingRuns(sql, [...changes.touched.values()]);
+  for (const change of [...plan.added, ...plan.changed, ...plan.removed]) {
+    change.waiting_runs = counts.get(changes.touched.get(change.name) ?? -1) ?? 0;
+  }
+}
+
+/** The answers in the order of the items, with at most `at_once` of them being worked on. */
+async function inParallel<Item, Answer>(
+  items: Item[],
+  at_once: number,
+  work: (item: Item) => Promise<Answer>,
+): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  const left = items.entries();
+  const worker = async () => {
+    for (const [place, item] of left) answers[place] = await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(at_once, items.length) }, worker));
+  return answers;
+}

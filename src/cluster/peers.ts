@@ -1,0 +1,355 @@
+/**
+ * Calls to other workers. One channel for each (worker, address), made when it is first needed and made again when it
+ * proves to be stuck.
+ *
+ * Every unary call has a deadline, and its failure is a value that the caller must look at. A failure says that no
+ * answer came, never that the call had no effect: it may have been carried out. Watch has no deadline; its first status
+ * has one, and after that keepalive ends it within about 1.5 s of the peer's silence.
+ */
+import {
+  Client,
+  type ClientReadableStream,
+  Metadata,
+  type MethodDefinition,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
+import { observe } from "../base/facts.ts";
+import { after, rest, wallClock } from "../base/loop.ts";
+import {
+  admit,
+  type CallName,
+  type Calls,
+  type CancelJobRequest,
+  type ConfirmContinuationRequest,
+  type DrainRequest,
+  type PingRequest,
+  type StartJobRequest,
+  type StartJobsRequest,
+  type WatchRequest,
+  workerService,
+  type WorkerStatus,
+} from "./protocol.ts";
+import type { Tls } from "./tls.ts";
+
+/** Where a worker is, as its row in Postgres says; with its fingerprint, nobody else is taken for it. */
+export interface PeerAddress {
+  worker_id: string;
+  grpc_host: string;
+  grpc_port: number;
+  tls_fingerprint?: string | null;
+}
+
+/** A gRPC status by name. DEADLINE_EXCEEDED and UNAVAILABLE are the network's; the rest the peer's. */
+export type FailureCode = Exclude<keyof typeof status, "OK">;
+export interface Failure {
+  ok: false;
+  code: FailureCode;
+  message: string;
+}
+export type Answer<T> = { ok: true; value: T } | Failure;
+
+export interface CallOptions {
+  deadline_ms?: number;
+}
+
+export interface WatchListener {
+  onStatus(news: WorkerStatus): void;
+  /** Once, when the stream is over for whatever reason but the watcher's own; the watcher decides what it means. */
+  onEnd(why: Failure): void;
+}
+
+/** How long each call may take by default, and how often it is tried. Only calls that change nothing are tried again. */
+const PATIENCE: Record<CallName, { deadline_ms: number; tries: number }> = {
+  ping: { deadline_ms: 300, tries: 3 },
+  getStatus: { deadline_ms: 300, tries: 3 },
+  startJob: { deadline_ms: 2_000, tries: 1 },
+  startJobs: { deadline_ms: 3_000, tries: 1 },
+  cancelJob: { deadline_ms: 2_000, tries: 1 },
+  drain: { deadline_ms: 2_000, tries: 1 },
+  confirmContinuation: { deadline_ms: 1_000, tries: 1 },
+};
+const FIRST_STATUS_MS = 2_000;
+const PAUSE_BETWEEN_TRIES_MS = 50;
+/** A connect that was swallowed in the handshake is never given up by grpc-js (grpc/grpc-node#2785); a new channel is. */
+const DEADLINES_BEFORE_NEW_CHANNEL = 2;
+
+const CHANNEL_OPTIONS = {
+  "grpc.keepalive_time_ms": 1_000,
+  "grpc.keepalive_timeout_ms": 500,
+  "grpc.keepalive_permit_without_calls": 1,
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 1_000,
+  "grpc.use_local_subchannel_pool": 1, // a new channel must mean a new connection
+  "grpc.enable_http_proxy": 0, // workers are reached directly, whatever the environment says of proxies
+  "grpc.enable_retries": 0,
+  "grpc.enable_channelz": 0,
+  "grpc.service_config_disable_resolution": 1,
+};
+
+/** All workers that this process talks to. */
+export class Peers {
+  readonly #tls: Tls;
+  readonly #peers = new Map<string, Peer>();
+  readonly #unhear: () => void;
+
+  constructor(tls: Tls) {
+    this.#tls = tls;
+    this.#unhear = tls.onChange(() => {
+      for (const peer of this.#peers.values()) peer.renewIdentity();
+    });
+  }
+
+  /** The worker at that address; asking again gives the same one, with its connection. */
+  to(address: PeerAddress): Peer {
+    const key = `${address.worker_id} ${address.grpc_host} ${address.grpc_port} ${address.tls_fingerprint ?? ""}`;
+    let peer = this.#peers.get(key);
+    if (!peer) this.#peers.set(key, peer = new Peer(address, this.#tls));
+    return peer;
+  }
+
+  /** Closes the channels to all workers but these, e.g. those that are alive. */
+  retain(worker_ids: Iterable<string>): void {
+    const kept = new Set(worker_ids);
+    for (const [key, peer] of this.#peers) {
+      if (kept.has(peer.worker_id)) continue;
+      this.#peers.delete(key);
+      peer.close();
+    }
+  }
+
+  close(): void {
+    this.#unhear();
+    this.retain([]);
+  }
+}
+
+/** One other worker. */
+export class Peer {
+  readonly worker_id: string;
+  readonly #address: PeerAddress;
+  readonly #tls: Tls;
+  readonly #calls = new Set<{ cancel(): void }>();
+  #client: Client;
+  #missed_deadlines = 0;
+  #server_fingerprint: string | undefined;
+  /** What was last said in the log of a refused server, so that it is said once and not at every attempt. */
+  #refused = "";
+
+  constructor(address: PeerAddress, tls: Tls) {
+    this.worker_id = address.worker_id;
+    this.#address = address;
+    this.#tls = tls;
+    this.#client = this.#connect();
+  }
+
+  ping(request: PingRequest, options?: CallOptions) {
+    return this.#call("ping", request, options);
+  }
+
+  getStatus(request: PingRequest, options?: CallOptions) {
+    return this.#call("getStatus", request, options);
+  }
+
+  startJob(request: StartJobRequest, options?: CallOptions) {
+    return this.#call("startJob", request, options);
+  }
+
+  startJobs(request: StartJobsRequest, options?: CallOptions) {
+    return this.#call("startJobs", request, options);
+  }
+
+  cancelJob(request: CancelJobRequest, options?: CallOptions) {
+    return this.#call("cancelJob", request, options);
+  }
+
+  drain(request: DrainRequest, options?: CallOptions) {
+    return this.#call("drain", request, options);
+  }
+
+  confirmContinuation(request: ConfirmContinuationRequest, options?: CallOptions) {
+    return this.#call("confirmContinuation", request, options);
+  }
+
+  /** Hears the peer's status now and at each change. The returned function ends it, silently. */
+  watch(request: WatchRequest, listener: WatchListener): () => void {
+    const method = workerService.Watch as MethodDefinition<WatchRequest, WorkerStatus>;
+    const stream = this.#client.makeServerStreamRequest(
+      method.path,
+      method.requestSerialize,
+      method.responseDeserialize,
+      request,
+      new Metadata(),
+      {},
+    );
+    return this.#follow(stream, listener);
+  }
+
+  /** Uses the certificates of now: new calls on a new connection, old calls to their end, unless the pin is gone. */
+  renewIdentity(): void {
+    const server = this.#server_fingerprint;
+    if (server !== undefined && this.#tls.refusal(server) !== undefined) this.#cancelAll();
+    this.#reconnect();
+  }
+
+  close(): void {
+    this.#cancelAll();
+    this.#client.close();
+  }
+
+  async #call<Name extends CallName>(
+    name: Name,
+    request: Calls[Name]["request"],
+    options: CallOptions = {},
+  ): Promise<Answer<Calls[Name]["response"]>> {
+    const { deadline_ms, tries } = { ...PATIENCE[name], ...options };
+    if (!(deadline_ms > 0 && deadline_ms < Infinity)) {
+      throw new RangeError(`Cannot call ${name} with deadline ${deadline_ms} ms: it must be above 0 and finite`);
+    }
+    let answer = await this.#try(name, request, deadline_ms);
+    for (let tried = 1; tried < tries && !answer.ok && isOfTheNetwork(answer); tried++) {
+      await rest(PAUSE_BETWEEN_TRIES_MS);
+      answer = await this.#try(name, request, deadline_ms);
+    }
+    if (!answer.ok) this.#report(name, answer);
+    return answer;
+  }
+
+  async #try<Name extends CallName>(
+    name: Name,
+    request: Calls[Name]["request"],
+    deadline_ms: number,
+  ): Promise<Answer<Calls[Name]["response"]>> {
+    const answer = await this.#once(methodOf(name), request, deadline_ms);
+    if (!answer.ok && answer.code === "DEADLINE_EXCEEDED") {
+      this.#missed_deadlines += 1;
+      if (this.#missed_deadlines >= DEADLINES_BEFORE_NEW_CHANNEL) this.#reconnect();
+    } else {
+      this.#missed_deadlines = 0;
+    }
+    return answer;
+  }
+
+  #once<Request, Response>(
+    method: MethodDefinition<Request, Response>,
+    request: Request,
+    deadline_ms: number,
+  ): Promise<Answer<Response>> {
+    return new Promise((resolve) => {
+      const call = this.#client.makeUnaryRequest(
+        method.path,
+        method.requestSerialize,
+        method.responseDeserialize,
+        request,
+        new Metadata(),
+        { deadline: wallClock().getTime() + deadline_ms },
+        (error, response) => {
+          this.#calls.delete(call);
+          resolve(error ? failureFrom(error) : read(response));
+        },
+      );
+      this.#calls.add(call);
+    });
+  }
+
+  #follow(stream: ClientReadableStream<WorkerStatus>, listener: WatchListener): () => void {
+    let over = false;
+    const end = (why?: Failure) => {
+      if (over) return;
+      over = true;
+      cancelPatience();
+      this.#calls.delete(stream);
+      stream.cancel();
+      if (!why) return;
+      this.#report("watch", why);
+      listener.onEnd(why);
+    };
+    const cancelPatience = after(FIRST_STATUS_MS, () => {
+      end({ ok: false, code: "DEADLINE_EXCEEDED", message: `no status came within ${FIRST_STATUS_MS} ms` });
+      this.#reconnect();
+    });
+    this.#calls.add(stream);
+    stream.on("data", (message: unknown) => {
+      if (over) return;
+      cancelPatience();
+      const news = read<WorkerStatus>(message);
+      if (news.ok) listener.onStatus(news.value);
+      else end(news);
+    });
+    stream.on("error", (error: ServiceError) => end(failureFrom(error)));
+    stream.on("end", () => end({ ok: false, code: "UNAVAILABLE", message: "the peer ended the stream" }));
+    return () => end();
+  }
+
+  #connect(): Client {
+    const { grpc_host, grpc_port, tls_fingerprint } = this.#address;
+    const host = grpc_host.includes(":") ? `[${grpc_host}]` : grpc_host;
+    const credentials = this.#tls.clientCredentials(tls_fingerprint ?? undefined, (theirs, refusal) => {
+      this.#server_fingerprint = theirs;
+      if (refusal) this.#logRefused(theirs, refusal);
+    });
+    return new Client(`${host}:${grpc_port}`, credentials, { ...CHANNEL_OPTIONS, ...this.#tls.client_options });
+  }
+
+  #reconnect(): void {
+    const old = this.#client;
+    this.#missed_deadlines = 0;
+    this.#client = this.#connect();
+    old.close(); // what is under way on it goes on
+  }
+
+  #cancelAll(): void {
+    for (const call of [...this.#calls]) call.cancel();
+  }
+
+  #report(call: string, failure: Failure): void {
+    observe("peer.failed", { worker_id: this.worker_id, call, error: `${failure.code}: ${failure.message}` });
+    if (/self.signed|certificate/i.test(failure.message)) this.#nameRefused(failure.message);
+  }
+
+  /** The TLS library refuses an unknown server before it shows whom: look who is there, once for each set of pins. */
+  async #nameRefused(message: string): Promise<void> {
+    if (this.#refused.startsWith(`${this.#tls.generation} `)) return;
+    this.#refused = `${this.#tls.generation} `;
+    const { grpc_host, grpc_port, tls_fingerprint } = this.#address;
+    const theirs = await this.#tls.fingerprintAt(grpc_host, grpc_port);
+    this.#logRefused(
+      theirs ?? "unknown",
+      (theirs && this.#tls.refusal(theirs, tls_fingerprint ?? undefined)) ?? message,
+    );
+  }
+
+  #logRefused(theirs: string, reason: string): void {
+    const told = `${this.#tls.generation} ${theirs} ${reason}`;
+    if (told === this.#refused) return;
+    this.#refused = told;
+    const where = `${this.#address.grpc_host}:${this.#address.grpc_port}`;
+    observe("peer.refused", {
+      reason: `server of ${this.worker_id} at ${where}: ${reason}`,
+      theirs,
+      ours: this.#tls.fingerprint,
+    });
+  }
+}
+
+const METHODS = new Map(Object.values(workerService).map((method) => [method.originalName, method]));
+
+function methodOf<Name extends CallName>(name: Name) {
+  return METHODS.get(name) as MethodDefinition<Calls[Name]["request"], Calls[Name]["response"]>;
+}
+
+function isOfTheNetwork(failure: Failure): boolean {
+  return failure.code === "UNAVAILABLE" || failure.code === "DEADLINE_EXCEEDED";
+}
+
+function failureFrom(error: ServiceError): Failure {
+  return { ok: false, code: (status[error.code] ?? "UNKNOWN") as FailureCode, message: error.details || error.message };
+}
+
+function read<T>(message: unknown): Answer<T> {
+  try {
+    return { ok: true, value: admit<T>(message) };
+  } catch (error) {
+    return { ok: false, code: "INTERNAL", message: (error as Error).message };
+  }
+}

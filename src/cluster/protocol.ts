@@ -1,0 +1,233 @@
+/**
+ * The words of proto/worker.proto in TypeScript: messages as plain objects whose fields carry the names of the columns,
+ * and the handlers that a worker supplies.
+ *
+ * Two conversions happen at this edge and nowhere else: a run's id is decimal text on the wire and a number in our code,
+ * and an int64 that a number cannot hold exactly makes the message invalid rather than a rounded epoch.
+ */
+import { loadSync } from "@grpc/proto-loader";
+import type { ServiceDefinition } from "@grpc/grpc-js";
+import { fromFileUrl } from "../base/paths.ts";
+
+export type Role = "leader" | "subleader" | "worker";
+
+export interface PingRequest {
+  caller_role: Role;
+  leader_epoch: number;
+}
+export interface PingResponse {
+  worker_id: string;
+  node_id: string;
+  observed_leader_epoch: number;
+  now_unix_ms: number;
+}
+
+export type GetStatusRequest = PingRequest;
+export interface GetStatusResponse {
+  worker_id: string;
+  node_id: string;
+  role: Role;
+  detached: boolean;
+  draining: boolean;
+  load: number;
+  /** Null when idle. */
+  current_job_run_id: number | null;
+  observed_leader_epoch: number;
+  last_heartbeat_unix_ms: number;
+  slots: number;
+  running: RunningJob[];
+}
+export interface RunningJob {
+  job_run_id: number;
+  attempt: number;
+}
+
+export type StartResultCode =
+  | "RESULT_UNSPECIFIED"
+  | "ACCEPTED"
+  | "REJECTED_OLD_EPOCH"
+  | "REJECTED_DETACHED"
+  | "REJECTED_DRAINING"
+  | "REJECTED_ALREADY_RUNNING"
+  | "REJECTED_INVALID"
+  | "REJECTED_FULL";
+export interface StartJobRequest {
+  leader_epoch: number;
+  job_run_id: number;
+  attempt: number;
+  /** Hints, as in StartOrder. */
+  command_name: string;
+  digest: string;
+  /** For logs; the worker reads what it runs from Postgres. */
+  args_json?: string;
+  timeout_seconds?: number;
+}
+export interface StartJobResponse {
+  result: StartResultCode;
+  message: string;
+  observed_leader_epoch: number;
+}
+export interface StartJobsRequest {
+  leader_epoch: number;
+  orders: StartOrder[];
+}
+export interface StartOrder {
+  job_run_id: number;
+  attempt: number;
+  /** Hints, so that a worker can refuse code that it does not have; the row in Postgres decides. */
+  command_name: string;
+  digest: string;
+}
+export interface StartJobsResponse {
+  /** One for each order, in the order of the orders. */
+  results: StartResult[];
+  observed_leader_epoch: number;
+}
+export interface StartResult {
+  job_run_id: number;
+  attempt: number;
+  result: StartResultCode;
+  message: string;
+}
+
+export interface CancelJobRequest {
+  leader_epoch: number;
+  job_run_id: number;
+  reason: string;
+  /** 0: whichever attempt is running. */
+  attempt: number;
+}
+export interface CancelJobResponse {
+  result: "RESULT_UNSPECIFIED" | "ACCEPTED" | "REJECTED_OLD_EPOCH" | "NOT_FOUND" | "ALREADY_FINISHED";
+  message: string;
+  observed_leader_epoch: number;
+}
+
+export interface DrainRequest {
+  leader_epoch: number;
+  enable: boolean;
+}
+export interface DrainResponse {
+  draining: boolean;
+  result: "RESULT_UNSPECIFIED" | "ACCEPTED" | "REJECTED_OLD_EPOCH";
+  observed_leader_epoch: number;
+}
+
+export interface ConfirmContinuationRequest {
+  leader_epoch: number;
+  worker_id: string;
+  job_run_id: number;
+  attempt: number;
+}
+export interface ConfirmContinuationResponse {
+  decision: "DECISION_UNSPECIFIED" | "ALLOW_CONTINUE" | "MUST_ABORT" | "UNAVAILABLE";
+  message: string;
+}
+
+export type WatchRequest = PingRequest;
+export interface WorkerStatus {
+  worker_id: string;
+  node_id: string;
+  role: Role;
+  detached: boolean;
+  draining: boolean;
+  slots: number;
+  running: RunningJob[];
+  observed_leader_epoch: number;
+  finished: FinishedJob[];
+}
+export interface FinishedJob {
+  job_run_id: number;
+  attempt: number;
+  outcome: string;
+}
+
+/** Who calls, as the TLS connection proved it. Everything that a message says about its sender is only a claim. */
+export interface Caller {
+  /** SHA-256 of the caller's certificate, as `openssl x509 -fingerprint -sha256` prints it. */
+  fingerprint: string;
+  address: string;
+}
+
+/** The unary calls: their requests and replies. */
+export interface Calls {
+  ping: { request: PingRequest; response: PingResponse };
+  getStatus: { request: GetStatusRequest; response: GetStatusResponse };
+  startJob: { request: StartJobRequest; response: StartJobResponse };
+  startJobs: { request: StartJobsRequest; response: StartJobsResponse };
+  cancelJob: { request: CancelJobRequest; response: CancelJobResponse };
+  drain: { request: DrainRequest; response: DrainResponse };
+  confirmContinuation: { request: ConfirmContinuationRequest; response: ConfirmContinuationResponse };
+}
+export type CallName = keyof Calls;
+
+/**
+ * What a worker does on each call. A refusal by rule is a value; a `RpcRefusal` that is thrown becomes its status, and
+ * any other error an INTERNAL without its text.
+ */
+export type WorkerHandlers =
+  & {
+    [Name in CallName]: (
+      request: Calls[Name]["request"],
+      caller: Caller,
+    ) => Calls[Name]["response"] | Promise<Calls[Name]["response"]>;
+  }
+  & {
+    /** Status now and at each change. `stop` fires when the watcher is gone; the iteration must end then. */
+    watch(request: WatchRequest, caller: Caller, stop: AbortSignal): AsyncIterable<WorkerStatus>;
+  };
+
+/** A handler's way to answer with a gRPC status. Its message is sent to the caller. */
+export class RpcRefusal extends Error {
+  override name = "RpcRefusal";
+  constructor(
+    readonly code: "UNAVAILABLE" | "INVALID_ARGUMENT" | "PERMISSION_DENIED" | "FAILED_PRECONDITION" | "UNIMPLEMENTED",
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** WorkerService as gRPC wants it. Read from the file beside the sources, whatever the working directory is. */
+export const workerService: ServiceDefinition = loadService();
+
+function loadService(): ServiceDefinition {
+  const file = fromFileUrl(new URL("../../proto/worker.proto", import.meta.url));
+  const loaded = loadSync(file, { keepCase: true, longs: Number, enums: String, defaults: true });
+  return loaded["scheduler.v1.WorkerService"] as ServiceDefinition;
+}
+
+export class BadMessage extends Error {
+  override name = "BadMessage";
+}
+
+/**
+ * A message as it came from the wire, made ours: run ids become numbers, and what cannot be held exactly is refused.
+ * An empty `current_job_run_id` becomes null.
+ */
+export function admit<T>(message: unknown): T {
+  if (Array.isArray(message)) {
+    message.forEach((item) => {
+      if (typeof item === "object") admit(item);
+    });
+  } else {
+    const fields = message as Record<string, unknown>;
+    for (const [name, value] of Object.entries(fields)) {
+      if (typeof value === "number" && !Number.isSafeInteger(value)) {
+        throw new BadMessage(`Cannot read message: ${name} is beyond 2^53`);
+      }
+      if (name === "job_run_id") fields[name] = runIdFrom(value);
+      else if (name === "current_job_run_id") fields[name] = value === "" ? null : runIdFrom(value);
+      else if (typeof value === "object" && value !== null) admit(value);
+    }
+  }
+  return message as T;
+}
+
+function runIdFrom(text: unknown): number {
+  const id = typeof text === "string" && /^[1-9][0-9]{0,15}$/.test(text) ? Number(text) : NaN;
+  if (!Number.isSafeInteger(id)) {
+    throw new BadMessage(`Cannot read message: job_run_id ${JSON.stringify(text)?.slice(0, 40)} is no id of a run`);
+  }
+  return id;
+}

@@ -1,0 +1,137 @@
+/**
+ * The workers that live, by the second: one hash for each, which vanishes when its heartbeats stop, and a list of their
+ * ids so that nobody has to search the keys.
+ *
+ * Times are Redis' own: a heartbeat is stamped inside Redis and its age is told by the same clock, so a worker whose
+ * clock is wrong is neither dead nor young for it.
+ *
+ * Not the truth about a worker: where it listens and whether it may work is its row in Postgres. An address found only
+ * here must not be dialled.
+ */
+import type { Role, RunningJob } from "./protocol.ts";
+import type { RedisDoor } from "./redis.ts";
+
+const WORKERS = "workers";
+
+/** What a worker says of itself with each heartbeat. */
+export interface Heartbeat {
+  worker_id: string;
+  node_id: string;
+  pid: number;
+  grpc_host: string;
+  grpc_port: number;
+  role: Role;
+  slots: number;
+  draining: boolean;
+  running: RunningJob[];
+}
+
+export interface RosterEntry extends Heartbeat {
+  /** Bodies that run now. */
+  load: number;
+  /** The one that runs longest; null when idle. */
+  current_job_run_id: number | null;
+  detached: boolean;
+  /** Milliseconds since 1970, by Redis' clock. */
+  last_heartbeat_ts: number;
+  /** How long ago that was when the list was read. */
+  heartbeat_age_ms: number;
+}
+
+/** A new worker's name, `w<sequence>-<8 hex>`. Never the same twice, even if Redis forgets its counter. */
+export async function nextWorkerId(redis: RedisDoor): Promise<string> {
+  const sequence = await redis.ask("number a worker", (client) => client.incr("worker:id_seq"));
+  return `w${sequence}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+/** Says that the worker lives, for `ttl_ms`. The answer says whether somebody detached it. One round trip. */
+export async function beat(
+  redis: RedisDoor,
+  heartbeat: Heartbeat,
+  options: { ttl_ms: number },
+): Promise<{ detached: boolean }> {
+  const { worker_id, running, draining, ...fields } = heartbeat;
+  const pairs = Object.entries({
+    ...fields,
+    load: running.length,
+    current_job_run_id: running[0]?.job_run_id ?? "",
+    running: running.map((run) => `${run.job_run_id}/${run.attempt}`).join(" "),
+    draining: draining ? 1 : 0,
+  }).flat();
+  const keys = [workerKey(worker_id), WORKERS, detachKey(worker_id)];
+  return { detached: await redis.script("beat", keys, [worker_id, options.ttl_ms, ...pairs]) === 1 };
+}
+
+/** The workers whose heartbeat has not run out, freshest first. Ids whose hash is gone are struck off on the way. */
+export async function list(redis: RedisDoor): Promise<RosterEntry[]> {
+  const [time, ids] = await redis.pipeline("list workers", [["time"], ["zrange", WORKERS, 0, -1]]);
+  const [seconds, micros] = (time as string[]).map(Number) as [number, number];
+  const now_ms = seconds * 1_000 + Math.floor(micros / 1_000);
+  const worker_ids = ids as string[];
+  if (worker_ids.length === 0) return [];
+  const hashes = await redis.pipeline("list workers", worker_ids.map((id) => ["hgetall", workerKey(id)]));
+  const gone: string[] = [];
+  const entries: RosterEntry[] = [];
+  worker_ids.forEach((worker_id, place) => {
+    const entry = entryFrom(worker_id, hashes[place] as Record<string, string>, now_ms);
+    if (entry) entries.push(entry);
+    else gone.push(worker_id);
+  });
+  // One that beats in this very moment is put on the list again by its next heartbeat.
+  if (gone.length > 0) await redis.ask("strike off workers", (client) => client.zrem(WORKERS, ...gone));
+  return entries.sort((one, other) => one.heartbeat_age_ms - other.heartbeat_age_ms);
+}
+
+/** Takes a worker off the list, e.g. when it stops. */
+export async function remove(redis: RedisDoor, worker_id: string): Promise<void> {
+  await redis.pipeline("remove a worker", [["del", workerKey(worker_id)], ["zrem", WORKERS, worker_id]]);
+}
+
+/** Tells a worker to stop working; it learns of it with its next heartbeat. Forgotten after `ttl_ms`. */
+export async function setDetach(redis: RedisDoor, worker_id: string, options: { ttl_ms: number }): Promise<void> {
+  await redis.ask("detach a worker", (client) => client.set(detachKey(worker_id), 1, "PX", options.ttl_ms));
+}
+
+export async function clearDetach(redis: RedisDoor, worker_id: string): Promise<void> {
+  await redis.ask("end a detach", (client) => client.del(detachKey(worker_id)));
+}
+
+export async function isDetached(redis: RedisDoor, worker_id: string): Promise<boolean> {
+  return await redis.ask("ask for a detach", (client) => client.exists(detachKey(worker_id))) === 1;
+}
+
+function workerKey(worker_id: string): string {
+  return `worker:${worker_id}`;
+}
+
+function detachKey(worker_id: string): string {
+  return `detach:${worker_id}`;
+}
+
+function entryFrom(worker_id: string, hash: Record<string, string>, now_ms: number): RosterEntry | undefined {
+  const last_heartbeat_ts = Number(hash.last_heartbeat_ts);
+  if (!last_heartbeat_ts) return undefined;
+  return {
+    worker_id,
+    node_id: hash.node_id ?? "",
+    pid: Number(hash.pid),
+    grpc_host: hash.grpc_host ?? "",
+    grpc_port: Number(hash.grpc_port),
+    role: (hash.role ?? "worker") as Role,
+    slots: Number(hash.slots ?? 0),
+    load: Number(hash.load ?? 0),
+    current_job_run_id: hash.current_job_run_id ? Number(hash.current_job_run_id) : null,
+    running: runningFrom(hash.running ?? ""),
+    draining: hash.draining === "1",
+    detached: hash.detached === "1",
+    last_heartbeat_ts,
+    heartbeat_age_ms: Math.max(0, now_ms - last_heartbeat_ts),
+  };
+}
+
+function runningFrom(text: string): RunningJob[] {
+  return text.split(" ").filter((part) => part !== "").map((part) => {
+    const [job_run_id, attempt] = part.split("/").map(Number) as [number, number];
+    return { job_run_id, attempt };
+  });
+}

@@ -1,0 +1,82 @@
+/**
+ * The leader's seat in Redis. It only keeps candidates apart and tells them quickly: whoever sits here may ask Postgres
+ * for the term, and only that makes a leader. So nothing below is safe to rely on alone, and nothing needs to be.
+ *
+ *   free --takeSeat--> mine --renewSeat--> mine --releaseSeat or expiry--> free
+ *
+ * The three ways to lose the role all show in one answer of `renewSeat`: the seat expired, somebody else has it, or this
+ * epoch was asked to step down. An error or no answer is the fourth, and the caller must take it for a loss.
+ */
+import type { RedisDoor } from "./redis.ts";
+
+const LOCK = "leader:lock";
+const EPOCH = "leader:epoch";
+const LAST_SEEN = "leader:last_seen_ts";
+const DEGRADE = "leader:degrade";
+
+export interface Sitting {
+  worker_id: string;
+  ttl_ms: number;
+}
+
+/** Undefined: somebody else sits there. Else the highest epoch that Redis has heard of, 0 when of none. */
+export async function takeSeat(redis: RedisDoor, ask: Sitting): Promise<{ epoch_hint: number } | undefined> {
+  const hint = await redis.script("take_seat", [LOCK, EPOCH, LAST_SEEN], [ask.worker_id, ask.ttl_ms]) as number;
+  return hint < 0 ? undefined : { epoch_hint: hint };
+}
+
+/** `lost`: expired or somebody else's. `degraded`: this very epoch was asked to step down, and should release. */
+export async function renewSeat(
+  redis: RedisDoor,
+  ask: Sitting & { epoch: number },
+): Promise<"renewed" | "lost" | "degraded"> {
+  const code = await redis.script("renew_seat", [LOCK, LAST_SEEN, DEGRADE], [ask.worker_id, ask.ttl_ms, ask.epoch]);
+  return code === 1 ? "renewed" : code === -1 ? "degraded" : "lost";
+}
+
+/** Frees the seat if it is this worker's; says whether it was. */
+export async function releaseSeat(redis: RedisDoor, worker_id: string): Promise<boolean> {
+  return await redis.script("release_seat", [LOCK], [worker_id]) === 1;
+}
+
+/** Lets Redis know an epoch that Postgres granted; returns the highest that Redis knows now. */
+export async function mirrorEpoch(redis: RedisDoor, epoch: number): Promise<number> {
+  return await redis.script("mirror_epoch", [EPOCH], [epoch]) as number;
+}
+
+/** The highest epoch that Redis knows, 0 when none: a hint, which may be behind. */
+export async function readEpoch(redis: RedisDoor): Promise<number> {
+  const text = await redis.ask("read the epoch", (client) => client.get(EPOCH));
+  const epoch = Number(text ?? 0);
+  return Number.isSafeInteger(epoch) ? epoch : 0;
+}
+
+/** Who sits there by Redis, and when the seat was last taken or renewed by Redis' clock. For showing. */
+export async function readSeat(
+  redis: RedisDoor,
+): Promise<{ worker_id: string | undefined; last_seen_ts: number | undefined }> {
+  const [worker_id, last_seen] = await redis.pipeline("read the seat", [["get", LOCK], ["get", LAST_SEEN]]);
+  return {
+    worker_id: worker_id === null ? undefined : worker_id as string,
+    last_seen_ts: last_seen === null ? undefined : Number(last_seen),
+  };
+}
+
+/** Asks the leader of exactly this epoch to step down; a later leader is not concerned. Forgotten after `ttl_ms`. */
+export async function askToDegrade(redis: RedisDoor, ask: { epoch: number; ttl_ms: number }): Promise<void> {
+  await redis.ask("ask to degrade", (client) => client.set(DEGRADE, ask.epoch, "PX", ask.ttl_ms));
+}
+
+/**
+ * Reserves runs for assignment under an epoch, against a second leader that has not noticed yet. Returns the ids that
+ * were got; a run that a newer epoch reserved is not among them. What decides is the guarded UPDATE in Postgres.
+ */
+export async function leaseRuns(
+  redis: RedisDoor,
+  ask: { job_run_ids: number[]; epoch: number; ttl_ms: number },
+): Promise<number[]> {
+  if (ask.job_run_ids.length === 0) return [];
+  const keys = ask.job_run_ids.map((id) => `jobrun:lease:${id}`);
+  const got = await redis.script("lease_runs", keys, [ask.epoch, ask.ttl_ms]) as number[];
+  return ask.job_run_ids.filter((_, place) => got[place] === 1);
+}

@@ -1,0 +1,248 @@
+/**
+ * `deno task dev`: everything on one machine, with every part real.
+ *
+ *   lock -> Postgres, Redis -> schema -> certificates -> note for other commands -> sync -> workers -> ready
+ *
+ * What lasts is in `.dandori/`: data, ports, passwords, certificates. It stops in the opposite order and leaves no
+ * process behind; when it is killed, pipes to its servers and workers close, and they end by themselves.
+ * Where DATABASE_URL or REDIS_URL is set, that server is used and left alone.
+ */
+import { rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
+import { hear, observe } from "../base/facts.ts";
+import { every } from "../base/loop.ts";
+import { ensureDevCerts } from "../cluster/certs.ts";
+import type { TlsFiles } from "../cluster/tls_files.ts";
+import { Sandbox } from "../sandbox/pool.ts";
+import { applySchema, connectDb, type Sql } from "../store/db.ts";
+import { currentLeader } from "../store/leadership.ts";
+import { keepWorker } from "./crew.ts";
+import { syncJobs, watchJobs } from "./jobs.ts";
+import { Keeper } from "./keeper.ts";
+import { watchLaunchers } from "./launchers.ts";
+import { startPostgres } from "./postgres.ts";
+import { startRedis } from "./redis.ts";
+import { lastLines, type Service, ServiceError } from "./service.ts";
+import { tellFact, tellLine } from "./telling.ts";
+
+export interface DevOptions {
+  workers: number;
+  /** End in good order. */
+  stop: AbortSignal;
+  /** End now. */
+  hurry: AbortSignal;
+  /** Takes each line for the person who watches. */
+  print?: (line: string) => void;
+}
+
+const HURRIED_STOP_MS = 2_000;
+
+type Say = (who: string, text: string) => void;
+
+/** Runs until `stop`. Resolves when nothing that it started is left. */
+export async function runDev(options: DevOptions): Promise<void> {
+  const say = sayWith(options.print ?? console.log);
+  const env = environment();
+  // The stores may not run yet; everything else in the environment is checked before anything is started.
+  const { state_dir } = readConfig({ ...env, DATABASE_URL: env.DATABASE_URL || "-", REDIS_URL: env.REDIS_URL || "-" });
+  Deno.mkdirSync(state_dir, { recursive: true });
+  using _lock = await takeLock(state_dir);
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  const dev: DevRun = {
+    ...options,
+    stop: AbortSignal.any([options.stop, ending.signal]),
+    end,
+    say,
+    state_dir,
+    kept: [],
+  };
+  const silence = hear((name, fact) => {
+    if (name === "dev.service" || name === "loop.failed") say("dev", tellFact(name, fact));
+  });
+  try {
+    await startAndWatch(dev);
+  } finally {
+    end();
+    await Promise.all(dev.kept.map((keeper) => keeper.end(dev.hurry.aborted ? HURRIED_STOP_MS : undefined)));
+    silence();
+  }
+  say("dev", "stopped; the next start goes on from here");
+}
+
+interface DevRun {
+  workers: number;
+  stop: AbortSignal;
+  hurry: AbortSignal;
+  say: Say;
+  state_dir: string;
+  /** The servers that run because of us. */
+  kept: Keeper[];
+  /** Stops all, as `stop` does. */
+  end(): void;
+}
+
+async function startAndWatch(dev: DevRun): Promise<void> {
+  const { stop, say } = dev;
+  const given = environment();
+  let database_url = "";
+  let redis_url = "";
+  await together([
+    useOrStart(dev, { given: given.DATABASE_URL, name: "postgres", start: startPostgres }).then((url) => {
+      database_url = url;
+    }),
+    useOrStart(dev, { given: given.REDIS_URL, name: "redis", start: startRedis }).then((url) => {
+      redis_url = url;
+    }),
+  ], dev.end);
+  if (stop.aborted) return;
+  const config = readConfig({ ...given, DATABASE_URL: database_url, REDIS_URL: redis_url });
+  const sql = connectDb(database_url, { name: "dev", max: 2, statement_timeout_ms: 60_000 });
+  const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: dev.state_dir, spares: 0, env: {} });
+  try {
+    await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    const certs = await ensureDevCerts(`${dev.state_dir}/certs`, [...nodeIds(dev.workers), config.node_id]);
+    using _note = leaveNote(dev.state_dir, { config, own: certs[config.node_id] as TlsFiles });
+    const jobs = { sql, sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
+    const sayJobs = { stop, say: (text: string) => say("jobs", text) };
+    await syncJobs(jobs, { ...sayJobs, always: true });
+    await together([
+      keepCrew(dev, { config, sql, certs }),
+      watchJobs(config.jobs_dir, { ...sayJobs, changed: () => syncJobs(jobs, sayJobs) }),
+      watchLaunchers(stop, () => {
+        say("dev", "what started this has ended, so this stops as well");
+        dev.end();
+      }),
+    ], dev.end);
+  } finally {
+    await sandbox.close();
+    await sql.end({ timeout: 2 });
+  }
+}
+
+/** Waits for all, also when one fails: then the others are told to end first. */
+async function together(parts: Promise<void>[], end: () => void): Promise<void> {
+  const ends = await Promise.allSettled(parts.map((part) =>
+    part.catch((error) => {
+      end();
+      throw error;
+    })
+  ));
+  const failed = ends.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
+}
+
+interface Wanted {
+  given: string | undefined;
+  name: string;
+  start(options: { state_dir: string; stop: AbortSignal }): Promise<Service>;
+}
+
+/** The URL that was given, or that of a server that is started and kept alive here. */
+async function useOrStart(dev: DevRun, { given, name, start }: Wanted): Promise<string> {
+  if (given) {
+    observe("dev.service", { service: name, state: "given", detail: withoutPassword(given) });
+    return given;
+  }
+  const first = await start(dev);
+  observe("dev.service", { service: name, state: "up", detail: first.detail });
+  const failed = () => dev.end();
+  dev.kept.push(new Keeper(first, { start: () => start(dev), say: (text) => dev.say("dev", text), failed }));
+  return first.url;
+}
+
+/** The note by which other commands of this checkout find what runs here; gone when dev is. */
+function leaveNote(state_dir: string, { config, own }: { config: Config; own: TlsFiles }): Disposable {
+  const { database_url, redis_url } = config;
+  const note: DevNote = { pid: Deno.pid, database_url, redis_url, tls_dir: dirname(own.cert_file) };
+  const file = `${state_dir}/dev.json`;
+  Deno.writeTextFileSync(`${file}.new`, JSON.stringify(note) + "\n", { mode: 0o600 });
+  Deno.renameSync(`${file}.new`, file);
+  return { [Symbol.dispose]: () => rmSync(file, { force: true }) };
+}
+
+function nodeIds(workers: number): string[] {
+  return Array.from({ length: workers }, (_, place) => `dev-${place + 1}`);
+}
+
+interface CrewParts {
+  config: Config;
+  sql: Sql;
+  certs: Record<string, TlsFiles>;
+}
+
+/** The workers, and the line that says that they are ready. */
+async function keepCrew(dev: DevRun, on: CrewParts): Promise<void> {
+  const { stop, hurry, say } = dev;
+  const node_ids = nodeIds(dev.workers);
+  const waiting = new Set(node_ids);
+  let told: Promise<void> | undefined;
+  const heard = (node_id: string, line: string) => {
+    const text = tellLine(line);
+    if (text) say(node_id, text);
+    if (line.includes('"worker.ready"')) waiting.delete(node_id);
+    if (waiting.size === 0) told ??= tellReady(dev, on);
+  };
+  await Promise.all(
+    node_ids.map((node_id) => keepWorker({ node_id, env: workerEnv(node_id, dev, on) }, { stop, hurry, heard, say })),
+  );
+  await told;
+}
+
+function workerEnv(node_id: string, dev: DevRun, { config, certs }: CrewParts): Record<string, string> {
+  const { cert_file, key_file, pins_file } = certs[node_id] as TlsFiles;
+  return {
+    DATABASE_URL: config.database_url,
+    REDIS_URL: config.redis_url,
+    DANDORI_STATE_DIR: dev.state_dir,
+    SCHEDULER_NODE_ID: node_id,
+    SCHEDULER_GRPC_PORT: "0",
+    SCHEDULER_TLS_CERT_FILE: cert_file,
+    SCHEDULER_TLS_KEY_FILE: key_file,
+    SCHEDULER_TLS_PINS_FILE: pins_file,
+  };
+}
+
+/** Once a leader is seated, by whom that may be: on a database of many, not one of ours. */
+async function tellReady(dev: DevRun, { sql, config }: CrewParts): Promise<void> {
+  const seated = new AbortController();
+  await every(100, async () => {
+    if (!(await currentLeader(sql)).worker_id) return;
+    const [jobs] = await sql<{ count: number; example: string | null }[]>`
+      select count(*)::int as count, coalesce(min(name) filter (where name = 'hello'), min(name)) as example
+        from job_definition where enabled`;
+    const deno = environment().npm_command === "exec" ? `npx --yes deno@${Deno.version.deno}` : "deno";
+    const next = `${deno} task ${jobs?.example ? `run ${jobs.example} --wait` : "new my_job"}`;
+    const workers = dev.workers === 1 ? "1 worker" : `${dev.workers} workers`;
+    dev.say("ready", `${workers}, ${jobs?.count ?? 0} jobs; next, in another terminal: ${next}; Ctrl-C stops it all`);
+    observe("dev.ready", { workers: dev.workers, database_url: config.database_url, redis_url: config.redis_url });
+    seated.abort();
+  }, { name: "waiting for a leader", stop: AbortSignal.any([dev.stop, seated.signal]) });
+}
+
+/** Held by the open file, so that it is free again however the holder ends. */
+async function takeLock(state_dir: string): Promise<Disposable> {
+  const file = Deno.openSync(`${state_dir}/dev.lock`, { create: true, read: true, write: true });
+  if (await file.tryLock(true)) {
+    file.truncateSync();
+    file.writeSync(new TextEncoder().encode(`${Deno.pid}\n`));
+    return file;
+  }
+  file.close();
+  const holder = lastLines(`${state_dir}/dev.lock`).replace(/\D/g, "");
+  throw new ServiceError(
+    `Cannot start dev: it is running in this checkout already, as process ${holder}; ` +
+      "stop that one, or set DANDORI_STATE_DIR to another folder for a second one",
+  );
+}
+
+function sayWith(print: (line: string) => void): Say {
+  return (who, text) => {
+    for (const line of text.split("\n")) print(`${who.padEnd(6)} ${line}`);
+  };
+}
+
+function withoutPassword(url: string): string {
+  return URL.canParse(url) ? url.replace(/\/\/[^@/]*@/, "//…@") : "a URL that does not parse";
+}

@@ -1,0 +1,44 @@
+/** Keeps one server alive: starts it again when it ends by itself, until it is told to end. */
+import { type Service, ServiceError } from "./service.ts";
+
+export interface KeeperOptions {
+  start(): Promise<Service>;
+  say(text: string): void;
+  /** It cannot be kept alive. Called once, after which it is not tried again. */
+  failed(): void;
+}
+
+export class Keeper {
+  #service: Service;
+  #ending = false;
+  readonly #keeping: Promise<void>;
+
+  constructor(first: Service, options: KeeperOptions) {
+    this.#service = first;
+    this.#keeping = this.#keep(options).catch((error) => {
+      options.say(error instanceof Error ? error.message : String(error));
+      options.failed();
+    });
+  }
+
+  /** Stops the server, by force after `grace_ms`. Resolves when it is gone. */
+  async end(grace_ms?: number): Promise<void> {
+    this.#ending = true;
+    await this.#service.stop(grace_ms);
+    await this.#keeping;
+  }
+
+  async #keep({ start, say }: KeeperOptions): Promise<void> {
+    for (;;) {
+      const { url, name, ended } = this.#service;
+      const how = await ended;
+      if (this.#ending) return;
+      say(`${name} ended with ${how}; it is started again`);
+      this.#service = await start();
+      if (this.#ending) return await this.#service.stop();
+      if (this.#service.url === url) continue;
+      await this.#service.stop();
+      throw new ServiceError(`Cannot keep ${name} alive: another program took its port; start dev again`);
+    }
+  }
+}

@@ -1,0 +1,88 @@
+/** The child side of the talk between a worker and a body's process: orders in on stdin, frames out on stdout. */
+import { type BodyError, type FromBody, records, type ToBody } from "./frames.ts";
+import { describeError } from "./thrown.ts";
+
+export type Order = Extract<ToBody, { kind: "order" }>;
+
+const KINDS = ["read", "write", "net", "env", "sys", "run", "ffi", "import"];
+const stdin = Deno.stdin;
+const stdout = Deno.stdout;
+const stderr = Deno.stderr;
+const exit: (code: number) => never = Deno.exit;
+
+/** Both directions of talk with the worker. Opening it reads the hello and refuses to go on with more rights than were granted. */
+export class Channel {
+  readonly #nonce: Uint8Array;
+  #unread = new Uint8Array();
+
+  constructor() {
+    const hello = this.#parse(this.#lineSync());
+    if (hello?.kind !== "hello") exit(0); // the worker is gone
+    this.#nonce = new TextEncoder().encode(hello.nonce);
+    const excess = KINDS.filter((name) =>
+      !hello.granted.includes(name) &&
+      Deno.permissions.querySync({ name } as unknown as Deno.PermissionDescriptor).state === "granted"
+    );
+    if (excess.length === 0) return;
+    const message = `This process holds more than it was granted: all of ${excess.join(", ")}`;
+    this.fail({ ...describeError(new Error(message)), phase: "grants", name: "PermissionExcess", retry: "never" });
+  }
+
+  send(frame: FromBody, stream: typeof stdout = stdout): void {
+    for (const record of records(frame, this.#nonce)) {
+      for (let at = 0; at < record.length;) at += stream.writeSync(record.subarray(at));
+    }
+  }
+
+  /** After the verdict of a process that goes on. */
+  sendIdle(): void {
+    this.send({ kind: "idle" }, stderr);
+  }
+
+  fail(error: BodyError): never {
+    this.send({ kind: "error", error });
+    exit(1);
+  }
+
+  async nextOrder(): Promise<Order | undefined> {
+    let line: string | undefined;
+    while ((line = this.#takeLine()) === undefined) {
+      const bytes = new Uint8Array(64 * 1024);
+      const count = await stdin.read(bytes);
+      if (count === null) return undefined;
+      this.#keep(bytes.subarray(0, count));
+    }
+    const order = this.#parse(line);
+    return order?.kind === "order" ? order : undefined;
+  }
+
+  #lineSync(): string {
+    let line: string | undefined;
+    while ((line = this.#takeLine()) === undefined) {
+      const bytes = new Uint8Array(64 * 1024);
+      const count = stdin.readSync(bytes);
+      if (count === null) return "";
+      this.#keep(bytes.subarray(0, count));
+    }
+    return line;
+  }
+
+  #keep(bytes: Uint8Array): void {
+    const all = new Uint8Array(this.#unread.length + bytes.length);
+    all.set(this.#unread);
+    all.set(bytes, this.#unread.length);
+    this.#unread = all;
+  }
+
+  #takeLine(): string | undefined {
+    const end = this.#unread.indexOf(0x0a);
+    if (end === -1) return undefined;
+    const line = new TextDecoder().decode(this.#unread.subarray(0, end));
+    this.#unread = this.#unread.slice(end + 1);
+    return line;
+  }
+
+  #parse(line: string): ToBody | undefined {
+    return line === "" ? undefined : JSON.parse(line) as ToBody;
+  }
+}

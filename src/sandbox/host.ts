@@ -1,0 +1,215 @@
+/**
+ * The child side of a body. With what it imports (job.ts, frames.ts, channel.ts, thrown.ts, issues.ts, plain.ts) it is the only
+ * code of ours that shares a process with a job file. It loads the file, waits for an order, checks the args, calls
+ * `run` and says in frames what came of it.
+ *
+ * Stages: loading -> idle -> running -> over, or back to idle when the process serves more than one run.
+ * Input is read only while idle: a pending read would keep the event loop alive, and a loop that has run dry is how a
+ * promise that never settles is noticed. Cancel and timeout therefore arrive as signals, which keep nothing alive.
+ *
+ * It imports nothing of Node (that would double the start time) and holds the process's only timer and clock outside
+ * base/loop.ts, since a body loads nothing else of ours. What it captures at load a body cannot replace by accident;
+ * against malice it promises nothing, the worker trusts no frame.
+ */
+import type { Log, RunContext, Schema } from "../job.ts";
+import { Channel, type Order } from "./channel.ts";
+import { type BodyError, type FromBody, type LogLevel, MOST_LINE_BYTES, MOST_RESULT_BYTES } from "./frames.ts";
+import { issuesText } from "./issues.ts";
+import { whyNotJson } from "./plain.ts";
+import { describeError } from "./thrown.ts";
+
+export type Load = () => Promise<Record<string, unknown>>;
+
+const PROGRESS_EVERY_MS = 50;
+const exit: (code: number) => never = Deno.exit;
+const now = performance.now.bind(performance);
+const later = globalThis.setTimeout;
+
+/** Loads the job file and serves orders until the last one, or until the worker closes the channel. */
+export async function host(load: Load): Promise<void> {
+  const channel = new Channel();
+  const body = new Body(channel);
+  body.watch();
+  const job = await body.load(load);
+  for (;;) {
+    const order = await channel.nextOrder();
+    if (!order) return exit(0);
+    const succeeded = await body.serve(order, job);
+    if (order.last) return exit(succeeded ? 0 : 1);
+  }
+}
+
+interface LoadedJob {
+  options: { args?: Schema; run(context: RunContext<unknown>): unknown };
+}
+
+class Body {
+  readonly #channel: Channel;
+  #stage: "loading" | "idle" | "running" | "over" = "loading";
+  #abort = new AbortController();
+  #listening = false;
+  #flushProgress = () => {};
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  /** Everything that can end a body other than its own return. */
+  watch(): void {
+    globalThis.addEventListener("unhandledrejection", (event) => {
+      event.preventDefault();
+      this.#fail({ ...describeError(event.reason), phase: this.#stage === "loading" ? "load" : "uncaught" });
+    });
+    globalThis.addEventListener("error", (event) => {
+      event.preventDefault();
+      this.#fail({ ...describeError(event.error), phase: this.#stage === "loading" ? "load" : "uncaught" });
+    });
+    globalThis.addEventListener("beforeunload", () => {
+      const loading = this.#stage === "loading";
+      const what = loading ? "The file's top-level await" : "The promise of run()";
+      const message =
+        `${what} never settled: it waits for something that can no longer come (no timer, request or other handle is open)`;
+      this.#fail({ ...describeError(message), phase: loading ? "load" : "run", name: "NeverSettled" });
+    });
+    globalThis.addEventListener("unload", () => {
+      if (this.#stage !== "over") this.#channel.send({ kind: "exiting", code: Deno.exitCode });
+    });
+    Deno.addSignalListener("SIGUSR2", () => this.#tell("TimeoutError", "The run has reached its timeout"));
+    Deno.addSignalListener("SIGHUP", () => this.#tell("AbortError", "The run was canceled"));
+  }
+
+  #fail(error: BodyError): void {
+    if (this.#stage === "over") return;
+    this.#stage = "over";
+    this.#channel.fail(error);
+  }
+
+  #tell(name: string, message: string): void {
+    if (this.#stage !== "running") return;
+    this.#channel.send({ kind: "noticed", listening: this.#listening });
+    this.#abort.abort(new DOMException(message, name));
+  }
+
+  async load(load: Load): Promise<LoadedJob> {
+    try {
+      const job = (await load()).default as Partial<LoadedJob> | undefined;
+      if (typeof job?.options?.run !== "function") {
+        throw new TypeError("The file's default export is not a job: export default defineJob({ ... })");
+      }
+      this.#stage = "idle";
+      this.#channel.send({ kind: "ready" });
+      return job as LoadedJob;
+    } catch (error) {
+      this.#fail({ ...describeError(error), phase: "load" });
+      throw error; // never reached
+    }
+  }
+
+  /** True: it succeeded. The verdict is on its way when this resolves. */
+  async serve(order: Order, job: LoadedJob): Promise<boolean> {
+    this.#stage = "running";
+    this.#abort = new AbortController();
+    this.#listening = false;
+    const verdict = await this.#verdict(order, job);
+    this.#flushProgress();
+    this.#stage = order.last ? "over" : "idle";
+    this.#channel.send(verdict);
+    if (!order.last) this.#channel.sendIdle();
+    return verdict.kind === "result";
+  }
+
+  async #verdict(order: Order, job: LoadedJob): Promise<FromBody> {
+    try {
+      const args = await readArgs(order, job.options.args);
+      if ("problem" in args) return failure("args", "InvalidArgs", args.problem);
+      this.#channel.send({ kind: "started" });
+      const result = await job.options.run(this.#context(order, args.value)) ?? null;
+      const problem = whyNotJson(result, "result");
+      if (problem) {
+        return failure("result", "InvalidResult", `What run() returned cannot be stored as JSON: ${problem}`);
+      }
+      const bytes = new TextEncoder().encode(JSON.stringify(result)).length;
+      if (bytes <= MOST_RESULT_BYTES) return { kind: "result", result: result as never };
+      const message = `What run() returned is ${bytes} bytes of JSON, at most ${MOST_RESULT_BYTES} can be stored: ` +
+        "keep it elsewhere and return where";
+      return failure("result", "InvalidResult", message);
+    } catch (error) {
+      return { kind: "error", error: describeError(error) };
+    }
+  }
+
+  #context(order: Order, args: unknown): RunContext<unknown> {
+    const signal = () => {
+      this.#listening = true;
+      return this.#abort.signal;
+    };
+    return {
+      args,
+      log: this.#log(),
+      progress: this.#progress(),
+      get signal() {
+        return signal();
+      },
+      fence: order.fence,
+      attempt: order.attempt,
+      jobRunId: order.job_run_id,
+      scheduledFor: order.scheduled_for,
+      tempDir: order.temp_dir,
+    };
+  }
+
+  #log(): Log {
+    const at = (level: LogLevel) => (message: string, fields?: { [key: string]: unknown }) =>
+      this.#channel.send({
+        kind: "log",
+        level,
+        message: String(message).slice(0, MOST_LINE_BYTES),
+        ...(fields === undefined ? {} : { fields: plainFields(fields) as never }),
+      });
+    return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  }
+
+  /** At most one frame each 50 ms, and always the last one. */
+  #progress(): RunContext<unknown>["progress"] {
+    let waiting: FromBody | undefined;
+    let sent_ms = -Infinity;
+    const flush = this.#flushProgress = () => {
+      if (!waiting) return;
+      this.#channel.send(waiting);
+      waiting = undefined;
+      sent_ms = now();
+    };
+    return (fraction, message) => {
+      if (!Number.isFinite(fraction)) return Promise.resolve();
+      const timed = waiting !== undefined;
+      const words = message === undefined ? {} : { message: String(message).slice(0, 500) };
+      waiting = { kind: "progress", fraction: Math.min(Math.max(fraction, 0), 1), ...words };
+      if (now() - sent_ms >= PROGRESS_EVERY_MS) flush();
+      else if (!timed) Deno.unrefTimer(later(flush, PROGRESS_EVERY_MS) as unknown as number);
+      return Promise.resolve();
+    };
+  }
+}
+
+function failure(phase: BodyError["phase"], name: string, message: string): FromBody {
+  return { kind: "error", error: { phase, name, message, stack: "", causes: [], retry: "never" } };
+}
+
+/** The args as the schema makes them; without a schema, as they are. */
+async function readArgs(order: Order, schema: Schema | undefined): Promise<{ value: unknown } | { problem: string }> {
+  if (!schema) return { value: order.args };
+  const answer = await schema["~standard"].validate(order.args);
+  if (!answer.issues) return { value: answer.value };
+  return { problem: `Cannot run "${order.job_name}": its args do not fit the schema: ${issuesText(answer.issues)}` };
+}
+
+function plainFields(fields: { [key: string]: unknown }): unknown {
+  try {
+    const text = JSON.stringify(fields, (_, value) => typeof value === "bigint" ? String(value) : value);
+    return text.length <= MOST_LINE_BYTES
+      ? JSON.parse(text)
+      : { dropped: `fields of ${text.length} bytes, at most ${MOST_LINE_BYTES} are kept` };
+  } catch (error) {
+    return { dropped: `fields that are not JSON: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * What came of a body: the pure rules that turn what was said and seen into one closed outcome, with words that tell
+ * its owner what to do. Decided in this order:
+ *
+ *   1. we ended it before it gave a verdict: TIMED_OUT, CANCELED, FAILED "OutputLimit" or LOST, by why we did
+ *   2. its first verdict: SUCCEEDED, or FAILED with the error's name
+ *   3. it ended without one: LOST when its guard may have struck, else FAILED "OutOfMemory", "Killed", "Exited",
+ *      "StartFailed" or "Crashed"
+ */
+import { toFileUrl } from "../base/paths.ts";
+import type { Json, Permissions } from "../job.ts";
+import type { BodyError, FromBody } from "./frames.ts";
+import { FLOOD_BYTES } from "./output.ts";
+import { lineThatGrants } from "./permissions.ts";
+import type { ChildEnd } from "./process.ts";
+
+export type Outcome =
+  | { kind: "SUCCEEDED"; result: Json; exit_code: number }
+  | {
+    kind: "FAILED";
+    error_name: string;
+    error_summary: string;
+    exit_code: number | null;
+    retry: "policy" | "never" | { after_seconds: number };
+  }
+  /** `error_summary` says which of signal, TERM and KILL ended it. */
+  | { kind: "TIMED_OUT"; error_summary: string; exit_code: number | null }
+  | { kind: "CANCELED"; error_summary: string; exit_code: number | null }
+  /** Ended by us or our guard for reasons that are not the body's: to be given back, uncharged. */
+  | { kind: "LOST"; error_summary: string; exit_code: number | null };
+
+export type Verdict = Extract<FromBody, { kind: "result" | "error" }>;
+
+/** Why and how far we went to end a body. */
+export interface EndedByUs {
+  cause: "timeout" | "cancel" | "flood" | "abandon";
+  reason: string;
+  step: "signal" | "TERM" | "KILL";
+}
+
+export interface Story {
+  ended_by_us: EndedByUs | undefined;
+  verdict: Verdict | undefined;
+  /** The code of a call of Deno.exit, when it was seen. */
+  exiting: number | undefined;
+  /** `run` was called. */
+  started: boolean;
+  /** The guard of bodies may have struck while it ran. */
+  lapsed: boolean;
+  end: ChildEnd;
+}
+
+export interface Subject {
+  job_name: string;
+  timeout_ms: number;
+  memory_mb: number;
+  permissions: Permissions;
+  project_dir: string;
+}
+
+const MOST_SUMMARY_CHARS = 8_000;
+const MOST_FRAMES = 12;
+const OWN_CODE = new URL("./", import.meta.url).href;
+
+export function outcomeOf(story: Story, subject: Subject): Outcome {
+  const { code } = story.end;
+  if (story.ended_by_us) return endedByUs(story.ended_by_us, story, subject);
+  if (story.verdict) return verdictOutcome(story.verdict, { ...subject, exit_code: code });
+  if (story.lapsed && story.end.signal === "SIGKILL") {
+    const error_summary = "Ended by the guard of bodies: its worker was frozen, or was no longer allowed to run it";
+    return { kind: "LOST", error_summary, exit_code: null };
+  }
+  return { kind: "FAILED", exit_code: code, retry: "policy", ...endWithoutVerdict(story, subject) };
+}
+
+/** The outcome of a verdict; `exit_code` is null when the process was killed after it. */
+export function verdictOutcome(verdict: Verdict, subject: Subject & { exit_code: number | null }): Outcome {
+  if (verdict.kind === "result") {
+    return { kind: "SUCCEEDED", result: verdict.result, exit_code: subject.exit_code ?? 0 };
+  }
+  const { error } = verdict;
+  const denied = error.denied !== undefined;
+  return {
+    kind: "FAILED",
+    error_name: denied ? "PermissionDenied" : error.name,
+    error_summary: summaryOf(error, subject),
+    exit_code: subject.exit_code,
+    retry: denied ? "never" : error.retry,
+  };
+}
+
+function endedByUs(by: EndedByUs, story: Story, subject: Subject): Outcome {
+  const { code, left_others } = story.end;
+  const how = story.started ? howEnded(by, story, left_others) : "ended by KILL before run() was called";
+  switch (by.cause) {
+    case "timeout":
+      return {
+        kind: "TIMED_OUT",
+        error_summary: `Timed out after ${subject.timeout_ms / 1000} s: ${how}`,
+        exit_code: code,
+      };
+    case "cancel":
+      return { kind: "CANCELED", error_summary: `Canceled (${by.reason}): ${how}`, exit_code: code };
+    case "flood": {
+      const mib = FLOOD_BYTES / 1024 / 1024;
+      const error_summary =
+        `Ended by KILL: it wrote more than ${mib} MiB of output; write to a file or a store instead`;
+      return { kind: "FAILED", error_name: "OutputLimit", error_summary, exit_code: code, retry: "policy" };
+    }
+    case "abandon":
+      return { kind: "LOST", error_summary: `Ended by KILL: ${by.reason}`, exit_code: code };
+  }
+}
+
+function howEnded(by: EndedByUs, story: Story, left_others: boolean): string {
+  if (left_others && by.step !== "KILL") return `ended by ${by.step}, and what it had started by KILL`;
+  if (by.step === "signal") {
+    return `it ended by itself after its signal${story.verdict?.kind === "error" ? ", throwing" : ""}`;
+  }
+  return `ended by ${by.step}`;
+}
+
+function endWithoutVerdict(story: Story, subject: Subject): { error_name: string; error_summary: string } {
+  const { code, signal, last_words, was_ready } = story.end;
+  const words = tidy(last_words.trim().split("\n").slice(-8).join("\n"), subject.project_dir).slice(-2_000);
+  if (/out of memory|memory allocation of \d+ bytes failed|Failed to reserve virtual memory/i.test(last_words)) {
+    return {
+      error_name: "OutOfMemory",
+      error_summary:
+        `The body needed more memory than its ${subject.memory_mb} MiB: raise memoryMb, or work in smaller pieces`,
+    };
+  }
+  if (signal) {
+    const doubt = signal === "SIGKILL" ? "; if nobody sent it, the machine may have run out of memory" : "";
+    return { error_name: "Killed", error_summary: `Killed by ${signal}, which Dandori did not send${doubt}` };
+  }
+  if (story.exiting !== undefined) {
+    const where = was_ready ? "run()" : "the file's top level";
+    return {
+      error_name: "Exited",
+      error_summary: `The body ended its process with exit code ${story.exiting} in ${where}: return or throw instead`,
+    };
+  }
+  const [error_name, what] = was_ready ? ["Crashed", "ended"] : ["StartFailed", "ended before the job was loaded"];
+  return {
+    error_name,
+    error_summary: `The body's process ${what} with exit code ${code} and gave no reason\n${words}`.trim(),
+  };
+}
+
+function summaryOf(error: BodyError, subject: Subject): string {
+  const where =
+    { load: "Loading the job file failed: ", uncaught: "Uncaught outside of run(): " }[error.phase as "load"] ?? "";
+  const parts = [
+    `${where}${error.name}: ${error.message}`,
+    framesOf(error.stack),
+    ...error.causes.map((cause) => {
+      const [first = "", ...rest] = cause.split("\n");
+      return `Caused by ${[first, framesOf(rest.join("\n"), 3)].filter(Boolean).join("\n")}`;
+    }),
+  ];
+  const line = error.denied && lineThatGrants(error.denied, subject.permissions, subject.project_dir);
+  const text = tidy(parts.filter(Boolean).join("\n"), subject.project_dir).slice(0, MOST_SUMMARY_CHARS);
+  return line ? `${text}\nTo allow it, write in the job file:\n${line}` : text;
+}
+
+/** The frames of the user's own code, nearest first. */
+function framesOf(stack: string, most = MOST_FRAMES): string {
+  return stack.split("\n")
+    .filter((line) =>
+      /^\s+at /.test(line) && !line.includes(OWN_CODE) && !/<anonymous>|\b(?:ext|node|data):/.test(line)
+    )
+    .slice(0, most).join("\n");
+}
+
+/** Paths as the project knows them, without those of the machine. */
+export function tidy(text: string, project_dir: string): string {
+  const folder = project_dir.replace(/\/+$/, "");
+  return text.replaceAll(`${toFileUrl(folder).href}/`, "").replaceAll(`${folder}/`, "").replaceAll("file:///", "/");
+}

@@ -1,0 +1,167 @@
+/**
+ * What a job file may ask for, and what becomes of it: Deno's flags for its process, and, when a body asked for more
+ * than it was granted, the line that would grant it. Nothing is granted that is not named.
+ *
+ * Deno's permissions limit mistakes. A body with `unsafe.run` or `unsafe.ffi` can do whatever the worker's user can.
+ */
+import type { Permissions } from "../job.ts";
+import { resolvePath } from "../base/paths.ts";
+
+const LISTS = ["net", "read", "write", "sys"] as const;
+const UNSAFE_LISTS = ["run", "ffi"] as const;
+const KEYS = ["net", "read", "write", "env", "sys", "import", "unsafe"];
+/** Variables that would steer the body's own process. */
+const STEERING = /^(LD_|DYLD_|DENO_|NODE_OPTIONS$|NODE_CHANNEL_)/;
+
+/** Every way in which `permissions` of a job file is not what it has to be, as sentences that name the key. */
+export function problemsInPermissions(permissions: unknown): string[] {
+  if (!isRecord(permissions)) return ['permissions must be an object such as { net: ["example.com:443"] }'];
+  const problems: string[] = [];
+  for (const key of Object.keys(permissions)) {
+    if (KEYS.includes(key)) continue;
+    problems.push(
+      key === "run" || key === "ffi"
+        ? `permissions.${key} opens the sandbox and so stands under unsafe: permissions: { unsafe: { ${key}: ... } }`
+        : `permissions.${key} is unknown; known are ${KEYS.join(", ")}`,
+    );
+  }
+  for (const key of LISTS) problems.push(...problemsInList(permissions[key], `permissions.${key}`, true));
+  for (const key of ["env", "import"]) problems.push(...problemsInList(permissions[key], `permissions.${key}`, false));
+  problems.push(...problemsInNames(permissions), ...problemsInUnsafe(permissions.unsafe));
+  return problems;
+}
+
+function problemsInList(list: unknown, name: string, all_allowed: boolean): string[] {
+  if (list === undefined || (all_allowed && list === true)) return [];
+  const or_all = all_allowed ? ", or true for all" : "";
+  if (!Array.isArray(list)) {
+    return [`${name} must be a list of texts${or_all}: current value is ${JSON.stringify(list)}`];
+  }
+  return list.filter((entry) => typeof entry !== "string" || entry.trim() === "" || /[,\0\n]/.test(entry))
+    .map((entry) => `${name} holds ${JSON.stringify(entry)}; give a text that is not empty and has no comma`);
+}
+
+function problemsInNames(permissions: Record<string, unknown>): string[] {
+  const problems: string[] = [];
+  for (const name of texts(permissions.env)) {
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      problems.push(`permissions.env holds "${name}"; give whole names of variables such as "API_TOKEN"`);
+    } else if (STEERING.test(name)) {
+      problems.push(`permissions.env holds "${name}", which steers the body's own process; give it another name`);
+    }
+  }
+  for (const host of texts(permissions.net)) {
+    if (/^[a-z][a-z+.-]*:\/\//i.test(host) || host.includes("/") && !host.startsWith("unix:") && !/\/\d+$/.test(host)) {
+      problems.push(`permissions.net holds "${host}"; give "host" or "host:port", without scheme and path`);
+    }
+  }
+  return problems;
+}
+
+function problemsInUnsafe(unsafe: unknown): string[] {
+  if (unsafe === undefined) return [];
+  if (!isRecord(unsafe)) return ['permissions.unsafe must be an object such as { run: ["ffmpeg"] }'];
+  const unknown = Object.keys(unsafe).filter((key) => !UNSAFE_LISTS.includes(key as "run"))
+    .map((key) => `permissions.unsafe.${key} is unknown; known are ${UNSAFE_LISTS.join(", ")}`);
+  return [
+    ...unknown,
+    ...UNSAFE_LISTS.flatMap((key) => problemsInList(unsafe[key], `permissions.unsafe.${key}`, true)),
+  ];
+}
+
+export interface Place {
+  /** What relative paths are below. */
+  project_dir: string;
+  /** The body's own folder, readable and writable to it. */
+  temp_dir: string | undefined;
+  /** Files and folders that no body may open, whatever it was granted; they must not be above `temp_dir`. */
+  secret_paths?: readonly string[];
+}
+
+/** Deno's flags that grant exactly this. */
+export function permissionFlags(permissions: Permissions, at: Place): string[] {
+  const flags: string[] = [];
+  const grant = (flag: string, list: readonly string[] | true | undefined) => {
+    if (list === true) flags.push(`--allow-${flag}`);
+    else if (list && list.length > 0) flags.push(`--allow-${flag}=${list.join(",")}`);
+  };
+  const own = at.temp_dir === undefined ? [] : [at.temp_dir];
+  const paths = (list: readonly string[] | true | undefined) =>
+    list === true ? true : [...own, ...(list ?? []).map((path) => resolvePath(at.project_dir, path))];
+  grant("read", paths(permissions.read));
+  grant("write", paths(permissions.write));
+  grant("net", permissions.net);
+  grant("env", permissions.env);
+  grant("sys", permissions.sys);
+  grant("run", permissions.unsafe?.run);
+  grant("ffi", permissions.unsafe?.ffi);
+  grant("import", permissions.import);
+  if (!permissions.import?.length) flags.push("--deny-import");
+  const secrets = (at.secret_paths ?? []).map((path) => resolvePath(at.project_dir, path));
+  if (secrets.length > 0) flags.push(`--deny-read=${secrets.join(",")}`, `--deny-write=${secrets.join(",")}`);
+  return flags;
+}
+
+/** Kinds held without limits, as the body's process checks them for itself. */
+export function wholeKinds(permissions: Permissions): string[] {
+  const all = { ...permissions, run: permissions.unsafe?.run, ffi: permissions.unsafe?.ffi };
+  return ["net", "read", "write", "sys", "run", "ffi"].filter((kind) => all[kind as "net"] === true);
+}
+
+/** The variables of `env` that a body is handed. */
+export function grantedEnv(permissions: Permissions, env: Record<string, string>): Record<string, string> {
+  const names = (permissions.env ?? []).filter((name) => Object.hasOwn(env, name) && !STEERING.test(name));
+  return Object.fromEntries(names.map((name) => [name, env[name] as string]));
+}
+
+/** Whether the body can start processes of its own, or do things that Deno does not see. */
+export function isUnsafe(permissions: Permissions): boolean {
+  return [permissions.unsafe?.run, permissions.unsafe?.ffi].some((list) => list === true || (list?.length ?? 0) > 0);
+}
+
+/** One text for one set of permissions, whatever their order: part of the key of a spare process. */
+export function permissionsKey(permissions: Permissions): string {
+  const sorted = (list: unknown) => Array.isArray(list) ? [...list].sort() : list;
+  const { unsafe, ...rest } = permissions;
+  const flat: [string, unknown][] = [...Object.entries(rest), ...Object.entries(unsafe ?? {})];
+  return JSON.stringify(flat.map(([kind, list]) => [kind, sorted(list)]).sort());
+}
+
+/**
+ * The line for the job file after a denial, from Deno's sentence and what the job has already:
+ * `permissions: { net: ["example.com:443"] }`. Undefined when the sentence names nothing that could be granted.
+ */
+export function lineThatGrants(denied: string, permissions: Permissions, project_dir: string): string | undefined {
+  const [, kind, target] = /^Requires (\w+) access(?: to (?:"(.*?)"|<\w+>))?(?:,|$)/s.exec(denied) ?? [];
+  if (!kind) return undefined;
+  const wanted = kind === "read" || kind === "write" ? belowProject(target, project_dir) : target;
+  const grown = structuredClone(permissions) as { [kind: string]: unknown; unsafe?: Record<string, unknown> };
+  const holder = kind === "run" || kind === "ffi" ? grown.unsafe ??= {} : grown;
+  if (wanted === undefined && (kind === "env" || kind === "import")) return undefined;
+  const has = texts(holder[kind]);
+  if (holder[kind] === true || (wanted !== undefined && has.includes(wanted))) return undefined; // kept back on purpose
+  holder[kind] = wanted === undefined ? true : [...has, wanted];
+  return `permissions: ${literal(grown)}`;
+}
+
+function belowProject(path: string | undefined, project_dir: string): string | undefined {
+  return path?.startsWith(`${project_dir.replace(/\/$/, "")}/`)
+    ? path.slice(project_dir.replace(/\/$/, "").length + 1)
+    : path;
+}
+
+/** As somebody would write it in a TypeScript file. */
+function literal(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
+  if (!isRecord(value)) return JSON.stringify(value);
+  const fields = Object.entries(value).filter(([, inner]) => inner !== undefined);
+  return `{ ${fields.map(([key, inner]) => `${key}: ${literal(inner)}`).join(", ")} }`;
+}
+
+function texts(list: unknown): string[] {
+  return Array.isArray(list) ? list.filter((entry): entry is string => typeof entry === "string") : [];
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

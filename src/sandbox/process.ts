@@ -1,0 +1,269 @@
+/**
+ * One body's process, seen from the worker: started with exactly the flags of its permissions, guarded, heard, and at
+ * the end proven gone with everything it started.
+ *
+ * The process leads a session and group of its own, whose number is its pid. It sees no environment but what it was
+ * granted and what Deno needs to find its caches, and works in its own temp folder. `ended` resolves only when the
+ * group is empty.
+ *
+ * The path of Deno is never an argument of node:child_process, which would insert `-A`; Deno.Command changes nothing,
+ * and the host checks besides that it holds no more than it was granted.
+ */
+import { monotonicMs, rest, within } from "../base/loop.ts";
+import { resolvePath, toFileUrl } from "../base/paths.ts";
+import type { Permissions } from "../job.ts";
+import { FrameReader, type FromBody, type ToBody } from "./frames.ts";
+import type { Stream } from "./output.ts";
+import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
+import { emptyGroup, signalGroup, signalProcess } from "./process_table.ts";
+import type { Warden } from "./warden.ts";
+
+export interface ChildPlan {
+  mode: "run" | "describe";
+  job_file: string;
+  permissions: Permissions;
+  memory_mb: number;
+  project_dir: string;
+  /** Of the body's own; undefined: it gets none, and works in the project's folder. */
+  temp_dir: string | undefined;
+  /** The worker's; only what was granted is handed on. */
+  env: Record<string, string>;
+  secret_paths: readonly string[];
+}
+
+export interface ChildEars {
+  onFrame(frame: FromBody): void;
+  onText(stream: Stream, bytes: Uint8Array): void;
+}
+
+/** How a process ended, and what was left of it. */
+export interface ChildEnd {
+  code: number | null;
+  signal: Deno.Signal | null;
+  /** It had loaded its file. */
+  was_ready: boolean;
+  /** The last of what it wrote to stderr. */
+  last_words: string;
+  /** Something in its group outlived it and had to be killed. */
+  left_others: boolean;
+}
+
+/** V8 reserves half a GiB for code that counts as data; threads and Deno itself need the rest. */
+const DATA_BEYOND_MEMORY_MB = 704;
+const LAST_WORDS_BYTES = 4 * 1024;
+const EARLY_BYTES = 64 * 1024;
+/** A grandchild that left the group can hold the pipes open for ever. */
+const PIPES_CLOSE_MS = 1_000;
+const NEEDED_BY_DENO = ["DENO_DIR", "HOME", "XDG_CACHE_HOME", "PATH"];
+
+export class Child {
+  readonly pid: number;
+  readonly temp_dir: string | undefined;
+  readonly ended: Promise<ChildEnd>;
+  readonly #process: Deno.ChildProcess;
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #frames: FrameReader;
+  readonly #error_frames: FrameReader;
+  readonly #readers: ReadableStreamDefaultReader<Uint8Array>[] = [];
+  #ears: ChildEars | undefined;
+  #early: [Stream, Uint8Array][] = [];
+  #early_bytes = 0;
+  #last_words = new Uint8Array();
+  #ready = false;
+  #alive = true;
+  #failed = false;
+  #patient_until_ms = 0;
+  #opened: Promise<void>;
+
+  /** @throws when the process cannot be started. */
+  constructor(plan: ChildPlan, warden: Warden) {
+    const nonce = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+    this.temp_dir = plan.temp_dir;
+    const reader = (stream: Stream) =>
+      new FrameReader(new TextEncoder().encode(nonce), {
+        onFrame: (frame) => this.#hear(frame),
+        onText: (bytes) => this.#text(stream, bytes),
+      });
+    this.#frames = reader("stdout");
+    this.#error_frames = reader("stderr");
+    this.#process = command(plan).spawn();
+    this.pid = this.#process.pid;
+    this.#writer = this.#process.stdin.getWriter();
+    this.#opened = warden.add(this.pid).then(
+      () => this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) }),
+      (error) => {
+        this.#text("stderr", new TextEncoder().encode(error.message));
+        this.kill();
+      },
+    );
+    this.ended = this.#end(warden);
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Alive, and nothing says that it is about to end. */
+  get fit(): boolean {
+    return this.#alive && !this.#failed;
+  }
+
+  /** From now on `ears` hear it; what it printed before comes first. */
+  listen(ears: ChildEars): void {
+    this.#ears = ears;
+    const early = this.#early;
+    this.#early = [];
+    this.#early_bytes = 0;
+    for (const [stream, bytes] of early) ears.onText(stream, bytes);
+  }
+
+  /** Nobody listens: what it prints is kept for the next. */
+  hush(): void {
+    this.#ears = undefined;
+  }
+
+  /** Printed something while nobody listened. */
+  get hasSpoken(): boolean {
+    return this.#early_bytes > 0;
+  }
+
+  order(order: Extract<ToBody, { kind: "order" }>): void {
+    this.#opened = this.#opened.then(async () => {
+      await this.#write(order);
+      if (order.last) await this.#writer.close().catch(() => {}); // the body reads an end of input, not our channel
+    });
+  }
+
+  /** To the body's own process alone. */
+  signal(signal: Deno.Signal): void {
+    if (this.#alive) signalProcess(this.pid, signal);
+  }
+
+  /** TERM to all of its group; those that outlive the body's own process have `grace_ms` from now. */
+  terminate(grace_ms: number): void {
+    this.#patient_until_ms = monotonicMs() + grace_ms;
+    signalGroup(this.pid, "SIGTERM");
+  }
+
+  /** KILL to all of its group. */
+  kill(): void {
+    this.#patient_until_ms = 0;
+    if (this.#alive) signalGroup(this.pid, "SIGKILL");
+  }
+
+  async #write(message: ToBody): Promise<void> {
+    await this.#writer.write(new TextEncoder().encode(`${JSON.stringify(message)}\n`)).catch(() => {});
+  }
+
+  #hear(frame: FromBody): void {
+    if (frame.kind === "ready") this.#ready = true;
+    if (frame.kind === "exiting" || (frame.kind === "error" && !this.#ears)) this.#failed = true;
+    this.#ears?.onFrame(frame);
+  }
+
+  #text(stream: Stream, bytes: Uint8Array): void {
+    if (stream === "stderr") this.#last_words = lastOf(this.#last_words, bytes);
+    if (this.#ears) return this.#ears.onText(stream, bytes);
+    if (this.#early_bytes + bytes.length <= EARLY_BYTES) this.#early.push([stream, bytes.slice()]);
+    this.#early_bytes += bytes.length;
+  }
+
+  async #end(warden: Warden): Promise<ChildEnd> {
+    const heard = Promise.all([
+      this.#listenTo(this.#process.stdout, (bytes) => this.#frames.feed(bytes)),
+      this.#listenTo(this.#process.stderr, (bytes) => this.#error_frames.feed(bytes)),
+    ]);
+    const { code, signal } = await this.#process.status;
+    this.#alive = false;
+    const left_others = await emptyGroup(this.pid, () => monotonicMs() < this.#patient_until_ms);
+    warden.remove(this.pid);
+    await within(PIPES_CLOSE_MS, "the output of a body", heard).catch(() =>
+      Promise.all(this.#readers.map((reader) => reader.cancel().catch(() => {})))
+    );
+    this.#frames.end();
+    this.#error_frames.end();
+    await this.#writer.close().catch(() => {});
+    if (this.temp_dir) await removeFolder(this.temp_dir);
+    const last_words = new TextDecoder().decode(this.#last_words);
+    return { code: signal ? null : code, signal, was_ready: this.#ready, last_words, left_others };
+  }
+
+  async #listenTo(stream: ReadableStream<Uint8Array>, take: (bytes: Uint8Array) => void): Promise<void> {
+    const reader = stream.getReader();
+    this.#readers.push(reader);
+    try {
+      for (let read = await reader.read(); !read.done; read = await reader.read()) take(read.value);
+    } catch {
+      // a pipe that breaks has ended
+    }
+  }
+}
+
+function command(plan: ChildPlan): Deno.Command {
+  const side = new URL(plan.mode === "run" ? "./host.ts" : "./describing.ts", import.meta.url).href;
+  const enter = plan.mode === "run" ? "host" : "describing";
+  // The import has a literal name, so the file is part of the module graph and loading it needs no permission.
+  const entry = `import { ${enter} } from ${JSON.stringify(side)}; ` +
+    `${enter}(() => import(${JSON.stringify(toFileUrl(plan.job_file).href)}));`;
+  const heap = `--max-old-space-size=${plan.memory_mb}`;
+  const data_kb = (plan.memory_mb + DATA_BEYOND_MEMORY_MB) * 1024;
+  const limits = Deno.build.os === "linux" ? `ulimit -c 0; ulimit -d ${data_kb}; ` : "ulimit -c 0; ";
+  return new Deno.Command("/bin/sh", {
+    args: [
+      "-c",
+      `${limits}exec "$0" "$@"`,
+      Deno.execPath(),
+      "run",
+      "--no-prompt",
+      "--no-lock",
+      "--no-check",
+      `--config=${resolvePath(plan.project_dir, "deno.json")}`,
+      "--node-modules-dir=manual", // finds what is installed without looking whether all of it is: half the start time
+      ...(plan.permissions.import?.length ? [] : ["--cached-only", "--no-remote"]),
+      `--v8-flags=${heap}`,
+      ...grants(plan),
+      `data:application/typescript,${encodeURIComponent(entry)}`,
+    ],
+    clearEnv: true,
+    env: {
+      ...pick(plan.env, NEEDED_BY_DENO),
+      NO_COLOR: "1",
+      ...grantedEnv(plan.permissions, plan.env),
+    },
+    cwd: plan.temp_dir ?? plan.project_dir,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+    detached: true,
+  });
+}
+
+function grants(plan: ChildPlan): string[] {
+  const { project_dir, temp_dir, secret_paths } = plan;
+  return permissionFlags(plan.permissions, { project_dir, temp_dir, secret_paths });
+}
+
+function pick(env: Record<string, string>, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.filter((name) => env[name]).map((name) => [name, env[name] as string]));
+}
+
+function lastOf(before: Uint8Array, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const kept = before.subarray(Math.max(0, before.length + bytes.length - LAST_WORDS_BYTES));
+  const added = bytes.subarray(Math.max(0, bytes.length - LAST_WORDS_BYTES));
+  const last = new Uint8Array(kept.length + added.length);
+  last.set(kept);
+  last.set(added, kept.length);
+  return last;
+}
+
+/** A body can have made its folder hard to remove; what stays is removed with the worker's. */
+async function removeFolder(path: string): Promise<void> {
+  for (let tries = 0; tries < 3; tries++) {
+    try {
+      return await Deno.remove(path, { recursive: true });
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return;
+      await rest(10);
+    }
+  }
+}

@@ -1,0 +1,35 @@
+/** The folder in which one worker makes the temp folders of its bodies, and what dead workers of this host left of theirs. */
+import { resolvePath } from "../base/paths.ts";
+import { hostname } from "node:os";
+
+/** Makes it, readable to its owner only, and removes those whose worker is gone. @throws Error where it cannot be made. */
+export function makeTempRoot(state_dir: string): string {
+  const parent = resolvePath(state_dir, "bodies");
+  if (parent.includes(",")) {
+    throw new Error(`Cannot make temp folders in "${parent}": Deno's permissions take no path with a comma; move it`);
+  }
+  Deno.mkdirSync(parent, { recursive: true, mode: 0o700 });
+  const host = hostname().replace(/[^A-Za-z0-9.-]/g, "_");
+  sweep(parent, host);
+  const root = resolvePath(parent, `${host}_${Deno.pid}_${crypto.randomUUID().slice(0, 8)}`);
+  Deno.mkdirSync(root, { mode: 0o700 });
+  return root;
+}
+
+/** Only this host's: several may share the folder, and the others' processes cannot be seen from here. */
+function sweep(parent: string, host: string): void {
+  for (const entry of Deno.readDirSync(parent)) {
+    const [, of_host, pid] = /^(.+)_(\d+)_[0-9a-f]{8}$/.exec(entry.name) ?? [];
+    if (of_host !== host || Number(pid) === Deno.pid || isAlive(Number(pid))) continue;
+    Deno.remove(resolvePath(parent, entry.name), { recursive: true }).catch(() => {}); // the next one tries again
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    Deno.kill(pid, 0 as unknown as Deno.Signal);
+    return true;
+  } catch (error) {
+    return !(error instanceof Deno.errors.NotFound);
+  }
+}

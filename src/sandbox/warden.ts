@@ -1,0 +1,152 @@
+/**
+ * The dead man's guard: one small shell beside each worker, outside of its process, that knows the process group of
+ * every body. It gets a line each second while the worker may run bodies. At the end of the stream (the worker died) or
+ * after 3 s of silence (it is frozen, hangs, or may run nothing any more) it kills all the groups, grandchildren and
+ * spinning bodies included. A group is made known to it before its process gets the first byte, and a process that
+ * gets none ends by itself: so there is no moment in which a body is unguarded.
+ *
+ * One guard for all bodies, not one around each: a start costs no second process, and no orphaned shell is left for
+ * init to reap, which in a container whose first process is the worker would be nobody.
+ *
+ * Not caught: a grandchild (only a body with `unsafe.run` has any) that moved into a session of its own.
+ */
+import { monotonicMs } from "../base/loop.ts";
+import { signalGroup } from "./process_table.ts";
+
+export const BEAT_MS = 1_000;
+const WINDOW_SECONDS = 3;
+/** A gap from which on the guard may have struck. */
+const LAPSE_MS = WINDOW_SECONDS * 1_000 - 500;
+/** Every line has this many bytes, so that a reader of blocks never sees half a number. */
+const LINE_BYTES = 16;
+
+const HEAR_WITH_BASH = `while read -t ${WINDOW_SECONDS} -r word; do note "$word"; done`;
+const HEAR_WITH_DD =
+  `while words=$(timeout --foreground -k 1 ${WINDOW_SECONDS} dd bs=4096 count=1 2>/dev/null) && [ -n "$words" ]; do ` +
+  `for word in $words; do note "$word"; done; done`;
+
+const scriptThatHears = (hear: string) => `
+trap '' HUP INT TERM USR1 USR2
+groups=' '
+note() {
+  case $1 in
+    +*) groups="$groups\${1#+} " ;;
+    -*) case $groups in *" \${1#-} "*) groups="\${groups%% \${1#-} *} \${groups#* \${1#-} }" ;; esac ;;
+  esac
+}
+${hear}
+for group in $groups; do kill -s KILL -- "-$group"; done`;
+
+interface Guard {
+  process: Deno.ChildProcess;
+  writer: WritableStreamDefaultWriter<Uint8Array>;
+}
+
+export class Warden {
+  readonly #env: Record<string, string>;
+  readonly #groups = new Set<number>();
+  #guard: Guard | undefined;
+  #closing = false;
+  #beaten_ms = monotonicMs();
+  #lapses = 0;
+
+  constructor(env: Record<string, string>) {
+    this.#env = env.PATH ? { PATH: env.PATH } : { PATH: "/usr/local/bin:/usr/bin:/bin" };
+  }
+
+  /** Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a usable shell. */
+  async add(group: number): Promise<void> {
+    this.#groups.add(group);
+    for (;;) {
+      const guard = this.#guard ??= this.#open();
+      if (await this.#say(guard, `+${group}`) || this.#closing) return;
+      if (this.#guard === guard) this.#guard = undefined;
+    }
+  }
+
+  /** The group is proven empty. */
+  remove(group: number): void {
+    this.#groups.delete(group);
+    if (this.#guard) this.#say(this.#guard, `-${group}`);
+  }
+
+  beat(): void {
+    this.#lapses = this.lapses;
+    this.#beaten_ms = monotonicMs();
+    if (this.#guard) this.#say(this.#guard, ".");
+  }
+
+  /** How often the beat was silent for so long that the guard may have killed. */
+  get lapses(): number {
+    return this.#lapses + (this.#groups.size > 0 && monotonicMs() - this.#beaten_ms > LAPSE_MS ? 1 : 0);
+  }
+
+  /** Ends the guard. What it still guards dies. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    const guard = this.#guard;
+    if (!guard) return;
+    await guard.writer.close().catch(() => {});
+    await guard.process.status;
+  }
+
+  async #say(guard: Guard, word: string): Promise<boolean> {
+    try {
+      await guard.writer.write(new TextEncoder().encode(`${word.padEnd(LINE_BYTES - 1)}\n`));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #open(): Guard {
+    const { shell, script } = shellFor(this.#env.PATH as string);
+    const process = new Deno.Command(shell, {
+      args: ["-c", script],
+      clearEnv: true,
+      env: this.#env,
+      stdin: "piped",
+      stdout: "null",
+      stderr: "null",
+      detached: true, // a group of its own: neither Ctrl-C nor the kill of a body reaches it
+    }).spawn();
+    if (this.#groups.size <= 1) this.#beaten_ms = monotonicMs();
+    const guard: Guard = { process, writer: process.stdin.getWriter() };
+    process.status.then(() => this.#replace(guard));
+    return guard;
+  }
+
+  /** A guard that ended has either killed all it knew, or was itself killed: then another takes over at once. */
+  #replace(guard: Guard): void {
+    guard.writer.close().catch(() => {});
+    if (this.#guard === guard) this.#guard = undefined;
+    if (this.#closing || this.#groups.size === 0) return;
+    try {
+      const next = this.#guard ??= this.#open();
+      for (const group of this.#groups) this.#say(next, `+${group}`);
+    } catch {
+      for (const group of this.#groups) signalGroup(group, "SIGKILL"); // nothing may run unguarded
+    }
+  }
+}
+
+function shellFor(path: string): { shell: string; script: string } {
+  const find = (name: string) => path.split(":").map((folder) => `${folder}/${name}`).find(isFile);
+  const bash = ["/bin/bash", "/usr/bin/bash"].find(isFile) ?? find("bash");
+  if (bash) return { shell: bash, script: scriptThatHears(HEAR_WITH_BASH) };
+  const missing = ["sh", "timeout", "dd"].filter((name) => !find(name));
+  if (missing.length === 0) return { shell: find("sh") as string, script: scriptThatHears(HEAR_WITH_DD) };
+  throw new Error(
+    `Cannot guard bodies against the death of their worker: neither bash nor ${
+      missing.join(", ")
+    } is in PATH; install bash`,
+  );
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}

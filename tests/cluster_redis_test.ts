@@ -1,0 +1,166 @@
+/** The door to Redis: where it leads, how fast it fails, and that it opens again. */
+import assert from "node:assert/strict";
+import { hear } from "../src/base/facts.ts";
+import { connectRedis, RedisAway } from "../src/cluster/redis.ts";
+import { parseRedisUrl } from "../src/cluster/redis_url.ts";
+import { beat, list, remove, setDetach } from "../src/cluster/roster.ts";
+import {
+  askToDegrade,
+  leaseRuns,
+  mirrorEpoch,
+  readEpoch,
+  readSeat,
+  releaseSeat,
+  renewSeat,
+  takeSeat,
+} from "../src/cluster/seat.ts";
+import { freePort, startRedis, usingRedis } from "./support/cluster_redis.ts";
+
+Deno.test("a Redis URL names one server, a Sentinel's or a cluster's", () => {
+  const server = (host: string, port: number) => ({ host, port });
+  const cases: [string, Partial<ReturnType<typeof parseRedisUrl>>][] = [
+    ["redis://h", { kind: "single", servers: [server("h", 6379)], tls: false }],
+    ["rediss://h:7/3", { kind: "single", servers: [server("h", 7)], tls: true, db: 3 }],
+    ["redis://:p%40ss@h", { password: "p@ss", username: undefined }],
+    ["redis://me:p:q@h/", { username: "me", password: "p:q", db: undefined }],
+    ["redis://[::1]:6380", { servers: [server("::1", 6380)] }],
+    ["redis+sentinel://a,b:9/main/2", {
+      kind: "sentinel",
+      servers: [server("a", 26379), server("b", 9)],
+      master: "main",
+      db: 2,
+    }],
+    ["redis+sentinel://u:p@a/main?sentinel_password=s", { password: "p", sentinel_password: "s" }],
+    ["rediss+cluster://a:1,b", { kind: "cluster", servers: [server("a", 1), server("b", 6379)], tls: true }],
+  ];
+  for (const [text, expected] of cases) {
+    const place = parseRedisUrl(text);
+    for (const [name, value] of Object.entries(expected)) {
+      assert.deepEqual(place[name as keyof typeof place], value, `${name} of ${text}`);
+    }
+  }
+});
+
+Deno.test("a wrong Redis URL is refused with the accepted forms, and never with its password", () => {
+  const wrong = [
+    "",
+    "localhost:6379",
+    "http://:topsecret@h",
+    "redis://",
+    "redis://:topsecret@h:99999",
+    "redis://:topsecret@h/zero",
+    "redis://a,b",
+    "redis+sentinel://:topsecret@h",
+    "redis+cluster://h/1",
+  ];
+  for (const text of wrong) {
+    assert.throws(() => parseRedisUrl(text), (error: Error) => {
+      assert.match(error.message, /use redis:\/\/host:6379/, text);
+      assert.ok(!error.message.includes("topsecret"), text);
+      return true;
+    });
+  }
+  assert.throws(
+    () => connectRedis("redis+cluster://h", { prefix: "scheduler:" }),
+    /SCHEDULER_REDIS_PREFIX=\{scheduler\}/,
+  );
+});
+
+Deno.test("while Redis is away a command fails at once, and Redis is used again when it is back", async () => {
+  const heard: string[] = [];
+  const silence = hear((name) => void (name.startsWith("redis.") && heard.push(name)));
+  const own = await startRedis();
+  try {
+    await usingRedis(own.url, async (redis) => {
+      await takeSeat(redis, { worker_id: "w1", ttl_ms: 5_000 });
+      await own.stop();
+      for (let count = 0; count < 3; count++) {
+        const before = performance.now();
+        await assert.rejects(readEpoch(redis), RedisAway);
+        assert.ok(performance.now() - before < 1_300);
+      }
+      const again = await startRedis({ port: own.port });
+      await redis.ready();
+      assert.equal(await mirrorEpoch(redis, 9), 9);
+      assert.deepEqual(heard, ["redis.away", "redis.back"]);
+      await again.stop();
+    });
+  } finally {
+    silence();
+  }
+});
+
+Deno.test("a Redis that accepts and says nothing is given up within about a second, also for what follows", async () => {
+  const own = await startRedis();
+  await usingRedis(own.url, async (redis) => {
+    await mirrorEpoch(redis, 3);
+    own.process.kill("SIGSTOP");
+    const before = performance.now();
+    await assert.rejects(readEpoch(redis), RedisAway);
+    assert.ok(performance.now() - before < 1_300);
+    await assert.rejects(readEpoch(redis), RedisAway);
+    own.process.kill("SIGCONT");
+    await redis.ready();
+    assert.equal(await readEpoch(redis), 3);
+  });
+  await own.stop();
+});
+
+Deno.test("a command that failed while Redis was away is not sent later by itself", async () => {
+  const own = await startRedis();
+  await usingRedis(own.url, async (redis) => {
+    await own.stop();
+    await assert.rejects(mirrorEpoch(redis, 77), RedisAway);
+    const again = await startRedis({ port: own.port });
+    await redis.ready();
+    assert.equal(await readEpoch(redis), 0);
+    await again.stop();
+  });
+});
+
+Deno.test("a Redis that was never there is named with the fix, without its password", async () => {
+  const port = await freePort();
+  const redis = connectRedis(`redis://:topsecret@127.0.0.1:${port}`, { prefix: "x:" });
+  await assert.rejects(redis.ready(200), (error: Error) => {
+    assert.match(
+      error.message,
+      /Cannot reach Redis at redis:\/\/127\.0\.0\.1:\d+ within 200 ms: .*ECONNREFUSED.*REDIS_URL/,
+    );
+    assert.ok(!error.message.includes("topsecret"));
+    return true;
+  });
+  await assert.rejects(readEpoch(redis), /not connected/);
+  await redis.close();
+});
+
+Deno.test("with a hash tag in the prefix everything runs on Redis Cluster", async () => {
+  const own = await startRedis({ args: ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"] });
+  await usingRedis(own.url, async (single) => {
+    await single.ask("assign slots", (client) => client.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383"));
+    for (;;) {
+      const info = await single.ask("look at the cluster", (client) => client.call("CLUSTER", "INFO")) as string;
+      if (info.includes("cluster_state:ok")) break;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    // Without the tag our keys lie in several slots, and Redis itself says so: the test below can fail.
+    await assert.rejects(takeSeat(single, { worker_id: "w1", ttl_ms: 1_000 }), /CROSSSLOT/);
+  }, "scheduler:");
+  await usingRedis(`redis+cluster://127.0.0.1:${own.port}`, async (redis) => {
+    const me = { worker_id: "w1-aaaaaaaa", ttl_ms: 5_000 };
+    assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 0 });
+    assert.equal(await renewSeat(redis, { ...me, epoch: 1 }), "renewed");
+    assert.equal(await mirrorEpoch(redis, 4), 4);
+    await askToDegrade(redis, { epoch: 1, ttl_ms: 5_000 });
+    assert.equal((await readSeat(redis)).worker_id, me.worker_id);
+    assert.deepEqual(await leaseRuns(redis, { job_run_ids: [1, 2, 3], epoch: 4, ttl_ms: 5_000 }), [1, 2, 3]);
+    assert.equal(await releaseSeat(redis, me.worker_id), true);
+    const about = { node_id: "n", pid: 1, grpc_host: "h", grpc_port: 1, role: "worker" as const, slots: 1 };
+    await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
+    const beaten = await beat(redis, { ...me, ...about, draining: false, running: [] }, { ttl_ms: 5_000 });
+    assert.deepEqual(beaten, { detached: true });
+    assert.equal((await list(redis)).length, 1);
+    await remove(redis, me.worker_id);
+    assert.equal((await list(redis)).length, 0);
+  }, "{scheduler}:");
+  await own.stop();
+});

@@ -1,0 +1,99 @@
+/** The list of workers that live. */
+import assert from "node:assert/strict";
+import {
+  beat,
+  clearDetach,
+  type Heartbeat,
+  isDetached,
+  list,
+  nextWorkerId,
+  remove,
+  setDetach,
+} from "../src/cluster/roster.ts";
+import { testOnBoth } from "./support/cluster_redis.ts";
+
+function aHeartbeat(worker_id: string, about: Partial<Heartbeat> = {}): Heartbeat {
+  return {
+    worker_id,
+    node_id: "node-1",
+    pid: 42,
+    grpc_host: "127.0.0.1",
+    grpc_port: 5001,
+    role: "worker",
+    slots: 4,
+    draining: false,
+    running: [],
+    ...about,
+  };
+}
+
+testOnBoth("worker ids rise, and are not given twice even if Redis forgets its counter", async (redis) => {
+  const first = await nextWorkerId(redis);
+  assert.match(first, /^w1-[0-9a-f]{8}$/);
+  assert.match(await nextWorkerId(redis), /^w2-[0-9a-f]{8}$/);
+  await redis.ask("forget the counter", (client) => client.del("worker:id_seq"));
+  const again = await nextWorkerId(redis);
+  assert.match(again, /^w1-/);
+  assert.notEqual(again, first);
+});
+
+testOnBoth("a heartbeat is read back as it was said, stamped by Redis' clock", async (redis) => {
+  const running = [{ job_run_id: 812, attempt: 2 }, { job_run_id: 9_000_000_001, attempt: 1 }];
+  const said = aHeartbeat("w7-0a0a0a0a", { role: "leader", draining: true, running, grpc_host: "::1" });
+  await beat(redis, said, { ttl_ms: 5_000 });
+  const [entry] = await list(redis);
+  const { load, current_job_run_id, detached, last_heartbeat_ts, heartbeat_age_ms, ...rest } = entry!;
+  assert.deepEqual(rest, said);
+  assert.deepEqual({ load, current_job_run_id, detached }, { load: 2, current_job_run_id: 812, detached: false });
+  assert.ok(Math.abs(last_heartbeat_ts - Date.now()) < 60_000);
+  assert.ok(heartbeat_age_ms < 2_000);
+});
+
+testOnBoth("the hash has the fields of the design and lives as long as it was told to", async (redis) => {
+  await beat(redis, aHeartbeat("w1-aaaaaaaa"), { ttl_ms: 5_000 });
+  const hash = await redis.ask("read a hash", (client) => client.hgetall("worker:w1-aaaaaaaa"));
+  const fields = [
+    "node_id",
+    "pid",
+    "grpc_host",
+    "grpc_port",
+    "role",
+    "last_heartbeat_ts",
+    "load",
+    "current_job_run_id",
+  ];
+  for (const field of [...fields, "detached"]) assert.ok(field in hash, field);
+  assert.equal(hash.current_job_run_id, "");
+  const ttl = await redis.ask("read a ttl", (client) => client.pttl("worker:w1-aaaaaaaa"));
+  assert.ok(ttl > 3_000 && ttl <= 5_000);
+});
+
+testOnBoth("a worker whose heartbeats stop leaves the list, and the list is cleaned", async (redis) => {
+  await beat(redis, aHeartbeat("w1-aaaaaaaa"), { ttl_ms: 5_000 });
+  await beat(redis, aHeartbeat("w2-bbbbbbbb"), { ttl_ms: 80 });
+  const known = () => redis.ask("read the list", (client) => client.zrange("workers", 0, "-1"));
+  assert.equal((await known()).length, 2);
+  for (;;) {
+    const ids = (await list(redis)).map((entry) => entry.worker_id);
+    if (ids.length === 1) break;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  assert.deepEqual(await known(), ["w1-aaaaaaaa"]);
+  await beat(redis, aHeartbeat("w2-bbbbbbbb"), { ttl_ms: 5_000 });
+  assert.equal((await list(redis)).length, 2, "a heartbeat brings it back");
+  await remove(redis, "w1-aaaaaaaa");
+  assert.deepEqual((await list(redis)).map((entry) => entry.worker_id), ["w2-bbbbbbbb"]);
+});
+
+testOnBoth("a detached worker hears of it with its heartbeat, until that is ended or forgotten", async (redis) => {
+  const me = aHeartbeat("w1-aaaaaaaa");
+  await setDetach(redis, me.worker_id, { ttl_ms: 60_000 });
+  assert.equal(await isDetached(redis, me.worker_id), true);
+  assert.deepEqual(await beat(redis, me, { ttl_ms: 5_000 }), { detached: true });
+  assert.equal((await list(redis))[0]!.detached, true);
+  await clearDetach(redis, me.worker_id);
+  assert.deepEqual(await beat(redis, me, { ttl_ms: 5_000 }), { detached: false });
+  await setDetach(redis, me.worker_id, { ttl_ms: 50 });
+  while (await isDetached(redis, me.worker_id)) await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.deepEqual(await beat(redis, me, { ttl_ms: 5_000 }), { detached: false });
+});

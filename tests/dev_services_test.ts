@@ -1,0 +1,170 @@
+/** The servers that dev and the tests embed: they keep what they hold, and never outlive the process that started them. */
+import assert from "node:assert/strict";
+import { Redis } from "ioredis";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { startPostgres } from "../src/dev/postgres.ts";
+import { startRedis } from "../src/dev/redis.ts";
+import { freePort, startService } from "../src/dev/service.ts";
+import { connectDb } from "../src/store/db.ts";
+import { DevFolder, pathWithout } from "./support/dev_process.ts";
+import { noneLeft, processesWith } from "./support/processes.ts";
+
+const GONE_WITHIN_MS = 20_000;
+
+async function withFolder(test: (folder: DevFolder) => Promise<void>): Promise<void> {
+  const folder = new DevFolder(Deno.makeTempDirSync({ prefix: "dandori-services-" }));
+  Deno.mkdirSync(folder.state_dir);
+  try {
+    await test(folder);
+  } finally {
+    await noneLeft(folder.dir, GONE_WITHIN_MS);
+    folder.remove();
+  }
+}
+
+/** Runs a piece of a program in a process of its own, with src/ at hand. */
+async function inProcess(code: string, env: Record<string, string> = {}): Promise<{ code: number; text: string }> {
+  const { code: exit_code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", code],
+    cwd: PROJECT_DIR,
+    env: { NO_COLOR: "1", ...env },
+  }).output();
+  const text = new TextDecoder();
+  return { code: exit_code, text: text.decode(stdout) + text.decode(stderr) };
+}
+
+async function query(url: string, text: string): Promise<unknown[]> {
+  const sql = connectDb(url, { name: "test", max: 1 });
+  try {
+    return [...await sql.unsafe(text)];
+  } finally {
+    await sql.end();
+  }
+}
+
+Deno.test("Postgres keeps its data, its port and its password over a restart", () =>
+  withFolder(async ({ state_dir }) => {
+    const first = await startPostgres({ state_dir });
+    await query(first.url, "create table kept as select 42 as answer");
+    await first.stop();
+    const second = await startPostgres({ state_dir });
+    assert.equal(second.url, first.url);
+    assert.deepEqual(await query(second.url, "select answer from kept"), [{ answer: 42 }]);
+    await second.stop();
+  }));
+
+Deno.test("Postgres lets nobody in without the password, and its address is for this user only", () =>
+  withFolder(async ({ state_dir }) => {
+    const service = await startPostgres({ state_dir, throwaway: true });
+    const url = new URL(service.url);
+    url.password = "wrong";
+    await assert.rejects(query(url.href, "select 1"), /password authentication failed/);
+    assert.equal((Deno.statSync(`${state_dir}/postgres/address.json`).mode ?? 0) & 0o777, 0o600);
+    await service.stop();
+  }));
+
+Deno.test("Postgres' data are found from the state folder, also where its user may not enter that", () =>
+  withFolder(async ({ state_dir }) => {
+    Deno.chmodSync(state_dir, 0o700);
+    const service = await startPostgres({ state_dir });
+    assert(Deno.statSync(`${state_dir}/postgres/data/PG_VERSION`).isFile);
+    assert.equal(Deno.lstatSync(`${state_dir}/postgres`).isSymlink, Deno.uid() === 0);
+    assert.notEqual(Deno.statSync(`${state_dir}/postgres/data`).uid, 0);
+    await service.stop();
+  }));
+
+Deno.test("servers end by themselves when the process that started them is killed", () =>
+  withFolder(async ({ dir, state_dir }) => {
+    const { text } = await inProcess(`
+      import { startPostgres } from "./src/dev/postgres.ts";
+      import { startRedis } from "./src/dev/redis.ts";
+      const options = { state_dir: ${JSON.stringify(state_dir)} };
+      const services = await Promise.all([startPostgres(options), startRedis(options)]);
+      console.log("up", services.length);
+      Deno.kill(Deno.pid, "SIGKILL");
+    `);
+    assert.match(text, /up 2/);
+    await noneLeft(dir, GONE_WITHIN_MS);
+  }));
+
+Deno.test("servers that were left behind after all are ended, and their data are used", () =>
+  withFolder(async ({ dir, state_dir }) => {
+    const options = { state_dir };
+    const before = await Promise.all([startPostgres(options), startRedis(options)]);
+    const guards = processesWith(dir).filter(({ command }) => command.includes("dandori-guard"));
+    for (const { pid } of guards) Deno.kill(pid, "SIGKILL");
+    await Promise.all(before.map(({ ended }) => ended));
+    assert.deepEqual(await query(before[0]?.url ?? "", "select 1 as alive"), [{ alive: 1 }]);
+    const after = await Promise.all([startPostgres(options), startRedis(options)]);
+    assert.deepEqual(after.map(({ url }) => url), before.map(({ url }) => url));
+    await Promise.all([...after, ...before].map((service) => service.stop()));
+  }));
+
+Deno.test("Redis keeps what it holds over a restart in good order, behind a password", () =>
+  withFolder(async ({ state_dir }) => {
+    const first = await startRedis({ state_dir });
+    const redis = new Redis(first.url);
+    await redis.set("kept", "42");
+    redis.disconnect();
+    const stranger = new Redis(first.url.replace(/:[^@]*@/, ""), { maxRetriesPerRequest: 0 });
+    await assert.rejects(stranger.get("kept"), /NOAUTH/);
+    stranger.disconnect();
+    await first.stop();
+    const second = await startRedis({ state_dir });
+    assert.equal(second.url, first.url);
+    const again = new Redis(second.url);
+    assert.equal(await again.get("kept"), "42");
+    again.disconnect();
+    await second.stop();
+  }));
+
+Deno.test("without a Redis on PATH a stand-in is used and said to be one; where a real one is demanded, it is an error", () =>
+  withFolder(async ({ dir, state_dir }) => {
+    const PATH = pathWithout(`${dir}/bin`, ["redis-server", "valkey-server"]);
+    const start = (real_only: boolean) => `
+      import { hear } from "./src/base/facts.ts";
+      import { startRedis } from "./src/dev/redis.ts";
+      hear((name, fact) => console.log(name, fact.detail));
+      const service = await startRedis({ state_dir: ${JSON.stringify(state_dir)}, real_only: ${real_only} });
+      console.log("up:", service.detail);
+      await service.stop();`;
+    assert.match((await inProcess(start(false), { PATH })).text, /DEVELOPMENT ONLY[^]*up: js-redis-server/);
+    const refused = await inProcess(start(true), { PATH });
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.text, /neither redis-server nor valkey-server is on PATH; install it with `apt-get/);
+  }));
+
+Deno.test("a server that ends before it is ready is reported with what it printed", () =>
+  withFolder(({ dir, state_dir }) =>
+    assert.rejects(
+      startService({
+        name: "doomed",
+        command: ["/bin/sh", "-c", "echo no room left >&2; exit 3"],
+        end_signal: "TERM",
+        log_file: `${state_dir}/doomed.log`,
+        env: {},
+        cwd: dir,
+      }, { url: "", detail: "", probe: () => Promise.resolve(false) }),
+      /Cannot start doomed: it ended with exit code 3\n {2}\| no room left/,
+    )
+  ));
+
+Deno.test("a server that does not end when asked is killed", () =>
+  withFolder(async ({ dir, state_dir }) => {
+    const service = await startService({
+      name: "deaf",
+      command: ["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"],
+      end_signal: "TERM",
+      log_file: `${state_dir}/deaf.log`,
+      env: {},
+      cwd: dir,
+    }, { url: "", detail: "", probe: () => Promise.resolve(true) });
+    await service.stop(200);
+    assert.equal(await service.ended, "signal SIGKILL");
+    await noneLeft(dir, GONE_WITHIN_MS);
+  }));
+
+Deno.test("a port that is taken is not given out", () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  assert.notEqual(freePort(listener.addr.port), listener.addr.port);
+});

@@ -1,0 +1,129 @@
+/** Each Lua script: how many keys and arguments it takes, and every code it returns. */
+import assert from "node:assert/strict";
+import { beat, setDetach } from "../src/cluster/roster.ts";
+import { SCRIPTS } from "../src/cluster/redis.ts";
+import {
+  askToDegrade,
+  leaseRuns,
+  mirrorEpoch,
+  readEpoch,
+  readSeat,
+  releaseSeat,
+  renewSeat,
+  takeSeat,
+} from "../src/cluster/seat.ts";
+import { testOnBoth } from "./support/cluster_redis.ts";
+
+const me = { worker_id: "w1-aaaaaaaa", ttl_ms: 5_000 };
+const other = { worker_id: "w2-bbbbbbbb", ttl_ms: 5_000 };
+
+Deno.test("every script says its keys, arguments and returns on top, and uses no key that it was not given", () => {
+  for (const [name, { lua, numberOfKeys }] of Object.entries(SCRIPTS)) {
+    assert.match(lua, /^-- .+\n-- KEYS .+ARGV .+\n-- Returns /, name);
+    const documented = /^-- KEYS (.+?)ARGV/m.exec(lua)![1]!.match(/\b[0-9]\b/g)?.length;
+    assert.equal(documented, numberOfKeys, `${name} documents its keys`);
+    const used = new Set(lua.match(/KEYS\[[0-9]\]/g));
+    if (numberOfKeys !== undefined) assert.equal(used.size, numberOfKeys, `${name} uses its keys`);
+    assert.ok(!/redis\.call\("[A-Z]+", (?!KEYS|key\b)[^)]/.test(lua), `${name} names a key itself`);
+  }
+});
+
+testOnBoth("take_seat gives the epoch hint, and -1 while somebody else sits there", async (redis) => {
+  assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 0 });
+  assert.equal(await takeSeat(redis, other), undefined);
+  await mirrorEpoch(redis, 41);
+  assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 41 }, "asking again is not refused");
+  const seat = await readSeat(redis);
+  assert.equal(seat.worker_id, me.worker_id);
+  assert.ok(Math.abs(seat.last_seen_ts! - Date.now()) < 60_000);
+});
+
+testOnBoth("take_seat leaves a seat that expires", async (redis) => {
+  await takeSeat(redis, { ...me, ttl_ms: 60 });
+  while (!await takeSeat(redis, other)) await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.equal((await readSeat(redis)).worker_id, other.worker_id);
+});
+
+testOnBoth(
+  "renew_seat is 1 for the holder, 0 for everybody else, -1 for the epoch that was degraded",
+  async (redis) => {
+    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "lost", "nobody sits there");
+    await takeSeat(redis, me);
+    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "renewed");
+    assert.equal(await renewSeat(redis, { ...other, epoch: 8 }), "lost");
+    await askToDegrade(redis, { epoch: 6, ttl_ms: 5_000 });
+    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "renewed", "an older epoch was meant");
+    await askToDegrade(redis, { epoch: 7, ttl_ms: 5_000 });
+    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "degraded");
+  },
+);
+
+testOnBoth("renew_seat prolongs the seat only for its holder", async (redis) => {
+  await takeSeat(redis, { ...me, ttl_ms: 1_000 });
+  await renewSeat(redis, { ...other, ttl_ms: 90_000, epoch: 8 });
+  const ttl = () => redis.ask("read a ttl", (client) => client.pttl("leader:lock"));
+  assert.ok(await ttl() <= 1_000);
+  await renewSeat(redis, { ...me, ttl_ms: 90_000, epoch: 7 });
+  assert.ok(await ttl() > 80_000);
+});
+
+testOnBoth("release_seat is 1 for the holder and 0 for everybody else", async (redis) => {
+  await takeSeat(redis, me);
+  assert.equal(await releaseSeat(redis, other.worker_id), false);
+  assert.equal((await readSeat(redis)).worker_id, me.worker_id);
+  assert.equal(await releaseSeat(redis, me.worker_id), true);
+  assert.equal(await releaseSeat(redis, me.worker_id), false);
+  assert.deepEqual(await takeSeat(redis, other), { epoch_hint: 0 });
+});
+
+testOnBoth("mirror_epoch only goes up, and returns what Redis has afterwards", async (redis) => {
+  assert.equal(await readEpoch(redis), 0);
+  assert.equal(await mirrorEpoch(redis, 5), 5);
+  assert.equal(await mirrorEpoch(redis, 3), 5);
+  assert.equal(await mirrorEpoch(redis, 2 ** 52 - 1), 2 ** 52 - 1);
+  assert.equal(await readEpoch(redis), 2 ** 52 - 1);
+});
+
+testOnBoth("lease_runs takes what is free or of an older epoch, and leaves what a newer one has", async (redis) => {
+  const ask = (epoch: number, ...job_run_ids: number[]) => leaseRuns(redis, { job_run_ids, epoch, ttl_ms: 5_000 });
+  assert.deepEqual(await ask(4, 1, 2, 3), [1, 2, 3]);
+  assert.deepEqual(await ask(4, 1), [1], "the same leader may assign a run again");
+  assert.deepEqual(await ask(5, 2), [2], "an older epoch gives way");
+  assert.deepEqual(await ask(4, 1, 2, 3, 9), [1, 3, 9], "a newer epoch does not");
+  assert.deepEqual(await ask(4), []);
+  const ttl = await redis.ask("read a ttl", (client) => client.pttl("jobrun:lease:9"));
+  assert.ok(ttl > 0 && ttl <= 5_000);
+});
+
+testOnBoth("lease_runs takes a large batch in one call", async (redis) => {
+  const job_run_ids = Array.from({ length: 500 }, (_, place) => place + 1);
+  assert.equal((await leaseRuns(redis, { job_run_ids, epoch: 1, ttl_ms: 5_000 })).length, 500);
+});
+
+testOnBoth("beat is 0, and 1 once the worker was detached", async (redis) => {
+  const heartbeat = {
+    worker_id: me.worker_id,
+    node_id: "n1",
+    pid: 1,
+    grpc_host: "127.0.0.1",
+    grpc_port: 5,
+    role: "worker" as const,
+    slots: 2,
+    draining: false,
+    running: [],
+  };
+  assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: false });
+  await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
+  assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: true });
+});
+
+testOnBoth("a script that is called with the wrong number of keys is refused before it is sent", async (redis) => {
+  assert.throws(() => redis.script("take_seat", ["a"], []), /it takes 3 keys, not 1/);
+  await Promise.resolve();
+});
+
+testOnBoth("scripts go on after Redis forgot them", async (redis) => {
+  await takeSeat(redis, me);
+  await redis.ask("forget the scripts", (client) => client.script("FLUSH"));
+  assert.equal(await releaseSeat(redis, me.worker_id), true);
+});

@@ -1,0 +1,53 @@
+/**
+ * What `deno task test` runs: starts one Postgres and one Redis for the whole run (or takes those of DATABASE_URL and
+ * REDIS_URL), then all tests, the examples in the documentation of the public API among them. Arguments are given to
+ * `deno test`: files, `--filter`. The last line is "N passed, N failed"; with CI set, a test that was skipped fails it.
+ */
+import { environment, PROJECT_DIR } from "../src/base/config.ts";
+import { startTestServices } from "./support/services.ts";
+
+const WITH_EXAMPLES = ["src/job.ts", "src/client.ts"];
+
+interface Counts {
+  passed: number;
+  failed: number;
+  ignored: number;
+}
+
+async function runTests(args: string[]): Promise<number> {
+  const services = await startTestServices();
+  console.log(services.detail);
+  const report = Deno.makeTempFileSync({ suffix: ".xml" });
+  try {
+    const files = args.some((arg) => !arg.startsWith("-")) ? [] : ["tests", ...WITH_EXAMPLES];
+    const { code } = await new Deno.Command(Deno.execPath(), {
+      args: ["test", "-A", "--parallel", "--doc", "--trace-leaks", `--junit-path=${report}`, ...args, ...files],
+      cwd: PROJECT_DIR,
+      env: { DATABASE_URL: services.database_url, REDIS_URL: services.redis_url },
+      stdin: "null",
+    }).spawn().status;
+    return judge(code, countsIn(Deno.readTextFileSync(report)));
+  } finally {
+    await services.stop();
+    Deno.removeSync(report);
+  }
+}
+
+/** Every test and step that deno reports as a testcase. A file that does not load is in no report, only in the exit code. */
+function countsIn(report: string): Counts {
+  const all = report.match(/<testcase\b/g)?.length ?? 0;
+  const failed = report.match(/<(?:failure|error)\b/g)?.length ?? 0;
+  const ignored = report.match(/<skipped\b/g)?.length ?? 0;
+  return { passed: all - failed - ignored, failed, ignored };
+}
+
+function judge(code: number, { passed, failed, ignored }: Counts): number {
+  const strict = Boolean(environment().CI);
+  if (ignored > 0) console.log(`${ignored} ignored${strict ? ": not allowed here" : ""}`);
+  if (code !== 0 && failed === 0) console.log(`deno test ended with exit code ${code}`);
+  const all_failed = failed + (strict ? ignored : 0) + (code !== 0 && failed === 0 ? 1 : 0);
+  console.log(`${passed} passed, ${all_failed} failed`);
+  return all_failed === 0 && passed > 0 ? 0 : 1;
+}
+
+Deno.exit(await runTests(Deno.args));

@@ -1,0 +1,44 @@
+/** A sync with everything real: job files in a folder, a sandbox, a database of the test's own. */
+import assert from "node:assert/strict";
+import { PROJECT_DIR } from "../../../src/base/config.ts";
+import { sync, type SyncOptions, type SyncReport } from "../../../src/catalog/sync.ts";
+import { Sandbox } from "../../../src/sandbox/pool.ts";
+import type { Sql } from "../../../src/store/db.ts";
+import { withStores } from "../stores.ts";
+import { type JobFolder, withJobs } from "./folder.ts";
+
+export interface Bench {
+  sql: Sql;
+  jobs: JobFolder;
+  sync(mode?: SyncOptions["mode"]): Promise<SyncReport>;
+}
+
+/** Gives `test` a jobs folder with these files, and a way to sync it. */
+export async function withSync(files: Record<string, string>, test: (bench: Bench) => Promise<void>): Promise<void> {
+  const state_dir = await Deno.makeTempDir({ prefix: "dandori-sync-" });
+  const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: {} });
+  try {
+    await withStores(({ sql }) =>
+      withJobs(files, (jobs) =>
+        test({
+          sql,
+          jobs,
+          sync: (mode = "apply") =>
+            sync({ sql, sandbox, jobs_dir: jobs.dir, project_dir: PROJECT_DIR }, { mode, describe_ms: 3_000 }),
+        }))
+    );
+  } finally {
+    await sandbox.close();
+    await Deno.remove(state_dir, { recursive: true });
+  }
+}
+
+/** A job file with these options, written as source. */
+export function job(options = ""): string {
+  return `import { defineJob } from "dandori";\nimport { z } from "zod";\nvoid z;\nexport default defineJob({\n  ${options}\n  run() {},\n});\n`;
+}
+
+export function assertApplied(report: SyncReport): void {
+  assert.deepEqual(report.problems, []);
+  assert.equal(report.applied, true, "nothing was applied");
+}

@@ -1,0 +1,42 @@
+/**
+ * The Postgres and the Redis of a test process: those of DATABASE_URL and REDIS_URL, which `deno task test` sets, else
+ * embedded ones of its own, so that `deno test -P tests/x_test.ts` works as well. They end with the process that
+ * started them, however it ends.
+ */
+import { environment } from "../../src/base/config.ts";
+import { hear } from "../../src/base/facts.ts";
+import { startPostgres } from "../../src/dev/postgres.ts";
+import { startRedis } from "../../src/dev/redis.ts";
+
+export interface TestServices {
+  database_url: string;
+  redis_url: string;
+  /** What is used, in a few words. */
+  detail: string;
+  stop(): Promise<void>;
+}
+
+/** Starts what the environment does not name. A real Redis is demanded where CI or DANDORI_REQUIRE_REDIS is set. */
+export async function startTestServices(): Promise<TestServices> {
+  const env = environment();
+  const silence = hear((name, fact) => {
+    if (name === "dev.service") console.error(`\n${JSON.stringify(fact)}\n`);
+  });
+  const state_dir = Deno.makeTempDirSync({ prefix: "dandori-test-" });
+  Deno.chmodSync(state_dir, 0o755); // root's Postgres runs as another user
+  const options = { state_dir, throwaway: true, real_only: Boolean(env.CI || env.DANDORI_REQUIRE_REDIS) };
+  const [postgres, redis] = await Promise.all([
+    env.DATABASE_URL ? undefined : startPostgres(options),
+    env.REDIS_URL ? undefined : startRedis(options),
+  ]);
+  return {
+    database_url: postgres?.url ?? env.DATABASE_URL as string,
+    redis_url: redis?.url ?? env.REDIS_URL as string,
+    detail: `Postgres ${postgres?.detail ?? "of DATABASE_URL"}; Redis ${redis?.detail ?? "of REDIS_URL"}`,
+    async stop() {
+      await Promise.all([postgres?.stop(), redis?.stop()]);
+      await Deno.remove(state_dir, { recursive: true });
+      silence();
+    },
+  };
+}

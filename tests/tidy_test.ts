@@ -1,0 +1,225 @@
+/**
+ * The repository polices itself: which folder may import which, which file is the door to which outside thing, how long
+ * files and functions may be, and a few words that may stand nowhere. A message says what to do.
+ */
+import assert from "node:assert/strict";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { WORKER_ARGS } from "../src/dev/crew.ts";
+import { parseSource, type Place, readSource, type Source, sourcesIn } from "./support/source_tree.ts";
+
+const LONGEST_FILE = 400;
+const LONGEST_FUNCTION = 70;
+
+/** A folder may import itself and what stands in earlier rows; those of one row never meet. */
+const READING_ORDER = [
+  ["base"],
+  ["store", "cluster", "sandbox"],
+  ["catalog", "client.ts"],
+  ["roles"],
+  ["admin", "ops", "dev"],
+  ["cli"],
+  ["main.ts"],
+];
+
+/** What a process can be at a time. They share what is beside them, and never each other. */
+const ROLES = [/^src\/roles\/worker\.ts$/, /^src\/roles\/leader\//, /^src\/roles\/subleader/];
+
+/** The other side of the sandbox: another process, without permissions, that loads as little as it can. */
+const BODY_ENTRY = "src/sandbox/host.ts";
+
+/** What only some files may touch. `body`: what runs in a body's process may as well, having nobody else to ask. */
+const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?: true }[] = [
+  {
+    what: "timers, clocks and chance",
+    uses: /^((globalThis\.)?(setTimeout|setInterval)|Date\.now|performance\.now|Math\.random|new Date\(\))$/,
+    door: /^src\/base\/loop\.ts$/,
+    body: true,
+  },
+  { what: "the environment", uses: /^(Deno|process)\.env$/, door: /^src\/base\/config\.ts$/ },
+  { what: "Postgres", uses: /^$/, imports: /^postgres$/, door: /^src\/store\/db\.ts$/ },
+  { what: "Redis", uses: /^$/, imports: /^ioredis$/, door: /^src\/cluster\// },
+  { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/cluster\// },
+  {
+    what: "the exit of this process and its signals",
+    uses: /^(Deno\.(exit|addSignalListener)|process\.(exit|kill))$/,
+    door: /^main\.ts$/,
+    body: true,
+  },
+];
+
+/** Text that may stand nowhere, spelled here so that this file does not hold it. */
+const FORBIDDEN: { what: string; sign: RegExp }[] = [
+  { what: "a registry's host", sign: new RegExp(["registry\\.npmjs", "jsr\\.io", "deno\\.land/"].join("|")) },
+  { what: "a path of one machine", sign: new RegExp(["/ro" + "ot/", "/ho" + "me/\\w", "/wo" + "rk/"].join("|")) },
+  { what: "a mark of unfinished work", sign: new RegExp(["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|")) },
+];
+
+/** Besides what is imported: started by a path, by a task or by name. */
+const ENTRIES = ["src/job.ts", "src/client.ts"];
+
+const ours = [...sourcesIn("src"), readSource("main.ts")];
+const sources = [...ours, ...sourcesIn("tests"), ...sourcesIn("jobs"), ...sourcesIn("bench")];
+const in_body = reachedFrom(BODY_ENTRY);
+
+Deno.test("imports go one way: base <- store, cluster, sandbox <- catalog <- roles <- ops, dev <- cli <- main.ts", () => {
+  refuse(ours.flatMap((file) =>
+    file.imports.flatMap(({ name, line }) => {
+      const reason = whyNotImport(file.path, name);
+      return reason ? [`${file.path}:${line} may not import ${name}: ${reason}`] : [];
+    })
+  ));
+});
+
+Deno.test("what is loaded into a body is little: files of the sandbox, and no package", () => {
+  assert(in_body.size > 1);
+  refuse(
+    ours.filter(({ path }) => in_body.has(path)).flatMap((file) =>
+      file.imports.filter(({ name }) => name !== "src/job.ts" && !name.startsWith("src/sandbox/"))
+        .map(({ name, line }) => `${file.path}:${line} may not import ${name}: it runs in every body`)
+    ),
+  );
+});
+
+Deno.test("each outside thing has one door", () => {
+  refuse(
+    DOORS.flatMap(({ what, uses, imports, door, body }) =>
+      ours.filter(({ path }) => !door.test(path) && !(body && in_body.has(path))).flatMap((file) =>
+        [
+          ...file.uses.filter(({ name }) => uses.test(name)),
+          ...file.imports.filter(({ name }) => imports?.test(name)),
+        ].map(({ name, line }) => `${file.path}:${line} uses ${name}: ${what} belong to ${door.source}`)
+      )
+    ),
+  );
+});
+
+Deno.test(`no file is longer than ${LONGEST_FILE} lines, no function than ${LONGEST_FUNCTION}`, () => {
+  refuse(sources.flatMap((file) => [
+    ...(file.lines > LONGEST_FILE ? [`${file.path} has ${file.lines} lines: split it`] : []),
+    ...file.functions.filter(({ lines }) => lines > LONGEST_FUNCTION)
+      .map(({ name, line, lines }) => `${file.path}:${line} has a function of ${lines} lines: split \`${name}\``),
+  ]));
+});
+
+Deno.test("no type is any", () => {
+  refuse(
+    sources.flatMap(({ path, uses }) =>
+      uses.filter(({ name }) => name === "any").map(({ line }) => `${path}:${line} uses any: name the type, or unknown`)
+    ),
+  );
+});
+
+Deno.test("every file is imported, or started by its path", () => {
+  const used = new Set([...sources.flatMap(namesOf), ...ENTRIES]);
+  const started = (path: string) =>
+    sources.some(({ text }) => text.includes(`/${path.split("/").at(-1)}", import.meta`));
+  refuse(
+    sources.filter(({ path }) => path.startsWith("src/") || path.startsWith("tests/support/"))
+      .filter(({ path }) => !used.has(path) && !started(path))
+      .map(({ path }) => `${path} is imported by nobody: remove it`),
+  );
+});
+
+Deno.test("every export of what users import is documented", () => {
+  refuse(
+    ENTRIES.map(readSource).flatMap(({ path, exports }) =>
+      exports.filter(({ documented }) => !documented).map(({ name, line }) => `${path}:${line} has no comment: ${name}`)
+    ),
+  );
+});
+
+Deno.test("files say on top what they are, and their names say something", () => {
+  refuse([
+    ...sources.filter(({ path, text }) => !text.startsWith(path.startsWith("jobs/") ? "//" : "/**"))
+      .map(({ path }) => `${path} has no comment on top`),
+    ...sources.filter(({ path }) => /\/(utils?|helpers?|common|misc|types|index|lib)\.ts$/.test(path))
+      .map(({ path }) => `${path} has a name that says nothing`),
+    ...sources.filter(({ path }) => !/^[a-z0-9_/.]+$/.test(path)).map(({ path }) => `${path} is not in snake_case`),
+  ]);
+});
+
+Deno.test("some words stand nowhere", () => {
+  const others = ["deno.json", "schema.sql", "proto/worker.proto", "README.md", "docker-compose.yml", ".ci/run"];
+  const texts = [...sources, ...others.map((path) => ({ path, text: textOf(path) }))];
+  refuse(FORBIDDEN.flatMap(({ what, sign }) =>
+    texts.filter(({ text }) => sign.test(text))
+      .map(({ path, text }) => `${path}:${text.slice(0, text.search(sign)).split("\n").length} holds ${what}`)
+  ));
+});
+
+Deno.test("a program of ours is given the same permissions wherever it is started", () => {
+  const { tasks } = JSON.parse(textOf("deno.json")) as { tasks: Record<string, string> };
+  const flags = WORKER_ARGS.filter((arg) => /^--(no-prompt|allow-)/.test(arg)).join(" ");
+  for (const [name, task] of Object.entries(tasks)) {
+    if (task.includes("main.ts")) assert.equal(task, `deno run ${flags} main.ts ${name}`);
+  }
+  assert.equal(tasks.worker, `deno run ${flags} main.ts worker`);
+});
+
+Deno.test("the rules can be broken: each sees what it is for", () => {
+  const bad = parseSource(
+    "src/store/bad.ts",
+    `import { lead } from "../roles/leader.ts";\nfunction f(x: any) {\n  setTimeout(f, Date.now());\n  new Date();\n}\n`,
+  );
+  assert.deepEqual(bad.imports, [{ name: "src/roles/leader.ts", line: 1 }]);
+  assert.deepEqual(bad.functions.map(({ line, lines }) => [line, lines]), [[2, 4]]);
+  assert.deepEqual(bad.uses.map(({ name, line }) => `${name}:${line}`).sort(), [
+    "Date.now:3",
+    "any:2",
+    "new Date():4",
+    "setTimeout:3",
+  ]);
+  assert.match(whyNotImport("src/store/bad.ts", "src/roles/leader.ts") ?? "", /comes later/);
+  assert.match(whyNotImport("src/store/bad.ts", "src/cluster/redis.ts") ?? "", /never meet/);
+  assert.match(whyNotImport("src/roles/worker.ts", "src/roles/leader/leader.ts") ?? "", /never meet/);
+  assert.equal(whyNotImport("src/roles/worker.ts", "src/store/runs.ts"), undefined);
+});
+
+function refuse(problems: string[]): void {
+  assert(problems.length === 0, `\n${problems.join("\n")}\n`);
+}
+
+function namesOf({ imports }: { imports: Place[] }): string[] {
+  return imports.map(({ name }) => name);
+}
+
+function textOf(path: string): string {
+  try {
+    return Deno.readTextFileSync(`${PROJECT_DIR}/${path}`);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
+  }
+}
+
+function reachedFrom(entry: string): Set<string> {
+  const reached = new Set([entry]);
+  for (const path of reached) {
+    const file: Source | undefined = ours.find((one) => one.path === path);
+    for (const name of file ? namesOf(file) : []) if (name.startsWith("src/sandbox/")) reached.add(name);
+  }
+  return reached;
+}
+
+function whyNotImport(from: string, to: string): string | undefined {
+  if (!to.startsWith("src/") || to === "src/job.ts") {
+    return from === "src/job.ts" ? "job files load it alone" : undefined;
+  }
+  const [here, there] = [placeOf(from), placeOf(to)];
+  if (here === there) {
+    const [role, other] = [from, to].map((path) => ROLES.findIndex((sign) => sign.test(path)));
+    return role !== other && role !== -1 && other !== -1 ? "roles never meet" : undefined;
+  }
+  const [row, imported_row] = [rowOf(here), rowOf(there)];
+  if (row < 0 || imported_row < 0) return `${row < 0 ? here : there} is not in the reading order`;
+  if (row === imported_row) return "those two never meet";
+  return imported_row < row ? undefined : "it comes later in the reading order";
+}
+
+function placeOf(path: string): string {
+  return path.split("/")[path.startsWith("src/") ? 1 : 0] as string;
+}
+
+function rowOf(place: string): number {
+  return READING_ORDER.findIndex((row) => row.includes(place));
+}

@@ -1,0 +1,328 @@
+/** Real handshakes, both ways: who is let in, who is not, and what happens when the files change. */
+import "reflect-metadata";
+import assert from "node:assert/strict";
+import { connect as connectTls, createServer, type TLSSocket } from "node:tls";
+import * as x509 from "@peculiar/x509";
+import { type Facts, hear } from "../src/base/facts.ts";
+import { makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
+import { Peers } from "../src/cluster/peers.ts";
+import { Tls } from "../src/cluster/tls.ts";
+import { fingerprintOf } from "../src/cluster/tls_files.ts";
+import {
+  aNode,
+  asLeader,
+  at,
+  type TestNode,
+  twoNodes,
+  withServer,
+  writeIdentity,
+  writePins,
+} from "./support/cluster_peers.ts";
+
+Deno.test("pinned peers are let in, and the handler knows by which certificate", async () => {
+  const [server, client] = await twoNodes();
+  await withServer({ server, client }, async ({ port, callers }, peers) => {
+    const answer = await peers.to(at(port, server.fingerprint)).ping(asLeader);
+    assert.ok(answer.ok);
+    assert.equal(callers[0]?.fingerprint, client.fingerprint);
+  });
+});
+
+Deno.test("a client that is not pinned is refused, and both fingerprints are in the log", async () => {
+  const server = await aNode("server");
+  const client = await aNode("client", { pins: [server] });
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client }, async ({ port, callers }, peers) => {
+      const answer = await peers.to(at(port)).ping(asLeader);
+      assert.equal(!answer.ok && answer.code, "UNAVAILABLE");
+      assert.equal(callers.length, 0);
+      assert.deepEqual(pick(heard[0]), { theirs: client.fingerprint, ours: server.fingerprint });
+      assert.match(heard[0]!.reason, /client 127\.0\.0\.1: its certificate is not pinned here/);
+    });
+  });
+});
+
+Deno.test("a client without a certificate is told nothing", async () => {
+  const [server, client] = await twoNodes();
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client }, async ({ port }) => {
+      assert.equal(await bytesFrom(port), 0);
+      assert.match(heard[0]!.reason, /it showed no certificate/);
+    });
+  });
+});
+
+Deno.test("a pinned client whose certificate has expired is refused", async () => {
+  const server = await aNode("server");
+  const expired = await makeCertificate("client", { days: 1, from: new Date("2020-01-01T00:00:00Z") });
+  writePins(server, [server, expired]);
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client: server }, async ({ port }) => {
+      assert.equal(await bytesFrom(port, expired), 0);
+      assert.match(heard[0]!.reason, /its certificate expired on 2020-01-02/);
+      assert.equal(heard[0]!.theirs, expired.fingerprint);
+    });
+  });
+});
+
+Deno.test("a certificate that a pinned key signed is not a pinned one", async () => {
+  const server = await aNode("server");
+  const pinned = await aNode("pinned");
+  writePins(server, [server, pinned]);
+  const forged = await signedBy(pinned, "forged");
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client: server }, async ({ port }) => {
+      assert.ok(await bytesFrom(port, pinned) > 0, "the pinned one itself is served");
+      assert.equal(await bytesFrom(port, forged), 0);
+      assert.match(heard[0]!.reason, /its certificate is not pinned here/);
+      assert.equal(heard[0]!.theirs, forged.fingerprint);
+    });
+  });
+});
+
+Deno.test("a server that is not pinned is refused before a call reaches it, and both fingerprints are in the log", async () => {
+  const client = await aNode("client");
+  const server = await aNode("server", { pins: [client] });
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client }, async ({ port, callers }, peers) => {
+      const answer = await peers.to(at(port)).ping(asLeader);
+      assert.equal(!answer.ok && answer.code, "UNAVAILABLE");
+      assert.equal(callers.length, 0);
+      const named = () => heard.find((fact) => fact.reason.startsWith("server of w1-00000000"));
+      await until(() => named() !== undefined);
+      assert.deepEqual(pick(named()), { theirs: server.fingerprint, ours: client.fingerprint });
+    });
+  });
+});
+
+Deno.test("a pinned server whose certificate has expired is refused", async () => {
+  const client = await aNode("client");
+  const expired = await makeCertificate("server", { days: 1, from: new Date("2020-01-01T00:00:00Z") });
+  writePins(client, [client, expired]);
+  await withBareServer(expired, (port) => refusedBy(client, port, { reason: /its certificate expired on 2020-01-02/ }));
+});
+
+Deno.test("a pinned server that is another worker than the one meant is refused", async () => {
+  const [server, client] = await twoNodes();
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client }, async ({ port, callers }, peers) => {
+      const answer = await peers.to(at(port, client.fingerprint)).ping(asLeader);
+      assert.match(answer.ok ? "" : answer.message, /the worker meant has certificate/);
+      assert.equal(callers.length, 0);
+      assert.deepEqual(pick(heard[0]), { theirs: server.fingerprint, ours: client.fingerprint });
+      assert.ok((await peers.to(at(port, server.fingerprint)).ping(asLeader)).ok);
+    });
+  });
+});
+
+Deno.test("a server's certificate that a pinned key signed is refused", async () => {
+  const client = await aNode("client");
+  const pinned = await aNode("pinned");
+  writePins(client, [client, pinned]);
+  const forged = await signedBy(pinned, "forged");
+  await withBareServer(forged, (port) => refusedBy(client, port, { reason: /its certificate is not pinned here/ }));
+});
+
+Deno.test("a pin that appears on disk lets its owner in, one that goes cuts its connections", async () => {
+  const server = await aNode("server");
+  const client = await aNode("client", { pins: [server] });
+  await withServer({ server, client }, async ({ port, tls }, peers) => {
+    const peer = peers.to(at(port));
+    assert.equal((await peer.ping(asLeader)).ok, false);
+    writePins(server, [server, client]);
+    await until(() => tls.generation === 2);
+    await until(async () => (await peer.ping(asLeader)).ok);
+
+    const ended = Promise.withResolvers<void>();
+    const began = Promise.withResolvers<void>();
+    peer.watch(asLeader, { onStatus: () => began.resolve(), onEnd: () => ended.resolve() });
+    await began.promise;
+    writePins(server, [server]);
+    await ended.promise;
+    assert.equal((await peer.ping(asLeader)).ok, false);
+  });
+});
+
+Deno.test("a new certificate is used without a restart, and no call fails on the way", async () => {
+  const [server, client] = await twoNodes();
+  const next = await makeCertificate("server", { days: 1 });
+  writePins(client, [client, server, next]);
+  writePins(server, [server, client, next]);
+  await withServer({ server, client }, async ({ port, tls }, peers, client_tls) => {
+    const peer = peers.to(at(port));
+    let swapped = false;
+    const calls = (async () => {
+      for (let after_swap = 0; after_swap < 20; after_swap += Number(swapped)) {
+        const answer = await peer.ping(asLeader);
+        assert.ok(answer.ok, JSON.stringify(answer));
+      }
+    })();
+    writeIdentity(server, next); // key first, then certificate: in between they do not match
+    await until(() => tls.fingerprint === next.fingerprint);
+    swapped = true;
+    await calls;
+    assert.equal(await client_tls.fingerprintAt("127.0.0.1", port), next.fingerprint);
+    assert.ok((await peers.to({ ...at(port, next.fingerprint), worker_id: "w2" }).ping(asLeader)).ok);
+  });
+});
+
+Deno.test("a client's new certificate is used for the calls that follow", async () => {
+  const [server, client] = await twoNodes();
+  const next = await makeCertificate("client", { days: 1 });
+  writePins(client, [client, server, next]);
+  writePins(server, [server, client, next]);
+  await withServer({ server, client }, async ({ port, callers }, peers, client_tls) => {
+    const peer = peers.to(at(port));
+    assert.ok((await peer.ping(asLeader)).ok);
+    writeIdentity(client, next);
+    await until(() => client_tls.fingerprint === next.fingerprint);
+    assert.ok((await peer.ping(asLeader)).ok);
+    assert.deepEqual(callers.map((caller) => caller.fingerprint), [client.fingerprint, next.fingerprint]);
+  });
+});
+
+Deno.test("bad files on disk are reported, and the good ones stay in use", async () => {
+  const [server, client] = await twoNodes();
+  await hearing("tls.kept", async (heard) => {
+    await withServer({ server, client }, async ({ port, tls }, peers) => {
+      Deno.writeTextFileSync(server.files.cert_file, "nonsense");
+      await until(() => heard.length > 0);
+      assert.match(heard[0]!.problem, /tls\.crt" holds no certificate/);
+      assert.equal(tls.generation, 1);
+      assert.ok((await peers.to(at(port)).ping(asLeader)).ok);
+      Deno.removeSync(server.files.pins_file);
+      await until(() => heard.length > 1);
+      assert.ok((await peers.to({ ...at(port), worker_id: "w2" }).ping(asLeader)).ok, "also for a new connection");
+    });
+  });
+});
+
+Deno.test("no environment variable turns the checks off", async () => {
+  const client = await aNode("client");
+  const server = await aNode("server", { pins: [client] });
+  Deno.env.set("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+  try {
+    await withServer({ server, client }, async ({ port, callers }, peers) => {
+      assert.equal((await peers.to(at(port)).ping(asLeader)).ok, false);
+      assert.equal(callers.length, 0);
+    });
+  } finally {
+    Deno.env.delete("NODE_TLS_REJECT_UNAUTHORIZED");
+  }
+});
+
+Deno.test("a certificate that ends soon is reported", async () => {
+  const node = await aNode("n", { days: 5 });
+  await hearing("certificate.expiring", async (heard) => {
+    const tls = new Tls(node.files);
+    await tls.close();
+    assert.deepEqual(heard, [{ fingerprint: node.fingerprint, days_left: 4 }]);
+  });
+});
+
+async function hearing<Name extends keyof Facts>(
+  name: Name,
+  act: (heard: Facts[Name][]) => Promise<void>,
+): Promise<void> {
+  const heard: Facts[Name][] = [];
+  const silence = hear((fact_name, fact) =>
+    void (fact_name as string === name && heard.push(fact as unknown as Facts[Name]))
+  );
+  try {
+    await act(heard);
+  } finally {
+    silence();
+  }
+}
+
+function pick(fact: Facts["peer.refused"] | undefined) {
+  return { theirs: fact?.theirs, ours: fact?.ours };
+}
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 5_000;
+  while (!await holds()) {
+    if (performance.now() > deadline) throw new Error(`Waited 5 s for ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** What a server sends to somebody who completes the handshake with this certificate and speaks HTTP/2. */
+function bytesFrom(port: number, identity?: NodeCertificate): Promise<number> {
+  return new Promise((resolve) => {
+    let bytes = 0;
+    const socket = connectTls({
+      host: "127.0.0.1",
+      port,
+      servername: "dandori-worker",
+      rejectUnauthorized: false,
+      cert: identity?.certificate,
+      key: identity?.private_key,
+      ALPNProtocols: ["h2"],
+    }, () => socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"));
+    socket.on("data", (data: Uint8Array) => {
+      bytes += data.length;
+      socket.destroy();
+    });
+    socket.on("error", () => {}).on("close", () => resolve(bytes));
+  });
+}
+
+/** A TLS server with any certificate, good or not, that would take any client. */
+async function withBareServer(identity: NodeCertificate, act: (port: number) => Promise<void>): Promise<void> {
+  const sockets = new Set<TLSSocket>();
+  const server = createServer(
+    { cert: identity.certificate, key: identity.private_key, ALPNProtocols: ["h2"] },
+    (socket) => {
+      sockets.add(socket);
+      socket.on("error", () => {});
+    },
+  );
+  server.on("tlsClientError", () => {});
+  const port = await new Promise<number>((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
+  });
+  try {
+    await act(port);
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+}
+
+async function refusedBy(client: TestNode, port: number, how: { reason: RegExp }): Promise<void> {
+  const tls = new Tls(client.files);
+  const peers = new Peers(tls);
+  await hearing("peer.refused", async (heard) => {
+    const answer = await peers.to(at(port)).ping(asLeader);
+    assert.equal(!answer.ok && answer.code, "UNAVAILABLE");
+    await until(() => heard.length > 0);
+    assert.match(heard[0]!.reason, how.reason);
+  });
+  peers.close();
+  await tls.close();
+}
+
+/** A certificate with a key of its own, signed by a node's key as if that were an authority. */
+async function signedBy(issuer: NodeCertificate, name: string): Promise<NodeCertificate> {
+  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+  const der = x509.PemConverter.decodeFirst(issuer.private_key);
+  const signingKey = await crypto.subtle.importKey("pkcs8", der, algorithm, false, ["sign"]);
+  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]) as CryptoKeyPair;
+  const made = await x509.X509CertificateGenerator.create({
+    subject: `CN=${name}`,
+    issuer: new x509.X509Certificate(issuer.certificate).subject,
+    notBefore: new Date(Date.now() - 60_000),
+    notAfter: new Date(Date.now() + 86_400_000),
+    publicKey: keys.publicKey,
+    signingKey,
+    signingAlgorithm: algorithm,
+    extensions: [new x509.BasicConstraintsExtension(false, undefined, true)],
+  });
+  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
+  return {
+    certificate: made.toString("pem") + "\n" + issuer.certificate,
+    private_key: x509.PemConverter.encode(key, "PRIVATE KEY"),
+    fingerprint: fingerprintOf(new Uint8Array(made.rawData)),
+  };
+}
