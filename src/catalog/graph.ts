@@ -167,7 +167,8 @@ async function stampOf(path: string): Promise<{ stamp: string; modified_ms: numb
 
 async function rootsOf(folders: Folders): Promise<Roots> {
   return {
-    ...folders,
+    jobs_dir: resolvePath(folders.jobs_dir),
+    project_dir: resolvePath(folders.project_dir),
     real_jobs_dir: await Deno.realPath(folders.jobs_dir),
     real_project_dir: await Deno.realPath(folders.project_dir),
   };

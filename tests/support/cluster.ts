@@ -125,6 +125,7 @@ export class Cluster {
   /** The only place that `append_one_row` may write to. */
   readonly effects_dir: string;
   readonly #dir: string;
+  #nodes = 0;
   #certs: Promise<Record<string, TlsFiles>> = Promise.resolve({});
   readonly #options: ClusterOptions;
 
@@ -154,7 +155,7 @@ export class Cluster {
     try {
       const parts = { sql: this.sql, sandbox, jobs_dir: this.jobs_dir, project_dir: PROJECT_DIR };
       const { problems } = await sync(parts, { mode: "apply" });
-      if (problems.length > 0) throw new Error(problems.map(problemText).join("\n"));
+      if (problems.length > 0) throw new Error(problems.map((problem) => problemText(problem)).join("\n"));
     } finally {
       await sandbox.close();
     }
@@ -162,7 +163,7 @@ export class Cluster {
 
   /** Starts one more worker, on a node of its own unless `node_id` names one, and waits until it is ready. */
   async startWorker(options: { node_id?: string; env?: Record<string, string> } = {}): Promise<WorkerProcess> {
-    const node_id = options.node_id ?? `node-${this.workers.length + 1}`;
+    const node_id = options.node_id ?? `node-${++this.#nodes}`;
     const worker = new WorkerProcess(node_id, await this.#spawn(node_id, options.env ?? {}), this.hearing);
     this.workers.push(worker);
     const before = this.hearing.lines.length - 1;

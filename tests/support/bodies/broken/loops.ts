@@ -1,0 +1,5 @@
+import { defineJob } from "dandori";
+
+for (;;);
+
+export default defineJob({ run() {} });

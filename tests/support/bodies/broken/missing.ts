@@ -1,0 +1,4 @@
+import { defineJob } from "dandori";
+import { nothing } from "./there_is_no_such_file.ts";
+
+export default defineJob({ run: () => nothing });

@@ -1,0 +1,3 @@
+import { defineJob } from "dandori";
+
+export const job = defineJob({ run() {} });

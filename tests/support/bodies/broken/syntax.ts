@@ -1,0 +1,7 @@
+import { defineJob } from "dandori";
+
+export default defineJob({
+  run() {
+    retur 1;
+  },
+});

@@ -1,0 +1,5 @@
+import { defineJob } from "dandori";
+
+await new Promise(() => {});
+
+export default defineJob({ run() {} });

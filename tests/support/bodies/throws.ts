@@ -1,0 +1,33 @@
+// Throws what its args name.
+import { defineJob, Fatal, RetryAfter } from "dandori";
+
+function deep(): never {
+  throw new RangeError("out of range", { cause: new Error("the root of it") });
+}
+
+export default defineJob({
+  async run({ args }) {
+    switch (args) {
+      case "error":
+        return deep();
+      case "text":
+        throw "just a text";
+      case "object":
+        throw { code: 7 };
+      case "nothing":
+        throw undefined;
+      case "fatal":
+        throw new Fatal("no use");
+      case "later":
+        throw new RetryAfter(90);
+      case "rejection":
+        Promise.reject(new TypeError("nobody waited"));
+        return await new Promise((resolve) => setTimeout(resolve, 10_000));
+      case "timer":
+        setTimeout(() => {
+          throw new Error("thrown in a timer");
+        }, 1);
+        return await new Promise((resolve) => setTimeout(resolve, 10_000));
+    }
+  },
+});
