@@ -1,4 +1,5 @@
 /** `sync`: job files become definitions. Exits 1 on problems, and with --check 2 on a difference. */
+import { relative } from "node:path";
 import { PROJECT_DIR, readConfig } from "../base/config.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync } from "../catalog/sync.ts";
@@ -17,7 +18,9 @@ export async function syncCommand(options: { plan?: boolean; check?: boolean; js
     const parts = { sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
     const report = await withDb((sql) => sync({ sql, ...parts }, { mode }));
     if (options.json) printJson(report);
-    else console.log(reportText(report, { color: Deno.stdout.isTerminal() }));
+    else {console.log(
+        reportText(report, { color: Deno.stdout.isTerminal(), folder: relative(PROJECT_DIR, config.jobs_dir) }),
+      );}
     if (report.problems.length > 0) throw new CommandError("", EXIT.failed);
     if (mode === "check" && report.drift) throw new CommandError("", EXIT.usage);
   } finally {

@@ -21,20 +21,8 @@ export interface CrewOptions {
   say(node_id: string, text: string): void;
 }
 
-/** The same as of the tasks in deno.json; the bodies get theirs from the job files. */
-export const WORKER_ARGS = [
-  "run",
-  "--no-prompt",
-  "--allow-net",
-  "--allow-env",
-  "--allow-read",
-  "--allow-write",
-  "--allow-run",
-  "--allow-sys",
-  `${PROJECT_DIR}/main.ts`,
-  "worker",
-  "--stop-with-stdin",
-];
+/** As of the tasks in deno.json: with anything less than -A Deno hides /proc, where bodies are proven gone. */
+export const WORKER_ARGS = ["run", "-A", `${PROJECT_DIR}/main.ts`, "worker", "--stop-with-stdin"];
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;

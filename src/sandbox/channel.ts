@@ -39,9 +39,14 @@ export class Channel {
     this.send({ kind: "idle" }, stderr);
   }
 
+  /** Ends this process; an error is the last thing it says. */
   fail(error: BodyError): never {
     this.send({ kind: "error", error });
     exit(1);
+  }
+
+  leave(code: number): never {
+    exit(code);
   }
 
   async nextOrder(): Promise<Order | undefined> {

@@ -29,8 +29,6 @@ export interface Refusal {
   reason: string;
 }
 
-const exit: (code: number) => never = Deno.exit;
-
 export async function describing(load: Load): Promise<void> {
   const channel = new Channel();
   const fail = (thrown: unknown, name?: string): never => {
@@ -57,7 +55,7 @@ export async function describing(load: Load): Promise<void> {
   }
   over = true;
   channel.send({ kind: "described", described: answer as unknown as Json });
-  exit(0);
+  channel.leave(0);
 }
 
 async function describe(module: Record<string, unknown>): Promise<Description | Refusal> {

@@ -21,7 +21,6 @@ import { describeError } from "./thrown.ts";
 export type Load = () => Promise<Record<string, unknown>>;
 
 const PROGRESS_EVERY_MS = 50;
-const exit: (code: number) => never = Deno.exit;
 const now = performance.now.bind(performance);
 const later = globalThis.setTimeout;
 
@@ -33,9 +32,9 @@ export async function host(load: Load): Promise<void> {
   const job = await body.load(load);
   for (;;) {
     const order = await channel.nextOrder();
-    if (!order) return exit(0);
+    if (!order) return channel.leave(0);
     const succeeded = await body.serve(order, job);
-    if (order.last) return exit(succeeded ? 0 : 1);
+    if (order.last) return channel.leave(succeeded ? 0 : 1);
   }
 }
 

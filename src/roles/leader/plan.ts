@@ -1,28 +1,32 @@
 /** The first steps of a tick: what has come due becomes runs, and what came too late is skipped. */
 import { observe } from "../../base/facts.ts";
+import { monotonicMs } from "../../base/loop.ts";
 import { planSlots } from "../../catalog/schedule.ts";
 import { createSlotRuns, type SlotPlan, takeEvents } from "../../store/births.ts";
-import { dueSchedules } from "../../store/definitions.ts";
+import { type DueSchedule, dueSchedules } from "../../store/definitions.ts";
 import { requestReplaced } from "../../store/requests.ts";
 import { skipForbidden, skipLate } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
 const SCHEDULES_AT_ONCE = 200;
 const EVENTS_AT_ONCE = 500;
+/** After a long outage a calendar can take long to read; the term must be renewed meanwhile. */
+const PLANNING_MS = 500;
 
 /** Slots from the persisted last slot of each schedule to the database's now; what a dead leader left undone is done here. */
 export async function planDueSlots(me: Leading): Promise<void> {
   const { now, schedules } = await dueSchedules(me.sql, SCHEDULES_AT_ONCE);
-  const plans: SlotPlan[] = schedules.map((schedule) => {
-    const planned = planSlots(schedule, { last_slot: schedule.last_slot, now });
-    return {
-      job_schedule_id: schedule.id,
-      next_slot_was: schedule.next_slot,
-      slots: planned.slots.map((slot) => slot.toString()),
-      last_slot: planned.last_slot.toString(),
-      next_slot: planned.next_slot?.toString() ?? null,
-    };
-  });
+  const until_ms = monotonicMs() + PLANNING_MS;
+  const plans: SlotPlan[] = [];
+  let more = schedules.length === SCHEDULES_AT_ONCE;
+  for (const schedule of schedules) {
+    if (monotonicMs() > until_ms) {
+      more = true;
+      break;
+    }
+    const plan = planOf(schedule, now);
+    if (plan) plans.push(plan);
+  }
   if (plans.length === 0) return;
   const born = await createSlotRuns(me.sql, me.term, plans);
   for (const run of born) observe("run.born", { job_run_id: run.id, job_name: run.job_name, source: "schedule" });
@@ -30,7 +34,23 @@ export async function planDueSlots(me: Leading): Promise<void> {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: "forbid" });
   }
   await requestReplaced(me.sql, me.term);
-  if (schedules.length === SCHEDULES_AT_ONCE) me.bell.ring();
+  if (more) me.bell.ring();
+}
+
+/** One schedule that this machine cannot read (a zone that its Deno does not know) must not hold up the others. */
+function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefined {
+  try {
+    const planned = planSlots(schedule, { last_slot: schedule.last_slot, now });
+    return {
+      job_schedule_id: schedule.id,
+      next_slot_was: schedule.next_slot,
+      slots: planned.slots.map(String),
+      last_slot: String(planned.last_slot),
+      next_slot: planned.next_slot === null ? null : String(planned.next_slot),
+    };
+  } catch (error) {
+    observe("loop.failed", { loop: `planning schedule ${schedule.id}`, error: String(error) });
+  }
 }
 
 export async function planEvents(me: Leading): Promise<void> {

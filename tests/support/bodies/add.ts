@@ -1,3 +1,4 @@
+/** Typed args, and schedules of which one gives args that do not fit. */
 import { defineJob } from "dandori";
 import { z } from "zod";
 

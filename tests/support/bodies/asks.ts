@@ -1,4 +1,4 @@
-// Does what it was not granted.
+/** Does what it was not granted. */
 import { hostname } from "node:os";
 import { defineJob } from "dandori";
 

@@ -1,4 +1,4 @@
-// Gives back what it was given.
+/** Gives back what it was given. */
 import { defineJob } from "dandori";
 
 export default defineJob({

@@ -1,4 +1,4 @@
-// Shows whether it runs in a process that has served before.
+/** Shows whether it runs in a process that has served before. */
 import { defineJob } from "dandori";
 
 let runs = 0;
@@ -12,7 +12,7 @@ export default defineJob({
     if (args === "throw") throw new Error("thrown");
     if (args === "exit") Deno.exit(1);
     if (args === "talk on") setTimeout(() => console.log("after the end"), 1);
-    if (args === "stderr") for (let line = 0; line < 500; line++) console.error(`line ${line}`);
+    if (args === "stderr") { for (let line = 0; line < 500; line++) console.error(`line ${line}`); }
     log.info("served", { pid: Deno.pid });
     return { runs, pid: Deno.pid, found };
   },

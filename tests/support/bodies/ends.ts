@@ -1,4 +1,4 @@
-// Ends in every way that is no return and no throw.
+/** Ends in every way that is no return and no throw. */
 import process from "node:process";
 import { defineJob } from "dandori";
 

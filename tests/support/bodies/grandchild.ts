@@ -1,4 +1,4 @@
-// Leaves a process behind that ignores TERM, and then does as its args say.
+/** Leaves a process behind that ignores TERM, and then does as its args say. */
 import { defineJob } from "dandori";
 
 export default defineJob({
@@ -10,7 +10,7 @@ export default defineJob({
     }).spawn();
     log.info("grandchild", { pid: child.pid });
     if (args === "returns") return "returned";
-    if (args === "spins") for (;;);
+    if (args === "spins") { for (;;); }
     await child.status;
   },
 });

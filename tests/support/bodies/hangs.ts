@@ -1,4 +1,4 @@
-// Will not end by itself; how far it must be pushed is in its args.
+/** Will not end by itself; how far it must be pushed is in its args. */
 import { defineJob } from "dandori";
 
 export default defineJob({

@@ -1,4 +1,4 @@
-// Writes a lot, or strange things.
+/** Writes a lot, or strange things. */
 import { defineJob } from "dandori";
 
 export default defineJob({

@@ -1,4 +1,4 @@
-// Returns what JSON cannot hold, or what is hard to hold.
+/** Returns what JSON cannot hold, or what is hard to hold. */
 import { defineJob } from "dandori";
 
 const cycle: Record<string, unknown> = { name: "cycle" };

@@ -1,4 +1,4 @@
-// Throws what its args name.
+/** Throws what its args name. */
 import { defineJob, Fatal, RetryAfter } from "dandori";
 
 function deep(): never {

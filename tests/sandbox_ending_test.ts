@@ -1,0 +1,134 @@
+/** Timeout, cancel and abandon: each step of ending a body, and that nothing of it is left. */
+import assert from "node:assert/strict";
+import { hear } from "../src/base/facts.ts";
+import { monotonicMs } from "../src/base/loop.ts";
+import { membersOf } from "../src/sandbox/process_table.ts";
+import { groupGone, Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
+
+const SHELLS = { unsafe: { run: ["sh"] } };
+
+Deno.test("at its timeout a body that watches its signal may end by itself", () =>
+  withSandbox(async (sandbox) => {
+    const { outcome } = await ran(sandbox, orderFor("hangs", "stops when told", { timeout_ms: 300 }));
+    assert.deepEqual(outcome, {
+      kind: "TIMED_OUT",
+      error_summary: "Timed out after 0.3 s: it ended by itself after its signal",
+      exit_code: 0,
+    });
+  }));
+
+Deno.test("at its timeout a body that does not watch its signal is ended by TERM at once", () =>
+  withSandbox(async (sandbox) => {
+    const began_ms = monotonicMs();
+    const { outcome } = await ran(sandbox, orderFor("hangs", "never looks", { timeout_ms: 300 }));
+    assert.match(outcome.kind === "TIMED_OUT" ? outcome.error_summary : "", /ended by TERM$/);
+    assert(monotonicMs() - began_ms < 4_000, "it did not wait for the grace of 5 s");
+  }));
+
+Deno.test("a body that watches its signal and goes on is ended by TERM after its grace", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("hangs", "goes on", { timeout_ms: 300, kill_grace_ms: 200 }));
+    assert.match(heard.outcome.kind === "TIMED_OUT" ? heard.outcome.error_summary : "", /ended by TERM$/);
+    assert.deepEqual(heard.said("info"), ["running", "TimeoutError: The run has reached its timeout"]);
+  }));
+
+Deno.test("a body that ignores TERM is ended by KILL after its grace", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("hangs", "ignores TERM", { timeout_ms: 300, kill_grace_ms: 200 }));
+    assert.deepEqual(heard.outcome, {
+      kind: "TIMED_OUT",
+      error_summary: "Timed out after 0.3 s: ended by KILL",
+      exit_code: null,
+    });
+    assert.deepEqual(heard.said("info"), ["running", "TERM ignored"]);
+  }));
+
+Deno.test("a body that spins is ended at its timeout", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("hangs", "spin", { timeout_ms: 300, kill_grace_ms: 200 }));
+    assert.match(heard.outcome.kind === "TIMED_OUT" ? heard.outcome.error_summary : "", /ended by TERM$/);
+    assert.deepEqual(membersOf(heard.body.pid), []);
+  }));
+
+Deno.test("a canceled body is told so, and its end is CANCELED with the reason", () =>
+  withSandbox(async (sandbox) => {
+    const heard = new Heard(sandbox, orderFor("hangs", "goes on", { kill_grace_ms: 200 }));
+    await heard.saying("running");
+    heard.body.cancel("asked by ann");
+    heard.body.cancel("asked again");
+    assert.deepEqual(await heard.body.outcome, {
+      kind: "CANCELED",
+      error_summary: "Canceled (asked by ann): ended by TERM",
+      exit_code: null,
+    });
+    assert.deepEqual(heard.said("info"), ["running", "AbortError: The run was canceled"]);
+  }));
+
+Deno.test("a body that is canceled before it was called never is", () =>
+  withSandbox(async (sandbox) => {
+    const heard = new Heard(sandbox, orderFor("hangs", "spin"));
+    heard.body.cancel("at once");
+    const outcome = await heard.body.outcome;
+    assert.match(outcome.kind === "CANCELED" ? outcome.error_summary : "", /ended by KILL before run\(\) was called/);
+    assert.deepEqual(heard.lines, []);
+  }));
+
+Deno.test("a cancel after the end changes nothing", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("add", { a: 1, b: 1 }));
+    heard.body.cancel("too late");
+    heard.body.abandon("too late");
+    assert.equal((await heard.body.outcome).kind, "SUCCEEDED");
+  }));
+
+Deno.test("an abandoned body is killed and LOST", () =>
+  withSandbox(async (sandbox) => {
+    const heard = new Heard(sandbox, orderFor("hangs", "ignores TERM"));
+    await heard.saying("running");
+    heard.body.abandon("the run belongs to another worker");
+    assert.deepEqual(await heard.body.outcome, {
+      kind: "LOST",
+      error_summary: "Ended by KILL: the run belongs to another worker",
+      exit_code: null,
+    });
+  }));
+
+Deno.test("a grandchild that ignores TERM is gone before the outcome: after a return", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("grandchild", "returns", { permissions: SHELLS }));
+    assert.equal(heard.outcome.kind, "SUCCEEDED");
+    assert.equal(heard.said("info").length, 1);
+    assert.deepEqual(membersOf(heard.body.pid), []);
+  }));
+
+Deno.test("a grandchild that ignores TERM is gone before the outcome: on cancel, after its grace", () =>
+  withSandbox(async (sandbox) => {
+    const order = orderFor("grandchild", "waits", { permissions: SHELLS, kill_grace_ms: 300 });
+    const heard = new Heard(sandbox, order);
+    await heard.saying("grandchild");
+    const killed: string[] = [];
+    const stop = hear((name, fact) => name === "body.killed" && killed.push((fact as { signal: string }).signal));
+    assert(membersOf(heard.body.pid).length >= 2, "the grandchild is in the body's group");
+    const began_ms = monotonicMs();
+    heard.body.cancel("enough");
+    const outcome = await heard.body.outcome;
+    stop();
+    assert.deepEqual(membersOf(heard.body.pid), []);
+    assert(monotonicMs() - began_ms >= 290, "the grandchild had its grace");
+    assert.match(outcome.kind === "CANCELED" ? outcome.error_summary : "", /KILL$/);
+    assert.deepEqual(killed.slice(0, 1), ["SIGTERM"]);
+  }));
+
+Deno.test("closing a sandbox ends all its bodies, which are LOST", () =>
+  withSandbox(async (sandbox) => {
+    const bodies = ["spin", "ignores TERM"].map((args) => new Heard(sandbox, orderFor("hangs", args)));
+    for (const heard of bodies) await heard.saying("running");
+    await sandbox.close();
+    for (const { body } of bodies) {
+      assert.deepEqual(membersOf(body.pid), []);
+      assert.match(JSON.stringify(await body.outcome), /"LOST".*its worker is stopping/);
+      await groupGone(body.pid);
+    }
+    const late = await ran(sandbox, orderFor("add", { a: 1, b: 1 }));
+    assert.equal(late.outcome.kind, "LOST");
+  }));

@@ -1,0 +1,60 @@
+/** What a body says, within limits, whatever it does. */
+import assert from "node:assert/strict";
+import { monotonicMs } from "../src/base/loop.ts";
+import { HEAD_BYTES, TAIL_BYTES } from "../src/sandbox/output.ts";
+import { type Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
+
+function bytesOf(heard: Heard): number {
+  return heard.lines.reduce((sum, line) => sum + line.message.length + 1, 0);
+}
+
+Deno.test("a body that floods is ended with OutputLimit, and little of it is kept", () =>
+  withSandbox(async (sandbox) => {
+    const began_ms = monotonicMs();
+    const heard = await ran(sandbox, orderFor("prints", "100 MB"));
+    assert(heard.outcome.kind === "FAILED", JSON.stringify(heard.outcome));
+    assert.equal(heard.outcome.error_name, "OutputLimit");
+    assert.match(heard.outcome.error_summary, /more than 64 MiB of output/);
+    assert(bytesOf(heard) < HEAD_BYTES + TAIL_BYTES + 1_000, `${bytesOf(heard)} bytes were kept`);
+    assert(monotonicMs() - began_ms < 15_000);
+  }));
+
+Deno.test("of a long output the head and the tail are kept, with a mark where it was cut", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("prints", "3 MB"));
+    assert.deepEqual(heard.outcome, { kind: "SUCCEEDED", result: "printed", exit_code: 0 });
+    const numbers = heard.said("stdout").map((line) => Number(line.split(" ")[0]));
+    assert.equal(numbers[0], 0);
+    assert.equal(numbers.at(-1), 2_999);
+    assert(numbers.length > 1_000 && numbers.length < 1_200, `${numbers.length} lines were kept`);
+    const [cut = "", left_out = ""] = heard.said("system");
+    assert.match(cut, /^output cut: more than 1048576 bytes/);
+    assert.match(left_out, /^\d+ bytes of output are left out here$/);
+    assert(bytesOf(heard) <= HEAD_BYTES + TAIL_BYTES + 500);
+  }));
+
+Deno.test("of too many lines at once some are left out, with a mark that counts them", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("prints", "many lines"));
+    const printed = heard.said("stdout");
+    const marks = heard.said("system").map((mark) => Number(/^(\d+) lines are left out here/.exec(mark)?.[1]));
+    assert(printed.length >= 5_000 && printed.length < 20_000, `${printed.length} lines were kept`);
+    assert.equal(printed.length + marks.reduce((sum, count) => sum + count, 0), 20_000);
+  }));
+
+Deno.test("lines are short, clean text, and what only looks like a frame is text", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("prints", "strange"));
+    assert.equal(heard.outcome.kind, "SUCCEEDED");
+    const [red, broken, ...rest] = heard.said("stdout");
+    assert.equal(red, "red bell\ttab");
+    assert.equal(broken, "f\uFFFDo");
+    assert.equal(rest.pop(), "0123456789abcdef.{}");
+    assert.equal(rest.join(""), "é".repeat(10_000));
+    const encoder = new TextEncoder();
+    assert(heard.lines.every((line) => encoder.encode(line.message).length <= 8 * 1024));
+    assert.deepEqual(heard.said("stderr"), ["no newline at the end"]);
+    const [bold] = heard.lines.filter((line) => line.level === "info");
+    assert.equal(bold?.message, "bold");
+    assert.match(JSON.stringify(bold?.fields), /"dropped":"fields of \d+ bytes/);
+  }));

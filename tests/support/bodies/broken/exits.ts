@@ -1,5 +1,0 @@
-import { defineJob } from "dandori";
-
-Deno.exit(0);
-
-export default defineJob({ run() {} });

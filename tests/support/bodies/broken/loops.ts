@@ -1,5 +1,0 @@
-import { defineJob } from "dandori";
-
-for (;;);
-
-export default defineJob({ run() {} });

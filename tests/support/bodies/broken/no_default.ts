@@ -1,3 +1,0 @@
-import { defineJob } from "dandori";
-
-export const job = defineJob({ run() {} });

@@ -1,3 +1,0 @@
-import { defineJob } from "dandori";
-
-export default defineJob({ description: "nothing to do" } as never);

@@ -1,3 +1,0 @@
-import { defineJob } from "dandori";
-
-export default defineJob({ args: { tenant: "string" } as never, run() {} });

@@ -1,7 +1,0 @@
-import { defineJob } from "dandori";
-
-export default defineJob({
-  run() {
-    retur 1;
-  },
-});

@@ -1,5 +1,0 @@
-import { defineJob } from "dandori";
-
-await new Promise(() => {});
-
-export default defineJob({ run() {} });
