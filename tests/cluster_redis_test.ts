@@ -14,6 +14,7 @@ import {
   renewSeat,
   takeSeat,
 } from "../src/cluster/seat.ts";
+import { aLink } from "./support/cluster_link.ts";
 import { freePort, startRedis, usingRedis } from "./support/cluster_redis.ts";
 
 Deno.test("a Redis URL names one server, a Sentinel's or a cluster's", () => {
@@ -103,6 +104,26 @@ Deno.test("a Redis that accepts and says nothing is given up within about a seco
     await redis.ready();
     assert.equal(await readEpoch(redis), 3);
   });
+  await own.stop();
+});
+
+Deno.test("a connection to Redis that fell silent is replaced, and what was lost on it is not sent again", async () => {
+  const own = await startRedis();
+  const link = await aLink(own.port);
+  await usingRedis(`redis://127.0.0.1:${link.port}`, async (redis) => {
+    assert.equal(await mirrorEpoch(redis, 3), 3);
+    link.strand();
+    const before = performance.now();
+    await assert.rejects(mirrorEpoch(redis, 77), RedisAway);
+    for (;;) {
+      const epoch = await readEpoch(redis).catch(() => undefined);
+      if (epoch === 3) break;
+      assert.equal(epoch, undefined);
+      assert.ok(performance.now() - before < 3_000, "it is used again within 3 s");
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  });
+  await link.close();
   await own.stop();
 });
 

@@ -1,10 +1,10 @@
 /** Calls between workers: what arrives, how they fail, and how soon a dead or stuck peer is noticed. */
 import assert from "node:assert/strict";
-import { createServer, type Socket } from "node:net";
 import { Peers } from "../src/cluster/peers.ts";
 import { RpcRefusal, type StartJobsRequest, type StartOrder, type WorkerStatus } from "../src/cluster/protocol.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import { asLeader, aStatus, at, type TestNode, twoNodes, withServer } from "./support/cluster_peers.ts";
+import { aLink } from "./support/cluster_link.ts";
 
 Deno.test("every call carries its message there and back, run ids and epochs as numbers", async () => {
   const [server, client] = await twoNodes();
@@ -212,6 +212,21 @@ Deno.test("a peer killed with SIGKILL is noticed within milliseconds", async () 
   });
 });
 
+Deno.test("a connection that fell silent is noticed by keepalive, and calls go on over a new one", async () => {
+  const [server, client] = await twoNodes();
+  await withServer({ server, client }, async ({ port }, peers) => {
+    const link = await aLink(port);
+    const one = watched(peers, link.port);
+    await one.began;
+    link.strand();
+    const stranded_at = performance.now();
+    await one.ended;
+    assert.ok(performance.now() - stranded_at < 3_000);
+    assert.equal((await peers.to(at(link.port)).ping(asLeader)).ok, true);
+    await link.close();
+  });
+});
+
 Deno.test("a peer that froze is noticed by keepalive", async () => {
   const [server, client] = await twoNodes();
   await withPeerProcess(server, client, async (process, port, peers) => {
@@ -275,25 +290,4 @@ async function withPeerProcess(
     await process.status;
     await reader.cancel();
   }
-}
-
-/** A TCP relay that can swallow new connections: it accepts them, and never passes a byte. */
-async function aLink(to_port: number) {
-  const link = { swallow: false, port: 0, close: () => Promise.resolve() };
-  const sockets = new Set<Socket>();
-  const server = createServer((near) => {
-    sockets.add(near.on("error", () => {}));
-    if (link.swallow) return;
-    const far = new (near.constructor as typeof Socket)().connect(to_port, "127.0.0.1");
-    sockets.add(far.on("error", () => {}));
-    near.pipe(far).pipe(near);
-  });
-  link.port = await new Promise<number>((resolve) => {
-    server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
-  });
-  link.close = () => {
-    for (const socket of sockets) socket.destroy();
-    return new Promise<void>((resolve) => server.close(() => resolve()));
-  };
-  return link;
 }

@@ -4,19 +4,32 @@ import { Redis } from "ioredis";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { startPostgres } from "../src/dev/postgres.ts";
 import { startRedis } from "../src/dev/redis.ts";
-import { freePort, startService } from "../src/dev/service.ts";
+import { freePort, type Service, startService } from "../src/dev/service.ts";
 import { connectDb } from "../src/store/db.ts";
 import { DevFolder, pathWithout } from "./support/dev_process.ts";
 import { noneLeft, processesWith } from "./support/processes.ts";
 
 const GONE_WITHIN_MS = 20_000;
 
-async function withFolder(test: (folder: DevFolder) => Promise<void>): Promise<void> {
+interface Folder {
+  dir: string;
+  state_dir: string;
+  /** Has a service stopped at the end, if the test does not come to it. */
+  kept(service: Service): Service;
+}
+
+async function withFolder(test: (folder: Folder) => Promise<void>): Promise<void> {
   const folder = new DevFolder(Deno.makeTempDirSync({ prefix: "dandori-services-" }));
   Deno.mkdirSync(folder.state_dir);
+  const services: Service[] = [];
+  const kept = (service: Service) => {
+    services.push(service);
+    return service;
+  };
   try {
-    await test(folder);
+    await test({ dir: folder.dir, state_dir: folder.state_dir, kept });
   } finally {
+    await Promise.all(services.map((service) => service.stop(2_000)));
     await noneLeft(folder.dir, GONE_WITHIN_MS);
     folder.remove();
   }
@@ -43,19 +56,19 @@ async function query(url: string, text: string): Promise<unknown[]> {
 }
 
 Deno.test("Postgres keeps its data, its port and its password over a restart", () =>
-  withFolder(async ({ state_dir }) => {
-    const first = await startPostgres({ state_dir });
+  withFolder(async ({ state_dir, kept }) => {
+    const first = kept(await startPostgres({ state_dir }));
     await query(first.url, "create table kept as select 42 as answer");
     await first.stop();
-    const second = await startPostgres({ state_dir });
+    const second = kept(await startPostgres({ state_dir }));
     assert.equal(second.url, first.url);
     assert.deepEqual(await query(second.url, "select answer from kept"), [{ answer: 42 }]);
     await second.stop();
   }));
 
 Deno.test("Postgres lets nobody in without the password, and its address is for this user only", () =>
-  withFolder(async ({ state_dir }) => {
-    const service = await startPostgres({ state_dir, throwaway: true });
+  withFolder(async ({ state_dir, kept }) => {
+    const service = kept(await startPostgres({ state_dir, throwaway: true }));
     const url = new URL(service.url);
     url.password = "wrong";
     await assert.rejects(query(url.href, "select 1"), /password authentication failed/);
@@ -64,9 +77,9 @@ Deno.test("Postgres lets nobody in without the password, and its address is for 
   }));
 
 Deno.test("Postgres' data are found from the state folder, also where its user may not enter that", () =>
-  withFolder(async ({ state_dir }) => {
+  withFolder(async ({ state_dir, kept }) => {
     Deno.chmodSync(state_dir, 0o700);
-    const service = await startPostgres({ state_dir });
+    const service = kept(await startPostgres({ state_dir }));
     assert(Deno.statSync(`${state_dir}/postgres/data/PG_VERSION`).isFile);
     assert.equal(Deno.lstatSync(`${state_dir}/postgres`).isSymlink, Deno.uid() === 0);
     assert.notEqual(Deno.statSync(`${state_dir}/postgres/data`).uid, 0);
@@ -88,21 +101,21 @@ Deno.test("servers end by themselves when the process that started them is kille
   }));
 
 Deno.test("servers that were left behind after all are ended, and their data are used", () =>
-  withFolder(async ({ dir, state_dir }) => {
+  withFolder(async ({ dir, state_dir, kept }) => {
     const options = { state_dir };
-    const before = await Promise.all([startPostgres(options), startRedis(options)]);
+    const before = (await Promise.all([startPostgres(options), startRedis(options)])).map(kept);
     const guards = processesWith(dir).filter(({ command }) => command.includes("dandori-guard"));
     for (const { pid } of guards) Deno.kill(pid, "SIGKILL");
     await Promise.all(before.map(({ ended }) => ended));
     assert.deepEqual(await query(before[0]?.url ?? "", "select 1 as alive"), [{ alive: 1 }]);
-    const after = await Promise.all([startPostgres(options), startRedis(options)]);
+    const after = (await Promise.all([startPostgres(options), startRedis(options)])).map(kept);
     assert.deepEqual(after.map(({ url }) => url), before.map(({ url }) => url));
     await Promise.all([...after, ...before].map((service) => service.stop()));
   }));
 
 Deno.test("Redis keeps what it holds over a restart in good order, behind a password", () =>
-  withFolder(async ({ state_dir }) => {
-    const first = await startRedis({ state_dir });
+  withFolder(async ({ state_dir, kept }) => {
+    const first = kept(await startRedis({ state_dir }));
     const redis = new Redis(first.url);
     await redis.set("kept", "42");
     redis.disconnect();
@@ -110,7 +123,7 @@ Deno.test("Redis keeps what it holds over a restart in good order, behind a pass
     await assert.rejects(stranger.get("kept"), /NOAUTH/);
     stranger.disconnect();
     await first.stop();
-    const second = await startRedis({ state_dir });
+    const second = kept(await startRedis({ state_dir }));
     assert.equal(second.url, first.url);
     const again = new Redis(second.url);
     assert.equal(await again.get("kept"), "42");
@@ -150,15 +163,17 @@ Deno.test("a server that ends before it is ready is reported with what it printe
   ));
 
 Deno.test("a server that does not end when asked is killed", () =>
-  withFolder(async ({ dir, state_dir }) => {
-    const service = await startService({
-      name: "deaf",
-      command: ["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"],
-      end_signal: "TERM",
-      log_file: `${state_dir}/deaf.log`,
-      env: {},
-      cwd: dir,
-    }, { url: "", detail: "", probe: () => Promise.resolve(true) });
+  withFolder(async ({ dir, state_dir, kept }) => {
+    const service = kept(
+      await startService({
+        name: "deaf",
+        command: ["/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"],
+        end_signal: "TERM",
+        log_file: `${state_dir}/deaf.log`,
+        env: {},
+        cwd: dir,
+      }, { url: "", detail: "", probe: () => Promise.resolve(true) }),
+    );
     await service.stop(200);
     assert.equal(await service.ended, "signal SIGKILL");
     await noneLeft(dir, GONE_WITHIN_MS);

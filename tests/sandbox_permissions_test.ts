@@ -81,7 +81,14 @@ Deno.test("a process that holds more than it was granted refuses to load the job
   const entry = `import { host } from "${side}"; host(() => import("${job}"));`;
   const start = (flag: string, granted: string[]) => {
     const child = new Deno.Command(Deno.execPath(), {
-      args: ["run", "--no-prompt", "--no-lock", flag, `data:application/typescript,${encodeURIComponent(entry)}`],
+      args: [
+        "run",
+        "--no-prompt",
+        "--no-lock",
+        `--config=${PROJECT_DIR}/deno.json`,
+        flag,
+        `data:application/typescript,${encodeURIComponent(entry)}`,
+      ],
       cwd: PROJECT_DIR,
       stdin: "piped",
       stdout: "piped",

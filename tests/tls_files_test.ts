@@ -39,6 +39,7 @@ Deno.test("a pin is added once", async () => {
 
 Deno.test("development certificates are made once, complete, and for their owner's eyes only", async () => {
   const dir = Deno.makeTempDirSync();
+  addEventListener("unload", () => Deno.removeSync(dir, { recursive: true }));
   const files = await ensureDevCerts(`${dir}/tls`, ["n1", "n2"]);
   const first = readTlsFiles(files.n1!);
   assert.equal(first.pins.size, 2);
@@ -53,6 +54,7 @@ Deno.test("development certificates are made once, complete, and for their owner
 
 Deno.test("a broken development certificate is made anew", async () => {
   const dir = Deno.makeTempDirSync();
+  addEventListener("unload", () => Deno.removeSync(dir, { recursive: true }));
   const { n1 } = await ensureDevCerts(dir, ["n1"]);
   const before = readTlsFiles(n1!).certificate.fingerprint;
   Deno.writeTextFileSync(n1!.key_file, "nonsense");

@@ -234,7 +234,7 @@ function implementation(handlers: WorkerHandlers, inside: Inside): UntypedServic
     ConfirmContinuation: unary("confirmContinuation"),
     Watch: (call: ServerWritableStream<WatchRequest, WorkerStatus>) => {
       const watched = serveWatch(handlers, call, inside);
-      inside.under_way.whilst(watched).then(() => call.end(), (error) => call.destroy(error));
+      inside.under_way.whilst(watched).then(() => call.end(), (error) => call.emit("error", error));
     },
   };
 }

@@ -15,6 +15,7 @@ import type { FromBody } from "./frames.ts";
 import { type EndedByUs, type Outcome, outcomeOf, type Verdict, verdictOutcome } from "./outcome.ts";
 import { type LogLine, Output } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
+import { emptyFolder } from "./temp_folders.ts";
 
 /** What the worker wants run. */
 export interface BodyOrder {
@@ -172,7 +173,13 @@ export class RunningBody implements Body {
     if (!this.#idle || !verdict || !this.reusable) return;
     this.#child.hush();
     const exit_code = verdict.kind === "result" ? 0 : 1;
-    this.#finish(verdictOutcome(verdict, { ...this.#order, project_dir: this.#setting.project_dir, exit_code }));
+    const outcome = verdictOutcome(verdict, { ...this.#order, project_dir: this.#setting.project_dir, exit_code });
+    const emptied = emptyFolder(this.#child.temp_dir as string);
+    if (emptied === true) return this.#finish(outcome);
+    emptied.then((clean) => {
+      if (!clean) this.#child.kill(); // its end is the end of this run too
+      else if (!this.#over) this.#finish(outcome);
+    });
   }
 
   #processEnded(end: ChildEnd): void {

@@ -1,9 +1,8 @@
 /** The worker's side of `describe`: what a job file declares, or why it declares nothing, with the place when it is known. */
 import { after } from "../base/loop.ts";
-import { toFileUrl } from "../base/paths.ts";
 import type { Description, Refusal } from "./describing.ts";
 import type { BodyError, FromBody } from "./frames.ts";
-import { tidy } from "./outcome.ts";
+import { NEVER_RESOLVED, tidy, urlsOf } from "./outcome.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
 export type { Description } from "./describing.ts";
@@ -45,6 +44,10 @@ export async function descriptionFrom(
     } s: something at its top level loops or waits`;
     return { ok: false, kind: "timeout", reason };
   }
+  if (NEVER_RESOLVED.test(end.last_words)) {
+    const reason = "its top-level await waits for something that can no longer come";
+    return { ok: false, kind: "threw", reason, ...placeIn(on.job_file, [end.last_words]) };
+  }
   const exit_code = answer?.kind === "exiting" ? answer.code : undefined;
   return { ok: false, kind: "crashed", reason: crashOf(end, { ...on, exit_code }) };
 }
@@ -68,13 +71,14 @@ function thrown(error: BodyError, on: { job_file: string; project_dir: string })
 
 /** The first place in the job file that the texts name. */
 function placeIn(job_file: string, texts: string[]): { line: number; column: number } | undefined {
-  const url = toFileUrl(job_file).href;
   for (const text of texts) {
     // deno-lint-ignore no-control-regex
     const plain = text.replace(/\x1b\[[0-9;]*m/g, "");
-    const at = plain.indexOf(`${url}:`);
-    const [, line, column] = at === -1 ? [] : /^:(\d+):(\d+)/.exec(plain.slice(at + url.length)) ?? [];
-    if (line && column) return { line: Number(line), column: Number(column) };
+    for (const url of urlsOf(job_file)) {
+      const at = plain.indexOf(`${url}:`);
+      const [, line, column] = at === -1 ? [] : /^:(\d+):(\d+)/.exec(plain.slice(at + url.length)) ?? [];
+      if (line && column) return { line: Number(line), column: Number(column) };
+    }
   }
 }
 

@@ -43,7 +43,7 @@ export async function describing(load: Load): Promise<void> {
   });
   globalThis.addEventListener("beforeunload", () => {
     over = true;
-    fail("its top-level await never settled: it waits for something that can no longer come", "NeverSettled");
+    fail("the check of its args by its schema never settled", "NeverSettled");
   });
   let answer: Description | Refusal;
   try {

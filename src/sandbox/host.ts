@@ -63,12 +63,11 @@ class Body {
       event.preventDefault();
       this.#fail({ ...describeError(event.error), phase: this.#stage === "loading" ? "load" : "uncaught" });
     });
+    // The event loop has run dry. (Below a top-level await of the job file Deno ends the process without this event.)
     globalThis.addEventListener("beforeunload", () => {
-      const loading = this.#stage === "loading";
-      const what = loading ? "The file's top-level await" : "The promise of run()";
-      const message =
-        `${what} never settled: it waits for something that can no longer come (no timer, request or other handle is open)`;
-      this.#fail({ ...describeError(message), phase: loading ? "load" : "run", name: "NeverSettled" });
+      const message = "The promise of run() never settled: it waits for something that can no longer come " +
+        "(no timer, request or other handle is open)";
+      this.#fail({ ...describeError(message), name: "NeverSettled" });
     });
     globalThis.addEventListener("unload", () => {
       if (this.#stage !== "over") this.#channel.send({ kind: "exiting", code: Deno.exitCode });

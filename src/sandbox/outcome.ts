@@ -60,6 +60,8 @@ export interface Subject {
 
 const MOST_SUMMARY_CHARS = 8_000;
 const MOST_FRAMES = 12;
+/** What Deno prints when the event loop runs dry below a top-level await; it fires no event then. */
+export const NEVER_RESOLVED = /Top-level await promise never resolved/;
 const OWN_CODE = new URL("./", import.meta.url).href;
 
 export function outcomeOf(story: Story, subject: Subject): Outcome {
@@ -130,6 +132,10 @@ function endWithoutVerdict(story: Story, subject: Subject): { error_name: string
         `The body needed more memory than its ${subject.memory_mb} MiB: raise memoryMb, or work in smaller pieces`,
     };
   }
+  if (NEVER_RESOLVED.test(last_words)) {
+    const error_summary = `Loading the job file failed: a top-level await waits for what can no longer come\n${words}`;
+    return { error_name: "NeverSettled", error_summary };
+  }
   if (signal) {
     const doubt = signal === "SIGKILL" ? "; if nobody sent it, the machine may have run out of memory" : "";
     return { error_name: "Killed", error_summary: `Killed by ${signal}, which Dandori did not send${doubt}` };
@@ -176,5 +182,11 @@ function framesOf(stack: string, most = MOST_FRAMES): string {
 /** Paths as the project knows them, without those of the machine. */
 export function tidy(text: string, project_dir: string): string {
   const folder = project_dir.replace(/\/+$/, "");
-  return text.replaceAll(`${toFileUrl(folder).href}/`, "").replaceAll(`${folder}/`, "").replaceAll("file:///", "/");
+  const known = [...urlsOf(folder), folder].reduce((shorter, prefix) => shorter.replaceAll(`${prefix}/`, ""), text);
+  return known.replaceAll("file:///", "/");
+}
+
+/** How a path appears in stacks: encoded, as it is in URLs, or not. */
+export function urlsOf(path: string): string[] {
+  return [toFileUrl(path).href, `file://${path}`];
 }

@@ -21,7 +21,7 @@ import { type Described, descriptionFrom } from "./describe.ts";
 import type { Outcome } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
 import { Child } from "./process.ts";
-import { makeTempRoot } from "./temp_root.ts";
+import { makeTempRoot } from "./temp_folders.ts";
 import { BEAT_MS, Warden } from "./warden.ts";
 
 export type { Body, BodyEars, BodyOrder } from "./body.ts";
@@ -189,14 +189,8 @@ export class Sandbox {
     }
   }
 
-  /** A process that served and may serve again. Its folder is the next run's, so what is in it goes first. */
+  /** A process that served and may serve again. */
   #takeBack(spare: Spare): void {
-    const folder = spare.child.temp_dir as string;
-    if (isEmpty(folder)) return this.#offer(spare);
-    emptied(folder).then((clean) => clean ? this.#offer(spare) : spare.child.kill());
-  }
-
-  #offer(spare: Spare): void {
     if (this.#stop.signal.aborted || spare.child.hasSpoken || !spare.child.fit) return spare.child.kill();
     while (this.#spares.length >= this.#options.spares) this.#drop(this.#spares[0] as Spare);
     this.#keep(spare);
@@ -256,21 +250,4 @@ function keyOf(order: BodyOrder): string {
 function neverStarted(reason: string): Body {
   const outcome: Outcome = { kind: "LOST", error_summary: `Not started: ${reason}`, exit_code: null };
   return { pid: 0, outcome: Promise.resolve(outcome), cancel() {}, abandon() {} };
-}
-
-function isEmpty(folder: string): boolean {
-  try {
-    return Deno.readDirSync(folder).next().done === true;
-  } catch {
-    return false;
-  }
-}
-
-async function emptied(folder: string): Promise<boolean> {
-  try {
-    for await (const entry of Deno.readDir(folder)) await Deno.remove(`${folder}/${entry.name}`, { recursive: true });
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -9,13 +9,14 @@
  * The path of Deno is never an argument of node:child_process, which would insert `-A`; Deno.Command changes nothing,
  * and the host checks besides that it holds no more than it was granted.
  */
-import { monotonicMs, rest, within } from "../base/loop.ts";
+import { monotonicMs, within } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
 import { FrameReader, type FromBody, type ToBody } from "./frames.ts";
 import type { Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, signalGroup, signalProcess } from "./process_table.ts";
+import { removeFolder } from "./temp_folders.ts";
 import type { Warden } from "./warden.ts";
 
 export interface ChildPlan {
@@ -254,16 +255,4 @@ function lastOf(before: Uint8Array, bytes: Uint8Array): Uint8Array<ArrayBuffer> 
   last.set(kept);
   last.set(added, kept.length);
   return last;
-}
-
-/** A body can have made its folder hard to remove; what stays is removed with the worker's. */
-async function removeFolder(path: string): Promise<void> {
-  for (let tries = 0; tries < 3; tries++) {
-    try {
-      return await Deno.remove(path, { recursive: true });
-    } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return;
-      await rest(10);
-    }
-  }
 }

@@ -50,12 +50,16 @@ export class Warden {
   #beaten_ms = monotonicMs();
   #lapses = 0;
 
-  constructor(env: Record<string, string>) {
+  readonly #bashes: readonly string[];
+
+  constructor(env: Record<string, string>, bashes: readonly string[] = ["/bin/bash", "/usr/bin/bash"]) {
+    this.#bashes = bashes;
     this.#env = env.PATH ? { PATH: env.PATH } : { PATH: "/usr/local/bin:/usr/bin:/bin" };
   }
 
   /** Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a usable shell. */
   async add(group: number): Promise<void> {
+    if (this.#groups.size === 0) this.#beaten_ms = monotonicMs();
     this.#groups.add(group);
     for (;;) {
       const guard = this.#guard ??= this.#open();
@@ -78,7 +82,7 @@ export class Warden {
 
   /** How often the beat was silent for so long that the guard may have killed. */
   get lapses(): number {
-    return this.#lapses + (this.#groups.size > 0 && monotonicMs() - this.#beaten_ms > LAPSE_MS ? 1 : 0);
+    return this.#lapses + (monotonicMs() - this.#beaten_ms > LAPSE_MS ? 1 : 0);
   }
 
   /** Ends the guard. What it still guards dies. */
@@ -100,7 +104,7 @@ export class Warden {
   }
 
   #open(): Guard {
-    const { shell, script } = shellFor(this.#env.PATH as string);
+    const { shell, script } = shellFor(this.#env.PATH as string, this.#bashes);
     const process = new Deno.Command(shell, {
       args: ["-c", script],
       clearEnv: true,
@@ -110,7 +114,6 @@ export class Warden {
       stderr: "null",
       detached: true, // a group of its own: neither Ctrl-C nor the kill of a body reaches it
     }).spawn();
-    if (this.#groups.size <= 1) this.#beaten_ms = monotonicMs();
     const guard: Guard = { process, writer: process.stdin.getWriter() };
     process.status.then(() => this.#replace(guard));
     return guard;
@@ -130,9 +133,9 @@ export class Warden {
   }
 }
 
-function shellFor(path: string): { shell: string; script: string } {
+function shellFor(path: string, bashes: readonly string[]): { shell: string; script: string } {
   const find = (name: string) => path.split(":").map((folder) => `${folder}/${name}`).find(isFile);
-  const bash = ["/bin/bash", "/usr/bin/bash"].find(isFile) ?? find("bash");
+  const bash = bashes.find(isFile) ?? find("bash");
   if (bash) return { shell: bash, script: scriptThatHears(HEAR_WITH_BASH) };
   const missing = ["sh", "timeout", "dd"].filter((name) => !find(name));
   if (missing.length === 0) return { shell: find("sh") as string, script: scriptThatHears(HEAR_WITH_DD) };

@@ -19,6 +19,7 @@ export async function aNode(
   options: { pins?: NodeCertificate[]; days?: number; from?: Date } = {},
 ): Promise<TestNode> {
   const dir = Deno.makeTempDirSync({ prefix: `dandori-${name}-` });
+  addEventListener("unload", () => Deno.removeSync(dir, { recursive: true }));
   const made = await makeCertificate(name, { days: options.days ?? 1, from: options.from });
   const node = { ...made, files: filesIn(dir) };
   writeIdentity(node, made);

@@ -34,6 +34,7 @@ export class DevFolder {
 
   constructor(dir: string) {
     this.dir = dir;
+    Deno.chmodSync(dir, 0o755); // so that root's Postgres, which is another user, keeps its data in here as well
     this.state_dir = `${dir}/state`;
     this.jobs_dir = `${dir}/jobs`;
     Deno.mkdirSync(this.jobs_dir);

@@ -2,7 +2,8 @@
 import { defineJob } from "dandori";
 
 export default defineJob({
-  async run({ args, log, ...context }) {
+  async run(context) {
+    const { args, log } = context;
     if (args === "spin") {
       log.info("running");
       for (;;);

@@ -1,4 +1,5 @@
-/** The folder in which one worker makes the temp folders of its bodies, and what dead workers of this host left of theirs. */
+/** The temp folders of bodies: one folder for each worker, in it one for each process, and nothing left of either. */
+import { rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import { hostname } from "node:os";
 
@@ -31,5 +32,31 @@ function isAlive(pid: number): boolean {
     return true;
   } catch (error) {
     return !(error instanceof Deno.errors.NotFound);
+  }
+}
+
+/** Empties a folder for the next run. True at once when it is empty already, which is nearly always. */
+export function emptyFolder(folder: string): true | Promise<boolean> {
+  try {
+    if (Deno.readDirSync(folder).next().done === true) return true;
+  } catch {
+    return Promise.resolve(false);
+  }
+  return removeAllIn(folder).then(() => true, () => false);
+}
+
+async function removeAllIn(folder: string): Promise<void> {
+  for await (const { name } of Deno.readDir(folder)) await Deno.remove(`${folder}/${name}`, { recursive: true });
+}
+
+/** A body can have made its folder hard to remove; what stays is removed with the worker's. */
+export async function removeFolder(path: string): Promise<void> {
+  for (let tries = 0; tries < 3; tries++) {
+    try {
+      return await Deno.remove(path, { recursive: true });
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return;
+      await rest(10);
+    }
   }
 }

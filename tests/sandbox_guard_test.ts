@@ -1,0 +1,161 @@
+/** The dead man's guard: a body outlives neither the death nor the freezing of its worker, nor the end of its right to run. */
+import assert from "node:assert/strict";
+import { monotonicMs } from "../src/base/loop.ts";
+import { fromFileUrl } from "../src/base/paths.ts";
+import { membersOf } from "../src/sandbox/process_table.ts";
+import { Warden } from "../src/sandbox/warden.ts";
+import { groupGone, Heard, orderFor, withSandbox } from "./support/bodies.ts";
+import { waitFor } from "./support/waiting.ts";
+
+interface Said {
+  pid?: number;
+  line?: string;
+  fields?: { pid: number } | null;
+  outcome?: { kind: string; error_summary: string };
+}
+
+/** A worker in a process of its own whose body is running. */
+async function workerWith(
+  name: string,
+  args: string,
+  use: (worker: Deno.ChildProcess, heard: Said[]) => Promise<void>,
+) {
+  const state_dir = await Deno.makeTempDir({ prefix: "dandori-guard-" });
+  const program = fromFileUrl(new URL("./support/sandbox_worker.ts", import.meta.url));
+  const worker = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", program, name, args, state_dir],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const heard: Said[] = [];
+  const listening = listen(worker.stdout, heard);
+  try {
+    await waitFor("the body to run", () => Promise.resolve(heard.find((said) => said.line)));
+    await use(worker, heard);
+  } finally {
+    signal(worker, "SIGKILL");
+    await Promise.all([worker.status, listening, worker.stdin.close().catch(() => {})]);
+    await Deno.remove(state_dir, { recursive: true });
+  }
+}
+
+async function listen(stream: ReadableStream<Uint8Array>, heard: Said[]): Promise<void> {
+  let open = "";
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    const lines = (open + text).split("\n");
+    open = lines.pop() as string;
+    heard.push(...lines.map((line) => JSON.parse(line) as Said));
+  }
+}
+
+function signal(process: Deno.ChildProcess, name: Deno.Signal): void {
+  try {
+    process.kill(name);
+  } catch {
+    // it has ended
+  }
+}
+
+function pidIn(heard: Said[]): number {
+  return heard.find((said) => said.pid)?.pid as number;
+}
+
+Deno.test("a worker that is killed leaves no body that spins", () =>
+  workerWith("hangs", "spin", async (worker, heard) => {
+    const group = pidIn(heard);
+    assert.deepEqual(membersOf(group), [group]);
+    const began_ms = monotonicMs();
+    worker.kill("SIGKILL");
+    await groupGone(group);
+    assert(monotonicMs() - began_ms < 2_000, "at once, not after the silence");
+  }));
+
+Deno.test("a worker that is killed leaves no grandchild that ignores TERM", () =>
+  workerWith("grandchild", "spins", async (worker, heard) => {
+    const group = pidIn(heard);
+    assert(membersOf(group).length >= 2);
+    worker.kill("SIGKILL");
+    await groupGone(group);
+  }));
+
+Deno.test("a worker that freezes loses its body and grandchild within seconds, and says LOST when it wakes", () =>
+  workerWith("grandchild", "spins", async (worker, heard) => {
+    const group = pidIn(heard);
+    const began_ms = monotonicMs();
+    worker.kill("SIGSTOP");
+    await groupGone(group);
+    assert(monotonicMs() - began_ms < 8_000);
+    worker.kill("SIGCONT");
+    const { outcome } = await waitFor("the outcome", () => Promise.resolve(heard.find((said) => said.outcome)));
+    assert.equal(outcome?.kind, "LOST");
+    assert.match(outcome?.error_summary ?? "", /guard of bodies: its worker was frozen/);
+  }));
+
+Deno.test("a worker that may run nothing any more loses its body within seconds, as LOST", () =>
+  workerWith("hangs", "spin", async (worker, heard) => {
+    const writer = worker.stdin.getWriter();
+    await writer.write(new TextEncoder().encode("let go\n"));
+    writer.releaseLock();
+    const { outcome } = await waitFor("the outcome", () => Promise.resolve(heard.find((said) => said.outcome)));
+    assert.equal(outcome?.kind, "LOST");
+    assert.deepEqual(membersOf(pidIn(heard)), []);
+  }));
+
+Deno.test("a body outlives many beats of a healthy worker, also when its guard is killed and replaced", () =>
+  withSandbox(async (sandbox) => {
+    const heard = new Heard(sandbox, orderFor("hangs", "never looks"));
+    await heard.saying("running");
+    const guard = guardsOf(Deno.pid)[0] as number;
+    Deno.kill(guard, "SIGKILL");
+    const next = await waitFor("another guard", () => Promise.resolve(guardsOf(Deno.pid).find((pid) => pid !== guard)));
+    const began_ms = monotonicMs();
+    await waitFor("five seconds", () => Promise.resolve(monotonicMs() - began_ms > 5_000 ? true : undefined));
+    assert.deepEqual(membersOf(heard.body.pid), [heard.body.pid]);
+    assert.equal(guardsOf(Deno.pid)[0], next);
+    heard.body.cancel("enough");
+    assert.equal((await heard.body.outcome).kind, "CANCELED");
+  }));
+
+Deno.test("a guard without bash does the same with timeout and dd", async () => {
+  const tools = await Deno.makeTempDir({ prefix: "dandori-tools-" });
+  for (const tool of ["sh", "timeout", "dd", "sleep"]) await Deno.symlink(await whereIs(tool), `${tools}/${tool}`);
+  const sleeper = () => new Deno.Command("sleep", { args: ["60"], detached: true, stdin: "null" }).spawn();
+  const [kept, removed] = [sleeper(), sleeper()];
+  const warden = new Warden({ PATH: tools }, []);
+  try {
+    await warden.add(kept.pid);
+    await warden.add(removed.pid);
+    warden.remove(removed.pid);
+    const until_ms = monotonicMs() + 4_000;
+    while (monotonicMs() < until_ms) {
+      warden.beat();
+      await waitFor("a while", () => Promise.resolve(true), 1);
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+    assert.deepEqual(membersOf(kept.pid), [kept.pid], "it lives while the beat goes on");
+    const { signal } = await kept.status;
+    assert.equal(signal, "SIGKILL");
+    assert.deepEqual(membersOf(removed.pid), [removed.pid], "what was taken off its list lives on");
+  } finally {
+    await warden.close();
+    for (const process of [kept, removed]) signal(process, "SIGKILL");
+    await removed.status;
+    await Deno.remove(tools, { recursive: true });
+  }
+});
+
+async function whereIs(tool: string): Promise<string> {
+  const { stdout } = await new Deno.Command("sh", { args: ["-c", `command -v ${tool}`] }).output();
+  return new TextDecoder().decode(stdout).trim();
+}
+
+function guardsOf(parent: number): number[] {
+  return [...Deno.readDirSync("/proc")].map(({ name }) => Number(name)).filter((pid) => {
+    try {
+      const [, ppid] = Deno.readTextFileSync(`/proc/${pid}/stat`).split(") ")[1]?.split(" ") ?? [];
+      return Number(ppid) === parent && Deno.readTextFileSync(`/proc/${pid}/cmdline`).includes("groups=");
+    } catch {
+      return false;
+    }
+  });
+}
