@@ -304,9 +304,10 @@ export class Executor {
     }
   }
 
-  /** Tells the body to end. The run becomes CANCELED when the body is gone. */
-  cancel(job_run_id: number, reason: string): boolean {
-    const going = this.#going.get(job_run_id);
+  /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
+  cancel(run: AttemptRef, reason: string): boolean {
+    const going = this.#going.get(run.job_run_id);
+    if (run.attempt !== 0 && going?.attempt !== run.attempt) return false;
     if (!going || going.stage === "recording") return false;
     going.cancel_reason = reason;
     going.body?.cancel(reason);

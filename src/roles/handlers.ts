@@ -1,13 +1,11 @@
 /**
- * What this worker answers on gRPC. Every handler is idempotent. Who calls is known by certificate; an epoch in a
- * message is a claim: an older one is refused, and one that was never seen is checked in Postgres before it is believed,
- * so that no peer can lock out the real leader with a number.
+ * What this worker answers on gRPC. Every handler is idempotent, and orders are obeyed only on authority (authority.ts).
  */
 import { Bell, wallClock } from "../base/loop.ts";
-import { RpcRefusal, type StartJobResponse, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
+import { RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
 import type { Sql } from "../store/db.ts";
-import { currentLeader } from "../store/leadership.ts";
 import { setDraining } from "../store/nodes.ts";
+import { Authority } from "./authority.ts";
 import type { Executor } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
@@ -21,6 +19,7 @@ const STATUS_EVERY_MS = 1_000;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
   const { standing, executor } = parts;
+  const authority = new Authority(parts);
   const observed = () => ({ observed_leader_epoch: standing.epoch });
   return {
     ping: () => ({
@@ -37,30 +36,30 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
         running,
         load: executor.load,
         current_job_run_id,
-        last_heartbeat_unix_ms: wallClock().getTime(),
+        last_heartbeat_unix_ms: standing.last_heartbeat_unix_ms,
       };
     },
-    startJob: async (request) => {
-      const old = await tooOld(parts, request.leader_epoch);
+    startJob: async (request, caller) => {
+      const old = await authority.refusal(request.leader_epoch, caller);
       return { ...(old ?? await executor.accept(request)), ...observed() };
     },
-    startJobs: async (request) => {
-      const old = await tooOld(parts, request.leader_epoch);
+    startJobs: async (request, caller) => {
+      const old = await authority.refusal(request.leader_epoch, caller);
       const results = await Promise.all(request.orders.map(async (order) => {
         const { job_run_id, attempt } = order;
         return { job_run_id, attempt, ...(old ?? await executor.accept(order)) };
       }));
       return { results, ...observed() };
     },
-    cancelJob: async (request) => {
-      const old = await tooOld(parts, request.leader_epoch);
+    cancelJob: async (request, caller) => {
+      const old = await authority.refusal(request.leader_epoch, caller);
       if (old) return { result: "REJECTED_OLD_EPOCH", message: old.message, ...observed() };
-      const told = executor.cancel(request.job_run_id, request.reason);
+      const told = executor.cancel(request, request.reason);
       const message = told ? "" : `Cannot cancel run "${request.job_run_id}": no body of it runs here`;
       return { result: told ? "ACCEPTED" : "NOT_FOUND", message, ...observed() };
     },
-    drain: async (request) => {
-      const old = await tooOld(parts, request.leader_epoch);
+    drain: async (request, caller) => {
+      const old = await authority.refusal(request.leader_epoch, caller);
       if (old) return { draining: standing.draining, result: "REJECTED_OLD_EPOCH", ...observed() };
       standing.draining = request.enable;
       await setDraining(parts.sql, standing.worker_id, request.enable);
@@ -72,21 +71,6 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     watch: (_request, _caller, stop) => watch(parts, stop),
   };
 }
-
-/** A refusal when the order comes from a leader whose term is over. */
-async function tooOld({ sql, standing }: HandlerParts, epoch: number): Promise<StartJobRefusal | undefined> {
-  if (epoch > standing.epoch) {
-    const { epoch: newest } = await currentLeader(sql);
-    standing.sawEpoch(newest);
-    if (epoch > newest) {
-      throw new RpcRefusal("FAILED_PRECONDITION", `Epoch ${epoch} was never issued: the newest is ${newest}`);
-    }
-  }
-  if (epoch >= standing.epoch) return undefined;
-  return { result: "REJECTED_OLD_EPOCH", message: `Epoch ${epoch} is over: the newest seen is ${standing.epoch}` };
-}
-
-type StartJobRefusal = Pick<StartJobResponse, "message"> & { result: "REJECTED_OLD_EPOCH" };
 
 /** The status at once, at each change, and once a second: silence means trouble. */
 async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<WorkerStatus> {

@@ -13,6 +13,8 @@ export class Standing {
   role: "leader" | "worker" = "worker";
   draining = false;
   detached = false;
+  /** When Redis last took a heartbeat, by this machine's wall clock; 0: never. For display. */
+  last_heartbeat_unix_ms = 0;
   /** Monotonic: bodies may run until then. */
   may_run_until_ms = 0;
   #epoch = 0;

@@ -7,7 +7,7 @@
  * A StartJob is only a hint: each renewal also brings the runs that are assigned here, so a lost order costs seconds.
  */
 import { observe } from "../base/facts.ts";
-import { every, within } from "../base/loop.ts";
+import { every, wallClock, within } from "../base/loop.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
 import { beat } from "../cluster/roster.ts";
 import type { Sql } from "../store/db.ts";
@@ -71,7 +71,7 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
   }
   const back: (AttemptRef & { outcome: "LOST" | "GIVEN_BACK"; cause: string })[] = [];
   for (const row of rows) {
-    if (row.cancel_requested) executor.cancel(row.job_run_id, "requested");
+    if (row.cancel_requested) executor.cancel(row, "requested");
     if (executor.knows(row)) continue;
     const { job_run_id, attempt } = row;
     if (row.state === "RUNNING") {
@@ -102,6 +102,7 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
       draining: standing.draining,
       running: executor.runs,
     }, { ttl_ms: standing.settings.heartbeat_ttl_seconds * 1000 });
+    standing.last_heartbeat_unix_ms = wallClock().getTime();
     return standing.settings.heartbeat_interval_seconds * 1000;
   }, { name: "heartbeat", stop });
 }

@@ -69,14 +69,16 @@ export interface Leadership {
   epoch: number;
   /** Undefined while nobody leads. */
   worker_id: string | undefined;
+  /** The certificate of the worker that got this epoch, by which its orders are known. */
+  tls_fingerprint: string | null;
   acquired_at: Date | null;
 }
 
 /** Who leads now, by the database's clock. */
 export async function currentLeader(sql: Db): Promise<Leadership> {
-  const [row] = await sql<{ epoch: number; worker_id: string | null; acquired_at: Date | null }[]>`
-    select epoch, case when lease_until > clock_timestamp() then worker_id end as worker_id, acquired_at
-      from leader_term where id = 1`;
+  const [row] = await sql<(Omit<Leadership, "worker_id"> & { worker_id: string | null })[]>`
+    select t.epoch, case when t.lease_until > clock_timestamp() then t.worker_id end as worker_id, t.acquired_at, w.tls_fingerprint
+      from leader_term t left join worker w on w.worker_id = t.worker_id where t.id = 1`;
   if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
   return { ...row, worker_id: row.worker_id ?? undefined };
 }
