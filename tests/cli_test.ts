@@ -24,8 +24,8 @@ interface Said {
   err: string;
 }
 
-function cliOn(cluster: Cluster) {
-  return async (...args: string[]): Promise<Said> => {
+function cliOn(cluster: Cluster): Cli {
+  return async (...args) => {
     const { stores, jobs_dir } = cluster;
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "main.ts", ...args],
@@ -41,115 +41,121 @@ function cliOn(cluster: Cluster) {
   };
 }
 
+type Step = (cluster: Cluster, cli: Cli) => Promise<void>;
+type Cli = (...args: string[]) => Promise<Said>;
+
+const STEPS: Record<string, Step> = {
+  "run --wait --json prints the finished run and exits 0": async (_, cli) => {
+    const { code, out } = await cli("run", "double", "--args", '{"n":21}', "--wait", "--json");
+    assert.equal(code, 0);
+    const run = JSON.parse(out);
+    assert.deepEqual([run.state, run.result, run.attempt, run.exit_code, run.error_summary], [
+      "SUCCEEDED",
+      42,
+      1,
+      0,
+      null,
+    ]);
+    assert(run.id > 0 && run.started_at < run.finished_at);
+  },
+
+  "run --wait of a run that fails exits 1 and still prints it": async (_, cli) => {
+    const { code, out } = await cli("run", "double", "--args", '{"n":-1}', "--wait", "--json");
+    const run = JSON.parse(out);
+    assert.deepEqual([code, run.state, run.error_name], [1, "FAILED", "RangeError"]);
+    assert.match(run.error_summary, /too small[\s\S]*double\.ts:\d+/);
+  },
+
+  "args that do not fit, no JSON, and a job that is not there are refused at the door": async (_, cli) => {
+    const unfit = await cli("run", "double", "--args", '{"n":"x"}');
+    assert.deepEqual([unfit.code, unfit.out], [1, ""]);
+    assert.match(unfit.err, /Cannot run "double": its args do not fit: n: /);
+    const no_json = await cli("run", "double", "--args", "{n:1}");
+    assert.equal(no_json.code, 2);
+    const nobody = await cli("run", "nobody", "--json");
+    assert.equal(nobody.code, 1);
+    assert.match(JSON.parse(nobody.out).error, /no such job, known are double/);
+  },
+
+  "runs show, logs, cancel, retry and ls": async (cluster, cli) => {
+    const { id } = JSON.parse((await cli("run", "double", "--at", "2100-01-01T00:00:00Z", "--json")).out);
+    assert.equal(JSON.parse((await cli("runs", "show", `${id}`, "--json")).out).state, "PENDING");
+    assert.equal((await cli("runs", "retry", `${id}`)).code, 1);
+    assert.equal((await cli("runs", "cancel", `${id}`, "--reason", "no")).code, 0);
+    assert.equal((await cluster.ends(id)).state, "CANCELED");
+    assert.match((await cli("runs", "cancel", `${id}`)).err, /it has ended as CANCELED/);
+    const again = JSON.parse((await cli("runs", "retry", `${id}`, "--json")).out);
+    assert.equal(again.rerun_of, id);
+    assert.equal((await cluster.ends(again.id)).state, "SUCCEEDED");
+    const logs = await cli("runs", "logs", `${again.id}`, "-f");
+    assert.match(logs.out, /info +doubling .*1/);
+    assert(!logs.out.includes("\x1b"), "escape sequences of a body do not reach the terminal");
+    const listed = JSON.parse((await cli("runs", "ls", "--state", "canceled", "--json")).out);
+    assert.deepEqual(listed.map((run: { id: number }) => run.id), [id]);
+    assert.equal((await cli("runs", "show", "999999")).code, 1);
+    assert.equal((await cli("runs", "show", "x")).code, 2);
+  },
+
+  "emit, nodes ls, schedule preview and doctor": async (cluster, cli) => {
+    const event = JSON.parse((await cli("emit", "a.b", "--payload", "{}", "--dedupe-key", "k", "--json")).out);
+    assert.deepEqual(JSON.parse((await cli("emit", "a.b", "--dedupe-key", "k", "--json")).out), event);
+    const [worker] = JSON.parse((await cli("nodes", "ls", "--json")).out);
+    assert.deepEqual(
+      [worker.worker_id, worker.node_id, worker.pid, worker.role, worker.state, worker.load],
+      [cluster.workers[0]?.worker_id, "node-1", cluster.workers[0]?.pid, "leader", "ACTIVE", 0],
+    );
+    const preview = await cli(
+      "schedule",
+      "preview",
+      "double",
+      "--from",
+      "2026-03-28T12:00:00Z",
+      "--count",
+      "2",
+      "--json",
+    );
+    assert.deepEqual(JSON.parse(preview.out), ["2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"]);
+    assert.match(preview.err, /warning: /);
+    assert.equal((await cli("schedule", "preview", "--cron", "61 * * * *")).code, 2);
+    const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; state: string }[];
+    assert.equal(findings.find((one) => one.check === "postgres")?.state, "ok");
+    assert.equal(findings.find((one) => one.check === "workers")?.state, "ok");
+  },
+
+  "sync --check exits 2 on a difference, and a broken file changes nothing": async (cluster, cli) => {
+    assert.equal((await cli("sync", "--check")).code, 0);
+    Deno.writeTextFileSync(`${cluster.jobs_dir}/broken.ts`, "export default 7;\n");
+    const broken = await cli("sync");
+    assert.equal(broken.code, 1);
+    assert.match(broken.out, /broken\.ts.*\n *fix: /);
+    Deno.removeSync(`${cluster.jobs_dir}/broken.ts`);
+    Deno.writeTextFileSync(
+      `${cluster.jobs_dir}/more.ts`,
+      'import { defineJob } from "dandori"; export default defineJob({ run() {} });',
+    );
+    assert.equal((await cli("sync", "--check")).code, 2);
+    assert.equal((await cli("sync", "--plan")).code, 0);
+    assert.equal((await cli("sync", "--check")).code, 2, "a plan changes nothing");
+    assert.equal((await cli("sync")).code, 0);
+    assert.equal((await cli("sync", "--check")).code, 0);
+  },
+
+  "help teaches, and what is not understood exits 2": async (_, cli) => {
+    const help = await cli("--help");
+    assert.equal(help.code, 0);
+    for (
+      const name of ["dev", "worker", "sync", "new", "run", "emit", "runs", "schedule", "nodes", "doctor", "certs"]
+    ) {
+      assert.match(help.out, new RegExp(`^  ${name} `, "m"));
+    }
+    assert.equal((await cli("nonsense")).code, 2);
+    assert.equal((await cli("run")).code, 2);
+  },
+};
+
 Deno.test("the commands and their contract", async (t) => {
   await withProcesses(1, async (cluster) => {
     const cli = cliOn(cluster);
-
-    await t.step("run --wait --json prints the finished run and exits 0", async () => {
-      const { code, out } = await cli("run", "double", "--args", '{"n":21}', "--wait", "--json");
-      assert.equal(code, 0);
-      const run = JSON.parse(out);
-      assert.deepEqual([run.state, run.result, run.attempt, run.exit_code, run.error_summary], [
-        "SUCCEEDED",
-        42,
-        1,
-        0,
-        null,
-      ]);
-      assert(run.id > 0 && run.started_at < run.finished_at);
-    });
-
-    await t.step("run --wait of a run that fails exits 1 and still prints it", async () => {
-      const { code, out } = await cli("run", "double", "--args", '{"n":-1}', "--wait", "--json");
-      const run = JSON.parse(out);
-      assert.deepEqual([code, run.state, run.error_name], [1, "FAILED", "RangeError"]);
-      assert.match(run.error_summary, /too small[\s\S]*double\.ts:\d+/);
-    });
-
-    await t.step("args that do not fit, no JSON, and a job that is not there are refused at the door", async () => {
-      const unfit = await cli("run", "double", "--args", '{"n":"x"}');
-      assert.deepEqual([unfit.code, unfit.out], [1, ""]);
-      assert.match(unfit.err, /Cannot run "double": its args do not fit: n: /);
-      const no_json = await cli("run", "double", "--args", "{n:1}");
-      assert.equal(no_json.code, 2);
-      const nobody = await cli("run", "nobody", "--json");
-      assert.equal(nobody.code, 1);
-      assert.match(JSON.parse(nobody.out).error, /no such job, known are double/);
-    });
-
-    await t.step("runs show, logs, cancel, retry and ls", async () => {
-      const { id } = JSON.parse((await cli("run", "double", "--at", "2100-01-01T00:00:00Z", "--json")).out);
-      assert.equal(JSON.parse((await cli("runs", "show", `${id}`, "--json")).out).state, "PENDING");
-      assert.equal((await cli("runs", "retry", `${id}`)).code, 1);
-      assert.equal((await cli("runs", "cancel", `${id}`, "--reason", "no")).code, 0);
-      assert.equal((await cluster.ends(id)).state, "CANCELED");
-      assert.match((await cli("runs", "cancel", `${id}`)).err, /it has ended as CANCELED/);
-      const again = JSON.parse((await cli("runs", "retry", `${id}`, "--json")).out);
-      assert.equal(again.rerun_of, id);
-      assert.equal((await cluster.ends(again.id)).state, "SUCCEEDED");
-      const logs = await cli("runs", "logs", `${again.id}`, "-f");
-      assert.match(logs.out, /info +doubling .*1/);
-      assert(!logs.out.includes("\x1b"), "escape sequences of a body do not reach the terminal");
-      const listed = JSON.parse((await cli("runs", "ls", "--state", "canceled", "--json")).out);
-      assert.deepEqual(listed.map((run: { id: number }) => run.id), [id]);
-      assert.equal((await cli("runs", "show", "999999")).code, 1);
-      assert.equal((await cli("runs", "show", "x")).code, 2);
-    });
-
-    await t.step("emit, nodes ls, schedule preview and doctor", async () => {
-      const event = JSON.parse((await cli("emit", "a.b", "--payload", "{}", "--dedupe-key", "k", "--json")).out);
-      assert.deepEqual(JSON.parse((await cli("emit", "a.b", "--dedupe-key", "k", "--json")).out), event);
-      const [worker] = JSON.parse((await cli("nodes", "ls", "--json")).out);
-      assert.deepEqual(
-        [worker.worker_id, worker.node_id, worker.pid, worker.role, worker.state, worker.load],
-        [cluster.workers[0]?.worker_id, "node-1", cluster.workers[0]?.pid, "leader", "ACTIVE", 0],
-      );
-      const preview = await cli(
-        "schedule",
-        "preview",
-        "double",
-        "--from",
-        "2026-03-28T12:00:00Z",
-        "--count",
-        "2",
-        "--json",
-      );
-      assert.deepEqual(JSON.parse(preview.out), ["2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"]);
-      assert.match(preview.err, /warning: /);
-      assert.equal((await cli("schedule", "preview", "--cron", "61 * * * *")).code, 2);
-      const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; state: string }[];
-      assert.equal(findings.find((one) => one.check === "postgres")?.state, "ok");
-      assert.equal(findings.find((one) => one.check === "workers")?.state, "ok");
-    });
-
-    await t.step("sync --check exits 2 on a difference, and a broken file changes nothing", async () => {
-      assert.equal((await cli("sync", "--check")).code, 0);
-      Deno.writeTextFileSync(`${cluster.jobs_dir}/broken.ts`, "export default 7;\n");
-      const broken = await cli("sync");
-      assert.equal(broken.code, 1);
-      assert.match(broken.out, /broken\.ts.*\n *fix: /);
-      Deno.removeSync(`${cluster.jobs_dir}/broken.ts`);
-      Deno.writeTextFileSync(
-        `${cluster.jobs_dir}/more.ts`,
-        'import { defineJob } from "dandori"; export default defineJob({ run() {} });',
-      );
-      assert.equal((await cli("sync", "--check")).code, 2);
-      assert.equal((await cli("sync", "--plan")).code, 0);
-      assert.equal((await cli("sync", "--check")).code, 2, "a plan changes nothing");
-      assert.equal((await cli("sync")).code, 0);
-      assert.equal((await cli("sync", "--check")).code, 0);
-    });
-
-    await t.step("help teaches, and what is not understood exits 2", async () => {
-      const help = await cli("--help");
-      assert.equal(help.code, 0);
-      for (
-        const name of ["dev", "worker", "sync", "new", "run", "emit", "runs", "schedule", "nodes", "doctor", "certs"]
-      ) {
-        assert.match(help.out, new RegExp(`^  ${name} `, "m"));
-      }
-      assert.equal((await cli("nonsense")).code, 2);
-      assert.equal((await cli("run")).code, 2);
-    });
+    for (const [name, step] of Object.entries(STEPS)) await t.step(name, () => step(cluster, cli));
   }, { jobs: JOBS });
 });

@@ -98,6 +98,7 @@ export class RunningBody implements Body {
     child.listen({
       onFrame: (frame) => this.#hear(frame),
       onText: (stream, bytes) => this.#output.text(stream, bytes),
+      onEnd: (end) => this.#processEnded(end),
     });
     const { job_run_id, attempt, fence, job_name, args, scheduled_for } = order;
     const temp_dir = child.temp_dir ?? "";
@@ -112,7 +113,6 @@ export class RunningBody implements Body {
       temp_dir,
       last: on.setting.last,
     });
-    child.ended.then((end) => this.#processEnded(end));
   }
 
   get pid(): number {

@@ -6,8 +6,8 @@ export type Order = Extract<ToBody, { kind: "order" }>;
 
 const KINDS = ["read", "write", "net", "env", "sys", "run", "ffi", "import"];
 const stdin = Deno.stdin;
-const stdout = Deno.stdout;
-const stderr = Deno.stderr;
+const writeOut = Deno.stdout.writeSync.bind(Deno.stdout);
+const writeError = Deno.stderr.writeSync.bind(Deno.stderr);
 const exit: (code: number) => never = Deno.exit;
 
 /** Both directions of talk with the worker. Opening it reads the hello and refuses to go on with more rights than were granted. */
@@ -28,15 +28,15 @@ export class Channel {
     this.fail({ ...describeError(new Error(message)), phase: "grants", name: "PermissionExcess", retry: "never" });
   }
 
-  send(frame: FromBody, stream: typeof stdout = stdout): void {
+  send(frame: FromBody, write = writeOut): void {
     for (const record of records(frame, this.#nonce)) {
-      for (let at = 0; at < record.length;) at += stream.writeSync(record.subarray(at));
+      for (let at = 0; at < record.length;) at += tryWrite(write, record.subarray(at));
     }
   }
 
   /** After the verdict of a process that goes on. */
   sendIdle(): void {
-    this.send({ kind: "idle" }, stderr);
+    this.send({ kind: "idle" }, writeError);
   }
 
   /** Ends this process; an error is the last thing it says. */
@@ -89,5 +89,17 @@ export class Channel {
 
   #parse(line: string): ToBody | undefined {
     return line === "" ? undefined : JSON.parse(line) as ToBody;
+  }
+}
+
+/** A grandchild on the same pipe can have made it one that does not wait (Node does that); then the waiting is done here. */
+function tryWrite(write: (bytes: Uint8Array) => number, bytes: Uint8Array): number {
+  for (;;) {
+    try {
+      return write(bytes);
+    } catch (error) {
+      if (!(error instanceof Deno.errors.WouldBlock)) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
   }
 }

@@ -1,11 +1,11 @@
 /** The worker's side of `describe`: what a job file declares, or why it declares nothing, with the place when it is known. */
 import { after } from "../base/loop.ts";
-import type { Description, Refusal } from "./describing.ts";
+import type { Description, Refusal } from "./describe_host.ts";
 import type { BodyError, FromBody } from "./frames.ts";
 import { NEVER_RESOLVED, tidy, urlsOf } from "./outcome.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
-export type { Description } from "./describing.ts";
+export type { Description } from "./describe_host.ts";
 
 export type Described =
   | { ok: true; description: Description }
@@ -26,6 +26,7 @@ export async function descriptionFrom(
   let answer: FromBody | undefined;
   child.listen({
     onText() {}, // a job file may print what it likes
+    onEnd() {},
     onFrame(frame) {
       if (frame.kind === "described" || frame.kind === "error" || frame.kind === "exiting") answer ??= frame;
     },

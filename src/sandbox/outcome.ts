@@ -66,6 +66,9 @@ const OWN_CODE = new URL("./", import.meta.url).href;
 
 export function outcomeOf(story: Story, subject: Subject): Outcome {
   const { code } = story.end;
+  if (story.end.unguarded) {
+    return { kind: "LOST", error_summary: `Not started: ${story.end.unguarded}`, exit_code: null };
+  }
   if (story.ended_by_us) return endedByUs(story.ended_by_us, story, subject);
   if (story.verdict) return verdictOutcome(story.verdict, { ...subject, exit_code: code });
   if (story.lapsed && story.end.signal === "SIGKILL") {
@@ -165,9 +168,15 @@ function summaryOf(error: BodyError, subject: Subject): string {
       return `Caused by ${[first, framesOf(rest.join("\n"), 3)].filter(Boolean).join("\n")}`;
     }),
   ];
-  const line = error.denied && lineThatGrants(error.denied, subject.permissions, subject.project_dir);
+  const hint = error.denied && hintFor(error.denied, subject);
   const text = tidy(parts.filter(Boolean).join("\n"), subject.project_dir).slice(0, MOST_SUMMARY_CHARS);
-  return line ? `${text}\nTo allow it, write in the job file:\n${line}` : text;
+  return hint ? `${text}\n${hint}` : text;
+}
+
+function hintFor(denied: string, subject: Subject): string | undefined {
+  if (denied.includes("<TMP>")) return "Use the body's own folder instead: Deno.makeTempFile({ dir: tempDir })";
+  const line = lineThatGrants(denied, subject.permissions, subject.project_dir);
+  return line && `To allow it, write in the job file:\n${line}`;
 }
 
 /** The frames of the user's own code, nearest first. */

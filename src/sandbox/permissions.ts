@@ -134,10 +134,12 @@ export function permissionsKey(permissions: Permissions): string {
 export function lineThatGrants(denied: string, permissions: Permissions, project_dir: string): string | undefined {
   const [, kind, target] = /^Requires (\w+) access(?: to (?:"(.*?)"|<\w+>))?(?:,|$)/s.exec(denied) ?? [];
   if (!kind) return undefined;
-  const wanted = kind === "read" || kind === "write" ? belowProject(target, project_dir) : target;
+  let wanted = kind === "read" || kind === "write" ? belowProject(target, project_dir) : target;
   const grown = structuredClone(permissions) as { [kind: string]: unknown; unsafe?: Record<string, unknown> };
   const holder = kind === "run" || kind === "ffi" ? grown.unsafe ??= {} : grown;
-  if (wanted === undefined && (kind === "env" || kind === "import")) return undefined;
+  if (wanted === undefined && (kind === "env" || kind === "import")) {
+    wanted = kind === "env" ? "EACH_VARIABLE_BY_NAME" : "HOST"; // there is no "all" of these
+  }
   const has = texts(holder[kind]);
   if (holder[kind] === true || (wanted !== undefined && has.includes(wanted))) return undefined; // kept back on purpose
   holder[kind] = wanted === undefined ? true : [...has, wanted];

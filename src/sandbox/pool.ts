@@ -197,8 +197,7 @@ export class Sandbox {
   }
 
   #keep(spare: Spare): void {
-    this.#spares.push(spare);
-    spare.child.ended.then(() => this.#spares = this.#spares.filter((one) => one !== spare));
+    if (spare.child.fit) this.#spares.push(spare);
   }
 
   #drop(spare: Spare): void {
@@ -226,7 +225,10 @@ export class Sandbox {
 
   #adopt(child: Child): Child {
     this.#children.add(child);
-    child.ended.then(() => this.#children.delete(child));
+    child.ended.then(() => {
+      this.#children.delete(child);
+      this.#spares = this.#spares.filter((one) => one.child !== child);
+    });
     this.#beating ??= every(BEAT_MS, () => this.#beat(), {
       name: "sandbox beat",
       stop: this.#stop.signal,

@@ -13,7 +13,7 @@ import { monotonicMs, within } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
 import { FrameReader, type FromBody, type ToBody } from "./frames.ts";
-import type { Stream } from "./output.ts";
+import { FLOOD_BYTES, type Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, signalGroup, signalProcess } from "./process_table.ts";
 import { removeFolder } from "./temp_folders.ts";
@@ -32,9 +32,12 @@ export interface ChildPlan {
   secret_paths: readonly string[];
 }
 
+/** What is heard of a process while it works for somebody. */
 export interface ChildEars {
   onFrame(frame: FromBody): void;
   onText(stream: Stream, bytes: Uint8Array): void;
+  /** Called once, with the last of all that is heard. */
+  onEnd(end: ChildEnd): void;
 }
 
 /** How a process ended, and what was left of it. */
@@ -47,6 +50,8 @@ export interface ChildEnd {
   last_words: string;
   /** Something in its group outlived it and had to be killed. */
   left_others: boolean;
+  /** Why there is no guard for it; it was killed before it got a byte. */
+  unguarded: string | undefined;
 }
 
 /** V8 reserves half a GiB for code that counts as data; threads and Deno itself need the rest. */
@@ -69,6 +74,7 @@ export class Child {
   #ears: ChildEars | undefined;
   #early: [Stream, Uint8Array][] = [];
   #early_bytes = 0;
+  #unguarded: string | undefined;
   #last_words = new Uint8Array();
   #ready = false;
   #alive = true;
@@ -93,7 +99,7 @@ export class Child {
     this.#opened = warden.add(this.pid).then(
       () => this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) }),
       (error) => {
-        this.#text("stderr", new TextEncoder().encode(error.message));
+        this.#unguarded = error.message;
         this.kill();
       },
     );
@@ -167,6 +173,7 @@ export class Child {
     if (this.#ears) return this.#ears.onText(stream, bytes);
     if (this.#early_bytes + bytes.length <= EARLY_BYTES) this.#early.push([stream, bytes.slice()]);
     this.#early_bytes += bytes.length;
+    if (this.#early_bytes > FLOOD_BYTES) this.kill();
   }
 
   async #end(warden: Warden): Promise<ChildEnd> {
@@ -186,29 +193,43 @@ export class Child {
     await this.#writer.close().catch(() => {});
     if (this.temp_dir) await removeFolder(this.temp_dir);
     const last_words = new TextDecoder().decode(this.#last_words);
-    return { code: signal ? null : code, signal, was_ready: this.#ready, last_words, left_others };
+    const end: ChildEnd = {
+      code: signal ? null : code,
+      signal,
+      was_ready: this.#ready,
+      last_words,
+      left_others,
+      unguarded: this.#unguarded,
+    };
+    this.#ears?.onEnd(end);
+    return end;
   }
 
+  /** To the end of the stream; a pipe that breaks has ended. An ear that throws is a bug, and as loud as one. */
   async #listenTo(stream: ReadableStream<Uint8Array>, take: (bytes: Uint8Array) => void): Promise<void> {
     const reader = stream.getReader();
     this.#readers.push(reader);
-    try {
-      for (let read = await reader.read(); !read.done; read = await reader.read()) take(read.value);
-    } catch {
-      // a pipe that breaks has ended
+    for (;;) {
+      const read = await reader.read().catch(() => undefined);
+      if (!read || read.done) return;
+      try {
+        take(read.value);
+      } catch (error) {
+        reportError(error);
+      }
     }
   }
 }
 
 function command(plan: ChildPlan): Deno.Command {
-  const side = new URL(plan.mode === "run" ? "./host.ts" : "./describing.ts", import.meta.url).href;
-  const enter = plan.mode === "run" ? "host" : "describing";
+  const side = new URL(plan.mode === "run" ? "./host.ts" : "./describe_host.ts", import.meta.url).href;
+  const enter = plan.mode === "run" ? "host" : "describeHost";
   // The import has a literal name, so the file is part of the module graph and loading it needs no permission.
   const entry = `import { ${enter} } from ${JSON.stringify(side)}; ` +
     `${enter}(() => import(${JSON.stringify(toFileUrl(plan.job_file).href)}));`;
   const heap = `--max-old-space-size=${plan.memory_mb}`;
   const data_kb = (plan.memory_mb + DATA_BEYOND_MEMORY_MB) * 1024;
-  const limits = Deno.build.os === "linux" ? `ulimit -c 0; ulimit -d ${data_kb}; ` : "ulimit -c 0; ";
+  const limits = Deno.build.os === "linux" ? `ulimit -c 0; ulimit -d ${data_kb} 2>/dev/null; ` : "ulimit -c 0; ";
   return new Deno.Command("/bin/sh", {
     args: [
       "-c",

@@ -1,4 +1,5 @@
 /** Job files as bodies for the tests of the sandbox, and what is needed to run one and to see all that came of it. */
+import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../src/base/config.ts";
 import { rest } from "../../src/base/loop.ts";
 import { fromFileUrl } from "../../src/base/paths.ts";
@@ -87,12 +88,17 @@ export async function withSandbox(
   const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env, ...more });
   try {
     await use(sandbox, state_dir);
+    await sandbox.close();
+    assert.deepEqual(filesBelow(state_dir), [], "no temp folder is left");
   } finally {
     await sandbox.close();
-    const left = [...Deno.readDirSync(state_dir)].flatMap(({ name }) => [...Deno.readDirSync(`${state_dir}/${name}`)]);
     await Deno.remove(state_dir, { recursive: true });
-    if (left.length > 0) throw new Error(`Temp folders are left: ${left.map(({ name }) => name).join(", ")}`);
   }
+}
+
+function filesBelow(folder: string): string[] {
+  return [...Deno.readDirSync(folder)].flatMap(({ name }) => [...Deno.readDirSync(`${folder}/${name}`)])
+    .map(({ name }) => name);
 }
 
 function plumbing(): Record<string, string> {

@@ -29,7 +29,7 @@ export interface Refusal {
   reason: string;
 }
 
-export async function describing(load: Load): Promise<void> {
+export async function describeHost(load: Load): Promise<void> {
   const channel = new Channel();
   const fail = (thrown: unknown, name?: string): never => {
     const error: BodyError = { ...describeError(thrown), phase: "load" };
