@@ -270,7 +270,8 @@ end $$;
 create or replace trigger job_run_born after insert on job_run for each statement execute function ring_scheduler();
 create or replace trigger event_born after insert on event for each statement execute function ring_scheduler();
 
--- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key.
+-- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key. One that
+-- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its birth.
 create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable as $$
 declare
   field text;
@@ -281,7 +282,7 @@ begin
   for field in select distinct m[1] from regexp_matches(template, '\{([^{}]+)\}', 'g') m loop
     template := replace(template, '{' || field || '}', coalesce(args #>> string_to_array(field, '.'), ''));
   end loop;
-  return template;
+  return case when length(template) <= 500 then template else left(template, 450) || ':' || md5(template) end;
 end $$;
 
 -- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that

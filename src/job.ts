@@ -206,7 +206,10 @@ export interface JobOptions<Input, Output, Result> {
   node?: string;
   /** Seconds until the body is ended as TIMED_OUT. 1 to 604800; default 3600. */
   timeoutSeconds?: number;
-  /** Seconds from TERM to KILL when a body is ended. 0 to 300; default 10. */
+  /**
+   * When a body is ended: seconds that it has after its `signal` if it has taken that, and again from TERM to KILL.
+   * 0 to 300; default 10.
+   */
   killGraceSeconds?: number;
   retry?: Retry;
   /** For slots: `allow` (default) runs beside each other, `forbid` skips a slot while a run is active, `replace` cancels the active one. */

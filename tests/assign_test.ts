@@ -1,6 +1,6 @@
 /** Who gets what: the choice is a pure function of what is waiting and who has room. */
 import assert from "node:assert/strict";
-import { choose, type Place, placesFor } from "../src/roles/leader/assign.ts";
+import { choose, codeNobodyHas, type Place, placesFor } from "../src/roles/leader/assign.ts";
 import type { WorkerRow } from "../src/store/nodes.ts";
 import type { Candidate } from "../src/store/waiting.ts";
 
@@ -21,6 +21,7 @@ const run = (job_run_id: number, more: Partial<Candidate> = {}): Candidate => ({
   node: null,
   serial_key: null,
   digest: "d",
+  worn_out: false,
   ...more,
 });
 const place = (worker_id: string, more: Partial<Place> = {}): Place => ({
@@ -74,4 +75,17 @@ Deno.test("a worker with other code is passed over for that digest only", () => 
   const fit = (worker_id: string, digest: string) => worker_id === "new" || digest !== "fresh";
   const chosen = choose([run(1, { digest: "fresh" }), run(2)], places, fit);
   assert.deepEqual(chosen.map((one) => one.worker_id), ["new", "old"]);
+});
+
+Deno.test("code that all of a node's workers refused is told for the node, and for all when nobody has it", () => {
+  const refused: Record<string, string[]> = { a: ["x", "y"], b: ["x"], c: ["x", "y"] };
+  const crew = { refusedDigests: (worker_id: string) => refused[worker_id] ?? [] };
+  const places = [place("a"), place("b"), place("c", { node_id: "n2" })];
+  assert.deepEqual(codeNobodyHas(places, crew), [
+    { node: "n1", digest: "x" },
+    { node: "n2", digest: "x" },
+    { node: "n2", digest: "y" },
+    { node: null, digest: "x" },
+  ]);
+  assert.deepEqual(codeNobodyHas([place("a"), place("d")], crew), [], "one that has not refused may have it");
 });

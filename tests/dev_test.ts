@@ -1,5 +1,6 @@
 /** `deno task dev` from the outside: what it starts, what it does on a change, and that nothing of it is left behind. */
 import assert from "node:assert/strict";
+import { every, rest } from "../src/base/loop.ts";
 import { isLauncher } from "../src/dev/launchers.ts";
 import { tellLine } from "../src/dev/telling.ts";
 import { withDevFolder } from "./support/dev_process.ts";
@@ -47,9 +48,23 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
       const told = await dev.says(/worker ended with signal SIGKILL/);
       await dev.says(/ready as/, { after: told });
     });
-    await t.step("Ctrl-C ends all of it in good order", async () => {
+    await t.step("so are Postgres and Redis, at the same address, and work goes on", async () => {
+      for (const name of ["bin/postgres -D", "redis-server 127.0.0.1"]) {
+        const [server] = processesWith(folder.dir).filter(({ command }) => new RegExp(`^\\S*${name}`).test(command));
+        assert(server, name);
+        const after = dev.hearing.last;
+        Deno.kill(server.pid, "SIGKILL");
+        await dev.says(/is up again/, { after });
+      }
+      const { code, stdout, stderr } = await folder.run("run", "first", "--wait", "--json");
+      assert.equal(code, 0, stderr + stdout + dev.printed);
+    });
+    await t.step("Ctrl-C ends all of it in good order, also when it comes twice, as below deno task", async () => {
+      dev.kill("SIGINT");
+      await rest(5);
       dev.kill("SIGINT");
       assert.equal((await dev.ended).code, 0, dev.printed);
+      for (const node_id of ["dev-1", "dev-2"]) assert.match(dev.printed, new RegExp(`${node_id} +stopped`));
       assert.deepEqual(processesWith(folder.dir), []);
       assert.throws(() => Deno.statSync(`${folder.state_dir}/dev.json`), Deno.errors.NotFound);
     });
@@ -73,10 +88,28 @@ Deno.test("a dev that is killed takes everything along, and the next one starts 
     await noneLeft(folder.dir, GONE_WITHIN_MS);
     const next = folder.start();
     await next.says(/^ready /);
-    next.kill("SIGINT");
-    next.kill("SIGINT");
+    next.kill("SIGTERM");
     await next.ended;
     assert.deepEqual(processesWith(folder.dir), []);
+  });
+});
+
+Deno.test("a second signal does not wait for bodies, and leaves none of them", async () => {
+  await withDevFolder(async (folder) => {
+    folder.writeJob("endless.ts", job("new Promise(() => setInterval(() => {}, 1000))"));
+    const dev = folder.start();
+    await dev.says(/^ready /);
+    await folder.run("run", "endless");
+    await dev.says(/run \d+ endless started/);
+    dev.kill("SIGINT");
+    await dev.says(/draining/);
+    const ended = new AbortController();
+    const signalling = every(100, () => Promise.resolve(dev.kill("SIGINT")), { name: "signals", stop: ended.signal });
+    await dev.ended;
+    ended.abort();
+    await signalling;
+    assert.doesNotMatch(dev.printed, /worker did not stop within/);
+    await noneLeft(folder.dir, GONE_WITHIN_MS);
   });
 });
 

@@ -1,10 +1,13 @@
 /** The dead man's guard: a body outlives neither the death nor the freezing of its worker, nor the end of its right to run. */
 import assert from "node:assert/strict";
 import { monotonicMs } from "../src/base/loop.ts";
+import { PROJECT_DIR } from "../src/base/config.ts";
 import { fromFileUrl } from "../src/base/paths.ts";
 import { membersOf } from "../src/sandbox/process_table.ts";
+import { outcomeOf } from "../src/sandbox/outcome.ts";
+import { Child } from "../src/sandbox/process.ts";
 import { Warden } from "../src/sandbox/warden.ts";
-import { groupGone, Heard, orderFor, withSandbox } from "./support/bodies.ts";
+import { bodyFile, groupGone } from "./support/bodies.ts";
 import { waitFor } from "./support/waiting.ts";
 
 interface Said {
@@ -102,18 +105,19 @@ Deno.test("a worker that may run nothing any more loses its body within seconds,
   }));
 
 Deno.test("a body outlives many beats of a healthy worker, also when its guard is killed and replaced", () =>
-  withSandbox(async (sandbox) => {
-    const heard = new Heard(sandbox, orderFor("hangs", "never looks"));
-    await heard.saying("running");
-    const guard = guardsOf(Deno.pid)[0] as number;
+  workerWith("hangs", "never looks", async (worker, heard) => {
+    const group = pidIn(heard);
+    const [guard] = guardsOf(worker.pid) as [number];
     Deno.kill(guard, "SIGKILL");
-    const next = await waitFor("another guard", () => Promise.resolve(guardsOf(Deno.pid).find((pid) => pid !== guard)));
+    const next = await waitFor("another guard", () => {
+      return Promise.resolve(guardsOf(worker.pid).find((pid) => pid !== guard));
+    });
     const began_ms = monotonicMs();
     await waitFor("five seconds", () => Promise.resolve(monotonicMs() - began_ms > 5_000 ? true : undefined));
-    assert.deepEqual(membersOf(heard.body.pid), [heard.body.pid]);
-    assert.equal(guardsOf(Deno.pid)[0], next);
-    heard.body.cancel("enough");
-    assert.equal((await heard.body.outcome).kind, "CANCELED");
+    assert.deepEqual(membersOf(group), [group]);
+    assert.deepEqual(guardsOf(worker.pid), [next]);
+    worker.kill("SIGKILL");
+    await groupGone(group);
   }));
 
 Deno.test("a guard without bash does the same with timeout and dd", async () => {
@@ -142,6 +146,26 @@ Deno.test("a guard without bash does the same with timeout and dd", async () => 
     await removed.status;
     await Deno.remove(tools, { recursive: true });
   }
+});
+
+Deno.test("without any guard no body is started, and its run is given back", async () => {
+  const warden = new Warden({ PATH: "/nowhere" }, []);
+  const child = new Child({
+    mode: "run",
+    job_file: bodyFile("hangs"),
+    permissions: {},
+    memory_mb: 128,
+    project_dir: PROJECT_DIR,
+    temp_dir: undefined,
+    env: {},
+    secret_paths: [],
+  }, warden);
+  const end = await child.ended;
+  assert.equal(end.was_ready, false);
+  const story = { ended_by_us: undefined, verdict: undefined, exiting: undefined, started: false, lapsed: false, end };
+  const subject = { job_name: "hangs", timeout_ms: 1, memory_mb: 1, permissions: {}, project_dir: PROJECT_DIR };
+  const outcome = outcomeOf(story, subject);
+  assert.match(JSON.stringify(outcome), /"LOST".*Cannot guard bodies.*neither bash nor sh, timeout, dd is in PATH/);
 });
 
 async function whereIs(tool: string): Promise<string> {

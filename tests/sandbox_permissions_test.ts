@@ -51,6 +51,12 @@ Deno.test("a body has the variables that were named, and works in its temp folde
     assert(cwd.outcome.kind === "SUCCEEDED" && String(cwd.outcome.result).startsWith(`${state_dir}/bodies/`));
   }));
 
+Deno.test("a body finds no store that it would share with others without asking", () =>
+  withSandbox(async (sandbox) => {
+    const { outcome } = await ran(sandbox, orderFor("asks", "stores"));
+    assert.deepEqual(outcome, { kind: "SUCCEEDED", result: ["undefined", "undefined"], exit_code: 0 });
+  }));
+
 Deno.test("no variable of the worker reaches a body's process, not even out of its sight", () =>
   withSandbox(async (sandbox) => {
     let environ = "";

@@ -43,6 +43,7 @@ export interface Facts {
   };
   "run.late_result": { job_run_id: number; attempt: number; worker_id: string; outcome: string };
   "run.skipped": { job_run_id: number; reason: string };
+  "run.quarantined": { job_run_id: number; attempt: number };
   "run.canceled": { job_run_id: number; by: string };
   "run.orphaned": { job_run_id: number; attempt: number; worker_id: string; cause: string };
   "events.taken": { events: number; runs: number };

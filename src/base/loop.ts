@@ -106,15 +106,16 @@ export async function every(interval_ms: number, tick: () => Promise<number | vo
 /**
  * Gathers items while a flush is under way and hands them to the next one, so that transitions of many runs share one
  * statement without a timer and without added latency: a lone item is flushed at once.
- * `flush` answers in the order of its items; when it throws, each of its items is rejected with that error.
+ * `flush` answers in the order of its items, also with promises; when it throws, each of its items is rejected with that error.
  */
 export class Gather<Item, Answer> {
-  #waiting: { item: Item; resolve: (answer: Answer) => void; reject: (error: unknown) => void }[] = [];
+  #waiting: { item: Item; resolve: (answer: Answer | Promise<Answer>) => void; reject: (error: unknown) => void }[] =
+    [];
   #flushing = false;
-  readonly #flush: (items: Item[]) => Promise<Answer[]>;
+  readonly #flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>;
   readonly #most: number;
 
-  constructor(flush: (items: Item[]) => Promise<Answer[]>, most = 500) {
+  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, most = 500) {
     this.#flush = flush;
     this.#most = most;
   }
@@ -133,7 +134,7 @@ export class Gather<Item, Answer> {
       const batch = this.#waiting.splice(0, this.#most);
       try {
         const answers = await this.#flush(batch.map((entry) => entry.item));
-        batch.forEach((entry, place) => entry.resolve(answers[place] as Answer));
+        batch.forEach((entry, place) => entry.resolve(answers[place] as Answer | Promise<Answer>));
       } catch (error) {
         batch.forEach((entry) => entry.reject(error));
       }

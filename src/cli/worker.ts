@@ -60,14 +60,9 @@ async function runWorker(
 ): Promise<{ worker_id: string; reason: string } | undefined> {
   const open = openAll(config);
   const settings = await patiently("Postgres", () => readSettings(open.sql), stop);
-  await patiently("Redis", () => open.redis.ready(), stop);
-  if (!settings || stop.aborted) return await closeAll(open);
-  const standing = new Standing({
-    worker_id: await nextWorkerId(open.redis),
-    node_id: config.node_id,
-    slots: config.slots ?? settings.max_jobs_per_worker,
-    settings,
-  });
+  const worker_id = settings && await patiently("Redis", () => newWorkerId(open.redis), stop);
+  if (!settings || !worker_id || stop.aborted) return await closeAll(open);
+  const standing = new Standing({ worker_id, node_id: config.node_id, slots: config.slots, settings });
   const sandbox = openSandbox(config, {
     spares: settings.spare_processes,
     secret_paths: [config.tls_key_file, config.tls_cert_file],
@@ -93,7 +88,7 @@ async function runWorker(
     pid: Deno.pid,
     grpc: { host: config.grpc_host, port: server.port },
   };
-  await introduce(parts, open.tls);
+  await introduce(parts, stop);
   return await live(parts, { open, sandbox, server, stop, hurry });
 }
 
@@ -108,6 +103,11 @@ async function patiently<T>(what: string, ask: () => Promise<T>, stop: AbortSign
       await rest(1_000, stop);
     }
   }
+}
+
+async function newWorkerId(redis: RedisDoor): Promise<string> {
+  await redis.ready();
+  return await nextWorkerId(redis);
 }
 
 function openAll(config: Config): Opened {
@@ -126,20 +126,23 @@ function openAll(config: Config): Opened {
   };
 }
 
-async function introduce(parts: WorkerParts, tls: Tls): Promise<void> {
+async function introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
   const { standing, grpc } = parts;
-  await registerWorker(parts.sql, {
+  const registration = {
     worker_id: standing.worker_id,
     node_id: standing.node_id,
     pid: parts.pid,
     process_started: await processStarted(parts.pid),
     grpc_host: grpc.host,
     grpc_port: grpc.port,
-    tls_fingerprint: tls.fingerprint,
+    tls_fingerprint: parts.tls.fingerprint,
     slots: standing.slots,
     version: VERSION,
-  }, standing.settings.worker_lease_seconds * 1000);
-  await renewOnce(parts);
+  };
+  const lease_ms = standing.settings.worker_lease_seconds * 1000;
+  const lease_until_ms = await patiently("Postgres", () => registerWorker(parts.sql, registration, lease_ms), stop);
+  if (lease_until_ms === undefined) return;
+  standing.holdsUntil(lease_until_ms);
   observe("worker.ready", {
     worker_id: standing.worker_id,
     node_id: standing.node_id,
@@ -166,7 +169,8 @@ async function live(
     lead: (term, signal) => lead(term, { ...parts, peers: around.open.peers }, signal),
   }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
-  if (!lost) await leaveWell(parts, around.hurry);
+  if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);
+  else await leaveWell(parts, around.hurry);
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
   beating.abort();
   await Promise.all([heart, lease]);
@@ -181,6 +185,7 @@ async function live(
 async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> {
   const { standing, executor } = parts;
   observe("worker.draining", { worker_id: standing.worker_id, reason: "stopping" });
+  standing.stopping = true;
   standing.draining = true;
   await quietly("saying that it drains", setDraining(parts.sql, standing.worker_id, true));
   await quietly("giving back what has not started", renewOnce(parts));
@@ -206,9 +211,9 @@ async function quietly(what: string, step: Promise<unknown>): Promise<void> {
 /** Fires when the parent is gone: it holds the other end of our stdin. */
 function stdinClosed(): AbortSignal {
   const closed = new AbortController();
-  (async () => {
+  const listen = async () => {
     for await (const _ of Deno.stdin.readable) { /* nothing is said on it */ }
-    closed.abort("stdin closed");
-  })();
+  };
+  listen().catch(() => undefined).then(() => closed.abort("stdin closed")); // one that cannot be read is as good as closed
   return closed.signal;
 }

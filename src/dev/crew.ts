@@ -5,6 +5,7 @@
  */
 import { PROJECT_DIR } from "../base/config.ts";
 import { after, monotonicMs, rest } from "../base/loop.ts";
+import { resolvePath } from "../base/paths.ts";
 import { signalGroup, signalProcess } from "../sandbox/process_table.ts";
 
 export interface Seat {
@@ -22,7 +23,7 @@ export interface CrewOptions {
 }
 
 /** As of the tasks in deno.json: with anything less than -A Deno hides /proc, where bodies are proven gone. */
-export const WORKER_ARGS = ["run", "-A", `${PROJECT_DIR}/main.ts`, "worker", "--stop-with-stdin"];
+export const WORKER_ARGS = ["run", "-A", resolvePath(PROJECT_DIR, "main.ts"), "worker", "--stop-with-stdin"];
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;

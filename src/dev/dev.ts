@@ -23,7 +23,7 @@ import { Keeper } from "./keeper.ts";
 import { watchLaunchers } from "./launchers.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
-import { lastLines, type Service, ServiceError } from "./service.ts";
+import { type Service, ServiceError } from "./service.ts";
 import { tellFact, tellLine } from "./telling.ts";
 
 export interface DevOptions {
@@ -46,14 +46,20 @@ export async function runDev(options: DevOptions): Promise<void> {
   const env = environment();
   // The stores may not run yet; everything else in the environment is checked before anything is started.
   const { state_dir } = readConfig({ ...env, DATABASE_URL: env.DATABASE_URL || "-", REDIS_URL: env.REDIS_URL || "-" });
-  Deno.mkdirSync(state_dir, { recursive: true });
   using _lock = await takeLock(state_dir);
   const ending = new AbortController();
+  let failure: Error | undefined;
   const end = () => ending.abort();
+  const fail = (why: Error) => {
+    say("dev", why.message);
+    failure ??= why;
+    end();
+  };
   const dev: DevRun = {
     ...options,
     stop: AbortSignal.any([options.stop, ending.signal]),
     end,
+    fail,
     say,
     state_dir,
     kept: [],
@@ -68,6 +74,7 @@ export async function runDev(options: DevOptions): Promise<void> {
     await Promise.all(dev.kept.map((keeper) => keeper.end(dev.hurry.aborted ? HURRIED_STOP_MS : undefined)));
     silence();
   }
+  if (failure) throw failure;
   say("dev", "stopped; the next start goes on from here");
 }
 
@@ -81,6 +88,8 @@ interface DevRun {
   kept: Keeper[];
   /** Stops all, as `stop` does. */
   end(): void;
+  /** Stops all, since it cannot go on. */
+  fail(why: Error): void;
 }
 
 async function startAndWatch(dev: DevRun): Promise<void> {
@@ -147,8 +156,8 @@ async function useOrStart(dev: DevRun, { given, name, start }: Wanted): Promise<
   }
   const first = await start(dev);
   observe("dev.service", { service: name, state: "up", detail: first.detail });
-  const failed = () => dev.end();
-  dev.kept.push(new Keeper(first, { start: () => start(dev), say: (text) => dev.say("dev", text), failed }));
+  const say = (text: string) => dev.say("dev", text);
+  dev.kept.push(new Keeper(first, { start: () => start(dev), say, failed: dev.fail }));
   return first.url;
 }
 
@@ -214,8 +223,8 @@ async function tellReady(dev: DevRun, { sql, config }: CrewParts): Promise<void>
         from job_definition where enabled`;
     const deno = environment().npm_command === "exec" ? `npx --yes deno@${Deno.version.deno}` : "deno";
     const next = `${deno} task ${jobs?.example ? `run ${jobs.example} --wait` : "new my_job"}`;
-    const workers = dev.workers === 1 ? "1 worker" : `${dev.workers} workers`;
-    dev.say("ready", `${workers}, ${jobs?.count ?? 0} jobs; next, in another terminal: ${next}; Ctrl-C stops it all`);
+    const here = `${counted(dev.workers, "worker")}, ${counted(jobs?.count ?? 0, "job")}`;
+    dev.say("ready", `${here}; next, in another terminal: ${next}; Ctrl-C stops it all`);
     observe("dev.ready", { workers: dev.workers, database_url: config.database_url, redis_url: config.redis_url });
     seated.abort();
   }, { name: "waiting for a leader", stop: AbortSignal.any([dev.stop, seated.signal]) });
@@ -223,24 +232,40 @@ async function tellReady(dev: DevRun, { sql, config }: CrewParts): Promise<void>
 
 /** Held by the open file, so that it is free again however the holder ends. */
 async function takeLock(state_dir: string): Promise<Disposable> {
-  const file = Deno.openSync(`${state_dir}/dev.lock`, { create: true, read: true, write: true });
+  const file = openLock(state_dir);
   if (await file.tryLock(true)) {
     file.truncateSync();
     file.writeSync(new TextEncoder().encode(`${Deno.pid}\n`));
     return file;
   }
   file.close();
-  const holder = lastLines(`${state_dir}/dev.lock`).replace(/\D/g, "");
+  const holder = Deno.readTextFileSync(`${state_dir}/dev.lock`).trim();
   throw new ServiceError(
     `Cannot start dev: it is running in this checkout already, as process ${holder}; ` +
       "stop that one, or set DANDORI_STATE_DIR to another folder for a second one",
   );
 }
 
+function openLock(state_dir: string): Deno.FsFile {
+  try {
+    Deno.mkdirSync(state_dir, { recursive: true });
+    return Deno.openSync(`${state_dir}/dev.lock`, { create: true, read: true, write: true });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+    throw new ServiceError(
+      `Cannot write to ${state_dir}: it is another user's, as after a start by root; start dev as that user, or remove it`,
+    );
+  }
+}
+
 function sayWith(print: (line: string) => void): Say {
   return (who, text) => {
     for (const line of text.split("\n")) print(`${who.padEnd(6)} ${line}`);
   };
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
 function withoutPassword(url: string): string {

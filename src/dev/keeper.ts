@@ -5,7 +5,7 @@ export interface KeeperOptions {
   start(): Promise<Service>;
   say(text: string): void;
   /** It cannot be kept alive. Called once, after which it is not tried again. */
-  failed(): void;
+  failed(why: Error): void;
 }
 
 export class Keeper {
@@ -16,8 +16,7 @@ export class Keeper {
   constructor(first: Service, options: KeeperOptions) {
     this.#service = first;
     this.#keeping = this.#keep(options).catch((error) => {
-      options.say(error instanceof Error ? error.message : String(error));
-      options.failed();
+      options.failed(error instanceof Error ? error : new ServiceError(String(error)));
     });
   }
 
@@ -36,7 +35,10 @@ export class Keeper {
       say(`${name} ended with ${how}; it is started again`);
       this.#service = await start();
       if (this.#ending) return await this.#service.stop();
-      if (this.#service.url === url) continue;
+      if (this.#service.url === url) {
+        say(`${name} is up again`);
+        continue;
+      }
       await this.#service.stop();
       throw new ServiceError(`Cannot keep ${name} alive: another program took its port; start dev again`);
     }

@@ -51,6 +51,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Service> 
   await endEarlier(home);
   const kept = keepAddress(`${home.dir}/address.json`);
   await makeData(home, { ...kept, throwaway: options.throwaway ?? false });
+  const log_file = `${home.dir}/postgres.log`;
+  writeForOwner(home, log_file, "");
   const url = (database: string) => `postgres://postgres:${kept.password}@127.0.0.1:${kept.port}/${database}`;
   const flags = { ...FLAGS, port: String(kept.port), ...options.throwaway ? THROWAWAY_FLAGS : {} };
   const service = await startService({
@@ -62,7 +64,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Service> 
       ...Object.entries(flags).flatMap(([name, value]) => ["-c", `${name}=${value}`]),
     ],
     end_signal: "INT", // its "fast" shutdown
-    log_file: `${home.dir}/postgres.log`,
+    log_file,
     env: SERVER_ENV,
     cwd: home.dir,
     owner: home.owner,
@@ -116,9 +118,10 @@ async function makeData(home: PostgresHome, options: Kept & { throwaway: boolean
   }
   const draft = `${data}.new`;
   await rm(draft, { recursive: true, force: true });
+  Deno.mkdirSync(draft, { mode: 0o700 });
+  if (home.owner) Deno.chownSync(draft, home.owner.uid, home.owner.gid);
   const password_file = `${home.dir}/password.new`;
-  Deno.writeTextFileSync(password_file, options.password + "\n", { mode: 0o600 });
-  if (home.owner) Deno.chownSync(password_file, home.owner.uid, home.owner.gid);
+  writeForOwner(home, password_file, options.password + "\n");
   try {
     await runAsOwner(home, "initdb", [
       `--pgdata=${draft}`,
@@ -136,6 +139,12 @@ async function makeData(home: PostgresHome, options: Kept & { throwaway: boolean
     Deno.removeSync(password_file);
   }
   Deno.renameSync(draft, data);
+}
+
+/** A file that the server's user, and besides root no other, may read and write. */
+function writeForOwner({ owner }: PostgresHome, file: string, text: string): void {
+  Deno.writeTextFileSync(file, text, { mode: 0o600 });
+  if (owner) Deno.chownSync(file, owner.uid, owner.gid);
 }
 
 function readVersion(data: string): string | undefined {

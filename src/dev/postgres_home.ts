@@ -12,7 +12,7 @@ import process from "node:process";
 import { type Owner, ServiceError } from "./service.ts";
 
 export interface PostgresHome {
-  /** Holds data, log and address; belongs to the owner. */
+  /** Holds data and log, which belong to the owner, and the address, which does not: nobody may plant a link for root here. */
   dir: string;
   /** Folder of `initdb` and `postgres`. */
   bin_dir: string;
@@ -32,8 +32,8 @@ export async function findHome(state_dir: string): Promise<PostgresHome> {
   const owner = await ownerFor(link);
   const inside = isLink(link) ? false : await canEnter(Deno.realPathSync(state_dir), owner);
   const dir = inside ? link : await linkedDir(link);
-  Deno.mkdirSync(dir, { recursive: true, mode: 0o700 });
-  Deno.chownSync(dir, owner.uid, owner.gid);
+  Deno.mkdirSync(dir, { recursive: true });
+  Deno.chmodSync(dir, 0o755);
   const usable = await succeeds([`${programs.bin_dir}/postgres`, "--version"], owner);
   return { dir, owner, bin_dir: usable ? programs.bin_dir : await copyPrograms(programs) };
 }

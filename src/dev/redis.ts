@@ -53,6 +53,7 @@ async function startReal(program: string, options: RedisOptions): Promise<Servic
     log_file: `${home}/redis.log`,
     env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
     cwd: home,
+    remove_after: options.throwaway ? home : undefined,
   }, {
     url: `redis://:${kept.password}@127.0.0.1:${kept.port}`,
     detail: `${name}, port ${kept.port}`,

@@ -27,6 +27,8 @@ export class Authority {
     if (this.#holder?.epoch !== epoch) await this.#learn(epoch);
     if (epoch < this.#standing.epoch) return this.#old(epoch);
     if (this.#holder?.tls_fingerprint === caller.fingerprint) return undefined;
+    await this.#learn(epoch); // it may have rotated its certificate since
+    if (this.#holder?.tls_fingerprint === caller.fingerprint) return undefined;
     const reason = `it orders under epoch ${epoch}, which is another worker's`;
     observe("peer.refused", { reason, theirs: caller.fingerprint, ours: this.#holder?.tls_fingerprint ?? "" });
     throw new RpcRefusal("PERMISSION_DENIED", "Only the leader of this epoch may order");

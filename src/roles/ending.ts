@@ -63,13 +63,30 @@ function retryOf(
 ): { retry_max: number; retry_after_ms: number } {
   const named = Object.hasOwn(run.retry_on, failure.error_name) ? run.retry_on[failure.error_name] : undefined;
   const retry_max = named?.max ?? run.max_retries;
-  if (typeof failure.retry === "object") return { retry_max, retry_after_ms: failure.retry.after_seconds * 1000 };
+  if (typeof failure.retry === "object") {
+    return { retry_max, retry_after_ms: Math.min(failure.retry.after_seconds, LONGEST_WAIT_ASKED_SECONDS) * 1000 };
+  }
   const first_seconds = named?.backoffSeconds ?? run.retry_backoff_seconds;
   const seconds = Math.min(first_seconds * run.retry_factor ** run.failures, LONGEST_WAIT_SECONDS);
   return { retry_max, retry_after_ms: seconds * 1000 * (1 + run.retry_jitter * (2 * luck - 1)) };
 }
 
 const LONGEST_WAIT_SECONDS = 7 * 86_400;
+const LONGEST_WAIT_ASKED_SECONDS = 366 * 86_400;
+
+/** The end of a run whose own ending Postgres refused: it must end all the same, or it would be RUNNING for ever. */
+export function unstorable(ending: Ending, problem: string): Ending {
+  return {
+    ...ending,
+    outcome: "FAILED",
+    error_name: "InvalidResult",
+    error_summary: storableText(`The outcome ${ending.outcome} could not be stored: ${problem}`),
+    exit_code: null,
+    result: null,
+    retry_max: 0,
+    retry_after_ms: 0,
+  };
+}
 
 /** Postgres' jsonb takes neither \u0000 nor a lone surrogate. */
 function isStorable(result: unknown): boolean {

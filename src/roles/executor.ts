@@ -29,7 +29,7 @@ import {
   type StartOrder,
   startRuns,
 } from "../store/runs.ts";
-import { endingOf } from "./ending.ts";
+import { endingOf, unstorable } from "./ending.ts";
 import { Sayings } from "./sayings.ts";
 import type { Standing } from "./standing.ts";
 
@@ -54,10 +54,13 @@ export type Refusal =
 interface Going extends AttemptRef {
   stage: "starting" | "running" | "recording";
   body?: Body;
-  run?: StartedRun;
   accepted: Promise<Acceptance>;
   cancel_reason?: string;
 }
+
+/** For bodies to be proven gone and their runs recorded, while Postgres answers. */
+const LEAVE_MS = 5_000;
+const LOOK_MS = 250;
 
 export class Executor {
   readonly #sql: Sql;
@@ -69,6 +72,10 @@ export class Executor {
   readonly #ended = new Map<string, number>();
   readonly #starts: Gather<StartOrder, StartedRun | undefined>;
   readonly #endings: Gather<Ending, RunState | undefined>;
+  /** Fires when outcomes are no longer waited for. */
+  readonly #over = new AbortController();
+  /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
+  #ending_why: string | undefined;
   readonly #sayings: Sayings;
   /** Rings whenever the load or the list of runs changed; the Watch stream listens. */
   readonly changed = new Set<Bell>();
@@ -96,7 +103,7 @@ export class Executor {
     return [...this.#going.values()].map(({ job_run_id, attempt }) => ({ job_run_id, attempt }));
   }
 
-  /** Whether this very attempt is in hand here, or was a moment ago. */
+  /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
   knows(run: AttemptRef): boolean {
     return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(keyOf(run));
   }
@@ -159,9 +166,7 @@ export class Executor {
       this.#launch(run, going);
       return { result: "ACCEPTED", message: "" };
     } catch (error) {
-      const message = `Cannot start run "${order.job_run_id}": ${
-        error instanceof Error ? error.message : String(error)
-      }`;
+      const message = `Cannot start run "${order.job_run_id}": ${messageOf(error)}`;
       return this.#drop(going, { result: "REJECTED_INVALID", message });
     }
   }
@@ -189,7 +194,6 @@ export class Executor {
   #launch(run: StartedRun, going: Going): void {
     const began_ms = monotonicMs();
     going.stage = "running";
-    going.run = run;
     going.body = this.#sandbox.start({
       ...refOf(run),
       fence: run.fence,
@@ -204,7 +208,8 @@ export class Executor {
       memory_mb: run.memory_mb,
       isolation_reuse: run.isolation_reuse,
     }, this.#sayings.earsOf(run));
-    if (going.cancel_reason) going.body.cancel(going.cancel_reason);
+    if (this.#ending_why) going.body.abandon(this.#ending_why);
+    else if (going.cancel_reason) going.body.cancel(going.cancel_reason);
     observe("run.started", {
       ...refOf(run),
       job_name: run.job_name,
@@ -220,19 +225,21 @@ export class Executor {
     going.stage = "recording";
     this.#ring();
     await this.#sayings.settled(run);
-    const state = await this.#record(run, ended.outcome).catch((error) => {
-      observe("loop.failed", { loop: `recording run ${run.job_run_id}`, error: String(error) });
-      return undefined; // the row is still RUNNING: the next look at what is mine gives it up
-    });
-    this.#ended.set(keyOf(run), monotonicMs());
-    this.#forgetEnded();
+    let state = "not recorded"; // its row is given up at the next look at what is mine
+    try {
+      state = await this.#record(run, ended.outcome) ?? "not ours any more";
+      this.#ended.set(keyOf(run), monotonicMs());
+      this.#forgetEnded();
+    } catch (error) {
+      observe("loop.failed", { loop: `recording run ${run.job_run_id}`, error: messageOf(error) });
+    }
     if (this.#going.get(run.job_run_id) === going) this.#going.delete(run.job_run_id);
     observe("run.finished", {
       ...refOf(run),
       job_name: run.job_name,
       worker_id: this.#me.worker_id,
       outcome: ended.outcome.kind,
-      state: state ?? "not ours any more",
+      state,
       duration_ms: Math.round(ended.duration_ms),
     });
     this.#ring();
@@ -247,16 +254,8 @@ export class Executor {
     }
     const ending = endingOf(run, outcome, chance());
     const state = await this.#untilHeard(() => this.#endings.add(ending)).catch((error) => {
-      if (ending.result === null) throw error;
-      const summary = `The result could not be stored: ${error instanceof Error ? error.message : String(error)}`;
-      const failed = {
-        ...ending,
-        outcome: "FAILED" as const,
-        error_name: "InvalidResult",
-        error_summary: summary,
-        result: null,
-      };
-      return this.#untilHeard(() => this.#endings.add(failed));
+      if (isUnreachable(error)) throw error;
+      return this.#untilHeard(() => this.#endings.add(unstorable(ending, messageOf(error))));
     });
     if (state) return state;
     return await this.#untilHeard(() => this.#readBack(run, ending));
@@ -265,7 +264,8 @@ export class Executor {
   /** No row: either an earlier try was recorded and its reply lost, or the run is no longer ours and the result too late. */
   async #readBack(run: StartedRun, ending: Ending): Promise<string | undefined> {
     const row = await readRun(this.#sql, run.job_run_id);
-    if (row && row.fence === run.fence && row.attempt === run.attempt && row.state !== "RUNNING") return row.state;
+    const same = row?.fence === run.fence && row.attempt === run.attempt;
+    if (same && (row.state === ending.outcome || row.state === "RETRYING")) return row.state;
     const late = { ...refOf(run), worker_id: this.#me.worker_id, outcome: ending.outcome };
     observe("run.late_result", late);
     await recordAct(this.#sql, {
@@ -281,15 +281,15 @@ export class Executor {
   }
 
   /** One ending that Postgres cannot take must not keep the others of its batch from being recorded. */
-  async #finishAll(endings: Ending[]): Promise<(RunState | undefined)[]> {
-    const together = () => finishRuns(this.#sql, this.#me.worker_id, endings);
-    const rows = await together().catch(async (error) => {
+  async #finishAll(endings: Ending[]): Promise<(RunState | undefined | Promise<RunState | undefined>)[]> {
+    try {
+      const rows = await finishRuns(this.#sql, this.#me.worker_id, endings);
+      const found = new Map(rows.map((row) => [row.job_run_id, row.state]));
+      return endings.map((ending) => found.get(ending.job_run_id));
+    } catch (error) {
       if (isUnreachable(error) || endings.length === 1) throw error;
-      const alone = await Promise.allSettled(endings.map((one) => finishRuns(this.#sql, this.#me.worker_id, [one])));
-      return alone.flatMap((answer) => answer.status === "fulfilled" ? answer.value : []);
-    });
-    const found = new Map(rows.map((row) => [row.job_run_id, row.state]));
-    return endings.map((ending) => found.get(ending.job_run_id));
+      return endings.map(async (one) => (await finishRuns(this.#sql, this.#me.worker_id, [one]))[0]?.state);
+    }
   }
 
   /** Asks until Postgres answers: an outcome is not lost because the database is away. Other errors are errors. */
@@ -298,8 +298,8 @@ export class Executor {
       try {
         return await ask();
       } catch (error) {
-        if (!isUnreachable(error)) throw error;
-        await rest(wait_ms);
+        if (!isUnreachable(error) || this.#over.signal.aborted) throw error;
+        await rest(wait_ms, this.#over.signal);
       }
     }
   }
@@ -323,14 +323,27 @@ export class Executor {
   /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
   async drain(grace_ms: number, hurry: AbortSignal): Promise<void> {
     this.#me.draining = true;
+    const until_ms = monotonicMs() + grace_ms;
+    await this.#whileGoing(() => monotonicMs() < until_ms && !hurry.aborted, hurry);
+    await this.stop("its worker is stopping", hurry);
+  }
+
+  /**
+   * Ends the bodies and waits until all is recorded: with Postgres away as long as our lease may hold there, since after
+   * it the runs are given to others anyway, and not that long when there is no time left.
+   */
+  async stop(reason: string, hurry: AbortSignal): Promise<void> {
+    this.#ending_why = reason;
+    for (const going of this.#going.values()) going.body?.abandon(reason);
+    const until_ms = monotonicMs() + LEAVE_MS;
+    await this.#whileGoing(() => monotonicMs() < until_ms || (this.#me.mayRun && !hurry.aborted));
+    this.#over.abort();
+  }
+
+  async #whileGoing(patient: () => boolean, stop?: AbortSignal): Promise<void> {
     const bell = new Bell();
     this.changed.add(bell);
-    const until_ms = monotonicMs() + grace_ms;
-    while (this.#going.size > 0 && monotonicMs() < until_ms && !hurry.aborted) {
-      await bell.rest(Math.min(until_ms - monotonicMs(), 1_000), hurry);
-    }
-    for (const going of this.#going.values()) going.body?.abandon("its worker is stopping");
-    while (this.#going.size > 0) await bell.rest(1_000);
+    while (this.#going.size > 0 && patient()) await bell.rest(LOOK_MS, stop);
     this.changed.delete(bell);
   }
 
@@ -353,4 +366,8 @@ function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
 
 function keyOf({ job_run_id, attempt }: AttemptRef): string {
   return `${job_run_id}:${attempt}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

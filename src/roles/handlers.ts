@@ -61,6 +61,9 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     drain: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
       if (old) return { draining: standing.draining, result: "REJECTED_OLD_EPOCH", ...observed() };
+      if (standing.stopping && !request.enable) {
+        throw new RpcRefusal("FAILED_PRECONDITION", "Cannot end the drain: this worker's process is stopping");
+      }
       standing.draining = request.enable;
       await setDraining(parts.sql, standing.worker_id, request.enable);
       return { draining: standing.draining, result: "ACCEPTED", ...observed() };

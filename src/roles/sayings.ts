@@ -2,7 +2,8 @@
  * Carries log lines and progress of bodies to Postgres, many runs to a statement. Lines wait in memory while Postgres
  * is away, up to a cap; beyond it they are dropped and counted, since an outcome matters more than its log.
  */
-import { Gather, rest } from "../base/loop.ts";
+import { observe } from "../base/facts.ts";
+import { Gather, rest, within } from "../base/loop.ts";
 import type { BodyEars, LogLine } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { appendLogs, type LogRow, reportProgress } from "../store/run_logs.ts";
@@ -40,9 +41,10 @@ export class Sayings {
   earsOf(run: StartedRun): BodyEars {
     return {
       onLog: (lines) =>
-        this.#keep(run, this.#logs.add(this.#rows(run, lines)).finally(() => this.#waiting -= lines.length)),
+        this.#keep("log", run, this.#logs.add(this.#rows(run, lines)).finally(() => this.#waiting -= lines.length)),
       onProgress: (fraction, message) =>
         this.#keep(
+          "progress",
           run,
           this.#reports.add({
             job_run_id: run.job_run_id,
@@ -56,13 +58,17 @@ export class Sayings {
 
   /** Everything that the run said is stored, or has been given up. */
   async settled(run: StartedRun): Promise<void> {
-    const last = this.#last.get(run.start_token);
-    this.#last.delete(run.start_token);
-    if (last) await Promise.race([last, rest(PATIENCE_MS)]);
+    const last = ["log", "progress"].map((kind) => this.#last.get(`${kind} ${run.start_token}`));
+    for (const kind of ["log", "progress"]) this.#last.delete(`${kind} ${run.start_token}`);
+    await within(PATIENCE_MS, "storing what a body said", Promise.all(last)).catch(() => undefined);
   }
 
-  #keep(run: StartedRun, stored: Promise<unknown>): void {
-    this.#last.set(run.start_token, stored.catch(() => undefined));
+  /** Each kind is stored in its order, so the last one of each is the end of all. */
+  #keep(kind: "log" | "progress", run: StartedRun, stored: Promise<unknown>): void {
+    const told = stored.catch((error) =>
+      observe("loop.failed", { loop: `storing the ${kind} of run ${run.job_run_id}`, error: String(error) })
+    );
+    this.#last.set(`${kind} ${run.start_token}`, told);
   }
 
   #rows(run: StartedRun, lines: LogLine[]): LogRow[] {

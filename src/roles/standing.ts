@@ -8,22 +8,30 @@ import type { Settings } from "../store/settings.ts";
 export class Standing {
   readonly worker_id: string;
   readonly node_id: string;
-  readonly slots: number;
   settings: Settings;
   role: "leader" | "worker" = "worker";
   draining = false;
+  /** The process ends: it drains, and nobody can call that off. */
+  stopping = false;
   detached = false;
   /** When Redis last took a heartbeat, by this machine's wall clock; 0: never. For display. */
   last_heartbeat_unix_ms = 0;
   /** Monotonic: bodies may run until then. */
   may_run_until_ms = 0;
+  /** Of the environment; it goes before the live setting. */
+  readonly #own_slots: number | undefined;
   #epoch = 0;
 
-  constructor(who: { worker_id: string; node_id: string; slots: number; settings: Settings }) {
+  constructor(who: { worker_id: string; node_id: string; slots: number | undefined; settings: Settings }) {
     this.worker_id = who.worker_id;
     this.node_id = who.node_id;
-    this.slots = who.slots;
+    this.#own_slots = who.slots;
     this.settings = who.settings;
+  }
+
+  /** Bodies that this worker runs at once, now. */
+  get slots(): number {
+    return this.#own_slots ?? this.settings.max_jobs_per_worker;
   }
 
   /** The newest epoch that Postgres, Redis or an accepted call has shown. It never falls. */
@@ -33,6 +41,11 @@ export class Standing {
 
   sawEpoch(epoch: number): void {
     if (epoch > this.#epoch) this.#epoch = epoch;
+  }
+
+  /** The lease was granted until then, by this process' clock; bodies end a margin before. */
+  holdsUntil(lease_until_ms: number): void {
+    this.may_run_until_ms = lease_until_ms - this.settings.worker_margin_seconds * 1000;
   }
 
   /** Whether the worker's lease still covers its bodies, on the local clock alone. */

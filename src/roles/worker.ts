@@ -24,6 +24,8 @@ export interface WorkerParts {
   redis: RedisDoor;
   executor: Executor;
   standing: Standing;
+  /** Its certificate of now goes into the row, so that peers know it after a rotation. */
+  tls: { readonly fingerprint: string };
   pid: number;
   grpc: { host: string; port: number };
 }
@@ -34,32 +36,39 @@ export async function holdLease(parts: WorkerParts, stop: AbortSignal): Promise<
   const over = new AbortController();
   let reason: string | undefined;
   const until = AbortSignal.any([stop, over.signal]);
-  await every(standing.settings.worker_renew_seconds * 1000, async () => {
-    const lost = await renewOnce(parts);
-    if (lost) {
-      reason = lost;
-      over.abort();
-    }
+  await every(RETRY_MS, async () => {
+    reason = await renewOnce(parts);
+    if (reason) over.abort();
     return standing.settings.worker_renew_seconds * 1000;
   }, { name: "worker lease", stop: until });
   return reason;
 }
 
+/** A renewal that failed is asked for again soon: what is left of the lease is all the time there is. */
+const RETRY_MS = 1_000;
+
 /** One renewal, and all that follows from it. The reason when the lease cannot be had any more. */
 export async function renewOnce(parts: WorkerParts): Promise<string | undefined> {
   const { standing, executor } = parts;
-  const { worker_lease_seconds, worker_margin_seconds, worker_renew_seconds } = standing.settings;
+  const { worker_lease_seconds, worker_renew_seconds } = standing.settings;
   const before = executor.runs;
-  const question = renewWorker(parts.lease_sql, standing.worker_id, worker_lease_seconds * 1000);
+  const question = renewWorker(parts.lease_sql, standing.worker_id, {
+    lease_ms: worker_lease_seconds * 1000,
+    slots: standing.slots,
+    tls_fingerprint: parts.tls.fingerprint,
+  });
   const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
   if (!renewal) {
     standing.may_run_until_ms = 0;
     return "Postgres says that this worker is dead";
   }
-  standing.may_run_until_ms = renewal.lease_until_ms - worker_margin_seconds * 1000;
+  standing.holdsUntil(renewal.lease_until_ms);
   standing.sawEpoch(renewal.epoch);
-  standing.settings = await readSettings(parts.lease_sql);
-  await reconcile(parts, renewal.runs, before);
+  // Not awaited: it starts runs and asks the other pool, and the lease must not wait for either.
+  reconcile(parts, renewal.runs, before).catch((error) =>
+    observe("loop.failed", { loop: "reconcile", error: error instanceof Error ? error.message : String(error) })
+  );
+  standing.settings = await within(worker_renew_seconds * 2_000, "reading settings", readSettings(parts.lease_sql));
 }
 
 /** `before`: what ran here when the question was asked; what changed since then is not judged by an older answer. */
@@ -71,14 +80,14 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
   }
   const back: (AttemptRef & { outcome: "LOST" | "GIVEN_BACK"; cause: string })[] = [];
   for (const row of rows) {
+    const { job_run_id, attempt } = row;
     if (row.cancel_requested) executor.cancel(row, "requested");
     if (executor.knows(row)) continue;
-    const { job_run_id, attempt } = row;
     if (row.state === "RUNNING") {
       back.push({ job_run_id, attempt, outcome: "LOST", cause: "its worker had no body for it" });
     } else if (standing.draining) {
       back.push({ job_run_id, attempt, outcome: "GIVEN_BACK", cause: "its worker is draining" });
-    } else await executor.accept(row);
+    } else executor.accept(row); // never rejects; its answer is for those who ordered
   }
   if (back.length === 0) return;
   for (const run of await giveBack(parts.sql, standing.worker_id, back)) {

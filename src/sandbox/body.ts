@@ -57,6 +57,8 @@ export interface BodySetting {
   project_dir: string;
   /** The process ends with this run. */
   last: boolean;
+  /** A process of its own for the body, in place of one that was there before and turns out to be dead. */
+  replace: (() => Child) | undefined;
   onStarted(): void;
   /** How often the guard of bodies may have struck until now. */
   lapses(): number;
@@ -67,7 +69,7 @@ const LEAVE_MS = 1_000;
 
 export class RunningBody implements Body {
   readonly outcome: Promise<Outcome>;
-  readonly #child: Child;
+  #child: Child;
   readonly #order: BodyOrder;
   readonly #ears: BodyEars;
   readonly #setting: BodySetting;
@@ -95,6 +97,11 @@ export class RunningBody implements Body {
     });
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
     this.#cancelTimeout = after(order.timeout_ms, () => this.#end("timeout", "timeout"));
+    this.#begin(child);
+  }
+
+  #begin(child: Child): void {
+    const order = this.#order;
     child.listen({
       onFrame: (frame) => this.#hear(frame),
       onText: (stream, bytes) => this.#output.text(stream, bytes),
@@ -111,12 +118,16 @@ export class RunningBody implements Body {
       args,
       scheduled_for,
       temp_dir,
-      last: on.setting.last,
+      last: this.#setting.last,
     });
   }
 
   get pid(): number {
     return this.#child.pid;
+  }
+
+  get child(): Child {
+    return this.#child;
   }
 
   /** The process is unharmed and idle: it may serve another run. */
@@ -183,15 +194,32 @@ export class RunningBody implements Body {
   }
 
   #processEnded(end: ChildEnd): void {
-    if (this.#over) return;
+    if (this.#over || this.#beginAgain(end)) return;
     this.#finish(outcomeOf({
       ended_by_us: this.#ended_by_us,
       verdict: this.#verdict,
       exiting: this.#exiting,
       started: this.#started,
-      lapsed: this.#setting.lapses() > this.#lapses_before,
+      lapsed: this.#lapsed,
       end,
     }, { ...this.#order, project_dir: this.#setting.project_dir }));
+  }
+
+  /** A waiting process can be killed, by the kernel for want of memory say, and be chosen before that is known here. */
+  #beginAgain(end: ChildEnd): boolean {
+    const { replace } = this.#setting;
+    if (!replace || !end.signal || this.#started || this.#verdict || this.#ended_by_us || this.#lapsed) return false;
+    this.#setting.replace = undefined;
+    try {
+      this.#begin(this.#child = replace());
+      return true;
+    } catch {
+      return false; // what ended the first one is then the outcome
+    }
+  }
+
+  get #lapsed(): boolean {
+    return this.#setting.lapses() > this.#lapses_before;
   }
 
   #finish(outcome: Outcome): void {

@@ -19,6 +19,7 @@ export class Channel {
     const hello = this.#parse(this.#lineSync());
     if (hello?.kind !== "hello") exit(0); // the worker is gone
     this.#nonce = new TextEncoder().encode(hello.nonce);
+    closeStores();
     const excess = KINDS.filter((name) =>
       !hello.granted.includes(name) &&
       Deno.permissions.querySync({ name } as unknown as Deno.PermissionDescriptor).state === "granted"
@@ -90,6 +91,11 @@ export class Channel {
   #parse(line: string): ToBody | undefined {
     return line === "" ? undefined : JSON.parse(line) as ToBody;
   }
+}
+
+/** What Deno lets any program keep on disk without asking, and shares among all that have the same entry, as bodies have. */
+function closeStores(): void {
+  for (const name of ["localStorage", "caches"]) delete (globalThis as Record<string, unknown>)[name];
 }
 
 /** A grandchild on the same pipe can have made it one that does not wait (Node does that); then the waiting is done here. */

@@ -87,7 +87,7 @@ export class Sandbox {
     const spare = this.#takeSpare(key);
     try {
       const child = spare?.child ?? this.#spawn(order);
-      const body = this.#run(child, order, { ears, key, served: spare?.served ?? 0 });
+      const body = this.#run(child, order, { ears, key, served: spare?.served });
       observe("body.spawned", {
         job_name: order.job_name,
         pid: child.pid,
@@ -129,9 +129,9 @@ export class Sandbox {
     if (this.#temp_root) await Deno.remove(this.#temp_root, { recursive: true }).catch(() => {});
   }
 
-  #run(child: Child, order: BodyOrder, on: { ears: BodyEars; key: string; served: number }): RunningBody {
+  #run(child: Child, order: BodyOrder, on: { ears: BodyEars; key: string; served: number | undefined }): RunningBody {
     const { key } = on;
-    const served = on.served + 1;
+    const served = (on.served ?? 0) + 1;
     const may_reuse = this.#options.spares > 0 && !isUnsafe(order.permissions);
     this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
     const last = !may_reuse || served >= order.isolation_reuse;
@@ -140,6 +140,7 @@ export class Sandbox {
       setting: {
         project_dir: this.#options.project_dir,
         last,
+        replace: on.served === undefined ? undefined : () => this.#spawn(order),
         onStarted: () => last && this.#makeSpareSoon(key, order),
         lapses: () => this.#warden.lapses,
       },
@@ -149,7 +150,7 @@ export class Sandbox {
       this.#bodies.delete(body);
       this.#running.set(key, (this.#running.get(key) as number) - 1);
       if (this.#running.get(key) === 0) this.#running.delete(key);
-      if (body.reusable) this.#takeBack({ key, child, served, idle_since_ms: monotonicMs() });
+      if (body.reusable) this.#takeBack({ key, child: body.child, served, idle_since_ms: monotonicMs() });
     });
     return body;
   }
@@ -158,9 +159,7 @@ export class Sandbox {
     const spare = this.#spares.findLast((one) => one.key === key && one.child.fit);
     if (!spare) return undefined;
     this.#spares = this.#spares.filter((one) => one !== spare);
-    if (spare.served === 0 || !spare.child.hasSpoken) return spare;
-    spare.child.kill(); // it went on after its run
-    return this.#takeSpare(key);
+    return spare;
   }
 
   /** Not at once: a start of a process takes time from the event loop, and this body is just beginning to talk. */
@@ -191,7 +190,7 @@ export class Sandbox {
 
   /** A process that served and may serve again. */
   #takeBack(spare: Spare): void {
-    if (this.#stop.signal.aborted || spare.child.hasSpoken || !spare.child.fit) return spare.child.kill();
+    if (this.#stop.signal.aborted || !spare.child.fit) return spare.child.kill();
     while (this.#spares.length >= this.#options.spares) this.#drop(this.#spares[0] as Spare);
     this.#keep(spare);
   }

@@ -79,6 +79,7 @@ export class Child {
   #ready = false;
   #alive = true;
   #failed = false;
+  #hushed = false;
   #patient_until_ms = 0;
   #opened: Promise<void>;
 
@@ -118,20 +119,17 @@ export class Child {
   /** From now on `ears` hear it; what it printed before comes first. */
   listen(ears: ChildEars): void {
     this.#ears = ears;
+    this.#hushed = false;
     const early = this.#early;
     this.#early = [];
     this.#early_bytes = 0;
     for (const [stream, bytes] of early) ears.onText(stream, bytes);
   }
 
-  /** Nobody listens: what it prints is kept for the next. */
+  /** It has done its work and may be given other work, unless it prints anything before: then it is not done, and killed. */
   hush(): void {
     this.#ears = undefined;
-  }
-
-  /** Printed something while nobody listened. */
-  get hasSpoken(): boolean {
-    return this.#early_bytes > 0;
+    this.#hushed = true;
   }
 
   order(order: Extract<ToBody, { kind: "order" }>): void {
@@ -173,7 +171,9 @@ export class Child {
     if (this.#ears) return this.#ears.onText(stream, bytes);
     if (this.#early_bytes + bytes.length <= EARLY_BYTES) this.#early.push([stream, bytes.slice()]);
     this.#early_bytes += bytes.length;
-    if (this.#early_bytes > FLOOD_BYTES) this.kill();
+    if (!this.#hushed && this.#early_bytes <= FLOOD_BYTES) return;
+    this.#failed = true;
+    this.kill();
   }
 
   async #end(warden: Warden): Promise<ChildEnd> {

@@ -11,7 +11,7 @@ export async function processStarted(pid: number): Promise<string> {
   return fieldsOf(text)[19] ?? "";
 }
 
-/** Pids in the group that are not zombies. */
+/** Pids in the group that are not zombies. What cannot be looked at counts as alive. */
 export function membersOf(group: number): number[] {
   if (!mayHaveMembers(group)) return [];
   const members: number[] = [];
@@ -69,8 +69,9 @@ function isMember(pid: number, group: number): boolean {
   try {
     const [state, , member_of] = fieldsOf(Deno.readTextFileSync(`/proc/${pid}/stat`));
     return Number(member_of) === group && state !== "Z" && state !== "X";
-  } catch {
-    return false; // it ended while we looked
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false; // it ended while we looked
+    throw error;
   }
 }
 

@@ -56,7 +56,12 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
   const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
   const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));
   unseen.forEach((row, place) => row.old_id = found[place]?.job_run_id ?? null);
-  return rows.map((row) => ({ job_run_id: row.id ?? row.old_id ?? undefined, is_new: row.id !== null }));
+  const seen = new Set<number>();
+  return rows.map((row) => {
+    const is_new = row.id !== null && !seen.has(row.id); // a key that is given twice is born once
+    if (row.id !== null) seen.add(row.id);
+    return { job_run_id: row.id ?? row.old_id ?? undefined, is_new };
+  });
 }
 
 /** The slots of one schedule that the calendar chose, and how far it looked. */

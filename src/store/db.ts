@@ -3,9 +3,12 @@
  *
  * Every session carries limits, so that a frozen client can hold a lock for two seconds at most and a statement can
  * run for five: a leader that is stopped in the middle of a transaction must not block its successor.
+ * A connection that fell silent (half-open: the other side is gone and nobody said so) would hold its queries for a
+ * quarter of an hour; a pool with such a query is left for a new one, and the query fails as unreachable.
  * `bigint` columns arrive as numbers; a value beyond 2^53 is an error rather than a rounded id.
  */
 import postgres from "postgres";
+import { after, monotonicMs } from "../base/loop.ts";
 
 /** A pool of sessions. Store functions take one as their first argument. */
 export type Sql = postgres.Sql<{ bigint: number }>;
@@ -25,9 +28,63 @@ export interface DbOptions {
   statement_timeout_ms?: number;
 }
 
+/** Beyond the longest statement: for the way there and back. */
+const SILENCE_MS = 2_000;
+/** How long what else is under way on a pool that is left may take. */
+const LEAVE_SECONDS = 2;
+
 /** Opens a pool; sessions are made when they are first needed, and made again after Postgres was away. */
 export function connectDb(database_url: string, options: DbOptions): Sql {
   const statement_timeout_ms = options.statement_timeout_ms ?? 5_000;
+  const open = () => openPool(database_url, { ...options, statement_timeout_ms });
+  let pool = open();
+  if (statement_timeout_ms === 0) return pool;
+  const leave = (silent: Sql) => {
+    if (pool !== silent) return;
+    pool = open();
+    silent.end({ timeout: LEAVE_SECONDS }).catch(() => undefined);
+  };
+  const limit_ms = statement_timeout_ms + SILENCE_MS;
+  const heard = new WeakMap<object, number>(); // queries are sent one behind another: each answer counts for all on its session
+  const watched = (query: unknown) => {
+    if (!(query instanceof Promise)) return query; // a name or a list, to be put into a query
+    const asked = pool;
+    whenSent(query, (session) => {
+      const sent_ms = monotonicMs();
+      const look = () => {
+        const silent_ms = monotonicMs() - Math.max(sent_ms, heard.get(session) ?? 0);
+        if (silent_ms >= limit_ms) leave(asked);
+        else cancel = after(limit_ms - silent_ms, look);
+      };
+      let cancel = after(limit_ms, look);
+      const done = () => {
+        cancel();
+        heard.set(session, monotonicMs());
+      };
+      Promise.prototype.then.call(query, done, done); // the query's own `then` would send it
+    });
+    return query;
+  };
+  return new Proxy(pool, {
+    apply: (_pool, _this, args) => watched(Reflect.apply(pool, undefined, args)),
+    get: (_pool, name) => Reflect.get(pool, name),
+  });
+}
+
+/** The driver tells by nothing else when a query that waited for a session got one: it notes the session in `state`. */
+function whenSent(query: Promise<unknown>, act: (session: object) => void): void {
+  let state: object | null = null;
+  Object.defineProperty(query, "state", {
+    get: () => state,
+    set: (session: object) => {
+      if (state === null) act(session);
+      state = session;
+    },
+  });
+}
+
+function openPool(database_url: string, options: DbOptions & { statement_timeout_ms: number }): Sql {
+  const { statement_timeout_ms } = options;
   return postgres(database_url, {
     max: options.max ?? 4,
     onnotice: () => {},
@@ -67,10 +124,10 @@ export function json(sql: Db, value: unknown): postgres.Parameter {
   return sql.json(value as JsonValue);
 }
 
-/** Whether an error says that Postgres itself could not be reached or cut the session: trying again later may help. */
+/** Whether an error says that Postgres could not be reached, cut the session or could not do it just now: trying again later may help. */
 export function isUnreachable(error: unknown): boolean {
-  const code = (error as { code?: string } | undefined)?.code ?? "";
-  return UNREACHABLE.has(code) || code.startsWith("08") || code.startsWith("57P");
+  const code = String((error as { code?: unknown } | undefined)?.code ?? "");
+  return UNREACHABLE.has(code) || /^(08|40|53|57P)/.test(code);
 }
 
 /** Whether an error is Postgres' word for a broken unique constraint. */
@@ -84,7 +141,11 @@ const UNREACHABLE = new Set([
   "ECONNRESET",
   "EPIPE",
   "ETIMEDOUT",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ECONNABORTED",
   "ENOTFOUND",
+  "EAI_AGAIN",
   "CONNECTION_CLOSED",
   "CONNECTION_ENDED",
   "CONNECTION_DESTROYED",
@@ -92,6 +153,8 @@ const UNREACHABLE = new Set([
   "57014", // statement timeout
   "55P03", // lock timeout
   "25P03", // idle in transaction
+  "25006", // read only: a fail-over, and this one is no longer the primary
+  // and by class: 08 the connection, 40 deadlock, 53 no resources or too many sessions, 57P shut down or starting
 ]);
 
 function safeInteger(text: string): number {

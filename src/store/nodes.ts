@@ -26,14 +26,24 @@ export interface Registration {
   version: string;
 }
 
-/** Adds a worker, and its node when it is new. Fails if the id was ever used. */
-export async function registerWorker(sql: Db, me: Registration, lease_ms: number): Promise<void> {
-  await sql`
+/**
+ * Adds a worker, and its node when it is new; gives until when its lease is trusted, on the local monotonic clock. Asking
+ * again, since a reply was lost, is the same; another process cannot have an id that was ever used.
+ */
+export async function registerWorker(sql: Db, me: Registration, lease_ms: number): Promise<number> {
+  const asked_at_ms = monotonicMs();
+  const rows = await sql`
     with host as (
       insert into node (node_id, status) values (${me.node_id}, 'available') on conflict do nothing)
     insert into worker (worker_id, node_id, lease_until, pid, process_started, grpc_host, grpc_port, tls_fingerprint, slots, version)
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
-            ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})`;
+            ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
+    on conflict (worker_id) do update set lease_until = excluded.lease_until
+      where worker.state = 'ACTIVE' and worker.node_id = excluded.node_id and worker.pid = excluded.pid
+        and worker.process_started = excluded.process_started
+    returning 1`;
+  if (rows.length === 0) throw new Error(`Cannot register worker "${me.worker_id}": that id was used before`);
+  return asked_at_ms + lease_ms;
 }
 
 /** A run of mine as Postgres has it. */
@@ -41,7 +51,6 @@ export interface OwnRun {
   job_run_id: number;
   attempt: number;
   state: "ASSIGNED" | "RUNNING";
-  start_token: string | null;
   cancel_requested: boolean;
   command_name: string;
   digest: string;
@@ -57,20 +66,28 @@ export interface Renewal {
   runs: OwnRun[];
 }
 
+/** What may have changed of a worker since it registered: a live setting, a certificate that was rotated. */
+export interface Renewed {
+  lease_ms: number;
+  slots: number;
+  tls_fingerprint: string;
+}
+
 /** Renews my lease and reads what is mine, as one statement. Undefined: I am dead or was never there. */
-export async function renewWorker(sql: Db, worker_id: string, lease_ms: number): Promise<Renewal | undefined> {
+export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Promise<Renewal | undefined> {
   const asked_at_ms = monotonicMs();
   const [row] = await sql<{ state: WorkerState; epoch: number; runs: OwnRun[] | null }[]>`
     with me as (
-      update worker set lease_until = clock_timestamp() + ${lease_ms} * interval '1 ms'
+      update worker set lease_until = clock_timestamp() + ${my.lease_ms} * interval '1 ms', slots = ${my.slots},
+             tls_fingerprint = ${my.tls_fingerprint}
        where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, state)
     select me.state, (select epoch from leader_term) as epoch,
-      (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state, 'start_token', r.start_token,
+      (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
               'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest))
          from job_run r join job_definition d on d.id = r.job_definition_id
         where r.assigned_worker_id = me.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as runs
       from me`;
-  return row && { state: row.state, epoch: row.epoch, runs: row.runs ?? [], lease_until_ms: asked_at_ms + lease_ms };
+  return row && { state: row.state, epoch: row.epoch, runs: row.runs ?? [], lease_until_ms: asked_at_ms + my.lease_ms };
 }
 
 /** ACTIVE <-> DRAINING. False: the worker is detached or dead. */

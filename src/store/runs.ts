@@ -196,19 +196,19 @@ export async function orphanAssigned(
   sql: Db,
   term: Term,
   which: { refused: AttemptRef[] } | { assigned_longer_than_ms: number },
-): Promise<AttemptRef[]> {
+): Promise<(AttemptRef & { worker_id: string })[]> {
   const chosen = "refused" in which
     ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
              as x(job_run_id bigint, attempt int))`
     : sql`r.assigned_at < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
-  return await sql<AttemptRef[]>`
+  return await sql<(AttemptRef & { worker_id: string })[]>`
     with ${fence(sql, term)},
     lost as (
       update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1
         from fence where r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen}
       returning r.*),
     kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
-    select id as job_run_id, attempt from lost`;
+    select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
 }
 
 /** ASSIGNED and RUNNING runs of workers that are DEAD -> ORPHANED; what was running is charged as an interruption. */

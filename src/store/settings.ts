@@ -39,7 +39,7 @@ export const NUMBER_SETTINGS = {
   worker_renew_seconds: { default: 5, least: 0.2, most: 120, about: "How often a worker renews its lease" },
   worker_margin_seconds: {
     default: 5,
-    least: 0.5,
+    least: 4, // the guard of bodies strikes 3 s after the last word of its worker
     most: 120,
     about: "A worker stops its bodies this long before its lease ends",
   },
@@ -134,14 +134,17 @@ export function problemsIn(settings: Settings): string[] {
 
 /** The settings as they are now. Wrong ones are reported, and the defaults of all are used, since they relate. */
 export async function readSettings(sql: Db): Promise<Settings> {
-  const rows = await sql<{ name: string; value: unknown }[]>`select name, value from scheduler_settings`;
-  const stored = Object.fromEntries(
-    rows.filter((row) => row.name in DEFAULT_SETTINGS).map((row) => [row.name, row.value]),
-  );
-  const settings = { ...DEFAULT_SETTINGS, ...stored } as Settings;
+  const settings = await readStored(sql);
   const problems = problemsIn(settings);
   for (const problem of problems) observe("settings.problem", { problem });
   return problems.length === 0 ? settings : DEFAULT_SETTINGS;
+}
+
+/** As the rows have them, right or wrong. */
+async function readStored(sql: Db): Promise<Settings> {
+  const rows = await sql<{ name: string; value: unknown }[]>`select name, value from scheduler_settings`;
+  const stored = rows.filter((row) => row.name in DEFAULT_SETTINGS).map((row) => [row.name, row.value]);
+  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(stored) } as Settings;
 }
 
 /** Stores some settings, with their audit rows, or refuses all of them and says why. */
@@ -153,7 +156,7 @@ export async function changeSettings(
   const unknown = Object.keys(change).filter((name) => !(name in DEFAULT_SETTINGS));
   const problems = [
     ...unknown.map((name) => `${name} is no setting`),
-    ...problemsIn({ ...await readSettings(sql), ...change }),
+    ...problemsIn({ ...await readStored(sql), ...change }),
   ];
   if (problems.length > 0) throw new RangeError(`Cannot change settings: ${problems.join("; ")}`);
   await sql`

@@ -17,6 +17,11 @@ export class Hearing {
   readonly lines: Line[] = [];
   readonly #waiting = new Set<() => void>();
 
+  /** The place of the last line so far: what is heard after it is new. */
+  get last(): { place: number } {
+    return { place: this.lines.length - 1 };
+  }
+
   /** Takes in all that a stream says; resolves at its end. */
   async listen(who: string, stream: ReadableStream<Uint8Array>): Promise<void> {
     let begun = "";

@@ -22,9 +22,12 @@ export async function startTestServices(): Promise<TestServices> {
   const silence = hear((name, fact) => {
     if (name === "dev.service") console.error(`\n${JSON.stringify(fact)}\n`);
   });
-  const state_dir = Deno.makeTempDirSync({ prefix: "dandori-test-" });
-  Deno.chmodSync(state_dir, 0o755); // root's Postgres runs as another user
-  const options = { state_dir, throwaway: true, real_only: Boolean(env.CI || env.DANDORI_REQUIRE_REDIS) };
+  const state_dir = env.DATABASE_URL && env.REDIS_URL ? undefined : makeFolder();
+  const options = {
+    state_dir: state_dir ?? "",
+    throwaway: true,
+    real_only: Boolean(env.CI || env.DANDORI_REQUIRE_REDIS),
+  };
   const [postgres, redis] = await Promise.all([
     env.DATABASE_URL ? undefined : startPostgres(options),
     env.REDIS_URL ? undefined : startRedis(options),
@@ -35,8 +38,14 @@ export async function startTestServices(): Promise<TestServices> {
     detail: `Postgres ${postgres?.detail ?? "of DATABASE_URL"}; Redis ${redis?.detail ?? "of REDIS_URL"}`,
     async stop() {
       await Promise.all([postgres?.stop(), redis?.stop()]);
-      await Deno.remove(state_dir, { recursive: true });
+      if (state_dir) await Deno.remove(state_dir, { recursive: true });
       silence();
     },
   };
+}
+
+function makeFolder(): string {
+  const folder = Deno.makeTempDirSync({ prefix: "dandori-test-" });
+  Deno.chmodSync(folder, 0o755); // root's Postgres runs as another user
+  return folder;
 }

@@ -6,9 +6,10 @@ import { observe } from "../../base/facts.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
 import { isUniqueViolation } from "../../store/db.ts";
 import { liveWorkers, type WorkerRow } from "../../store/nodes.ts";
-import { type Assigned, type Assignment, assignRuns } from "../../store/runs.ts";
+import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
 import { type Candidate, candidates } from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
+import type { Crew } from "./crew.ts";
 import type { Leading } from "./leading.ts";
 
 const RUNS_AT_ONCE = 500;
@@ -32,8 +33,10 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   });
   const most = Math.min(places.reduce((sum, place) => sum + place.free, 0), RUNS_AT_ONCE);
   if (most === 0) return [];
-  const waiting = await candidates(me.sql, { most, nodes: [...new Set(places.map((place) => place.node_id))] });
-  const chosen = choose(waiting, places, (worker_id, digest) => me.crew.fit(worker_id, digest));
+  const nodes = [...new Set(places.map((place) => place.node_id))];
+  const waiting = await candidates(me.sql, { most, nodes, without: codeNobodyHas(places, me.crew) });
+  if (waiting.some((run) => run.worn_out)) await giveUpWornOut(me);
+  const chosen = choose(waiting.filter((run) => !run.worn_out), places, (id, digest) => me.crew.fit(id, digest));
   if (chosen.length === 0) return [];
   const assigned = await writeAssignments(me, await leased(me, chosen));
   for (const run of assigned) {
@@ -45,6 +48,29 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
     });
   }
   return assigned;
+}
+
+/**
+ * What the workers with room have all refused lately, for each node and (null) for all. Without it a few runs of a job
+ * whose file is not deployed yet would be chosen from again and again, and hide all that wait behind them.
+ */
+export function codeNobodyHas(
+  places: Place[],
+  crew: Pick<Crew, "refusedDigests">,
+): { node: string | null; digest: string }[] {
+  const groups = new Map<string | null, Place[]>(Map.groupBy(places, (place) => place.node_id));
+  groups.set(null, places);
+  return [...groups].flatMap(([node, members]) => {
+    const refused = members.map((place) => new Set(crew.refusedDigests(place.worker_id)));
+    const by_all = refused.reduce((common, digests) => common.intersection(digests));
+    return [...by_all].map((digest) => ({ node, digest }));
+  });
+}
+
+/** Interrupted too often, wherever it ran: it may be what kills the workers. */
+async function giveUpWornOut(me: Leading): Promise<void> {
+  for (const run of await quarantine(me.sql, me.term)) observe("run.quarantined", run);
+  me.bell.ring();
 }
 
 /** Workers that may be given work, with their free slots. The leader's own only when the rule allows it. */

@@ -21,11 +21,14 @@ interface Member {
   failures: number;
   suspect_until_ms: number;
   retry_at_ms: number;
+  /** It refused an order: nothing for it until then, or the two would go round and round. */
+  busy_until_ms: number;
   /** Digests that it refused lately, and until when. */
   other_code: Map<string, number>;
 }
 
 const OTHER_CODE_MS = 10_000;
+const BUSY_MS = 1_000;
 
 export class Crew {
   readonly #peers: Peers;
@@ -64,6 +67,7 @@ export class Crew {
       failures: 0,
       suspect_until_ms: 0,
       retry_at_ms: 0,
+      busy_until_ms: 0,
       other_code: new Map(),
     };
     this.#members.set(worker.worker_id, member);
@@ -92,7 +96,7 @@ export class Crew {
     const member = this.#members.get(worker_id);
     if (!member?.status || member.status.draining || member.status.detached) return false;
     const now_ms = monotonicMs();
-    if (now_ms < member.suspect_until_ms) return false;
+    if (now_ms < member.suspect_until_ms || now_ms < member.busy_until_ms) return false;
     return digest === undefined || now_ms >= (member.other_code.get(digest) ?? 0);
   }
 
@@ -111,6 +115,19 @@ export class Crew {
   /** It has other code for this digest; in a rolling deploy it will soon have changed. */
   hasOtherCode(worker_id: string, digest: string): void {
     this.#members.get(worker_id)?.other_code.set(digest, monotonicMs() + OTHER_CODE_MS);
+  }
+
+  /** Code that it refused lately. */
+  refusedDigests(worker_id: string): string[] {
+    const now_ms = monotonicMs();
+    return [...this.#members.get(worker_id)?.other_code ?? []].filter(([, until_ms]) => now_ms < until_ms)
+      .map(([digest]) => digest);
+  }
+
+  /** It has no room, drains, or its lease is over, and rows or streams do not show it yet. */
+  hasRefused(worker_id: string): void {
+    const member = this.#members.get(worker_id);
+    if (member) member.busy_until_ms = monotonicMs() + BUSY_MS;
   }
 
   get(worker_id: string): WorkerRow | undefined {

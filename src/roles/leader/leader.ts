@@ -106,20 +106,24 @@ function renewLock(me: Leading, ttl_ms: number): void {
   }).catch(() => undefined);
 }
 
-/** One round of work. Each step asks Postgres again; a step without trust is not begun. */
+/**
+ * One round of work. Each step asks Postgres again; a step without trust is not begun. A step that fails is told and
+ * does not keep the others from being done: what one event or schedule breaks must not stop all dispatch.
+ */
 export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promise<void> {
-  const steps: [boolean, () => Promise<void>][] = [
-    [agenda.slots, () => planDueSlots(me)],
-    [agenda.events, () => planEvents(me)],
-    [agenda.ready, () => planLate(me)],
-    [agenda.cancels, () => deliverCancels(me)],
-    [agenda.stuck, () => reassignStuck(me)],
-    [agenda.lost, () => recoverLost(me, contact)],
-    [true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
+  const steps: [string, boolean, () => Promise<void>][] = [
+    ["slots", agenda.slots, () => planDueSlots(me)],
+    ["events", agenda.events, () => planEvents(me)],
+    ["late", agenda.ready, () => planLate(me)],
+    ["cancels", agenda.cancels, () => deliverCancels(me)],
+    ["stuck", agenda.stuck, () => reassignStuck(me)],
+    ["lost", agenda.lost, () => recoverLost(me, contact)],
+    ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];
-  for (const [due, step] of steps) {
+  for (const [name, due, step] of steps) {
     if (!me.term.trusted) return;
-    if (due) await step();
+    if (!due) continue;
+    await step().catch((error) => observe("loop.failed", { loop: `leader: ${name}`, error: messageOf(error) }));
   }
 }
 

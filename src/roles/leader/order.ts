@@ -5,7 +5,7 @@
  */
 import { observe } from "../../base/facts.ts";
 import { cancelsToDeliver } from "../../store/requests.ts";
-import { type Assigned, cancelRequested, orphanAssigned } from "../../store/runs.ts";
+import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
 /** One StartJobs per worker. */
@@ -33,29 +33,36 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
   if (!answer.ok) {
     me.crew.suspect(worker_id, me.settings.suspect_seconds);
     await takeBack(me, runs);
+    me.bell.ring();
     return;
   }
   me.crew.trust(worker_id);
   const refused: Assigned[] = [];
+  const without_code = new Set<number>();
   for (const [place, run] of runs.entries()) {
     const said = answer.value.results[place];
     if (said?.result === "ACCEPTED") continue;
     const result = said?.result ?? "RESULT_UNSPECIFIED";
     const message = said?.message ?? "";
     observe("run.refused", { job_run_id: run.job_run_id, attempt: run.attempt, worker_id, result, message });
-    if (result === "REJECTED_INVALID") me.crew.hasOtherCode(worker_id, run.digest);
+    if (result === "REJECTED_INVALID") without_code.add(run.job_run_id);
+    else me.crew.hasRefused(worker_id);
     refused.push(run);
   }
-  if (refused.length > 0) await takeBack(me, refused);
-}
-
-async function takeBack(me: Leading, runs: Assigned[]): Promise<void> {
-  if (!me.term.trusted) return;
-  for (const run of await orphanAssigned(me.sql, me.term, { refused: runs })) {
-    const worker_id = runs.find((one) => one.job_run_id === run.job_run_id)?.worker_id ?? "";
-    observe("run.orphaned", { ...run, worker_id, cause: "refused" });
+  if (refused.length === 0) return;
+  // A run that was no longer assigned there, e.g. one that was canceled, was rightly refused and says nothing of the code.
+  const digests = new Map(refused.map((run) => [run.job_run_id, run.digest]));
+  for (const { job_run_id } of await takeBack(me, refused)) {
+    if (without_code.has(job_run_id)) me.crew.hasOtherCode(worker_id, digests.get(job_run_id) as string);
   }
   me.bell.ring();
+}
+
+async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
+  if (!me.term.trusted) return [];
+  const taken = await orphanAssigned(me.sql, me.term, { refused: runs });
+  for (const run of taken) observe("run.orphaned", { ...run, cause: "refused" });
+  return taken;
 }
 
 /** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */

@@ -8,7 +8,7 @@
 import { observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { buryWorkers } from "../../store/nodes.ts";
-import { orphanAssigned, orphanLost, quarantine } from "../../store/runs.ts";
+import { orphanAssigned, orphanLost } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
 export class Contact {
@@ -27,13 +27,15 @@ export class Contact {
   }
 }
 
-/** ASSIGNED for too long: given to someone else. */
+/** ASSIGNED for too long: given to someone else. Its worker answers calls but starts nothing, so it gets no more for a while. */
 export async function reassignStuck(me: Leading): Promise<void> {
   const limit_ms = me.settings.reassign_after_seconds * 1000;
-  for (const run of await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms })) {
-    observe("run.orphaned", { ...run, worker_id: "", cause: `not started within ${limit_ms} ms` });
+  const stuck = await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms });
+  for (const run of stuck) observe("run.orphaned", { ...run, cause: `not started within ${limit_ms} ms` });
+  for (const worker_id of new Set(stuck.map((run) => run.worker_id))) {
+    me.crew.suspect(worker_id, me.settings.suspect_seconds);
   }
-  me.bell.ring();
+  if (stuck.length > 0) me.bell.ring();
 }
 
 /** Workers whose lease is over are dead, finally; only then is their work given to others. */
@@ -46,8 +48,5 @@ export async function recoverLost(me: Leading, contact: Contact): Promise<void> 
   for (const run of await orphanLost(me.sql, me.term)) {
     observe("run.orphaned", { ...run, cause: "its worker is dead" });
     me.bell.ring();
-  }
-  for (const run of await quarantine(me.sql, me.term)) {
-    observe("run.skipped", { job_run_id: run.job_run_id, reason: "quarantined: interrupted too often" });
   }
 }

@@ -28,6 +28,8 @@ export default defineJob({
         return hostname();
       case "import":
         return await import("https://example.com/code.ts" + "");
+      case "stores":
+        return [typeof localStorage, typeof caches];
       case "cwd":
         return Deno.cwd();
     }

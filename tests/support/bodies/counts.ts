@@ -11,7 +11,7 @@ export default defineJob({
     Deno.writeTextFileSync(`${tempDir}/left-${runs}`, "");
     if (args === "throw") throw new Error("thrown");
     if (args === "exit") Deno.exit(1);
-    if (args === "talk on") setTimeout(() => console.log("after the end"), 1);
+    if (args === "talk on") setTimeout(() => console.log("after the end"), 50);
     if (args === "stderr") { for (let line = 0; line < 500; line++) console.error(`line ${line}`); }
     log.info("served", { pid: Deno.pid });
     return { runs, pid: Deno.pid, found };

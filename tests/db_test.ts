@@ -1,0 +1,69 @@
+/** The door to Postgres: what a connection that fell silent does to the queries on it. */
+import assert from "node:assert/strict";
+import { monotonicMs } from "../src/base/loop.ts";
+import { connectDb, isUnreachable } from "../src/store/db.ts";
+import { withStores } from "./support/stores.ts";
+
+/** Between a client and Postgres; `stall` makes the connections of until now swallow everything, as a lost route does. */
+function startLine(database_url: string): { url: string; stall(): void; close(): void } {
+  const { hostname, port } = new URL(database_url);
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const lines = new Set<{ dead: boolean; ends: Deno.TcpConn[] }>();
+  const pump = async (from: Deno.TcpConn, to: Deno.TcpConn, line: { dead: boolean }) => {
+    const buffer = new Uint8Array(65_536);
+    for (;;) {
+      const length = await from.read(buffer).catch(() => null);
+      if (length === null) break;
+      if (!line.dead) await to.write(buffer.subarray(0, length)).catch(() => undefined);
+    }
+    if (!line.dead) [from, to].forEach(hangUp);
+  };
+  (async () => {
+    for await (const client of listener) {
+      const server = await Deno.connect({ hostname, port: Number(port) });
+      const line = { dead: false, ends: [client, server] };
+      lines.add(line);
+      pump(client, server, line);
+      pump(server, client, line);
+    }
+  })();
+  const url = new URL(database_url);
+  url.host = `127.0.0.1:${(listener.addr as Deno.NetAddr).port}`;
+  return {
+    url: url.href,
+    stall: () => lines.forEach((line) => line.dead = true),
+    close() {
+      listener.close();
+      for (const line of lines) line.ends.forEach(hangUp);
+    },
+  };
+}
+
+function hangUp(connection: Deno.TcpConn): void {
+  try {
+    connection.close();
+  } catch {
+    // closed by the other direction
+  }
+}
+
+Deno.test("a connection that fell silent is left: its query fails, and the next one goes by another", async () => {
+  await withStores(async ({ database_url }) => {
+    const line = startLine(database_url);
+    const sql = connectDb(line.url, { name: "silent", max: 2, statement_timeout_ms: 500 });
+    try {
+      assert.equal((await sql`select 1 as one`)[0]?.one, 1);
+      line.stall();
+      const began_ms = monotonicMs();
+      await assert.rejects(async () => await sql`select 2`, (error) => isUnreachable(error));
+      assert(monotonicMs() - began_ms < 10_000, "it was given up late");
+      assert.equal((await sql`select ${3}::int as three`)[0]?.three, 3);
+      await assert.rejects(async () => await sql`select pg_sleep(2)`, { code: "57014" });
+      const queued = Array.from({ length: 14 }, () => sql`select pg_sleep(0.4)`); // longer than the limit, together
+      assert.equal((await Promise.all(queued)).length, 14, "to wait for a session is no silence");
+    } finally {
+      line.close();
+      await sql.end({ timeout: 0 });
+    }
+  });
+});

@@ -1,0 +1,140 @@
+/** A worker's executor over a real Postgres, with bodies that end when the test says so. */
+import assert from "node:assert/strict";
+import { type FactName, hear } from "../src/base/facts.ts";
+import type { Digests } from "../src/catalog/graph.ts";
+import { Executor, type Order } from "../src/roles/executor.ts";
+import { Standing } from "../src/roles/standing.ts";
+import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import { readAttempts, readRun } from "../src/store/run_view.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { type Stores, withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
+
+const ME = "w1-0000000a";
+const FOREVER = new AbortController().signal;
+
+interface Scene extends Stores {
+  executor: Executor;
+  standing: Standing;
+  /** What was started and has not ended. */
+  bodies: Map<number, { end: (outcome: Outcome) => void }>;
+  facts: { name: FactName; fact: Record<string, unknown> }[];
+  /** A run that is assigned to this worker. */
+  assigned(): Promise<Order>;
+}
+
+function withExecutor(test: (scene: Scene) => Promise<void>): Promise<void> {
+  return withStores(async (stores) => {
+    const { sql } = stores;
+    await aWorker(sql, { worker_id: ME });
+    const definition = await aDefinition(sql, { name: "job" });
+    const standing = new Standing({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
+    standing.may_run_until_ms = Infinity;
+    standing.sawEpoch(1);
+    const bodies: Scene["bodies"] = new Map();
+    const facts: Scene["facts"] = [];
+    const silence = hear((name, fact) => facts.push({ name, fact }));
+    const executor = new Executor({
+      sql,
+      sandbox: { start: (order: BodyOrder) => aBody(order, bodies) } as unknown as Sandbox,
+      digests: { of: () => Promise.resolve({ digest: "digest" }) } as unknown as Digests,
+      standing,
+      jobs_dir: "/jobs",
+    });
+    const assigned = async () => {
+      const run = await aRun(sql, {
+        job_definition_id: definition.id,
+        state: "ASSIGNED",
+        assigned_worker_id: ME,
+        leader_epoch: 1,
+      });
+      return { job_run_id: run.id, attempt: run.attempt, command_name: "job.ts", digest: "digest" };
+    };
+    try {
+      await test({ ...stores, executor, standing, bodies, facts, assigned });
+    } finally {
+      silence();
+    }
+  });
+}
+
+function aBody({ job_run_id }: BodyOrder, bodies: Scene["bodies"]): Body {
+  let end: (outcome: Outcome) => void = () => {};
+  const outcome = new Promise<Outcome>((resolve) => end = resolve);
+  bodies.set(job_run_id, { end });
+  outcome.then(() => bodies.delete(job_run_id));
+  const lost = (reason: string) => end({ kind: "LOST", error_summary: reason, exit_code: null });
+  return { pid: 1, outcome, cancel: () => {}, abandon: lost };
+}
+
+const ok = (exit_code: number): Outcome => ({ kind: "SUCCEEDED", result: { done: true }, exit_code });
+
+Deno.test("a body whose start was under way when the worker drains ends with the others, and is given back", async () => {
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    const order = await assigned();
+    let drained: Promise<void> | undefined;
+    let started: Promise<unknown> | undefined;
+    await sql.begin(async (tx) => {
+      await tx`select 1 from job_run where id = ${order.job_run_id} for update`;
+      started = executor.accept(order); // waits for the row
+      await waitFor("the start to wait", async () => {
+        const [row] =
+          await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%start_token = s.token%'
+          and datname = current_database()`;
+        return row;
+      });
+      drained = executor.drain(0, FOREVER);
+    });
+    assert.deepEqual(await started, { result: "ACCEPTED", message: "" });
+    await drained;
+    assert.equal(bodies.size, 0);
+    assert.equal((await readRun(sql, order.job_run_id))?.state, "ORPHANED");
+    const attempts = await readAttempts(sql, order.job_run_id);
+    assert.deepEqual(attempts.map((one) => one.outcome), ["GIVEN_BACK"]);
+  });
+});
+
+Deno.test("an outcome that Postgres refuses fails its own run with the reason, and no other of its batch", async () => {
+  await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
+    const [good, bad] = [await assigned(), await assigned()];
+    await Promise.all([executor.accept(good), executor.accept(bad)]);
+    bodies.get(good.job_run_id)?.end(ok(0));
+    bodies.get(bad.job_run_id)?.end(ok(2 ** 40)); // beyond Postgres' int
+    await waitFor("both ends", () => Promise.resolve(executor.runs.length === 0 || undefined));
+    const [kept, refused] = [await readRun(sql, good.job_run_id), await readRun(sql, bad.job_run_id)];
+    assert.deepEqual([kept?.state, kept?.result], ["SUCCEEDED", { done: true }]);
+    assert.deepEqual([refused?.state, refused?.error_name], ["FAILED", "InvalidResult"]);
+    assert.match(refused?.error_summary ?? "", /SUCCEEDED could not be stored: .*out of range/);
+    assert(!facts.some(({ name }) => name === "run.late_result"));
+  });
+});
+
+Deno.test("a result that comes after the run was closed is kept in the audit", async () => {
+  await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
+    const order = await assigned();
+    await executor.accept(order);
+    await sql`update job_run set state = 'CANCELED', finished_at = now() where id = ${order.job_run_id}`;
+    bodies.get(order.job_run_id)?.end(ok(0));
+    await waitFor("its end", () => Promise.resolve(executor.runs.length === 0 || undefined));
+    assert(facts.some(({ name, fact }) => name === "run.late_result" && fact.outcome === "SUCCEEDED"));
+    const acts = await sql`select action, target_id from admin_action_log`;
+    assert.deepEqual([...acts], [{ action: "run.late_result", target_id: String(order.job_run_id) }]);
+  });
+});
+
+Deno.test("what cannot be recorded is waited for while the lease holds, and not when there is no time left", async () => {
+  await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
+    const order = await assigned();
+    await executor.accept(order);
+    await sql.end({ timeout: 1 }); // Postgres is away for good
+    bodies.get(order.job_run_id)?.end(ok(0));
+    const hurry = new AbortController();
+    const drained = executor.drain(3_600_000, hurry.signal);
+    assert.deepEqual(executor.runs, [{ job_run_id: order.job_run_id, attempt: 1 }]);
+    hurry.abort();
+    await drained;
+    await waitFor("the end of trying", () => Promise.resolve(executor.runs.length === 0 || undefined));
+    assert(facts.some(({ name, fact }) => name === "run.finished" && fact.state === "not recorded"));
+  });
+});

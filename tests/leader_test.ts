@@ -1,0 +1,183 @@
+/** The leader's tick over real stores, with workers that answer what the test says. */
+import assert from "node:assert/strict";
+import { type FactName, hear } from "../src/base/facts.ts";
+import { Bell } from "../src/base/loop.ts";
+import type { Peers, WatchListener } from "../src/cluster/peers.ts";
+import type { StartJobsRequest, StartResultCode } from "../src/cluster/protocol.ts";
+import type { RedisDoor } from "../src/cluster/redis.ts";
+import { Crew } from "../src/roles/leader/crew.ts";
+import { tick } from "../src/roles/leader/leader.ts";
+import type { Leading } from "../src/roles/leader/leading.ts";
+import { Contact } from "../src/roles/leader/watch_over.ts";
+import type { Agenda } from "../src/store/agenda.ts";
+import { emitEvent } from "../src/store/events.ts";
+import { acquire } from "../src/store/leadership.ts";
+import { readRun } from "../src/store/run_view.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { type Stores, withStores } from "./support/stores.ts";
+
+type Order = StartJobsRequest["orders"][number];
+
+interface Scene extends Stores {
+  me: Leading;
+  /** What workers were told to start, in that order. */
+  orders: (Order & { worker_id: string })[];
+  facts: { name: FactName; fact: Record<string, unknown> }[];
+  /** One round of work, and what came of its orders. */
+  round(agenda?: Partial<Agenda>): Promise<void>;
+}
+
+type Reply = (order: Order, worker_id: string) => StartResultCode | Promise<StartResultCode>;
+
+const IDLE: Agenda = {
+  slots: false,
+  events: false,
+  ready: false,
+  cancels: false,
+  stuck: false,
+  lost: false,
+  next_due_ms: undefined,
+};
+
+function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promise<void> {
+  return withStores(async (stores) => {
+    const { sql } = stores;
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+    assert(term);
+    const orders: Scene["orders"] = [];
+    const facts: Scene["facts"] = [];
+    const silence = hear((name, fact) => facts.push({ name, fact }));
+    let under_way: Promise<StartResultCode[]>[] = [];
+    const peers = {
+      retain() {},
+      to: ({ worker_id }: { worker_id: string }) => ({
+        watch: (_: unknown, listener: WatchListener) => {
+          listener.onStatus({ draining: false, detached: false, running: [] } as never);
+          return () => {};
+        },
+        startJobs: (request: StartJobsRequest) => {
+          const answer = Promise.all(request.orders.map((order) => {
+            orders.push({ ...order, worker_id });
+            return reply(order, worker_id);
+          }));
+          under_way.push(answer);
+          return answer.then((all) => ({
+            ok: true,
+            value: { results: all.map((result) => ({ result, message: "" })) },
+          }));
+        },
+      }),
+    } as unknown as Peers;
+    const bell = new Bell();
+    const me: Leading = {
+      sql,
+      redis: { script: () => Promise.reject(new Error("away")) } as unknown as RedisDoor,
+      peers,
+      crew: new Crew({ peers, bell, epoch: term.epoch }),
+      bell,
+      node_id: "here",
+      term,
+      settings: DEFAULT_SETTINGS,
+    };
+    const contact = new Contact();
+    const round = async (agenda: Partial<Agenda> = {}) => {
+      await tick(me, { ...IDLE, ready: true, ...agenda }, contact);
+      await bell.rest(0); // what rang until here is done
+      const results = (await Promise.all(under_way)).flat();
+      under_way = [];
+      if (results.some((result) => result !== "ACCEPTED")) await bell.rest(10_000); // rung when all is taken back
+    };
+    try {
+      await test({ ...stores, me, orders, facts, round });
+    } finally {
+      silence();
+    }
+  });
+}
+
+Deno.test("runs whose code no worker has hide none of those behind them", async () => {
+  const reply: Reply = (order) => order.digest === "not deployed" ? "REJECTED_INVALID" : "ACCEPTED";
+  await withLeader(reply, async ({ sql, orders, round }) => {
+    await aWorker(sql, { slots: 2 });
+    const stale = await aDefinition(sql, { digest: "not deployed" });
+    for (let n = 0; n < 5; n++) await aRun(sql, { job_definition_id: stale.id });
+    const behind = await aRun(sql);
+    for (let n = 0; n < 3; n++) await round();
+    assert(orders.some((order) => order.job_run_id === behind.id), "the run behind them was not ordered");
+  });
+});
+
+Deno.test("a run that was canceled before its worker heard of it says nothing about that worker's code", async () => {
+  let cancel = async (_id: number) => {};
+  const reply: Reply = async (order): Promise<StartResultCode> => {
+    await cancel(order.job_run_id);
+    return "REJECTED_INVALID";
+  };
+  await withLeader(reply, async ({ sql, me, round }) => {
+    cancel = async (id) => {
+      await sql`update job_run set state = 'CANCELED', finished_at = now() where id = ${id}`;
+    };
+    const { worker_id } = await aWorker(sql, { slots: 2 });
+    await aRun(sql);
+    await round();
+    assert(me.crew.fit(worker_id, "digest"));
+  });
+});
+
+Deno.test("a worker that refuses for want of room is not asked again at once", async () => {
+  await withLeader(() => "REJECTED_FULL", async ({ sql, orders, round }) => {
+    await aWorker(sql);
+    const { id } = await aRun(sql);
+    for (let n = 0; n < 10; n++) await round();
+    assert.equal(orders.length, 1);
+    assert.equal((await readRun(sql, id))?.state, "ORPHANED");
+  });
+});
+
+Deno.test("a worker that starts nothing of what it accepted gets no more for a while", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, orders, round }) => {
+    const silent = await aWorker(sql, { worker_id: "silent" });
+    const { id } = await aRun(sql);
+    await round();
+    await sql`update job_run set assigned_at = assigned_at - interval '1 hour' where id = ${id}`;
+    await aWorker(sql, { worker_id: "sound" });
+    await round({ stuck: true });
+    assert.deepEqual(orders.map((order) => [order.worker_id, order.attempt]), [["silent", 1], ["sound", 2]]);
+    assert(!me.crew.fit(silent.worker_id));
+  });
+});
+
+Deno.test("a run that was interrupted too often is ended instead of assigned, though its worker lives", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, orders, facts, round }) => {
+    await aWorker(sql);
+    const { id } = await aRun(sql, { state: "ORPHANED", interruptions: 4 });
+    await round();
+    const run = await readRun(sql, id);
+    assert.deepEqual([run?.state, run?.error_name, orders.length], ["FAILED", "Quarantined", 0]);
+    assert(facts.some(({ name, fact }) => name === "run.quarantined" && fact.job_run_id === id));
+  });
+});
+
+Deno.test("an event whose payload makes a huge serial key has its run, and keys of two such stay apart", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, round }) => {
+    await aWorker(sql);
+    await aDefinition(sql, { event_types: ["e"], serial_key: "tenant:{tenant}" });
+    const random = Array.from({ length: 200 }, () => crypto.randomUUID()).join("");
+    for (const end of ["a", "b"]) await emitEvent(sql, { event_type: "e", payload: { tenant: random + end } });
+    await round({ events: true });
+    const keys = await sql`select distinct serial_key from job_run where state = 'ASSIGNED'`;
+    assert.equal(keys.length, 2);
+  });
+});
+
+Deno.test("a step that fails is told, and does not keep the others from being done", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, orders, facts, round }) => {
+    await aWorker(sql);
+    const { id } = await aRun(sql);
+    await sql`drop table event cascade`;
+    await round({ events: true });
+    assert.deepEqual(orders.map((order) => order.job_run_id), [id]);
+    assert(facts.some(({ name, fact }) => name === "loop.failed" && fact.loop === "leader: events"));
+  });
+});
