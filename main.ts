@@ -1,11 +1,21 @@
 /** The program: signals, the exit code, and nothing else. Commands are in src/cli/. */
+import { monotonicMs } from "./src/base/loop.ts";
 import { runCli } from "./src/cli/program.ts";
+
+/** A Ctrl-C comes twice: from the terminal, and from `deno task`, which passes on what it gets itself. */
+const ONE_KEYSTROKE_MS = 500;
 
 const stop = new AbortController();
 const hurry = new AbortController();
+let stopped_at_ms = 0;
 
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  Deno.addSignalListener(signal, () => stop.signal.aborted ? hurry.abort(signal) : stop.abort(signal));
+  Deno.addSignalListener(signal, () => {
+    if (!stop.signal.aborted) {
+      stopped_at_ms = monotonicMs();
+      stop.abort(signal);
+    } else if (monotonicMs() - stopped_at_ms > ONE_KEYSTROKE_MS) hurry.abort(signal);
+  });
 }
 // A promise nobody waited for is a bug; going on in an unknown state is worse than starting again.
 globalThis.addEventListener("unhandledrejection", (event) => {
