@@ -43,12 +43,13 @@ Deno.test("the line that an error names does grant", () =>
     assert.equal(outcome.kind, "SUCCEEDED");
   }));
 
-Deno.test("a body has the variables that were named, and works in its temp folder", () =>
-  withSandbox(async (sandbox, state_dir) => {
+Deno.test("a body has the variables that were named, and a relative path means the same to it as in its permissions", () =>
+  withSandbox(async (sandbox) => {
     const greeting = await ran(sandbox, orderFor("asks", "granted env", { permissions: GRANTED }));
     assert.deepEqual(greeting.outcome, { kind: "SUCCEEDED", result: "good morning", exit_code: 0 });
-    const cwd = await ran(sandbox, orderFor("asks", "cwd", { permissions: GRANTED }));
-    assert(cwd.outcome.kind === "SUCCEEDED" && String(cwd.outcome.result).startsWith(`${state_dir}/bodies/`));
+    const permissions = { ...GRANTED, read: ["deno.json"] };
+    const { outcome } = await ran(sandbox, orderFor("asks", "relative read", { permissions }));
+    assert.deepEqual(outcome, { kind: "SUCCEEDED", result: true, exit_code: 0 });
   }));
 
 Deno.test("a body finds no store that it would share with others without asking", () =>

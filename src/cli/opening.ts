@@ -3,7 +3,10 @@ import { type Config, environment, PROJECT_DIR } from "../base/config.ts";
 import { Sandbox } from "../sandbox/pool.ts";
 import { DEFAULT_SETTINGS } from "../store/settings.ts";
 
-/** `secret_paths`: what no body may open, whatever its file asks for. */
+/** Passwords, keys and data in `.dandori/`. */
+const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis"];
+
+/** `secret_paths`: what no body may open, whatever its file asks for, besides what `dev` keeps in its folder. */
 export function openSandbox(
   config: Pick<Config, "state_dir">,
   options: { spares?: number; secret_paths?: string[] } = {},
@@ -13,6 +16,6 @@ export function openSandbox(
     state_dir: config.state_dir,
     spares: options.spares ?? DEFAULT_SETTINGS.spare_processes,
     env: environment(),
-    secret_paths: options.secret_paths,
+    secret_paths: [...options.secret_paths ?? [], ...DEV_SECRETS.map((name) => `${config.state_dir}/${name}`)],
   });
 }

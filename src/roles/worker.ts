@@ -8,7 +8,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { every, wallClock, within } from "../base/loop.ts";
-import type { RedisDoor } from "../cluster/redis.ts";
+import { RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { beat } from "../cluster/roster.ts";
 import type { Sql } from "../store/db.ts";
 import { type OwnRun, renewWorker } from "../store/nodes.ts";
@@ -64,6 +64,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   }
   standing.holdsUntil(renewal.lease_until_ms);
   standing.sawEpoch(renewal.epoch);
+  standing.draining = standing.stopping || renewal.state === "DRAINING"; // the row is what operators change
   // Not awaited: it starts runs and asks the other pool, and the lease must not wait for either.
   reconcile(parts, renewal.runs, before).catch((error) =>
     observe("loop.failed", { loop: "reconcile", error: error instanceof Error ? error.message : String(error) })
@@ -100,7 +101,7 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
 export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<void> {
   const { standing, executor } = parts;
   await every(standing.settings.heartbeat_interval_seconds * 1000, async () => {
-    await beat(parts.redis, {
+    const told = await beat(parts.redis, {
       worker_id: standing.worker_id,
       node_id: standing.node_id,
       pid: parts.pid,
@@ -110,10 +111,15 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
       slots: standing.slots,
       draining: standing.draining,
       running: executor.runs,
-    }, { ttl_ms: standing.settings.heartbeat_ttl_seconds * 1000 });
-    standing.last_heartbeat_unix_ms = wallClock().getTime();
+    }, { ttl_ms: standing.settings.heartbeat_ttl_seconds * 1000 }).catch(unlessAway);
+    if (told) standing.last_heartbeat_unix_ms = wallClock().getTime();
     return standing.settings.heartbeat_interval_seconds * 1000;
   }, { name: "heartbeat", stop });
+}
+
+/** That Redis is away has been said already, by its door, and once. */
+function unlessAway(error: unknown): undefined {
+  if (!(error instanceof RedisAway)) throw error;
 }
 
 function keyOf({ job_run_id, attempt }: AttemptRef): string {

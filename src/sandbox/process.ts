@@ -252,7 +252,7 @@ function command(plan: ChildPlan): Deno.Command {
       NO_COLOR: "1",
       ...grantedEnv(plan.permissions, plan.env),
     },
-    cwd: plan.temp_dir ?? plan.project_dir,
+    cwd: plan.project_dir, // what relative paths in the job file's permissions mean, and so in its code
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",

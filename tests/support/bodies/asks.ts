@@ -30,8 +30,8 @@ export default defineJob({
         return await import("https://example.com/code.ts" + "");
       case "stores":
         return [typeof localStorage, typeof caches];
-      case "cwd":
-        return Deno.cwd();
+      case "relative read":
+        return (await Deno.readTextFile("deno.json")).length > 0;
     }
   },
 });
