@@ -7,9 +7,9 @@
  * There are at most `spares` of them; the least recently used goes first, and each goes after five minutes without
  * use. A file's top level therefore runs before there is a run; what it prints then goes to the log of the first run.
  *
- * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, unless anything but its
- * result or a thrown error came of it, it printed after its end, or it can start processes of its own. Timers that it
- * left open go on and may disturb the next run: that is what its owner chose.
+ * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, and for 15 s also beyond
+ * their number, unless anything but its result or a thrown error came of it, it printed after its end, or it can start
+ * processes of its own. Timers that it left open go on and may disturb the next run: that is what its owner chose.
  *
  * Bodies may run only while `hold`'s function says so: without the beat that depends on it their guard kills them.
  */
@@ -51,6 +51,8 @@ interface Spare {
 
 const SPARE_DELAY_MS = 10;
 const SPARE_LIFE_MS = 5 * 60_000;
+/** Of processes that go back among the spares and are more than `spares`: as many as runs went on at a time. */
+const SURPLUS_LIFE_MS = 15_000;
 const DESCRIBE_MEMORY_MB = 512;
 
 export class Sandbox {
@@ -188,10 +190,9 @@ export class Sandbox {
     }
   }
 
-  /** A process that served and may serve again. */
+  /** A process that served and may serve again. It is loaded already, so it stays for a while also beyond `spares`. */
   #takeBack(spare: Spare): void {
     if (this.#stop.signal.aborted || !spare.child.fit) return spare.child.kill();
-    while (this.#spares.length >= this.#options.spares) this.#drop(this.#spares[0] as Spare);
     this.#keep(spare);
   }
 
@@ -238,8 +239,12 @@ export class Sandbox {
 
   #beat(): Promise<void> {
     if (this.#mayRun()) this.#warden.beat();
-    const stale_ms = monotonicMs() - SPARE_LIFE_MS;
-    for (const spare of this.#spares.filter((one) => one.idle_since_ms < stale_ms)) this.#drop(spare);
+    const now_ms = monotonicMs();
+    const beyond = this.#spares.length - this.#options.spares;
+    const stale = this.#spares.filter(({ idle_since_ms }, place) =>
+      now_ms - idle_since_ms > (place < beyond ? SURPLUS_LIFE_MS : SPARE_LIFE_MS)
+    );
+    for (const spare of stale) this.#drop(spare);
     return Promise.resolve();
   }
 }
