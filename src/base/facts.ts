@@ -12,6 +12,9 @@ export interface Facts {
   "worker.buried": { worker_id: string; epoch: number };
   "leader.elected": { worker_id: string; epoch: number };
   "leader.ended": { worker_id: string; epoch: number; reason: string };
+  "leader.silent": { worker_id: string; epoch: number; error: string };
+  "leader.deposed": { worker_id: string; epoch: number; by: string };
+  "subleader.seated": { worker_id: string; node_id: string };
   "leader.tick_slow": { worker_id: string; epoch: number; tick_ms: number };
   "peer.refused": { reason: string; theirs: string; ours: string };
   "peer.failed": { worker_id: string; call: string; error: string };

@@ -9,7 +9,7 @@
  */
 import { type Config, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
-import { rest, wallClock, within } from "../base/loop.ts";
+import { Bell, rest, wallClock, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
@@ -20,6 +20,7 @@ import { Executor } from "../roles/executor.ts";
 import { workerHandlers } from "../roles/handlers.ts";
 import { lead } from "../roles/leader/leader.ts";
 import { playRole } from "../roles/member.ts";
+import { Subleader } from "../roles/subleader.ts";
 import { Standing } from "../roles/standing.ts";
 import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/worker.ts";
 import { processStarted } from "../sandbox/process_table.ts";
@@ -164,10 +165,10 @@ async function live(
     if (reason) ending.abort();
     return reason;
   });
-  await playRole({
-    ...parts,
-    lead: (term, signal) => lead(term, { ...parts, peers: around.open.peers }, signal),
-  }, stop);
+  const { peers } = around.open;
+  const bell = new Bell();
+  const subleader = new Subleader({ ...parts, peers, bell });
+  await playRole({ ...parts, bell, subleader, lead: (term, signal) => lead(term, { ...parts, peers }, signal) }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
   if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);
   else await leaveWell(parts, around.hurry);

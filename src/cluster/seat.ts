@@ -39,6 +39,27 @@ export async function releaseSeat(redis: RedisDoor, worker_id: string): Promise<
   return await redis.script("release_seat", [LOCK], [worker_id]) === 1;
 }
 
+/** Sits down because Postgres granted this epoch, also where somebody else still sits. False: Redis knows a newer one. */
+export async function claimSeat(redis: RedisDoor, ask: Sitting & { epoch: number }): Promise<boolean> {
+  return await redis.script("claim_seat", [LOCK, EPOCH], [ask.worker_id, ask.ttl_ms, ask.epoch]) === 1;
+}
+
+/** The subleader's seat of a node: one worker of each node watches the leader. */
+export async function holdSubleaderSeat(redis: RedisDoor, ask: Sitting & { node_id: string }): Promise<boolean> {
+  return await redis.script("hold_lock", [subleaderKey(ask.node_id)], [ask.worker_id, ask.ttl_ms]) === 1;
+}
+
+export async function releaseSubleaderSeat(
+  redis: RedisDoor,
+  who: { worker_id: string; node_id: string },
+): Promise<void> {
+  await redis.script("release_seat", [subleaderKey(who.node_id)], [who.worker_id]);
+}
+
+function subleaderKey(node_id: string): string {
+  return `subleader:${node_id}:lock`;
+}
+
 /** Lets Redis know an epoch that Postgres granted; returns the highest that Redis knows now. */
 export async function mirrorEpoch(redis: RedisDoor, epoch: number): Promise<number> {
   return await redis.script("mirror_epoch", [EPOCH], [epoch]) as number;
@@ -60,6 +81,14 @@ export async function readSeat(
     worker_id: worker_id === null ? undefined : worker_id as string,
     last_seen_ts: last_seen === null ? undefined : Number(last_seen),
   };
+}
+
+/** Milliseconds since a leader last renewed, both by Redis' clock; undefined: none ever did. */
+export async function leaderSeenAgo(redis: RedisDoor): Promise<number | undefined> {
+  const [time, last_seen] = await redis.pipeline("ask for the leader", [["time"], ["get", LAST_SEEN]]);
+  if (last_seen === null) return undefined;
+  const [seconds, micros] = (time as string[]).map(Number) as [number, number];
+  return seconds * 1_000 + Math.floor(micros / 1_000) - Number(last_seen);
 }
 
 /** Asks the leader of exactly this epoch to step down; a later leader is not concerned. Forgotten after `ttl_ms`. */

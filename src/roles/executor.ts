@@ -13,6 +13,7 @@ import { observe } from "../base/facts.ts";
 import { Bell, chance, Gather, monotonicMs, rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
+import type { StartJobResponse } from "../cluster/protocol.ts";
 import type { Digests } from "../catalog/graph.ts";
 import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
 import { recordAct } from "../store/audit.ts";
@@ -39,17 +40,7 @@ export interface Order extends AttemptRef {
   digest: string;
 }
 
-export type Acceptance =
-  | { result: "ACCEPTED"; message: "" }
-  | { result: Refusal; message: string };
-
-export type Refusal =
-  | "REJECTED_OLD_EPOCH"
-  | "REJECTED_DETACHED"
-  | "REJECTED_DRAINING"
-  | "REJECTED_ALREADY_RUNNING"
-  | "REJECTED_INVALID"
-  | "REJECTED_FULL";
+export type Acceptance = Pick<StartJobResponse, "result" | "message">;
 
 interface Going extends AttemptRef {
   stage: "starting" | "running" | "recording";
@@ -77,8 +68,6 @@ export class Executor {
   /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
   #ending_why: string | undefined;
   readonly #sayings: Sayings;
-  /** Rings whenever the load or the list of runs changed; the Watch stream listens. */
-  readonly changed = new Set<Bell>();
 
   constructor(parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string }) {
     this.#sql = parts.sql;
@@ -173,7 +162,7 @@ export class Executor {
 
   #drop(going: Going, answer: Acceptance): Acceptance {
     if (this.#going.get(going.job_run_id) === going) this.#going.delete(going.job_run_id);
-    this.#ring();
+    this.#me.tell();
     return answer;
   }
 
@@ -217,13 +206,13 @@ export class Executor {
       epoch: run.leader_epoch,
       fence: run.fence,
     });
-    this.#ring();
+    this.#me.tell();
     going.body.outcome.then((outcome) => this.#end(going, run, { outcome, duration_ms: monotonicMs() - began_ms }));
   }
 
   async #end(going: Going, run: StartedRun, ended: { outcome: Outcome; duration_ms: number }): Promise<void> {
     going.stage = "recording";
-    this.#ring();
+    this.#me.tell();
     await this.#sayings.settled(run);
     let state = "not recorded"; // its row is given up at the next look at what is mine
     try {
@@ -242,7 +231,7 @@ export class Executor {
       state,
       duration_ms: Math.round(ended.duration_ms),
     });
-    this.#ring();
+    this.#me.tell();
   }
 
   async #record(run: StartedRun, outcome: Outcome): Promise<string | undefined> {
@@ -342,13 +331,9 @@ export class Executor {
 
   async #whileGoing(patient: () => boolean, stop?: AbortSignal): Promise<void> {
     const bell = new Bell();
-    this.changed.add(bell);
+    this.#me.watchers.add(bell);
     while (this.#going.size > 0 && patient()) await bell.rest(LOOK_MS, stop);
-    this.changed.delete(bell);
-  }
-
-  #ring(): void {
-    for (const bell of this.changed) bell.ring();
+    this.#me.watchers.delete(bell);
   }
 
   #forgetEnded(): void {

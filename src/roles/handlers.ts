@@ -78,14 +78,14 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
 /** The status at once, at each change, and once a second: silence means trouble. */
 async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
   const bell = new Bell();
-  parts.executor.changed.add(bell);
+  parts.standing.watchers.add(bell);
   try {
     while (!stop.aborted) {
       yield statusOf(parts);
       await bell.rest(STATUS_EVERY_MS, stop);
     }
   } finally {
-    parts.executor.changed.delete(bell);
+    parts.standing.watchers.delete(bell);
   }
 }
 

@@ -2,20 +2,22 @@
  * What a worker process knows of itself, shared by its roles: who it is, whether it takes work, how long its lease
  * lets bodies run, and the newest epoch it has seen. Written by the worker's own loop; read by everyone.
  */
-import { monotonicMs } from "../base/loop.ts";
+import { type Bell, monotonicMs } from "../base/loop.ts";
 import type { Settings } from "../store/settings.ts";
 
 export class Standing {
   readonly worker_id: string;
   readonly node_id: string;
   settings: Settings;
-  role: "leader" | "worker" = "worker";
+  role: "leader" | "subleader" | "worker" = "worker";
   draining = false;
   /** The process ends: it drains, and nobody can call that off. */
   stopping = false;
   detached = false;
   /** When Redis last took a heartbeat, by this machine's wall clock; 0: never. For display. */
   last_heartbeat_unix_ms = 0;
+  /** Ring whenever what a Watch stream tells has changed. */
+  readonly watchers = new Set<Bell>();
   /** Monotonic: bodies may run until then. */
   may_run_until_ms = 0;
   /** Of the environment; it goes before the live setting. */
@@ -32,6 +34,11 @@ export class Standing {
   /** Bodies that this worker runs at once, now. */
   get slots(): number {
     return this.#own_slots ?? this.settings.max_jobs_per_worker;
+  }
+
+  /** Tells those who watch this worker that something changed. */
+  tell(): void {
+    for (const bell of this.watchers) bell.ring();
   }
 
   /** The newest epoch that Postgres, Redis or an accepted call has shown. It never falls. */

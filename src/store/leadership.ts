@@ -2,6 +2,7 @@
  * Who leads. The one row of `leader_term` decides; Redis only keeps the candidates apart.
  *
  *   free or expired --acquire--> a term of the next epoch --renew--> ... --resign or expiry--> free
+ *   held by a dead process --depose--> a term of the next epoch
  *
  * A term is a value with an expiry that its holder trusts less than Postgres does. Nothing a leader does can be called
  * without one, and every statement of a leader starts with the fence: `select ... for share` on the row, in the same
@@ -57,6 +58,23 @@ export async function acquire(
   return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
 }
 
+/**
+ * Takes the seat from a leader whose process is proven dead, without waiting for its lease. Only against the term that
+ * was observed: of several that try, one succeeds. The proof only avoids flapping; what keeps this safe is the fence.
+ */
+export async function depose(
+  sql: Db,
+  ask: { worker_id: string; lease_ms: number; epoch: number },
+): Promise<Term | undefined> {
+  const asked_at_ms = monotonicMs();
+  const [row] = await sql<{ epoch: number }[]>`
+    update leader_term
+       set epoch = epoch + 1, worker_id = ${ask.worker_id}, acquired_at = clock_timestamp(),
+           lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms'
+     where id = 1 and epoch = ${ask.epoch} and worker_id is not null returning epoch`;
+  return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
+}
+
 /** Ends a term at once: it can neither write nor renew any more, and the next tick elsewhere leads. Harmless when it is over. */
 export async function resign(sql: Db, term: Term): Promise<boolean> {
   const rows = await sql`
@@ -69,6 +87,10 @@ export interface Leadership {
   epoch: number;
   /** Undefined while nobody leads. */
   worker_id: string | undefined;
+  /** Where it is reached. */
+  node_id: string | null;
+  grpc_host: string | null;
+  grpc_port: number | null;
   /** The certificate of the worker that got this epoch, by which its orders are known. */
   tls_fingerprint: string | null;
   acquired_at: Date | null;
@@ -77,7 +99,8 @@ export interface Leadership {
 /** Who leads now, by the database's clock. */
 export async function currentLeader(sql: Db): Promise<Leadership> {
   const [row] = await sql<(Omit<Leadership, "worker_id"> & { worker_id: string | null })[]>`
-    select t.epoch, case when t.lease_until > clock_timestamp() then t.worker_id end as worker_id, t.acquired_at, w.tls_fingerprint
+    select t.epoch, case when t.lease_until > clock_timestamp() then t.worker_id end as worker_id, t.acquired_at,
+           w.tls_fingerprint, w.node_id, w.grpc_host, w.grpc_port
       from leader_term t left join worker w on w.worker_id = t.worker_id where t.id = 1`;
   if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
   return { ...row, worker_id: row.worker_id ?? undefined };

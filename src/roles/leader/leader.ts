@@ -51,6 +51,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
   me.crew.disband();
   deaf();
   await handOver(me);
+  standing.tell(); // only now: who hears that this one no longer leads can take the seat at once
   observe("leader.ended", { worker_id: first.worker_id, epoch: first.epoch, reason });
   return reason;
 }

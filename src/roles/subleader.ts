@@ -1,0 +1,151 @@
+/**
+ * Watches the leader, and takes its place when its process is proven dead. One worker of each node is a subleader.
+ *
+ *   stream open --it says that it no longer leads--> the seat is free: try at once
+ *   stream broke --a new connection is refused--> proven dead: depose the epoch that was observed
+ *   stream broke --no answer--> silence: wait for its lease like everyone
+ *   silence, and it has not renewed in Redis for `leader_stale_seconds` --> ask that epoch to step down
+ *
+ * A refused connection proves that no process listens there any more, and it takes milliseconds. Silence proves nothing:
+ * the leader may be frozen, or this worker cut off from it (it was seen: a new worker whose certificate was not pinned
+ * yet asked one healthy leader after the other to step down). A subleader on another node goes first, so that
+ * the new leader is not on the node that is in trouble. Nothing here is needed for safety: the fence is.
+ */
+import { observe } from "../base/facts.ts";
+import { type Bell, rest } from "../base/loop.ts";
+import type { Failure, Peers } from "../cluster/peers.ts";
+import type { RedisDoor } from "../cluster/redis.ts";
+import { askToDegrade, holdSubleaderSeat, leaderSeenAgo, releaseSubleaderSeat } from "../cluster/seat.ts";
+import type { Sql } from "../store/db.ts";
+import { currentLeader, depose, type Leadership, type Term } from "../store/leadership.ts";
+import type { Standing } from "./standing.ts";
+
+export interface SubleaderParts {
+  sql: Sql;
+  redis: RedisDoor;
+  peers: Peers;
+  standing: Standing;
+  /** Rings when the seat may be free now, or a term was won. */
+  bell: Bell;
+}
+
+/** Subleaders elsewhere than on the leader's node go first by this much. */
+const AFTER_OTHERS_MS = 150;
+const DEGRADE_TTL_MS = 10_000;
+
+interface Watched {
+  epoch: number;
+  leader: Leadership & { worker_id: string; grpc_host: string; grpc_port: number };
+  unwatch: () => void;
+}
+
+export class Subleader {
+  readonly #parts: SubleaderParts;
+  #watched: Watched | undefined;
+  #won: Term | undefined;
+  /** Of which silence was told already. */
+  #silent_epoch: number | undefined;
+
+  constructor(parts: SubleaderParts) {
+    this.#parts = parts;
+  }
+
+  /** A term that was won since the last question. */
+  takeTerm(): Term | undefined {
+    const term = this.#won;
+    this.#won = undefined;
+    return term;
+  }
+
+  /** Called at each turn of the candidate's loop: holds the node's subleader seat if it can, and watches while it does. */
+  async attend(): Promise<void> {
+    const { redis, standing } = this.#parts;
+    const ttl_ms = standing.settings.leader_stale_seconds * 1000;
+    const { worker_id, node_id } = standing;
+    const mine = !standing.draining && !standing.detached &&
+      await holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms }).catch(() => standing.role === "subleader");
+    if (!mine) return this.#stepBack();
+    if (standing.role !== "subleader") {
+      standing.role = "subleader";
+      observe("subleader.seated", { worker_id, node_id });
+      standing.tell();
+    }
+    if (!this.#watched) await this.#watch();
+  }
+
+  /** Leaves the seat to another worker of the node: this one leads now, or stops. */
+  async leave(): Promise<void> {
+    const { redis, standing } = this.#parts;
+    if (standing.role !== "subleader") return;
+    this.#stepBack();
+    await releaseSubleaderSeat(redis, standing).catch(() => undefined); // it expires by itself
+  }
+
+  #stepBack(): void {
+    this.#watched?.unwatch();
+    this.#watched = undefined;
+    if (this.#parts.standing.role === "subleader") this.#parts.standing.role = "worker";
+  }
+
+  async #watch(): Promise<void> {
+    const { sql, peers, standing } = this.#parts;
+    const leader = await currentLeader(sql);
+    standing.sawEpoch(leader.epoch);
+    if (!isReachable(leader) || leader.worker_id === standing.worker_id) return;
+    const { epoch } = leader;
+    const unwatch = peers.to(leader).watch({ caller_role: "subleader", leader_epoch: epoch }, {
+      onStatus: (status) => {
+        if (status.role !== "leader") this.#noLongerLeads(epoch);
+      },
+      onEnd: (why) => {
+        this.#streamBroke(why).catch((error) =>
+          observe("loop.failed", { loop: "subleader", error: error instanceof Error ? error.message : String(error) })
+        );
+      },
+    });
+    this.#watched = { epoch, leader, unwatch };
+  }
+
+  #noLongerLeads(epoch: number): void {
+    if (this.#watched?.epoch !== epoch) return;
+    this.#watched.unwatch();
+    this.#watched = undefined;
+    this.#parts.bell.ring();
+  }
+
+  async #streamBroke(why: Failure): Promise<void> {
+    const watched = this.#watched;
+    this.#watched = undefined;
+    if (!watched) return;
+    const { peers } = this.#parts;
+    const proof = await peers.to(watched.leader).ping({ caller_role: "subleader", leader_epoch: watched.epoch });
+    if (!proof.ok && /ECONNREFUSED/.test(proof.message)) return await this.#depose(watched);
+    if (proof.ok) return this.#parts.bell.ring(); // it lives: watch it again
+    await this.#heardNothing(watched, `${why.code}: ${proof.message}`);
+  }
+
+  async #heardNothing({ epoch, leader }: Watched, error: string): Promise<void> {
+    const { redis, standing } = this.#parts;
+    if (this.#silent_epoch !== epoch) observe("leader.silent", { worker_id: leader.worker_id, epoch, error });
+    this.#silent_epoch = epoch;
+    const ago_ms = await leaderSeenAgo(redis).catch(() => undefined);
+    if (ago_ms === undefined || ago_ms < standing.settings.leader_stale_seconds * 1000) return;
+    await askToDegrade(redis, { epoch, ttl_ms: DEGRADE_TTL_MS }).catch(() => undefined);
+  }
+
+  async #depose({ epoch, leader }: Watched): Promise<void> {
+    const { sql, standing, bell } = this.#parts;
+    if (leader.node_id === standing.node_id) await rest(AFTER_OTHERS_MS);
+    if (standing.draining || standing.detached || !standing.mayRun) return;
+    const lease_ms = standing.settings.leader_lease_seconds * 1000;
+    const term = await depose(sql, { worker_id: standing.worker_id, lease_ms, epoch });
+    if (!term) return bell.ring(); // another one was quicker, or it had resigned
+    observe("leader.deposed", { worker_id: leader.worker_id, epoch, by: standing.worker_id });
+    this.#won = term;
+    bell.ring();
+  }
+}
+
+function isReachable(leader: Leadership): leader is Watched["leader"] {
+  return leader.worker_id !== undefined && leader.grpc_host !== null && leader.grpc_port !== null;
+}
