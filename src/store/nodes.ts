@@ -98,6 +98,26 @@ export async function setDraining(sql: Db, worker_id: string, draining: boolean)
   return rows.length > 0;
 }
 
+/**
+ * An operator's wish: workers, named by their own id or by their node's, take no new runs, or take them again. They learn
+ * of it with their next renewal; the leader gives them nothing from now on. Audited in the same statement.
+ */
+export async function requestDrain(
+  sql: Db,
+  name: string,
+  wish: { draining: boolean; actor: string; reason: string },
+): Promise<{ worker_id: string; node_id: string }[]> {
+  const [from, to] = wish.draining ? ["ACTIVE", "DRAINING"] : ["DRAINING", "ACTIVE"];
+  return await sql<{ worker_id: string; node_id: string }[]>`
+    with moved as (
+      update worker set state = ${to} where (worker_id = ${name} or node_id = ${name}) and state = ${from} returning worker_id, node_id),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+      select ${wish.actor}, ${wish.draining ? "worker.drain" : "worker.undrain"}, 'worker', worker_id,
+             jsonb_build_object('state', ${from}::text), jsonb_build_object('state', ${to}::text), ${wish.reason} from moved)
+    select worker_id, node_id from moved`;
+}
+
 /** The last word of a worker that stops well: its lease is over, and its id is never used again. */
 export async function retireWorker(sql: Db, worker_id: string): Promise<void> {
   await sql`
@@ -139,7 +159,7 @@ export async function liveWorkers(sql: Db): Promise<WorkerRow[]> {
 
 export interface WorkerListing extends WorkerRow {
   pid: number;
-  role: "leader" | "worker";
+  role: "leader" | "subleader" | "worker";
   version: string;
   started_at: Date;
   lease_seconds_left: number;
