@@ -1,4 +1,4 @@
-// Typed args: the schema gives `args` its type here, checks what callers send, and draws the form on the page.
+// Typed args: the schema gives `args` its type here, and checks what callers send.
 //   deno task run hello --args '{"name":"Dandori"}' --wait
 import { defineJob } from "dandori";
 import { z } from "zod";

@@ -10,13 +10,21 @@
  *
  * const client = createClient({ databaseUrl: "postgres://..." });
  * const { id } = await client.enqueue(exportDevices, { tenant: "acme" }, { priority: "admin.high" });
- * await exportDevices.delay({ tenant: "acme" }); // the same, through the client made above
+ * await exportDevices.delay({ tenant: "acme" }); // the same with default options, through the client made above
  * await client.emit("device.added", { device: 7 }, { dedupeKey: "device-7" });
  * await client.close();
  * ```
  * @module
  */
-import { DELAY, type Delay, type DelayOptions, type Job, priorityNumber, type SchemaIssue } from "./job.ts";
+import {
+  DELAY,
+  type Delay,
+  type DelayOptions,
+  type Job,
+  type Priority,
+  priorityNumber,
+  type SchemaIssue,
+} from "./job.ts";
 import { type Birth, type Born, createRuns } from "./store/births.ts";
 import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
 import { emitEvent } from "./store/events.ts";
@@ -51,7 +59,7 @@ export interface Transaction {
   readonly json: unknown;
 }
 
-/** Thrown when a run cannot be enqueued; nothing was stored, and inside a transaction nothing was sent. */
+/** Thrown when a run cannot be enqueued or an event not emitted. Nothing was stored. */
 export class EnqueueError extends Error {
   override name = "EnqueueError";
 }
@@ -79,8 +87,16 @@ export interface Client {
   close(): Promise<void>;
 }
 
-/** Opens a client; the first one also serves `job.delay()`. Connects when first used. */
+/**
+ * Opens a client; the first one also serves `job.delay()`. Connects when first used.
+ * @throws EnqueueError when `databaseUrl` is no URL of a Postgres.
+ */
 export function createClient(options: ClientOptions): Client {
+  if (!/^postgres(ql)?:\/\//.test(options.databaseUrl ?? "") || !URL.canParse(options.databaseUrl)) {
+    throw new EnqueueError(
+      "Cannot open a client: the database's URL is missing or none; give postgres://user:password@host:5432/database",
+    );
+  }
   const sql = connectDb(options.databaseUrl, { name: "client", max: options.maxConnections });
   const client: Client = {
     ...callsOn(sql),
@@ -98,6 +114,7 @@ export function createClient(options: ClientOptions): Client {
 
 /** Args beyond this do not belong in a queue: store them and enqueue a reference. */
 const MOST_ARGS_BYTES = 256 * 1024;
+const MOST_KEY_CHARACTERS = 500;
 
 function callsOn(sql: Db): Omit<Client, "within" | "close"> {
   async function enqueueMany(job: Job | string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]> {
@@ -115,6 +132,7 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
     },
     emit: async (type, payload = {}, options = {}) => {
       if (!type) throw new EnqueueError('Cannot emit an event without a type: give a name such as "order.placed"');
+      checkText(`emit "${type}"`, "dedupeKey", options.dedupeKey);
       const event = { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: options.dedupeKey };
       return { id: Number(await emitEvent(sql, event)) };
     },
@@ -139,24 +157,40 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
   if (item.runAt && Number.isNaN(item.runAt.getTime())) {
     throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`);
   }
-  if (item.idempotencyKey === "" || (item.idempotencyKey?.length ?? 0) > 500) {
-    throw new EnqueueError(`Cannot enqueue "${name}": an idempotencyKey has 1 to 500 characters`);
+  for (const option of ["idempotencyKey", "serialKey", "node"] as const) {
+    checkText(`enqueue "${name}"`, option, item[option]);
   }
   return {
     job_name: name,
     args: storable(`a run of "${name}"`, item.args ?? {}),
     idempotency_key: item.idempotencyKey ?? crypto.randomUUID(),
-    priority: item.priority === undefined ? undefined : priorityNumber(item.priority),
+    priority: item.priority === undefined ? undefined : priorityFrom(name, item.priority),
     run_at: item.runAt,
     serial_key: item.serialKey,
     node: item.node,
   };
 }
 
+/** An empty text is a mistake of the caller: it would name a node that never comes, or one key for all. */
+function checkText(what: string, option: string, text: string | undefined): void {
+  if (text === undefined || (text.length >= 1 && text.length <= MOST_KEY_CHARACTERS)) return;
+  throw new EnqueueError(
+    `Cannot ${what}: ${option} has 1 to ${MOST_KEY_CHARACTERS} characters: current value has ${text.length}`,
+  );
+}
+
+function priorityFrom(name: string, priority: Priority): number {
+  try {
+    return priorityNumber(priority);
+  } catch (error) {
+    throw new EnqueueError(`Cannot enqueue "${name}": ${(error as Error).message}`);
+  }
+}
+
 function enqueuedFrom(name: string, run: Born): Enqueued {
   if (run.job_run_id !== undefined) return { id: Number(run.job_run_id), isNew: run.is_new };
   throw new EnqueueError(
-    `Cannot enqueue "${name}": no such job is synced, or its file was removed; add jobs/${name}.ts and run \`deno task sync\``,
+    `Cannot enqueue "${name}": no such job is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
   );
 }
 

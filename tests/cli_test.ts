@@ -1,6 +1,6 @@
 /** The command line as other tools rely on it: JSON, exit codes, and errors that say what to do. */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../src/base/config.ts";
+import { cliWith } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
 
 const JOBS = {
@@ -18,31 +18,12 @@ const JOBS = {
     });`,
 };
 
-interface Said {
-  code: number;
-  out: string;
-  err: string;
-}
-
-function cliOn(cluster: Cluster): Cli {
-  return async (...args) => {
-    const { stores, jobs_dir } = cluster;
-    const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "main.ts", ...args],
-      cwd: PROJECT_DIR,
-      env: {
-        DATABASE_URL: stores.database_url,
-        REDIS_URL: stores.redis_url,
-        SCHEDULER_JOBS_DIR: jobs_dir,
-        NO_COLOR: "1",
-      },
-    }).output();
-    return { code, out: new TextDecoder().decode(stdout), err: new TextDecoder().decode(stderr) };
-  };
+function cliOn({ stores, jobs_dir }: Cluster): Cli {
+  return cliWith({ DATABASE_URL: stores.database_url, REDIS_URL: stores.redis_url, SCHEDULER_JOBS_DIR: jobs_dir });
 }
 
 type Step = (cluster: Cluster, cli: Cli) => Promise<void>;
-type Cli = (...args: string[]) => Promise<Said>;
+type Cli = ReturnType<typeof cliWith>;
 
 const STEPS: Record<string, Step> = {
   "run --wait --json prints the finished run and exits 0": async (_, cli) => {
@@ -92,6 +73,10 @@ const STEPS: Record<string, Step> = {
     assert(!logs.out.includes("\x1b"), "escape sequences of a body do not reach the terminal");
     const listed = JSON.parse((await cli("runs", "ls", "--state", "canceled", "--json")).out);
     assert.deepEqual(listed.map((run: { id: number }) => run.id), [id]);
+    const nowhere = JSON.parse((await cli("run", "double", "--node", "nowhere", "--json")).out);
+    assert.match((await cli("runs", "show", `${nowhere.id}`)).out, /why waiting +no worker is alive on node "nowhere"/);
+    assert.equal((await cli("run", "double", "--node", "")).code, 1);
+    assert.equal((await cli("run", "double", "--priority", "boss")).code, 2);
     assert.equal((await cli("runs", "show", "999999")).code, 1);
     assert.equal((await cli("runs", "show", "x")).code, 2);
   },
@@ -144,11 +129,25 @@ const STEPS: Record<string, Step> = {
     const help = await cli("--help");
     assert.equal(help.code, 0);
     for (
-      const name of ["dev", "worker", "sync", "new", "run", "emit", "runs", "schedule", "nodes", "doctor", "certs"]
+      const name of [
+        "dev",
+        "worker",
+        "schema",
+        "sync",
+        "new",
+        "run",
+        "emit",
+        "runs",
+        "schedule",
+        "nodes",
+        "doctor",
+        "certs",
+      ]
     ) {
       assert.match(help.out, new RegExp(`^  ${name} `, "m"));
     }
     assert.equal((await cli("nonsense")).code, 2);
+    assert.match((await cli("--version")).out, /^\d+\.\d+\.\d+$/m);
     assert.equal((await cli("run")).code, 2);
   },
 };

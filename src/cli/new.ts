@@ -14,6 +14,9 @@ export async function newCommand(name: string): Promise<void> {
     await Deno.writeTextFile(path, TEMPLATE, { createNew: true });
   } catch (error) {
     if (error instanceof Deno.errors.AlreadyExists) throw new CommandError(`Cannot write ${path}: it exists already`);
+    if (error instanceof Deno.errors.NotFound) {
+      throw new CommandError(`Cannot write ${path}: there is no such folder; make it, or set SCHEDULER_JOBS_DIR`);
+    }
     throw error;
   }
   console.log(`${path} written; next: deno task sync, then deno task run ${name} --args '{"name":"you"}' --wait`);

@@ -1,10 +1,16 @@
 /** What more than one command opens. */
-import { type Config, environment, PROJECT_DIR } from "../base/config.ts";
+import { type Config, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { Sandbox } from "../sandbox/pool.ts";
 import { DEFAULT_SETTINGS } from "../store/settings.ts";
 
 /** Passwords, keys and data in `.dandori/`. */
 const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis"];
+
+/** For commands that talk to Postgres only: they need no REDIS_URL. */
+export function readConfigForDb(): Omit<Config, "redis_url"> {
+  const env = environment();
+  return readConfig({ ...env, REDIS_URL: env.REDIS_URL || "-" });
+}
 
 /** `secret_paths`: what no body may open, whatever its file asks for, besides what `dev` keeps in its folder. */
 export function openSandbox(

@@ -1,7 +1,8 @@
 /** The commands and their help. What a command does is in the file that its action loads, so that none waits for the others. */
 import { Command, CommanderError, Option } from "commander";
 import { ConfigError } from "../base/config.ts";
-import { isUnreachable } from "../store/db.ts";
+import { VERSION } from "../base/version.ts";
+import { explain, explanation } from "../ops/explain.ts";
 import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
 
 /** Runs one command line; gives the exit code and never throws. */
@@ -17,24 +18,17 @@ export async function runCli(args: string[], signals: Signals): Promise<number> 
 
 function report(error: unknown, json: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken itself
-  const message = error instanceof Error ? error.message : String(error);
-  const exit_code = error instanceof CommandError
-    ? error.exit_code
-    : error instanceof ConfigError || isUnreachable(error)
-    ? EXIT.unreachable
-    : EXIT.failed;
-  if (message) {
-    if (json) printJson({ error: message });
-    else {console.error(
-        `error: ${message}${isUnreachable(error) ? "; is `deno task dev` running, or DATABASE_URL right?" : ""}`,
-      );}
-  }
-  return exit_code;
+  const message = explanation(error);
+  if (message && json) printJson({ error: message });
+  else if (message) console.error(`error: ${message}`);
+  if (error instanceof CommandError) return error.exit_code;
+  return error instanceof ConfigError || explain(error)?.unreachable ? EXIT.unreachable : EXIT.failed;
 }
 
 function buildProgram(signals: Signals): Command {
   const program = new Command("dandori")
     .description("A distributed job scheduler: files in jobs/, run on schedules, on events and on demand.")
+    .version(VERSION)
     .exitOverride()
     .showHelpAfterError("(add --help for usage)")
     .helpCommand(false);
@@ -70,9 +64,13 @@ function addServices(program: Command, signals: Signals): void {
     .description("run one worker until it is told to stop")
     .option("--stop-with-stdin", "stop when stdin is closed, so that it does not outlive its parent")
     .action(async (options) => (await import("./worker.ts")).workerCommand(options, signals));
+  program.command("schema")
+    .description("apply schema.sql to the database; again, it changes nothing")
+    .addOption(json())
+    .action(async (options) => (await import("./schema.ts")).schemaCommand(options));
   program.command("certs")
-    .description("make a certificate for a node and pin it")
-    .argument("<dir>", "folder for tls.crt, tls.key and pins.pem")
+    .description("make a certificate for each node, and the bundle of pins that all share")
+    .argument("<dir>", "folder for pins.pem, and a folder for each node's tls.crt and tls.key")
     .option("--node <id...>", "node ids, one folder each below <dir>")
     .option("--days <n>", "valid for so many days", wholeNumber, 90)
     .addOption(json())
@@ -94,14 +92,15 @@ function addFiles(program: Command): void {
   schedule.command("preview")
     .description("the next fires of a job, or of a schedule given here, as UTC instants")
     .argument("[name]", "a synced job")
-    .option("--every-n-minutes <n>").option("--hourly-at-minute <m>").option("--daily-at <hh:mm>").option(
-      "--cron <pattern>",
-    )
+    .option("--every-n-minutes <n>", "1 to 1440")
+    .option("--hourly-at-minute <m>", "0 to 59")
+    .option("--daily-at <hh:mm>", "24 hours, such as 02:30")
+    .option("--cron <pattern>", "five fields: minute hour day month weekday")
     .option("--timezone <zone>", "IANA name", "UTC")
     .option("--gap <policy>", "a time that does not exist: after, before or skip", "after")
     .option("--overlap <policy>", "a time that exists twice: first, second or both", "first")
     .option("--from <instant>", "strictly after this instant; default now")
-    .option("--count <n>", "how many", wholeNumber, 5)
+    .option("--count <n>", "how many, at most 1000", countUpTo(1000), 5)
     .addOption(json())
     .action(async (name, options) => (await import("./schedule.ts")).previewCommand(name, options));
 }
@@ -114,7 +113,8 @@ function addWork(program: Command, signals: Signals): void {
     .option("--priority <p>", "a number, lower first, or a name such as admin.high")
     .option("--at <instant>", "not before this instant, ISO 8601")
     .option("--key <text>", "idempotency key: a second run with it is the first one")
-    .option("--serial-key <text>").option("--node <id>")
+    .option("--serial-key <text>", "runs with the same key go one at a time")
+    .option("--node <id>", "the node that must run it")
     .option("--wait", "wait for its end, show its log, exit 0 only when it SUCCEEDED")
     .addOption(json())
     .action(async (name, options) => (await import("./run.ts")).runCommand(name, options, signals));
@@ -130,8 +130,8 @@ function addWork(program: Command, signals: Signals): void {
 function addRuns(program: Command, signals: Signals): void {
   const runs = program.command("runs").description("look at runs, and act on them");
   runs.command("ls").description("the newest runs")
-    .option("--job <name>").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
-    .option("--limit <n>", "at most", wholeNumber, 20).addOption(json())
+    .option("--job <name>", "of this job only").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
     .action(async (options) => (await import("./runs.ts")).listCommand(options));
   runs.command("show").description("one run and its attempts").argument("<id>").addOption(json())
     .action(async (id, options) => (await import("./runs.ts")).showCommand(id, options));
@@ -150,6 +150,14 @@ function addLooking(program: Command): void {
   const nodes = program.command("nodes").description("look at nodes and their workers");
   nodes.command("ls").description("workers, their roles and loads").addOption(json())
     .action(async (options) => (await import("./nodes.ts")).listCommand(options));
+  for (const [verb, what] of [["drain", "take no new runs"], ["undrain", "take runs again"]] as const) {
+    nodes.command(verb).description(`let a worker, or all of a node, ${what}`).argument(
+      "<id>",
+      "a worker's or node's id",
+    )
+      .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+      .action(async (id, options) => (await import("./nodes.ts")).drainCommand(id, options, verb === "drain"));
+  }
   program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
     .addOption(json())
     .action(async (options) => (await import("./doctor.ts")).doctorCommand(options));
@@ -159,4 +167,11 @@ function wholeNumber(text: string): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= 1) return value;
   throw new CommandError(`Cannot use "${text}": give a whole number of at least 1`, EXIT.usage);
+}
+
+function countUpTo(most: number): (text: string) => number {
+  return (text) => {
+    if (wholeNumber(text) <= most) return Number(text);
+    throw new CommandError(`Cannot use "${text}": give a whole number from 1 to ${most}`, EXIT.usage);
+  };
 }

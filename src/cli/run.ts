@@ -1,15 +1,16 @@
 /** `run` and `emit`: work from the command line, through the same client that applications use. */
 import { z } from "zod";
 import { monotonicMs, rest } from "../base/loop.ts";
-import { readConfig } from "../base/config.ts";
 import { createClient } from "../client.ts";
-import type { Priority } from "../job.ts";
+import { type Priority, priorityNumber } from "../job.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { readDefinition, readDefinitions } from "../store/definitions.ts";
 import { readLogs } from "../store/run_logs.ts";
-import { readRun, readState, type RunView } from "../store/run_view.ts";
+import { readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
+import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, harmless, printJson, type Signals } from "./output.ts";
+import { whyWaiting } from "./waiting.ts";
 
 interface RunOptions {
   args: string;
@@ -23,7 +24,7 @@ interface RunOptions {
 }
 
 export async function runCommand(name: string, options: RunOptions, { stop }: Signals): Promise<void> {
-  const { database_url } = readConfig();
+  const { database_url } = readConfigForDb();
   const args = parseJson("--args", options.args);
   const client = createClient({ databaseUrl: database_url, maxConnections: 1 });
   const sql = connectDb(database_url, { name: "cli", max: 1 });
@@ -54,7 +55,7 @@ export async function emitCommand(
   options: { payload: string; dedupeKey?: string; json?: boolean },
 ): Promise<void> {
   const payload = parseJson("--payload", options.payload);
-  const client = createClient({ databaseUrl: readConfig().database_url, maxConnections: 1 });
+  const client = createClient({ databaseUrl: readConfigForDb().database_url, maxConnections: 1 });
   try {
     const { id } = await client.emit(type, payload, { dedupeKey: options.dedupeKey });
     if (options.json) printJson({ id, event_type: type });
@@ -71,7 +72,7 @@ async function checkArgs(sql: Sql, name: string, args: unknown): Promise<void> {
     const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
     const list = known.length > 0 ? `known are ${known.join(", ")}` : "none is synced yet";
     throw new CommandError(
-      `Cannot run "${name}": no such job, ${list}; add jobs/${name}.ts and run \`deno task sync\``,
+      `Cannot run "${name}": no such job, ${list}; a new one is added by a file in jobs/ and \`deno task sync\``,
     );
   }
   if (!definition.args_schema) return;
@@ -83,15 +84,24 @@ async function checkArgs(sql: Sql, name: string, args: unknown): Promise<void> {
   throw new CommandError(`Cannot run "${name}": its args do not fit: ${problems.join("; ")}`);
 }
 
-/** Polls the run's state: fast at first, then gently; log lines are shown as they come. */
+/** A run that has not started after this long has a reason worth telling. */
+const TELL_WHY_AFTER_MS = 2_000;
+
+/** Polls the run's state: fast at first, then gently; failed attempts and log lines are shown as they come. */
 async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: AbortSignal }): Promise<RunView> {
-  let line = 0;
+  let [line, attempts, told] = [0, 0, false];
   const began_ms = monotonicMs();
   while (true) {
     const state = await readState(sql, id);
     if (how.show_log) line = await showLog(sql, id, line);
+    if (how.show_log) attempts = await showAttempts(sql, id, attempts);
     if (state === undefined || TERMINAL.includes(state)) break;
     if (how.stop.aborted) throw new CommandError(`Stopped waiting: run ${id} is ${state}, and goes on`);
+    if (!told && monotonicMs() - began_ms > TELL_WHY_AFTER_MS) {
+      told = true;
+      const why = await whyWaiting(sql, await readRun(sql, id) as RunView);
+      if (why) console.error(`run ${id} waits: ${why}`);
+    }
     await rest(Math.min(20 + (monotonicMs() - began_ms) / 20, 500), how.stop);
   }
   return await readRun(sql, id) as RunView;
@@ -101,6 +111,15 @@ async function showLog(sql: Sql, id: number, after: number): Promise<number> {
   const lines = await readLogs(sql, id, { after, most: 1000 });
   for (const line of lines) console.log(`${line.level.padEnd(6)} ${harmless(line.message)}`);
   return lines.at(-1)?.id ?? after;
+}
+
+/** The attempts that ended and are followed by another; gives how many there were. */
+async function showAttempts(sql: Sql, id: number, shown: number): Promise<number> {
+  const attempts = await readAttempts(sql, id);
+  for (const { attempt, outcome, error_summary } of attempts.slice(shown)) {
+    console.log(`attempt ${attempt} ${outcome}: ${harmless(error_summary?.split("\n")[0] ?? "")}`);
+  }
+  return attempts.length;
 }
 
 function endText(run: RunView): string {
@@ -123,7 +142,13 @@ export function parseJson(option: string, text: string): unknown {
 }
 
 function priorityFrom(text: string): Priority {
-  return /^\d+$/.test(text) ? Number(text) : text as Priority;
+  const priority = /^\d+$/.test(text) ? Number(text) : text as Priority;
+  try {
+    priorityNumber(priority);
+    return priority;
+  } catch (error) {
+    throw new CommandError((error as Error).message, EXIT.usage);
+  }
 }
 
 function instantFrom(option: string, text: string): Date {

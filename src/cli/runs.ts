@@ -1,14 +1,14 @@
 /** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
 import { userInfo } from "node:os";
-import { readConfig } from "../base/config.ts";
 import { rest } from "../base/loop.ts";
 import { recordAct } from "../store/audit.ts";
 import { createRuns } from "../store/births.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { requestCancel } from "../store/requests.ts";
 import { readLogs } from "../store/run_logs.ts";
-import { listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
+import { type AttemptView, listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
+import { readConfigForDb } from "./opening.ts";
 import {
   CommandError,
   EXIT,
@@ -19,6 +19,7 @@ import {
   type Signals,
   timeText,
 } from "./output.ts";
+import { whyWaiting } from "./waiting.ts";
 
 interface Json {
   json?: boolean;
@@ -39,7 +40,7 @@ export async function listCommand(options: Json & { job?: string; state?: string
       run.assigned_worker_id,
       run.error_summary?.split("\n")[0]?.slice(0, 80) ?? "",
     ]),
-    "no runs yet; start one with `deno task run NAME`",
+    options.job || states ? "no such runs" : "no runs yet; start one with `deno task run NAME`",
   );
 }
 
@@ -48,14 +49,10 @@ export async function showCommand(id: string, options: Json): Promise<void> {
     const run = await existingRun(sql, id);
     const attempts = await readAttempts(sql, run.id);
     if (options.json) return printJson({ ...run, attempts });
-    console.log(describe(run));
+    console.log(describe({ ...run, wait_reason: run.wait_reason ?? await whyWaiting(sql, run) ?? null }));
     if (attempts.length === 0) return;
     console.log("\nearlier attempts");
-    printTable(
-      ["attempt", "outcome", "worker", "started", "ended", "error"],
-      attempts.map((one) => [one.attempt, one.outcome, one.worker_id, one.started_at, one.ended_at, one.error_summary]),
-      "",
-    );
+    for (const one of attempts) console.log(attemptText(one));
   });
 }
 
@@ -137,7 +134,7 @@ export function actor(): string {
 }
 
 export async function withDb<T>(act: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = connectDb(readConfig().database_url, { name: "cli", max: 1 });
+  const sql = connectDb(readConfigForDb().database_url, { name: "cli", max: 1 });
   try {
     return await act(sql);
   } finally {
@@ -170,6 +167,12 @@ function describe(run: RunView): string {
   return lines.filter(([, value]) => value !== null && value !== undefined)
     .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value)).replaceAll("\n", "\n" + " ".repeat(15))}`)
     .join("\n");
+}
+
+function attemptText({ attempt, outcome, worker_id, started_at, ended_at, error_summary }: AttemptView): string {
+  const when = `${started_at ? timeText(started_at) : "not started"} to ${timeText(ended_at)}`;
+  const error = harmless(error_summary ?? "").replaceAll("\n", "\n" + " ".repeat(15));
+  return `${String(attempt).padEnd(14)} ${outcome} on ${worker_id ?? "no worker"}, ${when}\n${" ".repeat(15)}${error}`;
 }
 
 function fieldsText(fields: unknown): string {

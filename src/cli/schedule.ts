@@ -58,8 +58,8 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
 
 function givenSchedule(options: PreviewOptions): ScheduleTimes | undefined {
   const { dailyAt, cron } = options;
-  const everyNMinutes = options.everyNMinutes === undefined ? undefined : Number(options.everyNMinutes);
-  const hourlyAtMinute = options.hourlyAtMinute === undefined ? undefined : Number(options.hourlyAtMinute);
+  const everyNMinutes = numberOrText(options.everyNMinutes);
+  const hourlyAtMinute = numberOrText(options.hourlyAtMinute);
   const time = Object.fromEntries(
     Object.entries({ everyNMinutes, hourlyAtMinute, dailyAt, cron }).filter(([, value]) => value !== undefined),
   );
@@ -75,10 +75,17 @@ function givenSchedule(options: PreviewOptions): ScheduleTimes | undefined {
   throw new CommandError(`Cannot preview: ${text}`, EXIT.usage);
 }
 
+/** What is no number stays as it is, for the complaint to quote. */
+function numberOrText(text: string | undefined): number | string | undefined {
+  return text === undefined || text === "" || Number.isNaN(Number(text)) ? text : Number(text);
+}
+
 async function schedulesOf(job: string): Promise<Named[]> {
   const definition = await withDb((sql) => readDefinition(sql, job));
   if (!definition) {
-    throw new CommandError(`Cannot preview "${job}": no such job; add jobs/${job}.ts and run \`deno task sync\``);
+    throw new CommandError(
+      `Cannot preview "${job}": no such job; a new one is added by a file in jobs/ and \`deno task sync\``,
+    );
   }
   if (definition.schedules.length === 0) throw new CommandError(`Cannot preview "${job}": it has no schedule`);
   return definition.schedules.map((times) => ({ name: times.schedule_id, times }));

@@ -1,9 +1,9 @@
 /** `sync`: job files become definitions. Exits 1 on problems, and with --check 2 on a difference. */
 import { relative } from "node:path";
-import { PROJECT_DIR, readConfig } from "../base/config.ts";
+import { PROJECT_DIR } from "../base/config.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync } from "../catalog/sync.ts";
-import { openSandbox } from "./opening.ts";
+import { openSandbox, readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson } from "./output.ts";
 import { withDb } from "./runs.ts";
 
@@ -11,7 +11,7 @@ export async function syncCommand(options: { plan?: boolean; check?: boolean; js
   if (options.plan && options.check) {
     throw new CommandError("Cannot do --plan and --check at once: --check shows the plan too", EXIT.usage);
   }
-  const config = readConfig();
+  const config = readConfigForDb();
   const mode = options.check ? "check" : options.plan ? "plan" : "apply";
   const sandbox = openSandbox(config, { spares: 0 });
   try {

@@ -1,7 +1,8 @@
 /**
- * Looks at everything that a worker needs and says how to mend what is missing. Reads only; each check stands alone, so
- * that one broken thing does not hide the next.
+ * Looks at everything that a worker needs and says how to mend what is missing. Reads only. One broken thing does not
+ * hide the next, except what cannot be looked at without it: nothing in Postgres without Postgres or the schema.
  */
+import { readdirSync } from "node:fs";
 import { type Config, ConfigError, readConfig, readConfigForFiles } from "../base/config.ts";
 import { wallClock, within } from "../base/loop.ts";
 import { connectRedis } from "../cluster/redis.ts";
@@ -10,6 +11,7 @@ import { connectDb, type Sql } from "../store/db.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
+import { explain } from "./explain.ts";
 
 export interface Finding {
   check: string;
@@ -28,36 +30,42 @@ const MOST_SKEW_MS = 2_000;
 export async function examine(): Promise<Finding[]> {
   const findings: Finding[] = [];
   const look = async (check: string, ask: () => Promise<Answer> | Answer) => {
-    const answer = await within(6_000, check, Promise.resolve().then(ask)).catch((error) =>
-      problem(error instanceof Error ? error.message : String(error), FIXES[check] ?? "")
-    );
+    const answer = await within(6_000, check, Promise.resolve().then(ask)).catch((error) => {
+      const { message, fix } = explain(error) ?? { message: String(error?.message ?? error), fix: FIXES[check] ?? "" };
+      return problem(message, fix);
+    });
     findings.push({ check, ...answer });
+    return answer.state !== "problem";
   };
   await look("programs", programs);
   await look("jobs", jobsDir);
   const config = configOrFinding(findings);
   if (!config) return findings;
+  await look("postgres", () => withDb(config, postgres)) &&
+    await look("clock", () => withDb(config, clock)) &&
+    await look("schema", () => withDb(config, schema)) &&
+    await look("settings", () => withDb(config, settings)) &&
+    await look("workers", () => withDb(config, workers));
+  await look("redis", () => redis(config));
+  await look("tls", () => tls(config));
+  return findings;
+}
+
+async function withDb(config: Config, ask: (sql: Sql) => Promise<Answer>): Promise<Answer> {
   const sql = connectDb(config.database_url, { name: "doctor", max: 1 });
   try {
-    await look("postgres", () => postgres(sql));
-    await look("schema", () => schema(sql));
-    await look("settings", async () => ok(`${Object.keys(await readSettings(sql)).length} settings are in order`));
-    await look("clock", () => clock(sql));
-    await look("redis", () => redis(config));
-    await look("tls", () => tls(config));
-    await look("workers", () => workers(sql));
+    return await ask(sql);
   } finally {
     await sql.end({ timeout: 1 });
   }
-  return findings;
 }
 
 const FIXES: Record<string, string> = {
   postgres: "start Postgres or `deno task dev`, and check DATABASE_URL",
-  schema: 'apply it: psql "$DATABASE_URL" -f schema.sql',
+  jobs: "make the folder, or set SCHEDULER_JOBS_DIR to that of your job files",
   redis: "start Redis or `deno task dev`, and check REDIS_URL",
   tls: "make certificates with `deno task certs DIR --node ID`, and check SCHEDULER_TLS_*_FILE",
-  settings: "apply schema.sql first",
+  settings: "mend them in the table scheduler_settings",
 };
 
 function ok(detail: string): Answer {
@@ -100,11 +108,11 @@ async function programs(): Promise<Answer> {
   };
 }
 
-async function jobsDir(): Promise<Answer> {
+function jobsDir(): Answer {
   const { jobs_dir } = readConfigForFiles();
   let files = 0;
-  for await (const entry of Deno.readDir(jobs_dir)) if (entry.name.endsWith(".ts")) files++;
-  return ok(`${files} files in ${jobs_dir}`);
+  for (const entry of readdirSync(jobs_dir, { recursive: true })) if (String(entry).endsWith(".ts")) files++;
+  return ok(`${files} TypeScript files in ${jobs_dir}`);
 }
 
 async function postgres(sql: Sql): Promise<Answer> {
@@ -120,6 +128,10 @@ async function schema(sql: Sql): Promise<Answer> {
     { runs: number }[]
   >`select count(*)::int as runs from job_definition where removed_at is null`;
   return ok(`applied, ${row?.runs} jobs are synced`);
+}
+
+async function settings(sql: Sql): Promise<Answer> {
+  return ok(`${Object.keys(await readSettings(sql)).length} settings are in order`);
 }
 
 async function clock(sql: Sql): Promise<Answer> {

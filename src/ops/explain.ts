@@ -1,0 +1,58 @@
+/** Errors that whoever gave the command can mend, in words: what, why, and what to do. */
+import { isUnreachable } from "../store/db.ts";
+
+export interface Explained {
+  message: string;
+  fix: string;
+  /** Postgres was not reached, or let nobody in. */
+  unreachable: boolean;
+}
+
+/** Undefined: the error's own message is the best there is. */
+export function explain(error: unknown): Explained | undefined {
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: string };
+  if (error instanceof TypeError && /^Invalid URL/.test(error.message)) return NO_URL; // its message may hold a password
+  const known = FROM_POSTGRES[String(code ?? "")];
+  if (known) return { ...known, message: `${known.message} (${message})` };
+  if (isUnreachable(error)) {
+    const fix = "start Postgres or `deno task dev`, and check DATABASE_URL";
+    return { message: `Cannot reach Postgres: ${message}`, fix, unreachable: true };
+  }
+}
+
+/** As one line. */
+export function explanation(error: unknown): string {
+  const explained = explain(error);
+  if (explained) return `${explained.message}; ${explained.fix}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+const NO_SCHEMA = {
+  message: "Cannot find Dandori's tables in this database, or they are those of another version",
+  fix: "apply the schema: deno task schema",
+  unreachable: false,
+};
+const NOT_LET_IN = {
+  message: "Cannot log in to Postgres",
+  fix: "correct the user and password in DATABASE_URL",
+  unreachable: true,
+};
+
+const NO_URL = {
+  message: "Cannot read DATABASE_URL: it is no URL",
+  fix: "give postgres://user:password@host:5432/database, with special characters as %XX",
+  unreachable: true,
+};
+
+const FROM_POSTGRES: Record<string, Explained> = {
+  "42P01": NO_SCHEMA, // no such table
+  "42703": NO_SCHEMA, // no such column
+  "42883": NO_SCHEMA, // no such function
+  "28P01": NOT_LET_IN,
+  "28000": NOT_LET_IN,
+  "3D000": {
+    message: "Cannot use this database",
+    fix: "create it, or correct its name in DATABASE_URL",
+    unreachable: true,
+  },
+};

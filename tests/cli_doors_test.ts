@@ -1,0 +1,98 @@
+/** What each command says when the database, its schema, a file or an option is not what it needs. */
+import assert from "node:assert/strict";
+import { cliWith, type Said } from "./support/cli.ts";
+import { type Stores, withStores } from "./support/stores.ts";
+
+function withEmptyDatabase(test: (on: Stores & { empty_url: string }) => Promise<void>): Promise<void> {
+  return withStores(async (stores) => {
+    const name = `dandori_empty_${crypto.randomUUID().slice(0, 8)}`;
+    await stores.sql`create database ${stores.sql(name)}`;
+    try {
+      const url = new URL(stores.database_url);
+      url.pathname = `/${name}`;
+      await test({ ...stores, empty_url: url.href });
+    } finally {
+      await stores.sql`drop database ${stores.sql(name)} with (force)`;
+    }
+  });
+}
+
+/** Where the certificate of node "a" is to be. */
+function nodeCertificates() {
+  const dir = Deno.makeTempDirSync();
+  const env = {
+    SCHEDULER_TLS_CERT_FILE: `${dir}/a/tls.crt`,
+    SCHEDULER_TLS_KEY_FILE: `${dir}/a/tls.key`,
+    SCHEDULER_TLS_PINS_FILE: `${dir}/pins.pem`,
+  };
+  return { dir, env, [Symbol.dispose]: () => Deno.removeSync(dir, { recursive: true }) };
+}
+
+function refuses(said: Said, code: number, message: RegExp): void {
+  assert.equal(said.code, code, said.out + said.err);
+  assert.match(said.err, message);
+  assert(!/\n +at /.test(said.err), `no stack for a mistake of the user: ${said.err}`);
+}
+
+Deno.test("without the schema every command says so, `schema` applies it, and again changes nothing", async () => {
+  await withEmptyDatabase(async ({ empty_url, redis_url, prefix }) => {
+    using certs = nodeCertificates();
+    const stores = { DATABASE_URL: empty_url, REDIS_URL: redis_url, SCHEDULER_REDIS_PREFIX: prefix };
+    const cli = cliWith({ ...stores, ...certs.env });
+    assert.equal((await cli("certs", certs.dir, "--node", "a")).code, 0);
+    const asked = [["worker"], ["run", "hello"], ["sync"], ["runs", "ls"], ["emit", "a.b"], ["nodes", "ls"]];
+    for (const said of await Promise.all(asked.map((args) => cli(...args)))) {
+      refuses(said, 1, /^error: Cannot find Dandori's tables .*; apply the schema: deno task schema$/m);
+    }
+    const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; fix: string }[];
+    assert.equal(findings.find((one) => one.check === "schema")?.fix, "apply the schema: deno task schema");
+    assert(!findings.some((one) => one.check === "settings"), "what needs the schema is not looked at");
+    assert.match((await cli("schema")).out, /^schema\.sql applied to database "dandori_empty_.*: made .*job_run, /);
+    const again = JSON.parse((await cli("schema", "--json")).out) as { tables: number; made: string[] };
+    assert.deepEqual([again.made, again.tables > 10], [[], true]);
+    assert.equal((await cli("runs", "ls")).code, 0);
+  });
+});
+
+Deno.test("commands that only need Postgres do without REDIS_URL, and say what is wrong with DATABASE_URL", async () => {
+  await withStores(async ({ database_url }) => {
+    const state = { DANDORI_STATE_DIR: "/nonexistent", REDIS_URL: "" };
+    assert.equal((await cliWith({ ...state, DATABASE_URL: database_url })("runs", "ls")).code, 0);
+    const url = new URL(database_url);
+    url.pathname = "/dandori_nowhere";
+    const wrong: [string, RegExp][] = [
+      [url.href, /Cannot use this database \(.*dandori_nowhere.*; create it, or correct its name in DATABASE_URL$/m],
+      ["nonsense", /Cannot read DATABASE_URL: .*give postgres:/],
+      ["postgres://a@127.0.0.1:1/x", /Cannot reach Postgres: .*ECONNREFUSED.*check DATABASE_URL$/m],
+      ["", /DATABASE_URL is not set/],
+    ];
+    for (const [given, message] of wrong) {
+      refuses(await cliWith({ ...state, DATABASE_URL: given })("runs", "ls"), 3, message);
+    }
+  });
+});
+
+Deno.test("options out of range are refused before anything is asked for", async () => {
+  const cli = cliWith({ SCHEDULER_JOBS_DIR: "/nonexistent", DATABASE_URL: "postgres://a@127.0.0.1:1/x" });
+  const asked: [string[], number, RegExp][] = [
+    [["runs", "ls", "--limit", "5000"], 2, /from 1 to 1000/],
+    [["schedule", "preview", "--daily-at", "02:30", "--count", "5000"], 2, /from 1 to 1000/],
+    [["schedule", "preview", "--hourly-at-minute", "x"], 2, /current value is "x"/],
+    [["new", "my_job"], 1, /there is no such folder; make it, or set SCHEDULER_JOBS_DIR/],
+    [["certs", "/proc/nowhere", "--node", "a"], 1, /Cannot write to \/proc\/nowhere/],
+  ];
+  for (const [args, code, message] of asked) refuses(await cli(...args), code, message);
+});
+
+Deno.test("certificates of nodes that come later reach the folders of those that were made before", async () => {
+  const dir = Deno.makeTempDirSync();
+  try {
+    const cli = cliWith({});
+    assert.equal((await cli("certs", dir, "--node", "a")).code, 0);
+    assert.equal((await cli("certs", dir, "--node", "b")).code, 0);
+    const [all, a, b] = ["pins.pem", "a/pins.pem", "b/pins.pem"].map((file) => Deno.readTextFileSync(`${dir}/${file}`));
+    assert.deepEqual([a, b], [all, all]);
+  } finally {
+    Deno.removeSync(dir, { recursive: true });
+  }
+});
