@@ -87,6 +87,14 @@ const CHANNEL_OPTIONS = {
   "grpc.service_config_disable_resolution": 1,
 };
 
+/** Longer than any call may take. */
+const OLD_CHANNEL_MS = 5_000;
+
+interface Channel {
+  client: Client;
+  close(): void;
+}
+
 /** All workers that this process talks to. */
 export class Peers {
   readonly #tls: Tls;
@@ -130,7 +138,9 @@ export class Peer {
   readonly #address: PeerAddress;
   readonly #tls: Tls;
   readonly #calls = new Set<{ cancel(): void }>();
-  #client: Client;
+  #channel: Channel;
+  /** Close the channels that were replaced and still serve calls. */
+  readonly #old = new Set<() => void>();
   #missed_deadlines = 0;
   #server_fingerprint: string | undefined;
   /** What was last said in the log of a refused server, so that it is said once and not at every attempt. */
@@ -140,7 +150,7 @@ export class Peer {
     this.worker_id = address.worker_id;
     this.#address = address;
     this.#tls = tls;
-    this.#client = this.#connect();
+    this.#channel = this.#connect();
   }
 
   ping(request: PingRequest, options?: CallOptions) {
@@ -174,7 +184,7 @@ export class Peer {
   /** Hears the peer's status now and at each change. The returned function ends it, silently. */
   watch(request: WatchRequest, listener: WatchListener): () => void {
     const method = workerService.Watch as MethodDefinition<WatchRequest, WorkerStatus>;
-    const stream = this.#client.makeServerStreamRequest(
+    const stream = this.#channel.client.makeServerStreamRequest(
       method.path,
       method.requestSerialize,
       method.responseDeserialize,
@@ -194,7 +204,9 @@ export class Peer {
 
   close(): void {
     this.#cancelAll();
-    this.#client.close();
+    for (const close of this.#old) close();
+    this.#old.clear();
+    this.#channel.close();
   }
 
   async #call<Name extends CallName>(
@@ -236,7 +248,7 @@ export class Peer {
     deadline_ms: number,
   ): Promise<Answer<Response>> {
     return new Promise((resolve) => {
-      const call = this.#client.makeUnaryRequest(
+      const call = this.#channel.client.makeUnaryRequest(
         method.path,
         method.requestSerialize,
         method.responseDeserialize,
@@ -281,21 +293,36 @@ export class Peer {
     return () => end();
   }
 
-  #connect(): Client {
+  #connect(): Channel {
     const { grpc_host, grpc_port, tls_fingerprint } = this.#address;
     const host = grpc_host.includes(":") ? `[${grpc_host}]` : grpc_host;
-    const credentials = this.#tls.clientCredentials(tls_fingerprint ?? undefined, (theirs, refusal) => {
+    const { credentials, cut } = this.#tls.clientCredentials(tls_fingerprint ?? undefined, (theirs, refusal) => {
       this.#server_fingerprint = theirs;
       if (refusal) this.#logRefused(theirs, refusal);
     });
-    return new Client(`${host}:${grpc_port}`, credentials, { ...CHANNEL_OPTIONS, ...this.#tls.client_options });
+    const client = new Client(`${host}:${grpc_port}`, credentials, { ...CHANNEL_OPTIONS, ...this.#tls.client_options });
+    return {
+      client,
+      close() {
+        cut(); // first: a channel that is closed in good order says farewell, see cutting.ts
+        client.close();
+      },
+    };
   }
 
   #reconnect(): void {
-    const old = this.#client;
+    const old = this.#channel;
     this.#missed_deadlines = 0;
-    this.#client = this.#connect();
-    old.close(); // what is under way on it goes on
+    this.#channel = this.#connect();
+    const cancel = after(OLD_CHANNEL_MS, () => { // calls under way on it come to their end; a Watch begins anew
+      this.#old.delete(cancelAndClose);
+      old.close();
+    });
+    const cancelAndClose = () => {
+      cancel();
+      old.close();
+    };
+    this.#old.add(cancelAndClose);
   }
 
   #cancelAll(): void {

@@ -10,12 +10,13 @@
  * authorities, and its TLS server does not look at the dates of a pinned certificate.
  *
  * The files are looked at every few seconds. Good new ones are taken: new connections use them at once, connections that
- * are open go on unless their peer's pin is gone. Bad ones are reported and the old ones stay in use.
+ * are open go on for a while unless their peer's pin is gone. Bad ones are reported and the old ones stay in use.
  */
-import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
+import { credentials } from "@grpc/grpc-js";
 import { connect as connectTls, type TlsOptions } from "node:tls";
 import { observe } from "../base/facts.ts";
 import { every, wallClock } from "../base/loop.ts";
+import { type Cuttable, cuttable } from "./cutting.ts";
 import { fingerprintOf, outsideItsDates, readTlsFiles, type TlsFiles, type TlsMaterial } from "./tls_files.ts";
 
 export { type TlsFiles, TlsFilesError } from "./tls_files.ts";
@@ -131,9 +132,9 @@ export class Tls {
   clientCredentials(
     expected: string | undefined,
     onServer: (fingerprint: string, refusal: string | undefined) => void,
-  ): ChannelCredentials {
+  ): Cuttable {
     const { certificate, private_key } = this.#material;
-    return credentials.createSsl(this.#roots(), Buffer.from(private_key), Buffer.from(certificate.pem), {
+    return cuttable(credentials.createSsl(this.#roots(), Buffer.from(private_key), Buffer.from(certificate.pem), {
       rejectUnauthorized: true, // said aloud, so that no environment variable can turn it off
       checkServerIdentity: (_name, server) => {
         const theirs = fingerprintOf(server.raw);
@@ -141,7 +142,7 @@ export class Tls {
         onServer(theirs, refusal);
         return refusal === undefined ? undefined : new Error(`the server is refused: ${refusal}`);
       },
-    });
+    }));
   }
 
   /** Channel options that go with `clientCredentials`. */
