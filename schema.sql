@@ -185,7 +185,7 @@ create table if not exists job_run (
   error_name text,
   error_summary text,
   result jsonb,
-  progress real check (progress between 0 and 1),
+  progress double precision check (progress between 0 and 1),
   progress_message text,
   log_ref text,
   created_at timestamptz not null default clock_timestamp(),
@@ -292,6 +292,9 @@ returns bigint language plpgsql as $$
 declare
   event_id bigint;
 begin
+  if coalesce(emit_event.event_type, '') = '' then
+    raise exception 'Cannot emit an event without a type: give a name such as "order.placed"' using errcode = 'check_violation';
+  end if;
   insert into event (event_type, payload_json, dedupe_key)
   values (emit_event.event_type, coalesce(emit_event.payload, '{}'), emit_event.dedupe_key)
   on conflict on constraint event_dedupe_key_key do nothing

@@ -144,7 +144,7 @@ export interface Permissions {
   net?: readonly string[] | true;
   /** Paths to read; relative ones are below the project's folder. */
   read?: readonly string[] | true;
-  /** Paths to write. Every body has a private temp folder of its own besides (`Deno.env.get("TMPDIR")` is not needed: see `tempDir`). */
+  /** Paths to write; relative ones are below the project's folder. The body's own `tempDir` needs no permission. */
   write?: readonly string[] | true;
   /** Environment variables of the worker that are handed to the body. */
   env?: readonly string[];

@@ -130,7 +130,7 @@ export function isDrift(plan: Plan): boolean {
 export function scheduleText(schedule: ScheduleSetting): string {
   const { schedule_type, schedule_value, timezone } = schedule;
   const times = {
-    every_n_minutes: `every ${schedule_value} minutes`,
+    every_n_minutes: schedule_value === "1" ? "every minute" : `every ${schedule_value} minutes`,
     hourly_at_minute: `hourly at :${schedule_value.padStart(2, "0")} ${timezone}`,
     daily_at: `daily at ${schedule_value} ${timezone}`,
     cron: `cron ${schedule_value} ${timezone}`,

@@ -9,7 +9,7 @@
  */
 import { type Config, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
-import { Bell, rest, wallClock, within } from "../base/loop.ts";
+import { after, Bell, rest, wallClock, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
@@ -30,20 +30,39 @@ import { registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
 import { VERSION } from "../base/version.ts";
 import { openSandbox } from "./opening.ts";
-import type { Signals } from "./output.ts";
+import { CommandError, type Signals } from "./output.ts";
 
 export async function workerCommand(options: { stopWithStdin?: boolean }, signals: Signals): Promise<void> {
   const config = readConfig();
   hear((name, fact) => console.log(factLine(name, fact, wallClock())));
   observe("process.started", { role: "worker", pid: Deno.pid });
-  const stop = options.stopWithStdin ? AbortSignal.any([signals.stop, stdinClosed()]) : signals.stop;
+  await refuseWithoutJobs(config.jobs_dir);
+  const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
   while (!stop.aborted) {
-    const lost = await runWorker(config, stop, signals.hurry);
+    const lost = await runWorker(config, stop, hurry);
     if (!lost) return;
     observe("worker.lost", lost);
     await rest(1_000, stop);
   }
 }
+
+async function refuseWithoutJobs(jobs_dir: string): Promise<void> {
+  const found = await Deno.stat(jobs_dir).catch(() => undefined);
+  if (found?.isDirectory) return;
+  throw new CommandError(
+    `Cannot start a worker: "${jobs_dir}" is no folder; make it, or name another with SCHEDULER_JOBS_DIR`,
+  );
+}
+
+/** Without a parent there is nobody to wait for: what does not end within seconds is given back. */
+function withParent({ stop, hurry }: Signals): Signals {
+  const closed = stdinClosed();
+  const late = new AbortController();
+  closed.addEventListener("abort", () => after(ORPHAN_GRACE_MS, () => late.abort()), { once: true });
+  return { stop: AbortSignal.any([stop, closed]), hurry: AbortSignal.any([hurry, late.signal]) };
+}
+
+const ORPHAN_GRACE_MS = 5_000;
 
 interface Opened {
   sql: Sql;

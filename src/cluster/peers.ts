@@ -142,6 +142,7 @@ export class Peer {
   /** Close the channels that were replaced and still serve calls. */
   readonly #old = new Set<() => void>();
   #missed_deadlines = 0;
+  readonly #told = new Set<string>();
   #server_fingerprint: string | undefined;
   /** What was last said in the log of a refused server, so that it is said once and not at every attempt. */
   #refused = "";
@@ -223,7 +224,8 @@ export class Peer {
       await rest(PAUSE_BETWEEN_TRIES_MS);
       answer = await this.#try(name, request, deadline_ms);
     }
-    if (!answer.ok) this.#report(name, answer);
+    if (answer.ok) this.#told.clear();
+    else this.#report(name, answer);
     return answer;
   }
 
@@ -285,8 +287,10 @@ export class Peer {
       if (over) return;
       cancelPatience();
       const news = read<WorkerStatus>(message);
-      if (news.ok) listener.onStatus(news.value);
-      else end(news);
+      if (news.ok) {
+        this.#told.clear();
+        listener.onStatus(news.value);
+      } else end(news);
     });
     stream.on("error", (error: ServiceError) => end(failureFrom(error)));
     stream.on("end", () => end({ ok: false, code: "UNAVAILABLE", message: "the peer ended the stream" }));
@@ -329,8 +333,13 @@ export class Peer {
     for (const call of [...this.#calls]) call.cancel();
   }
 
+  /** Once for each kind of failure until something succeeds: a peer that is gone is asked again and again. */
   #report(call: string, failure: Failure): void {
-    observe("peer.failed", { worker_id: this.worker_id, call, error: `${failure.code}: ${failure.message}` });
+    const kind = `${call} ${failure.code}`;
+    if (!this.#told.has(kind)) {
+      observe("peer.failed", { worker_id: this.worker_id, call, error: `${failure.code}: ${failure.message}` });
+    }
+    this.#told.add(kind);
     if (/self.signed|certificate/i.test(failure.message)) this.#nameRefused(failure.message);
   }
 

@@ -83,7 +83,9 @@ function readOr(problems: string[], file: string, variable: string): string | un
     return Deno.readTextFileSync(file);
   } catch (error) {
     const why = error instanceof Deno.errors.NotFound ? "there is no such file" : String(error);
-    problems.push(`cannot read "${file}": ${why}; name another with ${variable}, or let \`deno task dev\` make them`);
+    problems.push(
+      `cannot read "${file}": ${why}; name another with ${variable}, or make them: deno task certs DIR --node ID (\`deno task dev\` makes its own)`,
+    );
     return undefined;
   }
 }

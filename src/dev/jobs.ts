@@ -1,4 +1,5 @@
 /** The jobs folder of `dev`: synced at the start and after each change. A broken file is told of, and stops nothing. */
+import { relative } from "node:path";
 import { Bell, rest } from "../base/loop.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync, type SyncParts } from "../catalog/sync.ts";
@@ -18,7 +19,7 @@ export async function syncJobs(parts: SyncParts, on: JobsOptions & { always?: bo
   try {
     const report = await sync(parts, { mode: "apply" });
     const silent = report.problems.length === 0 && !report.drift && !on.always;
-    if (!silent) on.say(reportText(report, { color: false }));
+    if (!silent) on.say(reportText(report, { color: false, folder: relative(parts.project_dir, parts.jobs_dir) }));
   } catch (error) {
     on.say(`cannot sync: ${error instanceof Error ? error.message : error}`);
   }

@@ -48,6 +48,6 @@ export async function reportProgress(
     update job_run r set progress = x.fraction, progress_message = x.message
       from jsonb_to_recordset(${
     json(sql, reports)
-  }) as x(job_run_id bigint, start_token text, fraction real, message text)
+  }) as x(job_run_id bigint, start_token text, fraction float8, message text)
      where r.id = x.job_run_id and r.start_token = x.start_token and r.state is not distinct from 'RUNNING'`;
 }

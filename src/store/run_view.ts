@@ -89,7 +89,7 @@ export async function readState(sql: Db, job_run_id: number): Promise<RunState |
 
 function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
-    r.exit_code, r.error_name, r.error_summary, r.progress::float8, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
+    r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
     r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, r.wait_reason, r.log_ref`;
 }
