@@ -1,5 +1,6 @@
 /** The door to Redis: where it leads, how fast it fails, and that it opens again. */
 import assert from "node:assert/strict";
+import { testWithRedisServer } from "./support/redis_server.ts";
 import { hear } from "../src/base/facts.ts";
 import { connectRedis, RedisAway } from "../src/cluster/redis.ts";
 import { parseRedisUrl } from "../src/cluster/redis_url.ts";
@@ -67,67 +68,76 @@ Deno.test("a wrong Redis URL is refused with the accepted forms, and never with 
   );
 });
 
-Deno.test("while Redis is away a command fails at once, and Redis is used again when it is back", async () => {
-  const heard: string[] = [];
-  const silence = hear((name) => void (name.startsWith("redis.") && heard.push(name)));
-  const own = await startRedis();
-  try {
-    await usingRedis(own.url, async (redis) => {
-      await takeSeat(redis, { worker_id: "w1", ttl_ms: 5_000 });
-      await own.stop();
-      for (let count = 0; count < 3; count++) {
-        const before = performance.now();
-        await assert.rejects(readEpoch(redis), RedisAway);
-        assert.ok(performance.now() - before < 1_300);
-      }
-      const again = await startRedis({ port: own.port });
-      await redis.ready();
-      assert.equal(await mirrorEpoch(redis, 9), 9);
-      assert.deepEqual(heard, ["redis.away", "redis.back"]);
-      await again.stop();
-    });
-  } finally {
-    silence();
-  }
-});
-
-Deno.test("a Redis that accepts and says nothing is given up within about a second, also for what follows", async () => {
-  const own = await startRedis();
-  await usingRedis(own.url, async (redis) => {
-    await mirrorEpoch(redis, 3);
-    own.process.kill("SIGSTOP");
-    const before = performance.now();
-    await assert.rejects(readEpoch(redis), RedisAway);
-    assert.ok(performance.now() - before < 1_300);
-    await assert.rejects(readEpoch(redis), RedisAway);
-    own.process.kill("SIGCONT");
-    await redis.ready();
-    assert.equal(await readEpoch(redis), 3);
-  });
-  await own.stop();
-});
-
-Deno.test("a connection to Redis that fell silent is replaced, and what was lost on it is not sent again", async () => {
-  const own = await startRedis();
-  const link = await aLink(own.port);
-  await usingRedis(`redis://127.0.0.1:${link.port}`, async (redis) => {
-    assert.equal(await mirrorEpoch(redis, 3), 3);
-    link.strand();
-    const before = performance.now();
-    await assert.rejects(mirrorEpoch(redis, 77), RedisAway);
-    for (;;) {
-      const epoch = await readEpoch(redis).catch(() => undefined);
-      if (epoch === 3) break;
-      assert.equal(epoch, undefined);
-      assert.ok(performance.now() - before < 3_000, "it is used again within 3 s");
-      await new Promise((resolve) => setTimeout(resolve, 20));
+testWithRedisServer(
+  "while Redis is away a command fails at once, and Redis is used again when it is back",
+  async () => {
+    const heard: string[] = [];
+    const silence = hear((name) => void (name.startsWith("redis.") && heard.push(name)));
+    const own = await startRedis();
+    try {
+      await usingRedis(own.url, async (redis) => {
+        await takeSeat(redis, { worker_id: "w1", ttl_ms: 5_000 });
+        await own.stop();
+        for (let count = 0; count < 3; count++) {
+          const before = performance.now();
+          await assert.rejects(readEpoch(redis), RedisAway);
+          assert.ok(performance.now() - before < 1_300);
+        }
+        const again = await startRedis({ port: own.port });
+        await redis.ready();
+        assert.equal(await mirrorEpoch(redis, 9), 9);
+        assert.deepEqual(heard, ["redis.away", "redis.back"]);
+        await again.stop();
+      });
+    } finally {
+      silence();
     }
-  });
-  await link.close();
-  await own.stop();
-});
+  },
+);
 
-Deno.test("a command that failed while Redis was away is not sent later by itself", async () => {
+testWithRedisServer(
+  "a Redis that accepts and says nothing is given up within about a second, also for what follows",
+  async () => {
+    const own = await startRedis();
+    await usingRedis(own.url, async (redis) => {
+      await mirrorEpoch(redis, 3);
+      own.process.kill("SIGSTOP");
+      const before = performance.now();
+      await assert.rejects(readEpoch(redis), RedisAway);
+      assert.ok(performance.now() - before < 1_300);
+      await assert.rejects(readEpoch(redis), RedisAway);
+      own.process.kill("SIGCONT");
+      await redis.ready();
+      assert.equal(await readEpoch(redis), 3);
+    });
+    await own.stop();
+  },
+);
+
+testWithRedisServer(
+  "a connection to Redis that fell silent is replaced, and what was lost on it is not sent again",
+  async () => {
+    const own = await startRedis();
+    const link = await aLink(own.port);
+    await usingRedis(`redis://127.0.0.1:${link.port}`, async (redis) => {
+      assert.equal(await mirrorEpoch(redis, 3), 3);
+      link.strand();
+      const before = performance.now();
+      await assert.rejects(mirrorEpoch(redis, 77), RedisAway);
+      for (;;) {
+        const epoch = await readEpoch(redis).catch(() => undefined);
+        if (epoch === 3) break;
+        assert.equal(epoch, undefined);
+        assert.ok(performance.now() - before < 3_000, "it is used again within 3 s");
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    });
+    await link.close();
+    await own.stop();
+  },
+);
+
+testWithRedisServer("a command that failed while Redis was away is not sent later by itself", async () => {
   const own = await startRedis();
   await usingRedis(own.url, async (redis) => {
     await own.stop();
@@ -154,7 +164,7 @@ Deno.test("a Redis that was never there is named with the fix, without its passw
   await redis.close();
 });
 
-Deno.test("with a hash tag in the prefix everything runs on Redis Cluster", async () => {
+testWithRedisServer("with a hash tag in the prefix everything runs on Redis Cluster", async () => {
   const own = await startRedis({ args: ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"] });
   await usingRedis(own.url, async (single) => {
     await single.ask("assign slots", (client) => client.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383"));

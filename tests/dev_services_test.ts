@@ -1,4 +1,5 @@
 /** The servers that dev and the tests embed: they keep what they hold, and never outlive the process that started them. */
+import { testWithRedisServer } from "./support/redis_server.ts";
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
 import { PROJECT_DIR } from "../src/base/config.ts";
@@ -100,40 +101,46 @@ Deno.test("servers end by themselves when the process that started them is kille
     await noneLeft(dir, GONE_WITHIN_MS);
   }));
 
-Deno.test("servers that were left behind after all are ended, and their data are used", () =>
-  withFolder(async ({ dir, state_dir, kept }) => {
-    const options = { state_dir };
-    const before = (await Promise.all([startPostgres(options), startRedis(options)])).map(kept);
-    const guards = processesWith(dir).filter(({ command }) => command.includes("dandori-guard"));
-    for (const { pid } of guards) Deno.kill(pid, "SIGKILL");
-    await Promise.all(before.map(({ ended }) => ended));
-    assert.deepEqual(await query(before[0]?.url ?? "", "select 1 as alive"), [{ alive: 1 }]);
-    const after = (await Promise.all([startPostgres(options), startRedis(options)])).map(kept);
-    assert.deepEqual(after.map(({ url }) => url), before.map(({ url }) => url));
-    await Promise.all([...after, ...before].map((service) => service.stop()));
-  }));
+testWithRedisServer(
+  "servers that were left behind after all are ended, and their data are used",
+  () =>
+    withFolder(async ({ dir, state_dir, kept }) => {
+      const options = { state_dir };
+      const before = (await Promise.all([startPostgres(options), startRedis(options)])).map(kept);
+      const guards = processesWith(dir).filter(({ command }) => command.includes("dandori-guard"));
+      for (const { pid } of guards) Deno.kill(pid, "SIGKILL");
+      await Promise.all(before.map(({ ended }) => ended));
+      assert.deepEqual(await query(before[0]?.url ?? "", "select 1 as alive"), [{ alive: 1 }]);
+      const after = (await Promise.all([startPostgres(options), startRedis(options)])).map(kept);
+      assert.deepEqual(after.map(({ url }) => url), before.map(({ url }) => url));
+      await Promise.all([...after, ...before].map((service) => service.stop()));
+    }),
+);
 
-Deno.test("Redis keeps what it holds over a restart in good order, behind a password", () =>
-  withFolder(async ({ state_dir, kept }) => {
-    const first = kept(await startRedis({ state_dir }));
-    const redis = new Redis(first.url);
-    await redis.set("kept", "42");
-    redis.disconnect();
-    const stranger = new Redis(`redis://${new URL(first.url).host}`, {
-      enableReadyCheck: false,
-      maxRetriesPerRequest: 0,
-    });
-    stranger.on("error", () => {}); // told by the call
-    await assert.rejects(stranger.get("kept"), /NOAUTH/);
-    stranger.disconnect();
-    await first.stop();
-    const second = kept(await startRedis({ state_dir }));
-    assert.equal(second.url, first.url);
-    const again = new Redis(second.url);
-    assert.equal(await again.get("kept"), "42");
-    again.disconnect();
-    await second.stop();
-  }));
+testWithRedisServer(
+  "Redis keeps what it holds over a restart in good order, behind a password",
+  () =>
+    withFolder(async ({ state_dir, kept }) => {
+      const first = kept(await startRedis({ state_dir }));
+      const redis = new Redis(first.url);
+      await redis.set("kept", "42");
+      redis.disconnect();
+      const stranger = new Redis(`redis://${new URL(first.url).host}`, {
+        enableReadyCheck: false,
+        maxRetriesPerRequest: 0,
+      });
+      stranger.on("error", () => {}); // told by the call
+      await assert.rejects(stranger.get("kept"), /NOAUTH/);
+      stranger.disconnect();
+      await first.stop();
+      const second = kept(await startRedis({ state_dir }));
+      assert.equal(second.url, first.url);
+      const again = new Redis(second.url);
+      assert.equal(await again.get("kept"), "42");
+      again.disconnect();
+      await second.stop();
+    }),
+);
 
 Deno.test("without a Redis on PATH a stand-in is used and said to be one; where a real one is demanded, it is an error", () =>
   withFolder(async ({ dir, state_dir }) => {

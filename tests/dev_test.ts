@@ -1,4 +1,5 @@
 /** `deno task dev` from the outside: what it starts, what it does on a change, and that nothing of it is left behind. */
+import { REDIS_SERVER } from "./support/redis_server.ts";
 import assert from "node:assert/strict";
 import { every, rest } from "../src/base/loop.ts";
 import { isLauncher } from "../src/dev/launchers.ts";
@@ -49,7 +50,7 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
       await dev.says(/ready as/, { after: told });
     });
     await t.step("so are Postgres and Redis, at the same address, and work goes on", async () => {
-      for (const name of ["bin/postgres -D", "redis-server 127.0.0.1"]) {
+      for (const name of ["bin/postgres -D", ...(REDIS_SERVER ? ["(redis|valkey)-server 127.0.0.1"] : [])]) {
         const [server] = processesWith(folder.dir).filter(({ command }) => new RegExp(`^\\S*${name}`).test(command));
         assert(server, name);
         const after = dev.hearing.last;

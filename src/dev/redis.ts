@@ -30,8 +30,13 @@ export interface RedisOptions {
 const SERVERS = ["redis-server", "valkey-server"];
 const HOW_TO_INSTALL = "install it with `apt-get install redis-server`, or set REDIS_URL to one of your own";
 
+/** Where a real server is, if there is one. */
+export function redisServerOnPath(): string | undefined {
+  return onPath(SERVERS);
+}
+
 export async function startRedis(options: RedisOptions): Promise<Service> {
-  const program = onPath(SERVERS);
+  const program = redisServerOnPath();
   if (program) return await startReal(program, options);
   if (options.real_only) {
     throw new ServiceError(`Cannot start Redis: neither ${SERVERS.join(" nor ")} is on PATH; ${HOW_TO_INSTALL}`);

@@ -1,6 +1,7 @@
 /** Redis servers for the tests of src/cluster: a real one, the in-process one of `dev`, and a cluster of one node. */
 import { createServer } from "node:net";
 import { createRedisMock } from "js-redis-server";
+import { REDIS_SERVER, testWithRedisServer } from "./redis_server.ts";
 import { connectRedis, type RedisDoor } from "../../src/cluster/redis.ts";
 
 export interface OwnRedis {
@@ -15,7 +16,12 @@ export async function startRedis(options: { port?: number; args?: string[] } = {
   const port = options.port ?? await freePort();
   const dir = Deno.makeTempDirSync({ prefix: "dandori-redis-" });
   const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir, ...options.args ?? []];
-  const process = new Deno.Command("redis-server", { args, stdin: "null", stdout: "null", stderr: "null" }).spawn();
+  const process = new Deno.Command(REDIS_SERVER ?? "redis-server", {
+    args,
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
   const own = {
     port,
     url: `redis://127.0.0.1:${port}`,
@@ -59,7 +65,7 @@ export async function usingRedis(
 
 /** A test that holds on a real Redis and on the in-process one. */
 export function testOnBoth(name: string, act: (redis: RedisDoor) => Promise<void>): void {
-  Deno.test(`${name} (redis-server)`, async () => {
+  testWithRedisServer(`${name} (redis-server)`, async () => {
     const own = await startRedis();
     try {
       await usingRedis(own.url, act);
