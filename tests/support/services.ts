@@ -47,5 +47,12 @@ export async function startTestServices(): Promise<TestServices> {
 function makeFolder(): string {
   const folder = Deno.makeTempDirSync({ prefix: "dandori-test-" });
   Deno.chmodSync(folder, 0o755); // root's Postgres runs as another user
+  addEventListener("unload", () => {
+    try {
+      Deno.removeSync(folder, { recursive: true });
+    } catch {
+      // it was removed in good order, or what ends by itself is just removing it
+    }
+  });
   return folder;
 }
