@@ -1,7 +1,14 @@
 /** The leader's death is proven and answered at once; its silence is not taken for death; its farewell hands over. */
 import assert from "node:assert/strict";
 import { ensureDevCerts } from "../src/cluster/certs.ts";
-import { claimSeat, holdSubleaderSeat, readSeat, releaseSubleaderSeat, takeSeat } from "../src/cluster/seat.ts";
+import {
+  claimSeat,
+  holdSubleaderSeat,
+  mirrorEpoch,
+  readSeat,
+  releaseSubleaderSeat,
+  takeSeat,
+} from "../src/cluster/seat.ts";
 import { acquire, depose, resign } from "../src/store/leadership.ts";
 import { withProcesses } from "./support/cluster.ts";
 import { testOnBoth } from "./support/cluster_redis.ts";
@@ -106,6 +113,7 @@ Deno.test("only the epoch that was observed can be deposed, once, and not after 
 testOnBoth("in Redis the seat follows the epoch of Postgres, and each node has one subleader", async (redis) => {
   const ttl_ms = 5_000;
   assert(await takeSeat(redis, { worker_id: "dead", ttl_ms }));
+  await mirrorEpoch(redis, 7);
   assert.equal(await claimSeat(redis, { worker_id: "new", ttl_ms, epoch: 7 }), true);
   assert.equal((await readSeat(redis)).worker_id, "new");
   assert.equal(await claimSeat(redis, { worker_id: "old", ttl_ms, epoch: 6 }), false);

@@ -2,6 +2,7 @@
  * How commands speak: results on stdout, everything else on stderr, one exit code for each kind of end.
  * With --json stdout holds exactly one JSON value (or one per line where a command follows something).
  */
+import { harmless } from "../base/text.ts";
 
 /** Stable: scripts rely on these. */
 export const EXIT = {
@@ -55,10 +56,4 @@ function cellText(value: unknown): string {
 /** UTC to the second: the same for everyone who reads it. */
 export function timeText(at: Date): string {
   return at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "Z");
-}
-
-/** What users supply may hold escape sequences; a terminal must not obey them. */
-export function harmless(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\uFFFD");
 }

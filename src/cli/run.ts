@@ -1,4 +1,5 @@
 /** `run` and `emit`: work from the command line, through the same client that applications use. */
+import { harmless } from "../base/text.ts";
 import { z } from "zod";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { createClient } from "../client.ts";
@@ -9,7 +10,7 @@ import { readLogs } from "../store/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, harmless, printJson, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
 import { whyWaiting } from "./waiting.ts";
 
 interface RunOptions {

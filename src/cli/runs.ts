@@ -1,4 +1,5 @@
 /** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
+import { harmless } from "../base/text.ts";
 import { userInfo } from "node:os";
 import { rest } from "../base/loop.ts";
 import { recordAct } from "../store/audit.ts";
@@ -9,16 +10,7 @@ import { readLogs } from "../store/run_logs.ts";
 import { type AttemptView, listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
 import { readConfigForDb } from "./opening.ts";
-import {
-  CommandError,
-  EXIT,
-  harmless,
-  printJson,
-  printJsonLine,
-  printTable,
-  type Signals,
-  timeText,
-} from "./output.ts";
+import { CommandError, EXIT, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
 import { whyWaiting } from "./waiting.ts";
 
 interface Json {

@@ -16,6 +16,7 @@ import { ensureDevCerts } from "../cluster/certs.ts";
 import type { TlsFiles } from "../cluster/tls_files.ts";
 import { Sandbox } from "../sandbox/pool.ts";
 import { applySchema, connectDb, type Sql } from "../store/db.ts";
+import { readDefinitions } from "../store/definitions.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { keepWorker } from "./crew.ts";
 import { syncJobs, watchJobs } from "./jobs.ts";
@@ -218,12 +219,11 @@ async function tellReady(dev: DevRun, { sql, config }: CrewParts): Promise<void>
   const seated = new AbortController();
   await every(100, async () => {
     if (!(await currentLeader(sql)).worker_id) return;
-    const [jobs] = await sql<{ count: number; example: string | null }[]>`
-      select count(*)::int as count, coalesce(min(name) filter (where name = 'hello'), min(name)) as example
-        from job_definition where enabled`;
+    const jobs = (await readDefinitions(sql)).filter((job) => job.enabled).map((job) => job.name);
+    const example = jobs.includes("hello") ? "hello" : jobs[0];
     const deno = environment().npm_command === "exec" ? `npx --yes deno@${Deno.version.deno}` : "deno";
-    const next = `${deno} task ${jobs?.example ? `run ${jobs.example} --wait` : "new my_job"}`;
-    const here = `${counted(dev.workers, "worker")}, ${counted(jobs?.count ?? 0, "job")}`;
+    const next = `${deno} task ${example ? `run ${example} --wait` : "new my_job"}`;
+    const here = `${counted(dev.workers, "worker")}, ${counted(jobs.length, "job")}`;
     dev.say("ready", `${here}; next, in another terminal: ${next}; Ctrl-C stops it all`);
     observe("dev.ready", { workers: dev.workers, database_url: config.database_url, redis_url: config.redis_url });
     seated.abort();

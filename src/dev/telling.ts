@@ -1,4 +1,5 @@
 /** Facts as lines for a person who watches `dev`. Nothing reads these; programs read the JSON of the workers. */
+import { harmless } from "../base/text.ts";
 import type { FactName, Facts } from "../base/facts.ts";
 
 /** Too many, and of no use to somebody who tries out a job. */
@@ -51,10 +52,4 @@ function asFact(line: string): { fact: string; at?: string } | undefined {
 
 function tryText(attempt: number): string {
   return attempt > 1 ? `, attempt ${attempt}` : "";
-}
-
-/** What a body brought into a fact must not move the cursor of a terminal. */
-function harmless(text: string): string {
-  // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\uFFFD");
 }

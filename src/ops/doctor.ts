@@ -8,6 +8,7 @@ import { wallClock, within } from "../base/loop.ts";
 import { connectRedis } from "../cluster/redis.ts";
 import { readTlsFiles } from "../cluster/tls_files.ts";
 import { connectDb, type Sql } from "../store/db.ts";
+import { readDefinitions } from "../store/definitions.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
@@ -124,10 +125,8 @@ async function postgres(sql: Sql): Promise<Answer> {
 }
 
 async function schema(sql: Sql): Promise<Answer> {
-  const [row] = await sql<
-    { runs: number }[]
-  >`select count(*)::int as runs from job_definition where removed_at is null`;
-  return ok(`applied, ${row?.runs} jobs are synced`);
+  const synced = (await readDefinitions(sql)).filter((job) => !job.removed_at);
+  return ok(`applied, ${synced.length} jobs are synced`);
 }
 
 async function settings(sql: Sql): Promise<Answer> {

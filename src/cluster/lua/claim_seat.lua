@@ -3,6 +3,5 @@
 -- Returns 1, or 0: Redis has heard of a newer epoch, so that word is old.
 local known = tonumber(redis.call("GET", KEYS[2])) or 0
 if tonumber(ARGV[3]) < known then return 0 end
-redis.call("SET", KEYS[2], ARGV[3])
 redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
 return 1
