@@ -15,7 +15,7 @@ import {
   renewSeat,
   takeSeat,
 } from "../src/cluster/seat.ts";
-import { aLink } from "./support/cluster_link.ts";
+import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { freePort, startRedis, usingRedis } from "./support/cluster_redis.ts";
 
 Deno.test("a Redis URL names one server, a Sentinel's or a cluster's", () => {
@@ -118,7 +118,7 @@ testWithRedisServer(
   "a connection to Redis that fell silent is replaced, and what was lost on it is not sent again",
   async () => {
     const own = await startRedis();
-    const link = await aLink(own.port);
+    const link = await FaultyLink.to(own.port);
     await usingRedis(`redis://127.0.0.1:${link.port}`, async (redis) => {
       assert.equal(await mirrorEpoch(redis, 3), 3);
       link.strand();

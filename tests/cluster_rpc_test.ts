@@ -4,7 +4,7 @@ import { Peers } from "../src/cluster/peers.ts";
 import { RpcRefusal, type StartJobsRequest, type StartOrder, type WorkerStatus } from "../src/cluster/protocol.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import { asLeader, aStatus, at, type TestNode, twoNodes, withServer } from "./support/cluster_peers.ts";
-import { aLink } from "./support/cluster_link.ts";
+import { FaultyLink } from "../src/ops/faulty_link.ts";
 
 Deno.test("every call carries its message there and back, run ids and epochs as numbers", async () => {
   const [server, client] = await twoNodes();
@@ -127,12 +127,12 @@ Deno.test("a call to a port where nobody listens fails at once", async () => {
 Deno.test("a connection swallowed in the handshake is given up after two deadlines", async () => {
   const [server, client] = await twoNodes();
   await withServer({ server, client }, async ({ port }, peers) => {
-    const link = await aLink(port);
-    link.swallow = true;
+    const link = await FaultyLink.to(port);
+    link.swallow();
     const peer = peers.to(at(link.port));
     const order = { leader_epoch: 7, ...anOrder(1) };
     assert.equal((await peer.startJob(order, { deadline_ms: 150 })).ok, false);
-    link.swallow = false; // healed, but what was swallowed stays so
+    await link.heal(); // healed, but what was swallowed stays so
     assert.equal((await peer.startJob(order, { deadline_ms: 150 })).ok, false);
     assert.equal((await peer.startJob(order)).ok, true);
     await link.close();
@@ -215,7 +215,7 @@ Deno.test("a peer killed with SIGKILL is noticed within milliseconds", async () 
 Deno.test("a connection that fell silent is noticed by keepalive, and calls go on over a new one", async () => {
   const [server, client] = await twoNodes();
   await withServer({ server, client }, async ({ port }, peers) => {
-    const link = await aLink(port);
+    const link = await FaultyLink.to(port);
     const one = watched(peers, link.port);
     await one.began;
     link.strand();
