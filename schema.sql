@@ -73,7 +73,9 @@ create table if not exists job_definition (
   default_args_json jsonb not null default '{}',
   priority int not null default 240 check (priority between 0 and 999),
   serial_key text,
-  node text,
+  on_failure text not null default 'continue' check (on_failure in ('continue', 'block')),  -- of a run with a serial key
+  node text,                                  -- its name, or labels that it must have: "gpu=a100,zone=tokyo"
+  resources jsonb not null default '{}' check (jsonb_typeof(resources) = 'object'),         -- what a run takes: {"license": 1}
   timeout_seconds int not null default 3600 check (timeout_seconds between 1 and 604800),
   kill_grace_seconds int not null default 10 check (kill_grace_seconds between 0 and 300),
   max_retries int not null default 0 check (max_retries >= 0),
@@ -82,14 +84,23 @@ create table if not exists job_definition (
   retry_jitter numeric not null default 0.1 check (retry_jitter between 0 and 1),
   retry_on jsonb not null default '{}',
   max_interruptions int not null default 3 check (max_interruptions >= 0),
-  concurrency_policy text not null default 'allow' check (concurrency_policy in ('allow', 'forbid', 'replace')),
+  concurrency_policy text not null default 'allow' check (concurrency_policy in ('allow', 'forbid', 'replace', 'queue_one')),
+  concurrency_limit int check (concurrency_limit > 0),  -- at once; of each limit key if concurrency_key is given
+  concurrency_key text,
+  rate_count int check (rate_count > 0),      -- starts in rate_seconds, evenly spread
+  rate_seconds numeric check (rate_seconds > 0),
+  rate_next_at timestamptz not null default '-infinity',  -- no start before
+  paused_at timestamptz,                      -- its runs wait and its slots pass to the misfire rule
+  paused_by text,
   memory_mb int not null default 512 check (memory_mb between 64 and 65536),
   permissions jsonb not null default '{}',
   isolation_reuse int not null default 0 check (isolation_reuse >= 0),  -- 0: a process for each attempt
   digest text not null,                       -- of the file and all it imports: no worker runs other code
   created_at timestamptz not null default clock_timestamp(),
   synced_at timestamptz not null default clock_timestamp(),
-  constraint removed_is_disabled check (removed_at is null or not enabled)
+  constraint removed_is_disabled check (removed_at is null or not enabled),
+  constraint rate_is_whole check ((rate_count is null) = (rate_seconds is null)),
+  constraint key_has_limit check (concurrency_key is null or concurrency_limit is not null)
 );
 create index if not exists job_definition_events on job_definition using gin (event_types);
 
@@ -159,11 +170,13 @@ create table if not exists job_run (
   due_at timestamptz not null default clock_timestamp(),
   priority int not null default 240 check (priority between 0 and 999),
   serial_key text,
-  node text,
+  limit_key text,                             -- "{definition}:{key}": as many at once as the definition's concurrency_limit
+  node text,                                  -- where it must run, as in job_definition
+  avoid_node text,                            -- where its last attempt failed, if it asked for another node
   state text not null default 'PENDING' check (state in
     ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED', 'SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')),
-  held boolean not null default false,        -- behind its serial key or a limit
-  wait_reason text,
+  held boolean not null default false,        -- not yet due, or behind its serial key or limit key
+  wakes_at timestamptz,                       -- held until then, and for no other reason
   version int not null default 0,
   attempt int not null default 1 check (attempt >= 1),
   failures int not null default 0,            -- what the user's code did; counts against max_retries
@@ -189,17 +202,21 @@ create table if not exists job_run (
   progress_message text,
   log_ref text,
   created_at timestamptz not null default clock_timestamp(),
+  constraint wakes_from_hold check (wakes_at is null or held),
+  constraint held_while_waiting check (not held or state in ('PENDING', 'RETRYING', 'ORPHANED')),
   constraint owned_once_taken check (state not in ('ASSIGNED', 'RUNNING') or assigned_worker_id is not null),
   constraint fenced_once_running check (state <> 'RUNNING' or
     (leader_epoch is not null and start_token is not null and fence is not null and started_at is not null)),
   constraint finished_iff_terminal check (
     (state in ('SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')) = (finished_at is not null))
 ) with (fillfactor = 70);
--- What may start now, in the order in which it does: the only index that dispatch reads.
-create index if not exists job_run_ready on job_run (priority, due_at, id)
+-- What may start now, by lane (definition and node), in the order in which it does: all that dispatch reads. Runs that may
+-- not are `held` and not in it, and a lane that is closed is passed over as one; so its cost does not grow with what waits.
+create index if not exists job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
   where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
-create index if not exists job_run_due on job_run (due_at)
-  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
+create index if not exists job_run_asleep on job_run (wakes_at) where wakes_at is not null;
+create index if not exists job_run_slots on job_run (due_at) where state = 'PENDING' and source = 'schedule';
+create index if not exists job_run_orphans on job_run (id) where state = 'ORPHANED';
 create index if not exists job_run_live on job_run (assigned_worker_id) where state in ('ASSIGNED', 'RUNNING');
 create index if not exists job_run_cancel on job_run (id)
   where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
@@ -208,8 +225,55 @@ create unique index if not exists job_run_serial on job_run (serial_key)
   where serial_key is not null and state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_keyed on job_run (serial_key, priority, due_at, id)
   where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+create index if not exists job_run_limited on job_run (limit_key, priority, due_at, id)
+  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
 create index if not exists job_run_recent on job_run (created_at);
+
+-- Lines, "serial:{serial_key}" or "limit:{limit_key}", that the leader must look at again: who is next may have changed. Written in
+-- the transaction that changed it and emptied by the leader alone, so no run is left held behind a key that is free.
+create table if not exists line_check (
+  id bigint generated always as identity primary key,
+  line text not null
+);
+create or replace function check_lines() returns trigger language plpgsql as $$
+begin
+  if new.serial_key is not null then
+    insert into line_check (line) values ('serial:' || new.serial_key);
+    if old.finished_at is null and new.state in ('FAILED', 'TIMED_OUT')
+       and (select on_failure from job_definition where id = new.job_definition_id) = 'block' then
+      insert into serial_key_stop (serial_key, job_run_id, stopped_by, reason)
+      values (new.serial_key, new.id, 'system', 'run ' || new.id || ' ended ' || new.state) on conflict do nothing;
+    end if;
+  end if;
+  if new.limit_key is not null then
+    insert into line_check (line) values ('limit:' || new.limit_key);
+  end if;
+  return null;
+end $$;
+create or replace trigger job_run_moved after update on job_run for each row
+  when ((new.serial_key is not null or new.limit_key is not null)
+    and ((old.finished_at is null and new.finished_at is not null) or old.priority <> new.priority
+      or (old.state in ('ASSIGNED', 'RUNNING') and new.state not in ('ASSIGNED', 'RUNNING'))))
+  execute function check_lines();
+
+-- Serial keys whose next run must not start: a run failed that says so (on_failure), or an operator paused the key.
+create table if not exists serial_key_stop (
+  serial_key text primary key,
+  job_run_id bigint references job_run on delete set null,  -- the run that failed; null: paused by an operator
+  stopped_at timestamptz not null default clock_timestamp(),
+  stopped_by text not null,
+  reason text
+);
+
+-- Why nothing of a lane starts now; written by the leader when it changes. A lane without a row is open.
+create table if not exists lane_wait (
+  job_definition_id bigint not null references job_definition on delete cascade,
+  node text not null,                         -- '': any
+  reason text not null,
+  since timestamptz not null default clock_timestamp(),
+  primary key (job_definition_id, node)
+);
 
 -- Attempts that ended without deciding their run.
 create table if not exists job_run_attempt (
@@ -304,3 +368,34 @@ begin
   end if;
   return event_id;
 end $$;
+
+-- Why a run that has not started waits, in one sentence; null for one that runs or has ended. A function and no column: a
+-- reason that holds for a million runs is not written a million times, and it is true at the moment in which it is read.
+--   select r.id, wait_reason(r) from job_run r where state = 'PENDING'
+create or replace function wait_reason(r job_run) returns text language sql stable as $$
+  select case
+    when r.state not in ('PENDING', 'RETRYING', 'ORPHANED') then null
+    when r.cancel_requested_at is not null then 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked'
+    when r.due_at > clock_timestamp() then
+      (case r.state when 'RETRYING' then 'it is tried again at ' else 'it is due at ' end)
+        || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+    when not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp()) then
+      'no worker is alive; start one: deno task worker, or all of it: deno task dev'
+    when not exists (select from leader_term where lease_until > clock_timestamp()) then 'there is no leader; one is being elected'
+    else coalesce(
+      (select 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '')
+         from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
+      (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
+        where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
+      (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
+        where o.serial_key = r.serial_key and r.state = 'PENDING' and o.state = 'PENDING' and o.due_at <= clock_timestamp()
+          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) order by o.priority, o.due_at, o.id limit 1),
+      (select 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
+                || '" are active' from job_definition d
+         join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+          and o.state in ('ASSIGNED', 'RUNNING')
+        where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit),
+      (select w.reason from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+      'it is next as soon as those before it have started')
+  end
+$$;

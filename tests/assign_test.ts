@@ -1,8 +1,10 @@
 /** Who gets what: the choice is a pure function of what is waiting and who has room. */
 import assert from "node:assert/strict";
-import { choose, codeNobodyHas, type Place, placesFor } from "../src/roles/leader/assign.ts";
-import type { WorkerRow } from "../src/store/nodes.ts";
-import type { Candidate } from "../src/store/waiting.ts";
+import { placesFor } from "../src/roles/leader/assign.ts";
+import { choose, inOrder, type OpenLane, sharesOf } from "../src/roles/leader/choose.ts";
+import { gateOf, type Hall, hostsOf, isNamed, startsLeft } from "../src/roles/leader/gates.ts";
+import type { NodeRow, WorkerRow } from "../src/store/nodes.ts";
+import type { Candidate, Lane } from "../src/store/waiting.ts";
 
 const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => ({
   worker_id,
@@ -17,20 +19,71 @@ const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => 
 });
 const run = (job_run_id: number, more: Partial<Candidate> = {}): Candidate => ({
   job_run_id,
+  job_definition_id: 1,
   version: 0,
-  node: null,
+  node: "",
   serial_key: null,
+  limit_key: null,
+  limit_left: null,
   digest: "d",
+  avoid_node: null,
   worn_out: false,
+  behind: false,
   ...more,
 });
-const place = (worker_id: string, more: Partial<Place> = {}): Place => ({
-  worker_id,
-  node_id: "n1",
-  free: 2,
-  load: 0,
+const lane = (more: Partial<Lane> = {}): Lane => ({
+  job_definition_id: 1,
+  job_name: "job",
+  node: "",
+  digest: "d",
+  removed: false,
+  paused_by: null,
+  concurrency_limit: null,
+  concurrency_key: null,
+  running: 0,
+  resources: {},
+  rate_count: null,
+  rate_seconds: null,
+  rate_wait_ms: -1,
   ...more,
 });
+const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => ({
+  node_id,
+  is_active: true,
+  status: "available",
+  labels: {},
+  max_concurrent: null,
+  ...more,
+});
+
+/** A hall of workers, each given as its name, with what differs; nodes as they are named. */
+function hall(
+  workers: Record<string, Partial<WorkerRow>>,
+  more: Partial<Hall> & { nodes?: NodeRow[] } = {},
+): Hall {
+  const rows = Object.entries(workers).map(([worker_id, columns]) => worker(worker_id, columns));
+  const nodes = more.nodes ?? [];
+  const placed = rows.map((row) => ({
+    ...row,
+    node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
+  }));
+  const places = placesFor(rows, { leader_worker_id: "", leader_runs_jobs: "alone", fit: () => true });
+  return { hosts: hostsOf(placed, places), resources: new Map(), paused_by: null, fit: () => true, ...more };
+}
+
+/** What is chosen of these runs when their lanes are as open as the hall says. */
+function chosen(
+  waiting: Candidate[],
+  place: Hall,
+  lanes: Lane[] = [...new Set(waiting.map((one) => one.node))].map((node) => lane({ node })),
+) {
+  const open = lanes.map((one) => gateOf(one, place)).filter((gate): gate is OpenLane => "room" in gate);
+  return choose(waiting, open, place).map((one) => [one.job_run_id, one.worker_id]);
+}
+const reasonOf = (one: Lane, place: Hall) => {
+  const gate = gateOf(one, place);
+  return "reason" in gate ? gate.reason : `open for ${gate.room}`;
+};
 const names = (places: { worker_id: string }[]) => places.map((one) => one.worker_id);
 const always = () => true;
 
@@ -42,50 +95,120 @@ Deno.test("the leader works only when it is alone, unless the setting says other
   assert.deepEqual(names(placesFor([worker("leader")], { ...rule, leader_runs_jobs: "never" })), []);
   assert.deepEqual(names(placesFor(crew, { ...rule, leader_runs_jobs: "always" })), ["leader", "other"]);
   const full = [worker("leader"), worker("other", { load: 2 })];
-  assert.deepEqual(names(placesFor(full, { ...rule, leader_runs_jobs: "alone" })), [], "a full crew is not absent");
+  assert.deepEqual(
+    names(placesFor(full, { ...rule, leader_runs_jobs: "alone" })),
+    ["other"],
+    "a full crew is not absent",
+  );
   const draining = [worker("leader"), worker("other", { state: "DRAINING" })];
   assert.deepEqual(names(placesFor(draining, { ...rule, leader_runs_jobs: "alone" })), ["leader"]);
 });
 
-Deno.test("a worker that is not fit, draining or full is no place", () => {
+Deno.test("a worker that is not fit or draining is no place, and one that is full has no room", () => {
   const crew = [worker("a"), worker("b", { state: "DRAINING" }), worker("c", { load: 2 }), worker("d", { load: 1 })];
   const places = placesFor(crew, { leader_worker_id: "x", leader_runs_jobs: "alone", fit: (id) => id !== "a" });
-  assert.deepEqual(places, [{ worker_id: "d", node_id: "n1", load: 1, free: 1 }]);
+  assert.deepEqual(places.map(({ worker_id, free }) => [worker_id, free]), [["c", 0], ["d", 1]]);
 });
 
 Deno.test("each run goes to the least loaded, in the order of the runs, until all is full", () => {
-  const places = [place("a", { load: 1, free: 1 }), place("b")];
-  const chosen = choose([run(1), run(2), run(3), run(4)], places, always);
-  assert.deepEqual(chosen.map((one) => [one.job_run_id, one.worker_id]), [[1, "b"], [2, "a"], [3, "b"]]);
+  const place = hall({ a: { load: 1 }, b: {} });
+  assert.deepEqual(chosen([run(1), run(2), run(3), run(4)], place), [[1, "b"], [2, "a"], [3, "b"]]);
 });
 
-Deno.test("a run pinned to a node goes there or waits, and is in nobody's way", () => {
-  const places = [place("a"), place("b", { node_id: "n2" })];
-  const chosen = choose([run(1, { node: "n3" }), run(2, { node: "n2" }), run(3)], places, always);
-  assert.deepEqual(chosen.map((one) => [one.job_run_id, one.worker_id]), [[2, "b"], [3, "a"]]);
+Deno.test("a run that names a node goes there or waits, and is in nobody's way", () => {
+  const place = hall({ a: {}, b: { node_id: "n2" } });
+  assert.deepEqual(chosen([run(1, { node: "n3" }), run(2, { node: "n2" }), run(3)], place), [[2, "b"], [3, "a"]]);
 });
 
-Deno.test("one run of a serial key at a time", () => {
-  const chosen = choose([run(1, { serial_key: "k" }), run(2, { serial_key: "k" }), run(3)], [place("a")], always);
-  assert.deepEqual(chosen.map((one) => one.job_run_id), [1, 3]);
+Deno.test("labels name every node that has all of them", () => {
+  const gpu = node("g", { labels: { gpu: "a100", zone: "tokyo" } });
+  assert(isNamed("gpu=a100", gpu) && isNamed("gpu=a100,zone=tokyo", gpu) && isNamed("", gpu) && isNamed("g", gpu));
+  assert(!isNamed("gpu=a100,zone=osaka", gpu) && !isNamed("toString=x", gpu) && !isNamed("n1", gpu));
+  const place = hall({ a: {}, b: { node_id: "g" } }, { nodes: [gpu] });
+  assert.deepEqual(chosen([run(1, { node: "gpu=a100" }), run(2, { node: "gpu=h100" })], place), [[1, "b"]]);
+});
+
+Deno.test("one run of a serial key at a time, and of a limit key as many as are left", () => {
+  const place = hall({ a: { slots: 9 } });
+  const keyed = [run(1, { serial_key: "k" }), run(2, { serial_key: "k" }), run(3)];
+  assert.deepEqual(chosen(keyed, place).map(([id]) => id), [1, 3]);
+  const limited = [4, 5, 6].map((id) => run(id, { limit_key: "1:t", limit_left: 2 }));
+  assert.deepEqual(chosen(limited, place).map(([id]) => id), [4, 5]);
 });
 
 Deno.test("a worker with other code is passed over for that digest only", () => {
-  const places = [place("old"), place("new", { load: 1 })];
   const fit = (worker_id: string, digest: string) => worker_id === "new" || digest !== "fresh";
-  const chosen = choose([run(1, { digest: "fresh" }), run(2)], places, fit);
-  assert.deepEqual(chosen.map((one) => one.worker_id), ["new", "old"]);
+  const place = hall({ old: {}, new: { load: 1 } }, { fit });
+  const lanes = [lane({ digest: "fresh" }), lane({ job_definition_id: 2 })];
+  const waiting = [run(1, { digest: "fresh" }), run(2, { job_definition_id: 2 })];
+  assert.deepEqual(chosen(waiting, place, lanes), [[1, "new"], [2, "old"]]);
+  assert.match(reasonOf(lane({ digest: "fresh" }), hall({ old: {} }, { fit })), /no worker .* has the code/);
 });
 
-Deno.test("code that all of a node's workers refused is told for the node, and for all when nobody has it", () => {
-  const refused: Record<string, string[]> = { a: ["x", "y"], b: ["x"], c: ["x", "y"] };
-  const crew = { refusedDigests: (worker_id: string) => refused[worker_id] ?? [] };
-  const places = [place("a"), place("b"), place("c", { node_id: "n2" })];
-  assert.deepEqual(codeNobodyHas(places, crew), [
-    { node: "n1", digest: "x" },
-    { node: "n2", digest: "x" },
-    { node: "n2", digest: "y" },
-    { node: null, digest: "x" },
-  ]);
-  assert.deepEqual(codeNobodyHas([place("a"), place("d")], crew), [], "one that has not refused may have it");
+Deno.test("a node takes no more than its limit, over all its workers, and others go on", () => {
+  const place = hall({ a: {}, b: {}, c: { node_id: "n2" } }, { nodes: [node("n1", { max_concurrent: 1 })] });
+  const waiting = [1, 2, 3].map((id) => run(id));
+  assert.deepEqual(chosen(waiting, place).map(([id, to]) => [id, to === "c" ? "n2" : "n1"]), [[1, "n1"], [2, "n2"], [
+    3,
+    "n2",
+  ]]);
+  assert.match(
+    reasonOf(lane({ node: "n1" }), hall({ a: { load: 1 } }, { nodes: [node("n1", { max_concurrent: 1 })] })),
+    /node "n1" is full: 1 of 1/,
+  );
+});
+
+Deno.test("a run that must go elsewhere waits for another node while there is one, and stays when there is none", () => {
+  const moved = run(1, { avoid_node: "n1" });
+  assert.deepEqual(chosen([moved], hall({ a: {}, b: { node_id: "n2", load: 1 } })), [[1, "b"]]);
+  assert.deepEqual(chosen([moved], hall({ a: {}, b: { node_id: "n2", load: 2 } })), [], "the other node is only full");
+  assert.deepEqual(chosen([moved], hall({ a: {} })), [[1, "a"]]);
+});
+
+Deno.test("a closed lane says why", () => {
+  const place = hall({ a: {} }, { resources: new Map([["license", { left: 1, capacity: 5 }]]) });
+  assert.match(reasonOf(lane({ paused_by: "eve" }), place), /paused by eve/);
+  assert.match(reasonOf(lane({ removed: true }), place), /was removed/);
+  assert.match(reasonOf(lane({ concurrency_limit: 3, running: 3 }), place), /3 of at most 3 runs of job "job"/);
+  assert.match(reasonOf(lane({ resources: { license: 2 } }), place), /"license": 2 needed, 1 of 5 free/);
+  assert.match(reasonOf(lane({ resources: { gpu: 1 } }), place), /resource "gpu" is not known/);
+  assert.match(reasonOf(lane({ node: "n9" }), place), /no worker is alive on node "n9"/);
+  assert.match(reasonOf(lane({ node: "gpu=1" }), place), /no worker is alive with labels gpu=1/);
+  assert.match(reasonOf(lane({ rate_count: 1, rate_seconds: 60, rate_wait_ms: 5 }), place), /at most 1 runs in 60 s/);
+  const nodes = (more: Partial<NodeRow>) => hall({ a: {} }, { nodes: [node("n1", more)] });
+  assert.match(reasonOf(lane(), nodes({ is_active: false })), /node "n1" is in maintenance/);
+  assert.match(reasonOf(lane(), nodes({ status: "unavailable" })), /node "n1" is unavailable/);
+  assert.match(reasonOf(lane(), hall({ a: { load: 2 } })), /no free slot/);
+  assert.match(reasonOf(lane(), hall({ a: { state: "DRAINING" } })), /draining/);
+  assert.match(reasonOf(lane(), hall({}, { paused_by: "eve" })), /all dispatch is paused by eve/);
+  assert.equal(reasonOf(lane(), place), "open for 2");
+});
+
+Deno.test("the limit of a definition and its resources go across its lanes", () => {
+  const place = hall({ a: {}, b: { node_id: "n2" } }, { resources: new Map([["license", { left: 3, capacity: 3 }]]) });
+  const lanes = ["n1", "n2"].map((name) => lane({ node: name, concurrency_limit: 2, running: 1 }));
+  assert.deepEqual(chosen([run(1, { node: "n1" }), run(2, { node: "n2" })], place, lanes).map(([id]) => id), [1]);
+  const costly = ["n1", "n2"].map((name) => lane({ node: name, resources: { license: 2 } }));
+  assert.deepEqual(chosen([run(1, { node: "n1" }), run(2, { node: "n2" })], place, costly).map(([id]) => id), [1]);
+});
+
+Deno.test("a rate lets runs start evenly spread, and makes up for a second at most", () => {
+  const rate = { rate_count: 10, rate_seconds: 1 };
+  assert.equal(startsLeft({ ...rate, rate_wait_ms: 40 }), 0);
+  assert.equal(startsLeft({ ...rate, rate_wait_ms: 0 }), 1);
+  assert.equal(startsLeft({ ...rate, rate_wait_ms: -250 }), 3);
+  assert.equal(startsLeft({ ...rate, rate_wait_ms: -1e9 }), 11);
+  assert.equal(startsLeft(lane()), Infinity);
+});
+
+Deno.test("of lanes that were read in part only what certainly comes first is used", () => {
+  const open = ["x", "y", "z"].map((name) => ({ lane: lane({ node: name }), room: 100 }));
+  const shares = sharesOf(open, 12);
+  assert.deepEqual(shares.map((share) => [share.most, share.cut]), [[8, true], [8, true], [8, true]]);
+  const x = Array.from({ length: 8 }, (_, n) => run(n + 1, { node: "x" }));
+  const mixed = [run(90, { node: "y" }), ...x, run(91, { node: "y" })];
+  assert.deepEqual(inOrder(mixed, shares), { sure: mixed.slice(0, 9), more: true }, "x may hold more before 91");
+  assert.deepEqual(inOrder(x.slice(0, 7), shares), { sure: x.slice(0, 7), more: false });
+  const small = sharesOf([{ lane: lane(), room: 3 }], 12);
+  assert.equal(small[0]?.cut, false, "a lane that has no more room needs no more rows");
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { cliWith } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { waitFor } from "./support/waiting.ts";
 
 const JOBS = {
   "double.ts": `
@@ -74,7 +75,10 @@ const STEPS: Record<string, Step> = {
     const listed = JSON.parse((await cli("runs", "ls", "--state", "canceled", "--json")).out);
     assert.deepEqual(listed.map((run: { id: number }) => run.id), [id]);
     const nowhere = JSON.parse((await cli("run", "double", "--node", "nowhere", "--json")).out);
-    assert.match((await cli("runs", "show", `${nowhere.id}`)).out, /why waiting +no worker is alive on node "nowhere"/);
+    await waitFor("the leader to say why it waits", async () => {
+      const { out } = await cli("runs", "show", `${nowhere.id}`);
+      return /why waiting +no worker is alive on node "nowhere"/.test(out) || undefined;
+    });
     assert.equal((await cli("run", "double", "--node", "")).code, 1);
     assert.equal((await cli("run", "double", "--priority", "boss")).code, 2);
     assert.equal((await cli("runs", "show", "999999")).code, 1);

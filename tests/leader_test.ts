@@ -34,6 +34,7 @@ const IDLE: Agenda = {
   slots: false,
   events: false,
   ready: false,
+  lines: false,
   cancels: false,
   stuck: false,
   lost: false,

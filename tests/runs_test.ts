@@ -59,6 +59,7 @@ function ending(outcome: "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELED", retr
       result: null,
       retry_max,
       retry_after_ms: 10,
+      other_node: false,
     }]);
 }
 

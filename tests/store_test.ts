@@ -7,7 +7,6 @@ import { emitEvent } from "../src/store/events.ts";
 import { acquire, currentLeader, resign } from "../src/store/leadership.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { changeSettings, DEFAULT_SETTINGS, problemsIn, readSettings } from "../src/store/settings.ts";
-import { candidates } from "../src/store/waiting.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -152,32 +151,6 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
     assert(second && await resign(sql, second));
     assert.equal(await ask("f", 5_000_000), undefined, "a hint a million ahead is an attack");
     assert.equal((await ask("f"))?.epoch, 42);
-  });
-});
-
-Deno.test("candidates come by priority, due time and id, one per serial key, and only where there is room", async () => {
-  await withStores(async ({ sql }) => {
-    const { id } = await aDefinition(sql, { name: "ordered" });
-    const at = (minutes: number) => new Date(Date.UTC(2026, 0, 1, 0, minutes));
-    const run = async (more: Record<string, unknown>) =>
-      (await aRun(sql, { job_definition_id: id, due_at: at(5), ...more })).id;
-    const low = await run({ priority: 300 });
-    const late = await run({ due_at: at(9) });
-    const early = await run({});
-    const early_too = await run({});
-    const first = await run({ priority: 100 });
-    const keyed = await run({ serial_key: "k", priority: 400 });
-    await run({ serial_key: "k", priority: 401 });
-    await run({ node: "elsewhere" });
-    await run({ due_at: new Date(Date.UTC(2100, 0, 1)) });
-    await run({ held: true });
-    await run({ cancel_requested_at: at(1), cancel_requested_by: "me", cancel_reason: "" });
-    const found = await candidates(sql, { most: 100, nodes: ["here"] });
-    assert.deepEqual(found.map((one) => one.job_run_id), [first, early, early_too, late, low, keyed]);
-    await run({ serial_key: "k", state: "RUNNING", assigned_worker_id: "w" });
-    const behind = await candidates(sql, { most: 2, nodes: ["elsewhere"] });
-    assert.equal(behind.length, 2);
-    assert(!(await candidates(sql, { most: 100, nodes: [] })).some((one) => one.serial_key === "k"));
   });
 });
 

@@ -11,7 +11,6 @@ import { readAttempts, readRun, readState, type RunView } from "../store/run_vie
 import { TERMINAL } from "../store/runs.ts";
 import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
-import { whyWaiting } from "./waiting.ts";
 
 interface RunOptions {
   args: string;
@@ -100,7 +99,7 @@ async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: 
     if (how.stop.aborted) throw new CommandError(`Stopped waiting: run ${id} is ${state}, and goes on`);
     if (!told && monotonicMs() - began_ms > TELL_WHY_AFTER_MS) {
       told = true;
-      const why = await whyWaiting(sql, await readRun(sql, id) as RunView);
+      const why = (await readRun(sql, id))?.wait_reason;
       if (why) console.error(`run ${id} waits: ${why}`);
     }
     await rest(Math.min(20 + (monotonicMs() - began_ms) / 20, 500), how.stop);

@@ -11,7 +11,6 @@ import { type AttemptView, listRuns, readAttempts, readRun, readState, type RunV
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
 import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
-import { whyWaiting } from "./waiting.ts";
 
 interface Json {
   json?: boolean;
@@ -41,7 +40,7 @@ export async function showCommand(id: string, options: Json): Promise<void> {
     const run = await existingRun(sql, id);
     const attempts = await readAttempts(sql, run.id);
     if (options.json) return printJson({ ...run, attempts });
-    console.log(describe({ ...run, wait_reason: run.wait_reason ?? await whyWaiting(sql, run) ?? null }));
+    console.log(describe(run));
     if (attempts.length === 0) return;
     console.log("\nearlier attempts");
     for (const one of attempts) console.log(attemptText(one));

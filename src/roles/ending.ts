@@ -13,6 +13,7 @@ export function endingOf(run: StartedRun, outcome: Decided, luck: number): Endin
     exit_code: outcome.exit_code,
     retry_max: 0,
     retry_after_ms: 0,
+    other_node: false,
   };
   switch (outcome.kind) {
     case "SUCCEEDED":
@@ -60,15 +61,20 @@ function retryOf(
   run: StartedRun,
   failure: { error_name: string; retry: "policy" | "never" | { after_seconds: number } },
   luck: number,
-): { retry_max: number; retry_after_ms: number } {
+): Pick<Ending, "retry_max" | "retry_after_ms" | "other_node"> {
   const named = Object.hasOwn(run.retry_on, failure.error_name) ? run.retry_on[failure.error_name] : undefined;
   const retry_max = named?.max ?? run.max_retries;
+  const other_node = named?.otherNode ?? false;
   if (typeof failure.retry === "object") {
-    return { retry_max, retry_after_ms: Math.min(failure.retry.after_seconds, LONGEST_WAIT_ASKED_SECONDS) * 1000 };
+    return {
+      retry_max,
+      other_node,
+      retry_after_ms: Math.min(failure.retry.after_seconds, LONGEST_WAIT_ASKED_SECONDS) * 1000,
+    };
   }
   const first_seconds = named?.backoffSeconds ?? run.retry_backoff_seconds;
   const seconds = Math.min(first_seconds * run.retry_factor ** run.failures, LONGEST_WAIT_SECONDS);
-  return { retry_max, retry_after_ms: seconds * 1000 * (1 + run.retry_jitter * (2 * luck - 1)) };
+  return { retry_max, other_node, retry_after_ms: seconds * 1000 * (1 + run.retry_jitter * (2 * luck - 1)) };
 }
 
 const LONGEST_WAIT_SECONDS = 7 * 86_400;

@@ -12,8 +12,10 @@ export interface Agenda {
   slots: boolean;
   /** Events wait for their runs. */
   events: boolean;
-  /** Runs may start now. */
+  /** Runs may start now, unless their lane is closed. */
   ready: boolean;
+  /** Runs that were held may start: they have come due, or something has changed in their line. */
+  lines: boolean;
   /** Somebody asked to cancel a run that has not ended. */
   cancels: boolean;
   /** A run was assigned long ago and did not start. */
@@ -44,8 +46,8 @@ export async function renewAndLook(
     select
       exists (select from job_schedule where enabled and next_slot <= clock.now) as slots,
       exists (select from event where processed_at is null) as events,
-      exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
-               and due_at <= clock.now) as ready,
+      exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held) as ready,
+      exists (select from job_run where wakes_at <= clock.now) or exists (select from line_check) as lines,
       exists (select from job_run where cancel_requested_at is not null
                and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) as cancels,
       exists (select from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
@@ -55,8 +57,7 @@ export async function renewAndLook(
              select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,
       (extract(epoch from least(
         (select min(next_slot) from job_schedule where enabled and next_slot > clock.now),
-        (select min(due_at) from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
-            and due_at > clock.now)) - clock.now) * 1000)::float8 as next_due_ms
+        (select min(wakes_at) from job_run where wakes_at > clock.now)) - clock.now) * 1000)::float8 as next_due_ms
     from renewed, clock`;
   if (!row) return undefined;
   return {

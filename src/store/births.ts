@@ -6,7 +6,11 @@
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
  *
- * Runs of a `forbid` or `replace` definition share a serial key, so that two of them are never live at once.
+ * Runs of a definition that is not `allow` share a serial key, so that two of them are never live at once.
+ *
+ * A run that is not yet due, or that is plainly behind another of its serial key or limit key, is born `held` (lines.ts).
+ * "Plainly" is as this statement sees it, so each such birth leaves a line_check behind it: if what it saw has changed
+ * meanwhile, the leader lets it go.
  */
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
@@ -35,20 +39,14 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
   const asked = births.map((birth, place) => ({ ...birth, place, args: birth.args ?? {} }));
   const rows = await sql<{ place: number; id: number | null; old_id: number | null; known: boolean }[]>`
     with ask as (
-      select a.place, d.id as job_definition_id, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
-             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as run_at,
-             coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of,
-             case when d.concurrency_policy = 'allow' then coalesce(a.serial_key, fill_template(d.serial_key, a.args))
-                  else 'job:' || d.name end as serial_key
+      select a.place, d.id as job_definition_id, 'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
+             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as due_at,
+             coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
+             null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as leader_epoch
         from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
                priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
         left join job_definition d on d.name = a.job_name and d.removed_at is null),
-    born as (
-      insert into job_run (job_definition_id, source, idempotency_key, args_json, priority, scheduled_for, due_at, serial_key, node, rerun_of)
-      select job_definition_id, 'enqueue', key, args, priority, run_at, run_at, serial_key, node, rerun_of
-        from ask where job_definition_id is not null order by place
-      on conflict (idempotency_key) do nothing
-      returning id, idempotency_key)
+    ${bearing(sql)}
     select ask.place, born.id, old.id as old_id, ask.job_definition_id is not null as known
       from ask left join born on born.idempotency_key = ask.key left join job_run old on old.idempotency_key = ask.key
      order by ask.place`;
@@ -90,18 +88,14 @@ export async function createSlotRuns(
         from plan, fence
        where s.id = plan.job_schedule_id and s.enabled and s.next_slot = plan.next_slot_was
       returning s.id, s.job_definition_id, s.args_json, plan.slots),
-    born as (
-      insert into job_run (job_definition_id, job_schedule_id, source, idempotency_key, args_json, priority, scheduled_for, due_at,
-                           serial_key, node, leader_epoch)
-      select d.id, a.id, 'schedule', 'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-             d.default_args_json || a.args_json, d.priority, slot, slot,
-             case when d.concurrency_policy = 'allow' then fill_template(d.serial_key, d.default_args_json || a.args_json)
-                  else 'job:' || d.name end,
-             fill_template(d.node, d.default_args_json || a.args_json), fence.epoch
-        from advanced a cross join unnest(a.slots) as slot join job_definition d on d.id = a.job_definition_id and d.enabled, fence
-       order by slot, d.id
-      on conflict (idempotency_key) do nothing
-      returning id, job_definition_id)
+    ask as (
+      select row_number() over (order by slot, d.id) as place, d.id as job_definition_id, 'schedule' as source,
+             'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as key,
+             d.default_args_json || a.args_json as args, d.priority, slot as due_at,
+             fill_template(d.node, d.default_args_json || a.args_json) as node, null::bigint as rerun_of, null as own_serial_key,
+             a.id as job_schedule_id, null::bigint as event_id, fence.epoch as leader_epoch
+        from advanced a cross join unnest(a.slots) as slot join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
+    ${bearing(sql)}
     select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
 }
 
@@ -115,16 +109,53 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ eve
     taken as (
       select e.id, e.event_type, e.payload_json from event e, fence where e.processed_at is null
        order by e.id limit ${most} for update of e skip locked),
-    born as (
-      insert into job_run (job_definition_id, event_id, source, idempotency_key, args_json, priority, serial_key, node, leader_epoch)
-      select d.id, t.id, 'event', 'event:' || t.id || ':' || d.id, t.payload_json, d.priority,
-             case when d.concurrency_policy = 'allow' then fill_template(d.serial_key, t.payload_json) else 'job:' || d.name end,
-             fill_template(d.node, t.payload_json), fence.epoch
-        from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled, fence
-       order by t.id, d.id
-      on conflict (idempotency_key) do nothing returning 1),
+    ask as (
+      select row_number() over (order by t.id, d.id) as place, d.id as job_definition_id, 'event' as source,
+             'event:' || t.id || ':' || d.id as key, t.payload_json as args, d.priority, clock_timestamp() as due_at,
+             fill_template(d.node, t.payload_json) as node, null::bigint as rerun_of, null as own_serial_key,
+             null::bigint as job_schedule_id, t.id as event_id, fence.epoch as leader_epoch
+        from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled, fence),
+    ${bearing(sql)},
     marked as (
       update event e set processed_at = clock_timestamp() from taken t where e.id = t.id returning 1)
     select (select count(*) from marked)::int as events, (select count(*) from born)::int as runs`;
   return row ?? { events: 0, runs: 0 };
+}
+
+/**
+ * From `ask` (place, job_definition_id, source, key, args, priority, due_at, node, rerun_of, own_serial_key, job_schedule_id,
+ * event_id, leader_epoch) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
+ * together the first of each key is let go, if nobody has the key yet.
+ */
+function bearing(sql: Db) {
+  return sql`keyed as materialized (
+      select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit,
+             case when d.concurrency_policy <> 'allow' then 'job:' || d.name
+                  else coalesce(ask.own_serial_key, fill_template(d.serial_key, ask.args)) end as serial_key,
+             d.id || ':' || fill_template(d.concurrency_key, ask.args) as limit_key
+        from ask join job_definition d on d.id = ask.job_definition_id),
+    lined as materialized (
+      select k.*, not k.early and (
+          (k.serial_key is not null and (
+            row_number() over (partition by k.serial_key order by k.early, k.priority, k.due_at, k.place) > 1
+            or exists (select from job_run o where o.serial_key = k.serial_key
+                        and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))))
+          or (k.limit_key is not null and
+            row_number() over (partition by k.limit_key order by k.early, k.priority, k.due_at, k.place) + (
+              select count(*) from (select from job_run o where o.limit_key = k.limit_key
+                and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit k.concurrency_limit) live)
+            > k.concurrency_limit)) as behind
+        from keyed k),
+    born as (
+      insert into job_run (job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
+                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, leader_epoch, held, wakes_at)
+      select job_definition_id, job_schedule_id, event_id, source, key, args, priority, due_at, due_at, serial_key, limit_key,
+             nullif(node, ''), rerun_of, leader_epoch, early or behind, case when early then due_at end
+        from lined order by place
+      on conflict (idempotency_key) do nothing
+      returning id, idempotency_key, job_definition_id),
+    checked as (
+      insert into line_check (line)
+      select 'serial:' || serial_key from lined where behind and serial_key is not null
+      union select 'limit:' || limit_key from lined where behind and limit_key is not null)`;
 }

@@ -146,11 +146,22 @@ export interface WorkerRow {
   load: number;
 }
 
-/** Workers whose lease holds, with what they carry, counted now. */
-export async function liveWorkers(sql: Db): Promise<WorkerRow[]> {
-  return await sql<WorkerRow[]>`
-    select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.slots, coalesce(l.load, 0)::int as load
-      from worker w
+/** A node as far as giving it work goes. */
+export interface NodeRow {
+  node_id: string;
+  is_active: boolean;
+  status: "available" | "busy" | "unavailable";
+  labels: Record<string, string>;
+  max_concurrent: number | null;
+}
+
+/** Workers whose lease holds, with their nodes and what they carry, counted now. */
+export async function liveWorkers(sql: Db): Promise<(WorkerRow & { node: NodeRow })[]> {
+  return await sql<(WorkerRow & { node: NodeRow })[]>`
+    select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.slots, coalesce(l.load, 0)::int as load,
+           json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
+                             'max_concurrent', n.max_concurrent) as node
+      from worker w join node n using (node_id)
       left join (select assigned_worker_id, count(*) as load from job_run where state in ('ASSIGNED', 'RUNNING')
                   group by assigned_worker_id) l on l.assigned_worker_id = w.worker_id
      where w.state <> 'DEAD' and w.lease_until > clock_timestamp()

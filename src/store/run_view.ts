@@ -36,6 +36,7 @@ export interface RunView {
   cancel_requested_at: Date | null;
   cancel_requested_by: string | null;
   cancel_reason: string | null;
+  /** Why it has not started, in one sentence; null once it has. */
   wait_reason: string | null;
   log_ref: string | null;
 }
@@ -91,5 +92,5 @@ function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, r.wait_reason, r.log_ref`;
+    r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason, r.log_ref`;
 }

@@ -65,17 +65,24 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
     with ${fence(sql, term)},
     a as (select * from jsonb_to_recordset(${
     json(sql, assignments)
-  }) as a(job_run_id bigint, version int, worker_id text))
-    update job_run r
-       set state = 'ASSIGNED', assigned_worker_id = a.worker_id, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
-           attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, wait_reason = null,
-           started_at = null, fence = null, start_token = null, progress = null, progress_message = null
-      from fence, a, job_definition d
-     where r.id = a.job_run_id and r.version = a.version and d.id = r.job_definition_id
-       and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
-       and not r.held and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
-       and exists (select from worker w where w.worker_id = a.worker_id and w.state = 'ACTIVE')
-    returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.command_name, d.digest`;
+  }) as a(job_run_id bigint, version int, worker_id text)),
+    moved as (
+      update job_run r
+         set state = 'ASSIGNED', assigned_worker_id = a.worker_id, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
+             attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, avoid_node = null,
+             started_at = null, fence = null, start_token = null, progress = null, progress_message = null
+        from fence, a, job_definition d
+       where r.id = a.job_run_id and r.version = a.version and d.id = r.job_definition_id and d.paused_at is null
+         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
+         and not r.held and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
+         and exists (select from worker w where w.worker_id = a.worker_id and w.state = 'ACTIVE')
+      returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest),
+    paced as (
+      update job_definition d
+         set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - interval '1 s') + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
+        from (select job_definition_id, count(*) as starts from moved group by 1) m
+       where d.id = m.job_definition_id and d.rate_count is not null)
+    select job_run_id, attempt, worker_id, command_name, digest from moved`;
 }
 
 export interface StartOrder extends AttemptRef {
@@ -104,7 +111,7 @@ export interface StartedRun extends AttemptRef {
   retry_backoff_seconds: number;
   retry_factor: number;
   retry_jitter: number;
-  retry_on: Record<string, { max: number; backoffSeconds?: number }>;
+  retry_on: Record<string, { max: number; backoffSeconds?: number; otherNode?: boolean }>;
 }
 
 /** ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body. */
@@ -155,6 +162,8 @@ export interface Ending extends AttemptRef {
   /** Failures after which this kind of error is final; 0: no retry. */
   retry_max: number;
   retry_after_ms: number;
+  /** The next attempt must not be on this worker's node, if there is another. */
+  other_node: boolean;
 }
 
 /** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
@@ -170,12 +179,14 @@ export async function finishRuns(
       select * from jsonb_to_recordset(${
     json(sql, endings)
   }) as s(job_run_id bigint, attempt int, start_token text, outcome text,
-             exit_code int, error_name text, error_summary text, result jsonb, retry_max int, retry_after_ms float8)),
+             exit_code int, error_name text, error_summary text, result jsonb, retry_max int, retry_after_ms float8, other_node boolean)),
     done as (
       update job_run r
          set state = case when ${again} then 'RETRYING' else s.outcome end,
              finished_at = case when ${again} then null else clock_timestamp() end,
              due_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
+             avoid_node = case when ${again} and s.other_node then (select node_id from worker where worker_id = ${worker_id}) end,
+             held = ${again}, wakes_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
              failures = r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, exit_code = s.exit_code,
              error_name = s.error_name, error_summary = s.error_summary, result = s.result,
              continuation_state = 'NONE', version = r.version + 1
@@ -266,11 +277,12 @@ export async function quarantine(sql: Db, term: Term): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
-       set state = 'FAILED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
+       set state = 'FAILED', ${
+    over(sql)
+  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
            error_summary = 'interrupted ' || r.interruptions || ' times, more than max_interruptions (' || d.max_interruptions || ')'
       from fence, job_definition d
-     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.state = 'ORPHANED'
-       and d.id = r.job_definition_id and r.interruptions > d.max_interruptions
+     where r.state = 'ORPHANED' and d.id = r.job_definition_id and r.interruptions > d.max_interruptions
     returning r.id as job_run_id, r.attempt`;
 }
 
@@ -279,10 +291,10 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number): Promi
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
-       set state = 'SKIPPED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
+       set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
            error_summary = 'not started within ' || ${late_seconds}::int || ' s of its slot'
       from fence
-     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.state = 'PENDING' and r.source = 'schedule'
+     where r.state = 'PENDING' and r.source = 'schedule'
        and r.due_at < clock_timestamp() - ${late_seconds} * interval '1 s' and r.cancel_requested_at is null
     returning r.id as job_run_id, r.attempt`;
 }
@@ -292,10 +304,10 @@ export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> 
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
-       set state = 'SKIPPED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1,
+       set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1,
            error_name = 'Forbidden', error_summary = 'an older run of this job had not ended, and its concurrency is "forbid"'
       from fence, job_definition d
-     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.state = 'PENDING' and r.source = 'schedule'
+     where r.state = 'PENDING' and r.source = 'schedule'
        and d.id = r.job_definition_id and d.concurrency_policy = 'forbid' and r.cancel_requested_at is null
        and exists (select from job_run older where older.serial_key = r.serial_key and older.id < r.id
                     and older.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
@@ -307,7 +319,9 @@ export async function cancelRequested(sql: Db, term: Term): Promise<(AttemptRef 
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)}
     update job_run r
-       set state = 'CANCELED', finished_at = clock_timestamp(), leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
+       set state = 'CANCELED', ${
+    over(sql)
+  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
            error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
       from fence
      where r.cancel_requested_at is not null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
@@ -320,11 +334,16 @@ export async function cancelRequested(sql: Db, term: Term): Promise<(AttemptRef 
 export async function forceClose(sql: Db, job_run_id: number, by: { actor: string; reason: string }): Promise<boolean> {
   const rows = await sql`
     with closed as (
-      update job_run set state = 'FAILED', finished_at = clock_timestamp(), version = version + 1, error_name = 'Missing',
+      update job_run set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',
              error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
        where id = ${job_run_id} and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
       returning id)
     insert into admin_action_log (actor, action, target_type, target_id, reason)
     select ${by.actor}, 'run.close', 'run', id::text, ${by.reason} from closed returning id`;
   return rows.length > 0;
+}
+
+/** What every end sets: it is over, and it waits for nothing. */
+function over(sql: Db) {
+  return sql`finished_at = clock_timestamp(), held = false, wakes_at = null`;
 }

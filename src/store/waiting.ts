@@ -1,44 +1,126 @@
 /**
- * Which runs may start now, in the order in which they do: priority, due time, id. Only the leader asks, so the cost
- * does not grow with the number of workers, and it never asks for more than there are free slots.
+ * What may start now. Runs wait in lanes, one for each definition and node (or none) that they name; within a lane they
+ * start by priority, due time, id, and so they do across lanes. Whatever closes a lane (a limit, a pause, a full node)
+ * closes it as one, so the cost of choosing grows with the lanes in which something waits and not with what waits there.
  */
 import { type Db, json } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+import { behindKey, beyondLimit } from "./lines.ts";
+
+/** A lane in which something may start, with all of its definition that can keep it from doing so. */
+export interface Lane {
+  job_definition_id: number;
+  job_name: string;
+  /** A node's name, labels ("gpu=a100"), or empty: any. */
+  node: string;
+  digest: string;
+  removed: boolean;
+  paused_by: string | null;
+  concurrency_limit: number | null;
+  concurrency_key: string | null;
+  /** ASSIGNED and RUNNING runs of the definition, of all its lanes. */
+  running: number;
+  resources: Record<string, number>;
+  rate_count: number | null;
+  rate_seconds: number | null;
+  /** Until its rate allows the next start; less than 0: since when it does. */
+  rate_wait_ms: number;
+}
 
 export interface Candidate {
   job_run_id: number;
+  job_definition_id: number;
   version: number;
-  node: string | null;
+  node: string;
   serial_key: string | null;
+  limit_key: string | null;
+  /** How many of its limit key may be started besides; null: any number. */
+  limit_left: number | null;
   digest: string;
+  /** It lost its last attempt there and asked for another node. */
+  avoid_node: string | null;
   /** Interrupted more often than its job allows: to be quarantined, not started. */
   worn_out: boolean;
+  /** Its serial key or limit key is taken: to be held. */
+  behind: boolean;
 }
 
-export interface Room {
-  /** Free slots. */
+/** The lanes in which something waits that is not held. */
+export async function readLanes(sql: Db): Promise<Lane[]> {
+  return await sql<Lane[]>`
+    with recursive lane as (
+      (select job_definition_id, coalesce(node, '') as node from job_run
+        where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held order by 1, 2 limit 1)
+      union all
+      select n.job_definition_id, n.node from lane l cross join lateral (
+        select r.job_definition_id, coalesce(r.node, '') as node from job_run r
+         where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
+           and (r.job_definition_id, coalesce(r.node, '')) > (l.job_definition_id, l.node)
+         order by 1, 2 limit 1) n)
+    select l.job_definition_id, l.node, d.name as job_name, d.digest, d.removed_at is not null as removed, d.paused_by,
+           d.concurrency_limit, d.concurrency_key, coalesce(a.running, 0)::int as running, d.resources,
+           d.rate_count, d.rate_seconds::float8,
+           greatest(-1e9, extract(epoch from d.rate_next_at - clock_timestamp()) * 1000)::float8 as rate_wait_ms
+      from lane l join job_definition d on d.id = l.job_definition_id
+      left join (select job_definition_id, count(*) as running from job_run where state in ('ASSIGNED', 'RUNNING')
+                  group by job_definition_id) a on a.job_definition_id = l.job_definition_id`;
+}
+
+/** How much of each resource there is, and how much of it runs have taken, counted from their rows. */
+export async function readResources(sql: Db): Promise<{ name: string; capacity: number; taken: number }[]> {
+  return await sql<{ name: string; capacity: number; taken: number }[]>`
+    select s.name, s.capacity, coalesce(sum(t.taken), 0)::int as taken
+      from resource s left join (
+        select e.key as name, e.value::int as taken from job_run r join job_definition d on d.id = r.job_definition_id,
+               jsonb_each_text(d.resources) e where r.state in ('ASSIGNED', 'RUNNING')) t using (name)
+     group by s.name, s.capacity`;
+}
+
+/** At most `most` runs of a lane. */
+export interface LaneShare {
+  job_definition_id: number;
+  node: string;
   most: number;
-  /** Those with a free slot; a run that is pinned to another waits without being in anybody's way. */
-  nodes: string[];
-  /** Code that nobody with a free slot has, at a node or (null) at all: such runs are in nobody's way either. */
-  without?: { node: string | null; digest: string }[];
 }
 
-export async function candidates(sql: Db, room: Room): Promise<Candidate[]> {
-  const rows = await sql<Candidate[]>`
-    select r.id as job_run_id, r.version, r.node, r.serial_key, d.digest, r.interruptions > d.max_interruptions as worn_out
-      from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.due_at <= clock_timestamp()
-       and r.cancel_requested_at is null and (r.node is null or r.node = any(${room.nodes}))
-       and d.removed_at is null
-       and not exists (select from jsonb_to_recordset(${json(sql, room.without ?? [])}) as x(node text, digest text)
-                        where x.digest = d.digest and x.node is not distinct from r.node)
-       and (r.serial_key is null or (
-         not exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
-                      and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
-         and not exists (select from job_run o where o.serial_key = r.serial_key and o.state = 'PENDING'
-                      and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) and o.due_at <= clock_timestamp()
-                      and r.state = 'PENDING')))
-     order by r.priority, r.due_at, r.id
-     limit ${room.most}`;
-  return [...rows];
+/** The first runs of each lane that are due, all in the order in which they start. */
+export async function candidates(sql: Db, shares: LaneShare[]): Promise<Candidate[]> {
+  return await sql<Candidate[]>`
+    select r.id as job_run_id, r.job_definition_id, r.version, l.node, r.serial_key, r.limit_key, d.digest, r.avoid_node,
+           r.interruptions > d.max_interruptions as worn_out,
+           case when r.limit_key is not null then d.concurrency_limit - (${running(sql)}) end::int as limit_left,
+           ${behindKey(sql)} or ${beyondLimit(sql)} as behind
+      from jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)
+      join job_definition d on d.id = l.job_definition_id
+      cross join lateral (
+        select * from job_run r
+         where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
+           and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
+           and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
+         order by r.priority, r.due_at, r.id limit l.most) r
+     order by r.priority, r.due_at, r.id`;
+}
+
+function running(sql: Db) {
+  return sql`select count(*) from job_run o where o.limit_key = r.limit_key
+    and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and o.state in ('ASSIGNED', 'RUNNING')`;
+}
+
+/** Why nothing of these lanes starts; lanes that are not named are open. One statement for all that changed. */
+export async function sayWhy(
+  sql: Db,
+  term: Term,
+  waits: { job_definition_id: number; node: string; reason: string }[],
+): Promise<void> {
+  await sql`
+    with ${fence(sql, term)},
+    now as (select * from jsonb_to_recordset(${
+    json(sql, waits)
+  }) as w(job_definition_id bigint, node text, reason text)),
+    opened as (
+      delete from lane_wait w using fence
+       where not exists (select from now where now.job_definition_id = w.job_definition_id and now.node = w.node))
+    insert into lane_wait as w (job_definition_id, node, reason) select job_definition_id, node, reason from now, fence
+    on conflict (job_definition_id, node) do update set reason = excluded.reason, since = clock_timestamp()
+      where w.reason <> excluded.reason`;
 }

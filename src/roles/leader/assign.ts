@@ -1,70 +1,90 @@
 /**
- * Which worker gets which run. Capacity is slots minus rows, so it is right after any failure; the choice itself is a
- * pure function. Workers in a crew of several leave the leader free to lead (`leader_runs_jobs`).
+ * Gives waiting runs to workers: read who has room and in which lanes something waits, see which lanes are open
+ * (gates.ts), read the first runs of those, choose (choose.ts), and write the assignments that hold.
+ * Workers in a crew of several leave the leader free to lead (`leader_runs_jobs`).
  */
 import { observe } from "../../base/facts.ts";
+import { monotonicMs } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
 import { isUniqueViolation } from "../../store/db.ts";
+import { checkLines, hold, wake } from "../../store/lines.ts";
 import { liveWorkers, type WorkerRow } from "../../store/nodes.ts";
 import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
-import { type Candidate, candidates } from "../../store/waiting.ts";
+import { candidates, type Lane, readLanes, readResources, sayWhy } from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
-import type { Crew } from "./crew.ts";
+import { choose, inOrder, openOf, sharesOf } from "./choose.ts";
+import { type Gate, gateOf, type Hall, hostsOf, type Place } from "./gates.ts";
 import type { Leading } from "./leading.ts";
 
 const RUNS_AT_ONCE = 500;
+/** Reasons are for people: written at most this often. */
+const SAY_EVERY_MS = 250;
 
-export interface Place {
-  worker_id: string;
-  node_id: string;
-  free: number;
-  load: number;
+/** Lets go what has come due or is next in its line. */
+export async function letGo(me: Leading): Promise<void> {
+  const asleep = await wake(me.sql, me.term);
+  const lines = await checkLines(me.sql, me.term);
+  if (asleep || lines.more) me.bell.ring();
 }
 
-/** Reads who has room, chooses, and writes the assignments that hold. An idle tick only looks who is there. */
+/** The assignments of this tick. An idle tick only looks who is there. */
 export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[]> {
   const workers = await liveWorkers(me.sql);
   me.crew.follow(workers);
+  me.rate_wait_ms = Infinity;
   if (!busy) return [];
   const places = placesFor(workers, {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
   });
-  const most = Math.min(places.reduce((sum, place) => sum + place.free, 0), RUNS_AT_ONCE);
-  if (most === 0) return [];
-  const nodes = [...new Set(places.map((place) => place.node_id))];
-  const waiting = await candidates(me.sql, { most, nodes, without: codeNobodyHas(places, me.crew) });
-  if (waiting.some((run) => run.worn_out)) await giveUpWornOut(me);
-  const chosen = choose(waiting.filter((run) => !run.worn_out), places, (id, digest) => me.crew.fit(id, digest));
+  const lanes = await readLanes(me.sql);
+  const hall: Hall = {
+    hosts: hostsOf(workers, places),
+    resources: await resourcesFor(me, lanes),
+    paused_by: null,
+    fit: (worker_id, digest) => me.crew.fit(worker_id, digest),
+  };
+  const gates = lanes.map((lane) => gateOf(lane, hall));
+  me.rate_wait_ms = Math.min(...lanes.map((lane) => lane.rate_wait_ms).filter((wait_ms) => wait_ms > 0));
+  await tell(me, gates);
+  const open = openOf(gates);
+  const most = Math.min(hall.hosts.reduce((sum, host) => sum + host.free, 0), RUNS_AT_ONCE);
+  if (open.length === 0 || most === 0) return [];
+  const shares = sharesOf(open, most);
+  const { sure, more } = inOrder(await candidates(me.sql, shares), shares);
+  if (sure.some((run) => run.worn_out)) await giveUpWornOut(me);
+  const behind = sure.filter((run) => run.behind);
+  if (behind.length > 0) await hold(me.sql, me.term, behind.map((run) => run.job_run_id));
+  const chosen = choose(sure.filter((run) => !run.worn_out && !run.behind), open, hall).slice(0, most);
+  if (more || behind.length > 0) me.bell.ring();
   if (chosen.length === 0) return [];
   const assigned = await writeAssignments(me, await leased(me, chosen));
-  for (const run of assigned) {
-    observe("run.assigned", {
-      job_run_id: run.job_run_id,
-      attempt: run.attempt,
-      worker_id: run.worker_id,
-      epoch: me.term.epoch,
-    });
+  for (const { job_run_id, attempt, worker_id } of assigned) {
+    observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
   }
   return assigned;
 }
 
-/**
- * What the workers with room have all refused lately, for each node and (null) for all. Without it a few runs of a job
- * whose file is not deployed yet would be chosen from again and again, and hide all that wait behind them.
- */
-export function codeNobodyHas(
-  places: Place[],
-  crew: Pick<Crew, "refusedDigests">,
-): { node: string | null; digest: string }[] {
-  const groups = new Map<string | null, Place[]>(Map.groupBy(places, (place) => place.node_id));
-  groups.set(null, places);
-  return [...groups].flatMap(([node, members]) => {
-    const refused = members.map((place) => new Set(crew.refusedDigests(place.worker_id)));
-    const by_all = refused.reduce((common, digests) => common.intersection(digests));
-    return [...by_all].map((digest) => ({ node, digest }));
-  });
+/** Asked for only when a job that waits needs one. */
+async function resourcesFor(me: Leading, lanes: Lane[]): Promise<Hall["resources"]> {
+  if (lanes.every((lane) => Object.keys(lane.resources).length === 0)) return new Map();
+  const rows = await readResources(me.sql);
+  return new Map(rows.map(({ name, capacity, taken }) => [name, { capacity, left: capacity - taken }]));
+}
+
+/** Writes down why lanes are closed, when that has changed. What a leader before wrote is unknown, so the first time always. */
+async function tell(me: Leading, gates: Gate[]): Promise<void> {
+  const now_ms = monotonicMs();
+  if (me.told && now_ms - me.told.at_ms < SAY_EVERY_MS) return;
+  const waits = gates.flatMap((gate) =>
+    "reason" in gate
+      ? [{ job_definition_id: gate.lane.job_definition_id, node: gate.lane.node, reason: gate.reason }]
+      : []
+  );
+  const text = JSON.stringify(waits);
+  if (me.told?.text !== text) await sayWhy(me.sql, me.term, waits);
+  me.told = { at_ms: now_ms, text };
 }
 
 /** Interrupted too often, wherever it ran: it may be what kills the workers. */
@@ -73,7 +93,7 @@ async function giveUpWornOut(me: Leading): Promise<void> {
   me.bell.ring();
 }
 
-/** Workers that may be given work, with their free slots. The leader's own only when the rule allows it. */
+/** Workers that may be given work, with their free slots; the leader's own only when the rule allows it. */
 export function placesFor(
   workers: WorkerRow[],
   rule: {
@@ -88,33 +108,7 @@ export function placesFor(
   return active
     .filter((worker) => worker.worker_id !== rule.leader_worker_id || leader_works)
     .filter((worker) => rule.fit(worker.worker_id))
-    .map(({ worker_id, node_id, slots, load }) => ({ worker_id, node_id, load, free: slots - load }))
-    .filter((place) => place.free > 0);
-}
-
-/** Each run, in its order, to the fitting worker with the least load; one run per serial key. `places` are used up. */
-export function choose(
-  waiting: Candidate[],
-  places: Place[],
-  fit: (worker_id: string, digest: string) => boolean,
-): Assignment[] {
-  const chosen: Assignment[] = [];
-  const keys = new Set<string>();
-  for (const run of waiting) {
-    if (run.serial_key !== null && keys.has(run.serial_key)) continue;
-    let best: Place | undefined;
-    for (const place of places) {
-      if (place.free === 0 || (run.node !== null && run.node !== place.node_id)) continue;
-      if (best && best.load <= place.load) continue;
-      if (fit(place.worker_id, run.digest)) best = place;
-    }
-    if (!best) continue;
-    best.free--;
-    best.load++;
-    if (run.serial_key !== null) keys.add(run.serial_key);
-    chosen.push({ job_run_id: run.job_run_id, version: run.version, worker_id: best.worker_id });
-  }
-  return chosen;
+    .map(({ worker_id, node_id, slots, load }) => ({ worker_id, node_id, load, free: slots - load }));
 }
 
 /** The Redis lease thins out what two leaders might try at once; Postgres alone decides, so without Redis we go on. */

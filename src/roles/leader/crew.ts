@@ -117,13 +117,6 @@ export class Crew {
     this.#members.get(worker_id)?.other_code.set(digest, monotonicMs() + OTHER_CODE_MS);
   }
 
-  /** Code that it refused lately. */
-  refusedDigests(worker_id: string): string[] {
-    const now_ms = monotonicMs();
-    return [...this.#members.get(worker_id)?.other_code ?? []].filter(([, until_ms]) => now_ms < until_ms)
-      .map(([digest]) => digest);
-  }
-
   /** It has no room, drains, or its lease is over, and rows or streams do not show it yet. */
   hasRefused(worker_id: string): void {
     const member = this.#members.get(worker_id);

@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
  *
- *   renew and look -> slots -> events -> late -> cancels -> lost -> assign -> order
+ *   renew and look -> slots -> events -> late -> cancels -> lost -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that someone else holds the lock, when its trust
  * deadline passes without a renewal, or when the process stops. Whatever then is still under way is refused by the
@@ -16,7 +16,7 @@ import { type Agenda, renewAndLook } from "../../store/agenda.ts";
 import { onWork, type Sql } from "../../store/db.ts";
 import { resign, type Term } from "../../store/leadership.ts";
 import type { Standing } from "../standing.ts";
-import { assignReady } from "./assign.ts";
+import { assignReady, letGo } from "./assign.ts";
 import { Crew } from "./crew.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels, orderStarts } from "./order.ts";
@@ -66,7 +66,8 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       const agenda = await look(me, contact);
       if (typeof agenda === "string") return agenda;
       await tick(me, agenda, contact);
-      if (agenda.next_due_ms !== undefined) next_ms = Math.min(next_ms, Math.max(agenda.next_due_ms, 1));
+      const due_ms = Math.min(agenda.next_due_ms ?? Infinity, me.rate_wait_ms ?? Infinity);
+      next_ms = Math.min(next_ms, Math.max(due_ms, 1));
     } catch (error) {
       if (!me.term.trusted) return `could not renew in time: ${messageOf(error)}`;
       observe("loop.failed", { loop: "leader tick", error: messageOf(error) });
@@ -119,6 +120,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["cancels", agenda.cancels, () => deliverCancels(me)],
     ["stuck", agenda.stuck, () => reassignStuck(me)],
     ["lost", agenda.lost, () => recoverLost(me, contact)],
+    ["lines", agenda.lines, () => letGo(me)],
     ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];
   for (const [name, due, step] of steps) {
@@ -130,7 +132,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
 
 /** An idle tick does not look for runs to assign. */
 function isBusy(agenda: Agenda): boolean {
-  return agenda.ready || agenda.slots || agenda.events || agenda.stuck || agenda.lost;
+  return agenda.ready || agenda.lines || agenda.slots || agenda.events || agenda.stuck || agenda.lost;
 }
 
 /** So that the next tick elsewhere leads at once. Its own deadline: the stop signal has already fired. */

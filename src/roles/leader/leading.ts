@@ -17,6 +17,10 @@ export interface Leading {
   /** Replaced by each renewal; a step reads it anew and stops when it is no longer trusted. */
   term: Term;
   settings: Settings;
+  /** Until the rate of some job allows its next start. */
+  rate_wait_ms?: number;
+  /** Why lanes are closed, as it was last written. */
+  told?: { at_ms: number; text: string };
   /** Why the term is over, when something other than Postgres says so. */
   lost?: string;
 }

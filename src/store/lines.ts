@@ -1,0 +1,91 @@
+/**
+ * Who may start among runs that must wait for each other: runs of one serial key, of one limit key, and runs that are
+ * not yet due. Those who may not are `held`, outside the index that dispatch reads, so that a million of them cost nothing.
+ *
+ *   not held --the leader finds its key taken: hold--> held --its line was checked and it is next: checkLines--> not held
+ *   held until wakes_at --that time comes: wake--> not held
+ *
+ * Held says nothing about a run's state. Births hold what is plainly behind (births.ts); everything else here is done by
+ * the leader, which is one, so holding and letting go never race. What ends a run, moves its priority or is born held
+ * leaves a row in `line_check` in the same transaction (a trigger does it); the leader empties that table before it
+ * looks at candidates. So whatever commits late is found by the next check: no run stays held behind a free key.
+ */
+import { type Db, json } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+
+/** Lets go who has come due. True: there are more. */
+export async function wake(sql: Db, term: Term, most = 1000): Promise<boolean> {
+  const rows = await sql`
+    with ${fence(sql, term)}
+    update job_run r set held = false, wakes_at = null
+      from fence, (select id from job_run where wakes_at <= clock_timestamp() order by wakes_at limit ${most}) due
+     where r.id = due.id and r.wakes_at is not null returning 1`;
+  return rows.length === most;
+}
+
+/** Looks at lines in which something has changed, and lets go who is next in them. */
+export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ more: boolean }> {
+  const [row] = await sql<{ taken: number }[]>`
+    with ${fence(sql, term)},
+    taken as (
+      delete from line_check c using fence where c.id in (select id from line_check order by id limit ${most}) returning c.line),
+    serial as (select distinct substr(line, 8) as key from taken where line like 'serial:%'),
+    limited as (
+      select l.key, d.concurrency_limit as most from (
+        select distinct substr(line, 7) as key from taken where line like 'limit:%') l
+        join job_definition d on d.id = split_part(l.key, ':', 1)::bigint),
+    next as (
+      select n.id from serial k cross join lateral (
+        select r.id from job_run r
+         where r.serial_key = k.key and r.state in (${
+    live(sql)
+  }) and r.state = 'PENDING' and r.due_at <= clock_timestamp()
+         order by r.priority, r.due_at, r.id limit 1) n
+       where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+         and not exists (select from serial_key_stop s where s.serial_key = k.key)
+      union
+      select n.id from limited k cross join lateral (
+        select r.id from job_run r
+         where r.limit_key = k.key and r.state in (${live(sql)}) and r.state in ('PENDING', 'RETRYING', 'ORPHANED')
+           and r.wakes_at is null and r.due_at <= clock_timestamp() and not ${behindKey(sql)}
+         order by r.priority, r.due_at, r.id
+         limit greatest(0, k.most - (select count(*) from job_run o where o.limit_key = k.key and o.state in (${
+    live(sql)
+  }) and o.state in ('ASSIGNED', 'RUNNING')))) n),
+    freed as (
+      update job_run r set held = false, wakes_at = null from next, fence where r.id = next.id and r.held returning 1)
+    select (select count(*) from taken)::int as taken, (select count(*) from freed)::int as freed`;
+  return { more: row?.taken === most };
+}
+
+/** Takes runs whose key is taken out of dispatch's sight; the check that follows the end of who has it lets them go. */
+export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<void> {
+  await sql`
+    with ${fence(sql, term)}
+    update job_run r set held = true
+      from fence, jsonb_array_elements_text(${json(sql, job_run_ids)}) as x(id)
+     where r.id = x.id::bigint and not r.held
+       and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')`;
+}
+
+/** Whether run `r` may not start because of its serial key: somebody has it, goes first, or it is stopped. */
+export function behindKey(sql: Db) {
+  return sql`(r.serial_key is not null and r.state = 'PENDING' and (
+    exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
+             and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+    or exists (select from job_run o where o.serial_key = r.serial_key and o.state = 'PENDING' and o.due_at <= clock_timestamp()
+             and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id))
+    or exists (select from serial_key_stop s where s.serial_key = r.serial_key)))`;
+}
+
+/** Whether run `r` may not start because its limit key has as many at once as definition `d` allows. */
+export function beyondLimit(sql: Db) {
+  return sql`(r.limit_key is not null and d.concurrency_limit <= (
+    select count(*) from job_run o where o.limit_key = r.limit_key and o.state in (${
+    live(sql)
+  }) and o.state in ('ASSIGNED', 'RUNNING')))`;
+}
+
+function live(sql: Db) {
+  return sql`'PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'`;
+}

@@ -1,0 +1,246 @@
+/**
+ * Who may start among runs that wait for each other: held while the key is taken, let go when it is free, found again
+ * whatever commits late. And that a lane's million waiting runs are not read.
+ */
+import assert from "node:assert/strict";
+import { createRuns } from "../src/store/births.ts";
+import type { Sql } from "../src/store/db.ts";
+import { acquire, type Term } from "../src/store/leadership.ts";
+import { checkLines, hold, wake } from "../src/store/lines.ts";
+import { type Assignment, assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
+import { candidates, readLanes } from "../src/store/waiting.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+
+const ME = "w-me";
+
+interface Scene {
+  sql: Sql;
+  term: Term;
+  /** What a tick of the leader would start, after it has looked at the lines and held what is behind. */
+  next(): Promise<number[]>;
+  /** Assigns, starts and ends a run. */
+  through(job_run_id: number, outcome?: "SUCCEEDED" | "FAILED", retry_max?: number): Promise<void>;
+  start(job_run_id: number): Promise<void>;
+  held(): Promise<number[]>;
+}
+
+function withLines(test: (scene: Scene) => Promise<void>): Promise<void> {
+  return withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    await aWorker(sql, { worker_id: ME });
+    const start = async (job_run_id: number) => {
+      const [row] = await sql<{ version: number }[]>`select version from job_run where id = ${job_run_id}`;
+      const one: Assignment = { job_run_id, version: row?.version ?? -1, worker_id: ME };
+      const [assigned] = await assignRuns(sql, term, [one]);
+      assert(assigned, `run ${job_run_id} was not assigned`);
+      const order = { job_run_id, attempt: assigned.attempt, token: "t", digest: "digest" };
+      assert.equal((await startRuns(sql, { worker_id: ME, epoch: term.epoch }, [order])).length, 1);
+    };
+    await test({
+      sql,
+      term,
+      start,
+      async next() {
+        await wake(sql, term);
+        await checkLines(sql, term);
+        const lanes = await readLanes(sql);
+        const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 100 })));
+        await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
+        return found.filter((run) => !run.behind).map((run) => run.job_run_id);
+      },
+      async through(job_run_id, outcome = "SUCCEEDED", retry_max = 0) {
+        await start(job_run_id);
+        const [row] = await sql<{ attempt: number }[]>`select attempt from job_run where id = ${job_run_id}`;
+        const nothing = { exit_code: null, error_name: null, error_summary: null, result: null, other_node: false };
+        const ending = { ...nothing, job_run_id, attempt: row?.attempt ?? 0, start_token: "t", outcome };
+        await finishRuns(sql, ME, [{ ...ending, retry_max, retry_after_ms: 0 }]);
+      },
+      async held() {
+        return (await sql<{ id: number }[]>`select id from job_run where held order by id`).map((row) => row.id);
+      },
+    });
+  });
+}
+
+async function enqueued(
+  sql: Sql,
+  births: { serial_key?: string; priority?: number; run_at?: Date }[],
+  job_name = "job",
+) {
+  const born = await createRuns(
+    sql,
+    births.map((birth) => ({ ...birth, job_name, args: {}, idempotency_key: crypto.randomUUID() })),
+  );
+  return born.map((one) => one.job_run_id as number);
+}
+
+Deno.test("runs come by priority, due time and id, across jobs and nodes", () =>
+  withLines(async ({ sql, next }) => {
+    const [a, b] = [await aDefinition(sql), await aDefinition(sql)];
+    const at = (minutes: number) => new Date(Date.UTC(2026, 0, 1, 0, minutes));
+    const run = async (more: Record<string, unknown>) =>
+      (await aRun(sql, { job_definition_id: a.id, due_at: at(5), ...more })).id;
+    const low = await run({ priority: 300 });
+    const late = await run({ due_at: at(9), job_definition_id: b.id });
+    const early = await run({ node: "x" });
+    const early_too = await run({ job_definition_id: b.id });
+    const first = await run({ priority: 100, node: "y" });
+    await run({ due_at: new Date(Date.UTC(2100, 0, 1)) });
+    await run({ held: true });
+    await run({ cancel_requested_at: at(1), cancel_requested_by: "me", cancel_reason: "" });
+    assert.deepEqual(await next(), [first, early, early_too, late, low]);
+  }));
+
+Deno.test("of a serial key the first is let go when it is born, and each next one when the one before has ended", () =>
+  withLines(async ({ sql, next, through, held }) => {
+    await aDefinition(sql, { name: "job" });
+    const [one, two, urgent] = await enqueued(sql, [
+      { serial_key: "k" },
+      { serial_key: "k" },
+      { serial_key: "k", priority: 100 },
+    ]) as [number, number, number];
+    const [free] = await enqueued(sql, [{}]);
+    assert.deepEqual(await held(), [one, two]);
+    assert.deepEqual(await next(), [urgent, free]);
+    await through(urgent);
+    assert.deepEqual(await next(), [one, free]);
+    await through(one);
+    assert.deepEqual(await next(), [two, free]);
+    await through(two);
+    assert.deepEqual(await sql`select * from line_check`.then((rows) => rows.length), 1);
+    await next();
+    assert.equal((await sql`select from line_check`).length, 0);
+  }));
+
+Deno.test("a more urgent run goes before one that was let go already", () =>
+  withLines(async ({ sql, next, through, held }) => {
+    await aDefinition(sql, { name: "job" });
+    const [calm] = await enqueued(sql, [{ serial_key: "k" }]) as [number];
+    assert.deepEqual(await next(), [calm]);
+    const [urgent] = await enqueued(sql, [{ serial_key: "k", priority: 1 }]) as [number];
+    assert.deepEqual(await next(), [urgent]);
+    assert.deepEqual(await held(), [calm]);
+    await through(urgent);
+    assert.deepEqual(await next(), [calm]);
+  }));
+
+Deno.test("a run that is tried again keeps its key", () =>
+  withLines(async ({ sql, next, through, held }) => {
+    await aDefinition(sql, { name: "job" });
+    const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
+    await through(one, "FAILED", 3);
+    assert.deepEqual(await next(), [one]);
+    assert.deepEqual(await held(), [two]);
+  }));
+
+Deno.test("a birth that saw the key taken is let go though the key became free before it committed", () =>
+  withLines(async ({ sql, next, through, start, held }) => {
+    await aDefinition(sql, { name: "job" });
+    const [one] = await enqueued(sql, [{ serial_key: "k" }]) as [number];
+    await start(one);
+    await sql.begin(async (tx) => {
+      await enqueued(tx as unknown as Sql, [{ serial_key: "k" }]);
+      await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where id = ${one}`;
+      assert.deepEqual(await next(), [], "the end was seen, the birth not yet");
+    });
+    const [two] = await held();
+    assert.deepEqual(await next(), [two]);
+    await through(two as number);
+  }));
+
+Deno.test("a hold that raced with the end of the key's run is undone by the check that the end left", () =>
+  withLines(async ({ sql, term, next, start }) => {
+    await aDefinition(sql, { name: "job" });
+    const { id: first } = await aRun(sql, { serial_key: "k", priority: 1 });
+    const { id: second } = await aRun(sql, { serial_key: "k" });
+    await start(first);
+    await checkLines(sql, term);
+    await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where id = ${first}`;
+    await hold(sql, term, [second]); // decided while the first one ran
+    assert.deepEqual(await next(), [second]);
+  }));
+
+Deno.test("as many of a limit key run at once as the job allows, each key for itself", () =>
+  withLines(async ({ sql, next, through, start }) => {
+    const { id } = await aDefinition(sql, { name: "job", concurrency_limit: 2, concurrency_key: "{tenant}" });
+    const born = await createRuns(
+      sql,
+      ["a", "a", "a", "b", "a"].map((tenant) => ({
+        job_name: "job",
+        args: { tenant },
+        idempotency_key: crypto.randomUUID(),
+      })),
+    );
+    const [a1, a2, a3, b1, a4] = born.map((one) => one.job_run_id) as [number, number, number, number, number];
+    assert.deepEqual((await sql`select limit_key from job_run where id = ${a1}`)[0]?.limit_key, `${id}:a`);
+    assert.deepEqual(await next(), [a1, a2, b1]);
+    await start(a1);
+    await through(a2);
+    assert.deepEqual(await next(), [a3, b1]);
+    await start(a3);
+    assert.deepEqual(await next(), [b1]);
+    await sql`update job_run set state = 'ORPHANED' where id = ${a1}`;
+    assert.deepEqual(await next(), [a1, b1], "it goes before the one that came later");
+    await start(a1);
+    await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where state = 'RUNNING'`;
+    assert.deepEqual(await next(), [b1, a4]);
+  }));
+
+Deno.test("a run behind its serial key does not use up the room of its limit key", () =>
+  withLines(async ({ sql, next, start }) => {
+    await aDefinition(sql, { name: "job", concurrency_limit: 2, concurrency_key: "t" });
+    const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
+    await start(one);
+    const [other] = await enqueued(sql, [{}]) as [number];
+    assert.deepEqual(await next(), [other]);
+    await sql`insert into line_check (line) select distinct 'limit:' || limit_key from job_run where id = ${two}`;
+    assert.deepEqual(await next(), [other]);
+  }));
+
+Deno.test("a run that is not due sleeps outside of dispatch until it is, then takes its place in its line", () =>
+  withLines(async ({ sql, term, next, held }) => {
+    await aDefinition(sql, { name: "job" });
+    const [later, keyed] = await enqueued(sql, [
+      { run_at: new Date(Date.UTC(2100, 0, 1)) },
+      { run_at: new Date(Date.UTC(2100, 0, 1)), serial_key: "k" },
+    ]) as [number, number];
+    const [now] = await enqueued(sql, [{ serial_key: "k" }]) as [number];
+    assert.deepEqual(await next(), [now], "one that is not due holds nobody up");
+    assert.deepEqual(await held(), [later, keyed]);
+    await sql`update job_run set due_at = clock_timestamp(), wakes_at = clock_timestamp() where held`;
+    assert.equal(await wake(sql, term), false);
+    assert.deepEqual(await held(), []);
+    assert.deepEqual(new Set(await next()), new Set([later, now]));
+    assert.deepEqual(await held(), [keyed]);
+  }));
+
+Deno.test("a failure stops its serial key when the job says so, until the stop is taken away", () =>
+  withLines(async ({ sql, next, through }) => {
+    await aDefinition(sql, { name: "job", on_failure: "block" });
+    const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
+    await through(one, "FAILED");
+    assert.deepEqual(await next(), []);
+    const [why] = await sql`select wait_reason(r) as reason from job_run r where id = ${two}`;
+    assert.match(why?.reason, /serial key "k" is stopped by system: run \d+ ended FAILED/);
+  }));
+
+Deno.test("what waits behind held keys or in a lane that is not asked for is not read", () =>
+  withLines(async ({ sql }) => {
+    const [busy, wanted] = [await aDefinition(sql, { name: "busy" }), await aDefinition(sql, { name: "wanted" })];
+    await sql`
+      insert into job_run (job_definition_id, source, serial_key, held, priority)
+      select ${busy.id}, 'enqueue', 'k' || n % 100, n % 2 = 0, 1 from generate_series(1, 20000) n`;
+    for (let n = 0; n < 3; n++) await aRun(sql, { job_definition_id: wanted.id });
+    await sql`analyze job_run`;
+    const shares = [{ job_definition_id: wanted.id, node: "", most: 100 }];
+    await sql.begin(async (tx) => {
+      const found = await candidates(tx as unknown as Sql, shares);
+      const lanes = await readLanes(tx as unknown as Sql);
+      const [read] =
+        await tx`select (idx_tup_fetch + seq_tup_read)::int as rows from pg_stat_xact_user_tables where relname = 'job_run'`;
+      assert.equal(found.length, 3);
+      assert.deepEqual(lanes.map((lane) => lane.job_name), ["busy", "wanted"]);
+      assert(read?.rows < 100, `${read?.rows} rows were read to find 3`);
+    });
+  }));
