@@ -9,6 +9,9 @@
  * the leader, which is one, so holding and letting go never race. What ends a run, moves its priority or is born held
  * leaves a row in `line_check` in the same transaction (a trigger does it); the leader empties that table before it
  * looks at candidates. So whatever commits late is found by the next check: no run stays held behind a free key.
+ *
+ * `= any(array(...))` where a join would do: the planner takes the array for a few ids and looks each up; with its stale
+ * statistics of this table a join was seen to read all of it (1.1 s of a tick with a million rows waiting).
  */
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
@@ -18,8 +21,9 @@ export async function wake(sql: Db, term: Term, most = 1000): Promise<boolean> {
   const rows = await sql`
     with ${fence(sql, term)}
     update job_run r set held = false, wakes_at = null
-      from fence, (select id from job_run where wakes_at <= clock_timestamp() order by wakes_at limit ${most}) due
-     where r.id = due.id and r.wakes_at is not null returning 1`;
+      from fence
+     where r.id = any(array(select id from job_run where wakes_at <= clock_timestamp() order by wakes_at limit ${most}))
+       and r.wakes_at is not null returning 1`;
   return rows.length === most;
 }
 
@@ -53,7 +57,8 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
     live(sql)
   }) and o.state in ('ASSIGNED', 'RUNNING')))) n),
     freed as (
-      update job_run r set held = false, wakes_at = null from next, fence where r.id = next.id and r.held returning 1)
+      update job_run r set held = false, wakes_at = null from fence where r.id = any(array(select id from next)) and r.held
+      returning 1)
     select (select count(*) from taken)::int as taken, (select count(*) from freed)::int as freed`;
   return { more: row?.taken === most };
 }
@@ -63,8 +68,10 @@ export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<
   await sql`
     with ${fence(sql, term)}
     update job_run r set held = true
-      from fence, jsonb_array_elements_text(${json(sql, job_run_ids)}) as x(id)
-     where r.id = x.id::bigint and not r.held
+      from fence
+     where r.id = any(array(select x.id::bigint from jsonb_array_elements_text(${
+    json(sql, job_run_ids)
+  }) as x(id))) and not r.held
        and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')`;
 }
 
