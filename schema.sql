@@ -51,6 +51,10 @@ create table if not exists worker (
   ended_at timestamptz,
   dead_epoch bigint
 );
+-- Who detached it and why; and whether it watches the leader now, so that others know whom they may ask.
+alter table worker add column if not exists detached_by text;
+alter table worker add column if not exists detach_reason text;
+alter table worker add column if not exists subleader boolean not null default false;
 create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
 
 -- Something of which there is only so much, e.g. license tokens.

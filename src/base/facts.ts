@@ -9,6 +9,7 @@ export interface Facts {
   "worker.draining": { worker_id: string; reason: string };
   "worker.stopped": { worker_id: string };
   "worker.lost": { worker_id: string; reason: string };
+  "worker.detached": { worker_id: string; by: string; reason: string };
   "worker.buried": { worker_id: string; epoch: number };
   "leader.elected": { worker_id: string; epoch: number };
   "leader.ended": { worker_id: string; epoch: number; reason: string };
@@ -49,6 +50,14 @@ export interface Facts {
   "run.quarantined": { job_run_id: number; attempt: number };
   "run.canceled": { job_run_id: number; by: string };
   "run.orphaned": { job_run_id: number; attempt: number; worker_id: string; cause: string };
+  "run.continuation": {
+    job_run_id: number;
+    attempt: number;
+    worker_id: string;
+    asked: string;
+    decision: string;
+    message: string;
+  };
   "events.taken": { events: number; runs: number };
 
   "body.spawned": { job_name: string; pid: number; spare: boolean; spawn_ms: number };

@@ -1,13 +1,16 @@
 /** `nodes`: who is there, which role each holds, and who may take no new work. */
 import { readConfig } from "../base/config.ts";
-import { connectRedis } from "../cluster/redis.ts";
-import { list } from "../cluster/roster.ts";
-import { listWorkers, requestDrain, type WorkerListing } from "../store/nodes.ts";
+import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
+import { setDetach } from "../cluster/roster.ts";
+import type { Sql } from "../store/db.ts";
+import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
+import { listWorkers, requestDrain } from "../store/nodes.ts";
+import { readSettings } from "../store/settings.ts";
 import { CommandError, printJson, printTable } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { json?: boolean }): Promise<void> {
-  const workers = await withRoles(await withDb(listWorkers));
+  const workers = await withDb(listWorkers);
   if (options.json) return printJson(workers);
   printTable(
     ["worker", "node", "role", "state", "load", "address", "pid", "since", "lease"],
@@ -44,21 +47,51 @@ export async function drainCommand(
   for (const { worker_id, node_id } of moved) console.log(`${worker_id} on ${node_id} ${what}`);
 }
 
-/** Postgres knows who leads; which of the others are subleaders only Redis does, and it may be away. */
-async function withRoles(workers: WorkerListing[]): Promise<WorkerListing[]> {
-  const config = readConfig();
-  const redis = connectRedis(config.redis_url, { prefix: config.redis_prefix, name: "cli" });
+/** The row is the truth; the flag in Redis only tells the worker sooner than its next renewal would. */
+export async function detachCommand(name: string, options: { json?: boolean; reason: string }): Promise<void> {
+  const { detached, ttl_ms } = await withDb(async (sql) => {
+    const detached = await requestDetach(sql, name, { actor: actor(), reason: options.reason });
+    if (detached.length === 0) throw new CommandError(`Cannot detach "${name}": ${await whyNotDetached(sql, name)}`);
+    return { detached, ttl_ms: (await readSettings(sql)).worker_lease_seconds * 2_000 };
+  });
+  const told = await flagDetached(detached, ttl_ms);
+  if (options.json) return printJson(detached);
+  for (const { worker_id, node_id } of detached) {
+    console.log(
+      `${worker_id} on ${node_id} is detached: it starts nothing more and comes back under a new id when its bodies have ended`,
+    );
+  }
+  console.log("Bodies that run go on only while the leader or a subleader confirms them");
+  if (!told) console.log("Redis could not be reached, so it learns of this with its next renewal");
+}
+
+async function whyNotDetached(sql: Sql, name: string): Promise<string> {
+  const [found, ...others] = await workersNamed(sql, name);
+  if (found && (found.worker_id === name || others.length === 0)) {
+    const by = found.detached_by ? `, by ${found.detached_by}: ${found.detach_reason}` : "";
+    return found.state === "DETACHED" ? `it is DETACHED already${by}` : `${found.worker_id} is DEAD`;
+  }
+  if (found) return "none of its workers is ACTIVE or DRAINING; see `deno task nodes ls`";
+  const known = await listWorkers(sql);
+  if (known.length === 0) return "no worker is alive";
+  const names = known.slice(0, MOST_NAMED).map((one) => `${one.worker_id} on ${one.node_id}`).join(", ");
+  const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : "";
+  return `no worker or node has that name; there are ${names}${more}`;
+}
+
+const MOST_NAMED = 20;
+
+async function flagDetached(workers: Detached[], ttl_ms: number): Promise<boolean> {
+  let redis: RedisDoor | undefined;
   try {
+    const config = readConfig();
+    redis = connectRedis(config.redis_url, { prefix: config.redis_prefix, name: "cli" });
     await redis.ready(1_000);
-    const subleaders = new Set(
-      (await list(redis)).filter((one) => one.role === "subleader").map((one) => one.worker_id),
-    );
-    return workers.map((one) =>
-      one.role !== "leader" && subleaders.has(one.worker_id) ? { ...one, role: "subleader" } : one
-    );
+    for (const { worker_id } of workers) await setDetach(redis, worker_id, { ttl_ms });
+    return true;
   } catch {
-    return workers;
+    return false;
   } finally {
-    await redis.close();
+    await redis?.close();
   }
 }

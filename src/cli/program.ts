@@ -158,6 +158,13 @@ function addLooking(program: Command): void {
       .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
       .action(async (id, options) => (await import("./nodes.ts")).drainCommand(id, options, verb === "drain"));
   }
+  nodes.command("detach")
+    .description(
+      "take a worker, or all of a node, out of the work: it starts nothing more, and its bodies go on only while the leader confirms them",
+    )
+    .argument("<id>", "a worker's or node's id")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (id, options) => (await import("./nodes.ts")).detachCommand(id, options));
   program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
     .addOption(json())
     .action(async (options) => (await import("./doctor.ts")).doctorCommand(options));

@@ -5,7 +5,8 @@
  * budget: resign, refuse new work, let bodies finish within the grace, give back the rest, and the heartbeat last;
  * while it beats nobody takes our runs.
  *
- * A worker that Postgres declared dead comes back under a new id, after its bodies are proven gone.
+ * A worker that Postgres declared dead, or that was detached and has nothing in hand any more, comes back under a new id,
+ * after its bodies are proven gone.
  */
 import { type Config, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
@@ -13,9 +14,10 @@ import { after, Bell, rest, wallClock, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
-import { nextWorkerId, remove } from "../cluster/roster.ts";
+import { clearDetach, nextWorkerId, remove } from "../cluster/roster.ts";
 import { type RunningServer, startServer } from "../cluster/server.ts";
 import { Tls } from "../cluster/tls.ts";
+import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
 import { workerHandlers } from "../roles/handlers.ts";
 import { lead } from "../roles/leader/leader.ts";
@@ -185,6 +187,7 @@ async function live(
     return reason;
   });
   const { peers } = around.open;
+  const asking = new Continuation({ ...parts, peers }).tend(beating.signal);
   const bell = new Bell();
   const subleader = new Subleader({ ...parts, peers, bell });
   await playRole({ ...parts, bell, subleader, lead: (term, signal) => lead(term, { ...parts, peers }, signal) }, stop);
@@ -193,9 +196,10 @@ async function live(
   else await leaveWell(parts, around.hurry);
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
   beating.abort();
-  await Promise.all([heart, lease]);
+  await Promise.all([heart, lease, asking]);
   await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
   await quietly("leaving the roster", remove(parts.redis, standing.worker_id));
+  if (standing.detached) await quietly("ending the detach", clearDetach(parts.redis, standing.worker_id));
   await closeAll(around.open, around.server);
   if (lost) return { worker_id: standing.worker_id, reason: lost };
   observe("worker.stopped", { worker_id: standing.worker_id });

@@ -122,6 +122,10 @@ export interface ConfirmContinuationRequest {
 export interface ConfirmContinuationResponse {
   decision: "DECISION_UNSPECIFIED" | "ALLOW_CONTINUE" | "MUST_ABORT" | "UNAVAILABLE";
   message: string;
+  /** With ALLOW_CONTINUE: how long the worker's lease is now. */
+  lease_ms: number;
+  /** With MUST_ABORT: since somebody asked to cancel the run. */
+  canceled: boolean;
 }
 
 export type WatchRequest = PingRequest;

@@ -92,6 +92,11 @@ export class Executor {
     return [...this.#going.values()].map(({ job_run_id, attempt }) => ({ job_run_id, attempt }));
   }
 
+  /** Runs that are RUNNING as far as we know: their body is here, or its outcome waits to be recorded. */
+  get held(): AttemptRef[] {
+    return [...this.#going.values()].filter(({ stage }) => stage !== "starting").map(refOf);
+  }
+
   /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
   knows(run: AttemptRef): boolean {
     return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(keyOf(run));
@@ -148,6 +153,7 @@ export class Executor {
       const run = await this.#starts.add({ ...refOf(order), token: crypto.randomUUID(), digest: order.digest });
       if (!run) {
         observe("run.start_lost", { ...refOf(order), worker_id: this.#me.worker_id });
+        this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
         const message =
           `Cannot start run "${order.job_run_id}": it is no longer assigned to this worker as attempt ${order.attempt}`;
         return this.#drop(going, { result: "REJECTED_INVALID", message });

@@ -6,6 +6,7 @@ import { RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/p
 import type { Sql } from "../store/db.ts";
 import { setDraining } from "../store/nodes.ts";
 import { Authority } from "./authority.ts";
+import { answerContinuation } from "./confirm.ts";
 import type { Executor } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
@@ -68,9 +69,7 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
       await setDraining(parts.sql, standing.worker_id, request.enable);
       return { draining: standing.draining, result: "ACCEPTED", ...observed() };
     },
-    confirmContinuation: () => {
-      throw new RpcRefusal("UNIMPLEMENTED", "This worker does not answer for continuations yet");
-    },
+    confirmContinuation: (request, caller) => answerContinuation(parts, request, caller),
     watch: (_request, _caller, stop) => watch(parts, stop),
   };
 }

@@ -2,7 +2,8 @@
  * What a worker process knows of itself, shared by its roles: who it is, whether it takes work, how long its lease
  * lets bodies run, and the newest epoch it has seen. Written by the worker's own loop; read by everyone.
  */
-import { type Bell, monotonicMs } from "../base/loop.ts";
+import { Bell, monotonicMs } from "../base/loop.ts";
+import type { WorkerAddress } from "../store/nodes.ts";
 import type { Settings } from "../store/settings.ts";
 
 export class Standing {
@@ -14,6 +15,15 @@ export class Standing {
   /** The process ends: it drains, and nobody can call that off. */
   stopping = false;
   detached = false;
+  /** By whom and why, once it is. */
+  detached_why = "";
+  /** Leader and subleaders, as Postgres last named them: whom to ask when the lease cannot be renewed from here. */
+  answerers: WorkerAddress[] = [];
+  /** Monotonic: when the last renewal of its own lease was asked for that was granted. */
+  renewed_ms = 0;
+  /** Wakes the loop that renews, and the one that asks in its stead. */
+  readonly lease_bell = new Bell();
+  readonly continuation_bell = new Bell();
   /** When Redis last took a heartbeat, by this machine's wall clock; 0: never. For display. */
   last_heartbeat_unix_ms = 0;
   /** Ring whenever what a Watch stream tells has changed. */
@@ -53,6 +63,12 @@ export class Standing {
   /** The lease was granted until then, by this process' clock; bodies end a margin before. */
   holdsUntil(lease_until_ms: number): void {
     this.may_run_until_ms = lease_until_ms - this.settings.worker_margin_seconds * 1000;
+  }
+
+  /** Somebody else renewed it for us. An answer that is overtaken by a better one takes nothing away. */
+  confirmedUntil(lease_until_ms: number): void {
+    const until_ms = lease_until_ms - this.settings.worker_margin_seconds * 1000;
+    this.may_run_until_ms = Math.max(this.may_run_until_ms, until_ms);
   }
 
   /** Whether the worker's lease still covers its bodies, on the local clock alone. */

@@ -62,8 +62,10 @@ export class Subleader {
     const { redis, standing } = this.#parts;
     const ttl_ms = standing.settings.leader_stale_seconds * 1000;
     const { worker_id, node_id } = standing;
-    const mine = !standing.draining && !standing.detached &&
-      await holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms }).catch(() => standing.role === "subleader");
+    if (standing.draining || standing.detached) return this.leave();
+    const mine = await holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms }).catch(() =>
+      standing.role === "subleader"
+    );
     if (!mine) return this.#stepBack();
     if (standing.role !== "subleader") {
       standing.role = "subleader";

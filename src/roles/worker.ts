@@ -4,16 +4,18 @@
  *
  * The lease is renewed on a connection of its own, since a starved pool must not look like death. Bodies may run until
  * `asked + lease - margin` on the local clock; beyond that the dead-man guard of each body stops hearing from us.
+ * A detached worker goes on asking here what is its own, and its lease is not renewed by that; continuation.ts.
  * A StartJob is only a hint: each renewal also brings the runs that are assigned here, so a lost order costs seconds.
  */
 import { observe } from "../base/facts.ts";
-import { every, wallClock, within } from "../base/loop.ts";
+import { every, monotonicMs, wallClock, within } from "../base/loop.ts";
 import { RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { beat } from "../cluster/roster.ts";
 import type { Sql } from "../store/db.ts";
 import { type OwnRun, renewWorker } from "../store/nodes.ts";
 import { type AttemptRef, giveBack } from "../store/runs.ts";
 import { readSettings } from "../store/settings.ts";
+import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
@@ -40,7 +42,7 @@ export async function holdLease(parts: WorkerParts, stop: AbortSignal): Promise<
     reason = await renewOnce(parts);
     if (reason) over.abort();
     return standing.settings.worker_renew_seconds * 1000;
-  }, { name: "worker lease", stop: until });
+  }, { name: "worker lease", stop: until, bell: standing.lease_bell });
   return reason;
 }
 
@@ -51,25 +53,39 @@ const RETRY_MS = 1_000;
 export async function renewOnce(parts: WorkerParts): Promise<string | undefined> {
   const { standing, executor } = parts;
   const { worker_lease_seconds, worker_renew_seconds } = standing.settings;
+  if (isDone(parts)) return standing.detached_why;
   const before = executor.runs;
+  const asked_ms = monotonicMs();
   const question = renewWorker(parts.lease_sql, standing.worker_id, {
     lease_ms: worker_lease_seconds * 1000,
     slots: standing.slots,
     tls_fingerprint: parts.tls.fingerprint,
+    subleader: standing.role === "subleader",
   });
   const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
   if (!renewal) {
     standing.may_run_until_ms = 0;
     return "Postgres says that this worker is dead";
   }
-  standing.holdsUntil(renewal.lease_until_ms);
+  if (renewal.lease_until_ms !== undefined) {
+    standing.holdsUntil(renewal.lease_until_ms);
+    standing.renewed_ms = asked_ms;
+  }
   standing.sawEpoch(renewal.epoch);
+  standing.answerers = renewal.answerers;
+  heedDetach(standing, renewal);
+  if (isDone(parts)) return standing.detached_why;
   standing.draining = standing.stopping || renewal.state === "DRAINING"; // the row is what operators change
   // Not awaited: it starts runs and asks the other pool, and the lease must not wait for either.
   reconcile(parts, renewal.runs, before).catch((error) =>
     observe("loop.failed", { loop: "reconcile", error: error instanceof Error ? error.message : String(error) })
   );
   standing.settings = await within(worker_renew_seconds * 2_000, "reading settings", readSettings(parts.lease_sql));
+}
+
+/** A detached worker with nothing in hand leaves at once, to come back under a new id. */
+function isDone({ standing, executor }: WorkerParts): boolean {
+  return standing.detached && executor.runs.length === 0;
 }
 
 /** `before`: what ran here when the question was asked; what changed since then is not judged by an older answer. */
@@ -86,8 +102,9 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
     if (executor.knows(row)) continue;
     if (row.state === "RUNNING") {
       back.push({ job_run_id, attempt, outcome: "LOST", cause: "its worker had no body for it" });
-    } else if (standing.draining) {
-      back.push({ job_run_id, attempt, outcome: "GIVEN_BACK", cause: "its worker is draining" });
+    } else if (standing.draining || standing.detached) {
+      const how = standing.detached ? "detached" : "draining";
+      back.push({ job_run_id, attempt, outcome: "GIVEN_BACK", cause: `its worker is ${how}` });
     } else executor.accept(row); // never rejects; its answer is for those who ordered
   }
   if (back.length === 0) return;
@@ -100,6 +117,7 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
 /** Tells Redis that we are here, every second and whenever the load changes its meaning; for pages and for peers' hints. */
 export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<void> {
   const { standing, executor } = parts;
+  let flagged = false;
   await every(standing.settings.heartbeat_interval_seconds * 1000, async () => {
     const told = await beat(parts.redis, {
       worker_id: standing.worker_id,
@@ -113,6 +131,8 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
       running: executor.runs,
     }, { ttl_ms: standing.settings.heartbeat_ttl_seconds * 1000 }).catch(unlessAway);
     if (told) standing.last_heartbeat_unix_ms = wallClock().getTime();
+    if (told?.detached && !flagged) standing.lease_bell.ring(); // the flag is a hint: the row says whether it is so
+    flagged = told?.detached ?? flagged;
     return standing.settings.heartbeat_interval_seconds * 1000;
   }, { name: "heartbeat", stop });
 }

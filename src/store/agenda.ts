@@ -18,7 +18,7 @@ export interface Agenda {
   lines: boolean;
   /** Somebody asked to cancel a run that has not ended. */
   cancels: boolean;
-  /** A run was assigned long ago and did not start. */
+  /** A run was assigned long ago and did not start, or to a worker that is detached. */
   stuck: boolean;
   /** A worker's lease is over, or a dead worker still owns runs. */
   lost: boolean;
@@ -51,7 +51,9 @@ export async function renewAndLook(
       exists (select from job_run where cancel_requested_at is not null
                and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) as cancels,
       exists (select from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
-               and assigned_at < clock.now - ${look.reassign_after_ms} * interval '1 ms') as stuck,
+               and assigned_at < clock.now - ${look.reassign_after_ms} * interval '1 ms')
+        or exists (select from worker w join job_run r on r.assigned_worker_id = w.worker_id
+               where w.state = 'DETACHED' and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED') as stuck,
       exists (select from worker where state <> 'DEAD' and lease_until < clock.now)
         or exists (select from job_run r where r.state in ('ASSIGNED', 'RUNNING') and not exists (
              select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,

@@ -1,9 +1,10 @@
 /**
  * Nodes and the workers on them.
  *
- *   ACTIVE <-> DRAINING -> DEAD        ACTIVE -> DETACHED -> DEAD
+ *   ACTIVE <-> DRAINING -> DEAD        ACTIVE, DRAINING -> DETACHED -> DEAD (detach.ts)
  *
- * A worker holds a lease here, by the database's clock. It renews it itself; when it is over, the leader marks it DEAD.
+ * A worker holds a lease here, by the database's clock. It renews it itself, unless it is DETACHED: then only the yes of a
+ * leader or subleader does (detach.ts). When it is over, the leader marks the worker DEAD.
  * DEAD is final: the process that finds itself dead kills its bodies, proves them gone, and comes back under a new id.
  * Only after that mark are the runs of a lost worker given to others.
  */
@@ -56,12 +57,25 @@ export interface OwnRun {
   digest: string;
 }
 
+/** Where a worker is reached, and the certificate by which it is known. */
+export interface WorkerAddress {
+  worker_id: string;
+  grpc_host: string;
+  grpc_port: number;
+  tls_fingerprint: string;
+}
+
 export interface Renewal {
   state: WorkerState;
-  /** Monotonic: bodies may run until then, unless renewed again. Counted from before the request left. */
-  lease_until_ms: number;
+  /** Monotonic: until then the lease holds, unless renewed again. Counted from before the request left. Undefined: it was not renewed, since I am DETACHED. */
+  lease_until_ms: number | undefined;
+  /** Who detached me and why. */
+  detached_by: string | null;
+  detach_reason: string | null;
   /** The newest epoch that Postgres knows. */
   epoch: number;
+  /** The leader first, then some of the subleaders, those of other nodes before: whom to ask when Postgres is out of reach. */
+  answerers: WorkerAddress[];
   /** Everything that Postgres says is mine: what the worker must be running, and nothing else. */
   runs: OwnRun[];
 }
@@ -71,23 +85,40 @@ export interface Renewed {
   lease_ms: number;
   slots: number;
   tls_fingerprint: string;
+  subleader: boolean;
 }
 
-/** Renews my lease and reads what is mine, as one statement. Undefined: I am dead or was never there. */
+/** More than these are not asked; each of them is asked only while those before do not answer. */
+const MOST_ANSWERERS = 3;
+
+/** Renews my lease, unless I am DETACHED, and reads what is mine, as one statement. Undefined: I am dead or was never there. */
 export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Promise<Renewal | undefined> {
   const asked_at_ms = monotonicMs();
-  const [row] = await sql<{ state: WorkerState; epoch: number; runs: OwnRun[] | null }[]>`
+  type Row = Omit<Renewal, "lease_until_ms" | "runs" | "answerers"> & {
+    runs: OwnRun[] | null;
+    answerers: WorkerAddress[] | null;
+  };
+  const [row] = await sql<Row[]>`
     with me as (
-      update worker set lease_until = clock_timestamp() + ${my.lease_ms} * interval '1 ms', slots = ${my.slots},
-             tls_fingerprint = ${my.tls_fingerprint}
-       where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, state)
-    select me.state, (select epoch from leader_term) as epoch,
+      update worker set slots = ${my.slots}, tls_fingerprint = ${my.tls_fingerprint}, subleader = ${my.subleader},
+             lease_until = case when state = 'DETACHED' then lease_until else clock_timestamp() + ${my.lease_ms} * interval '1 ms' end
+       where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, node_id, state, detached_by, detach_reason),
+    answerers as (
+      select w.worker_id, w.grpc_host, w.grpc_port, w.tls_fingerprint
+        from me, leader_term t, worker w
+       where w.worker_id <> me.worker_id and w.state in ('ACTIVE', 'DRAINING') and w.lease_until > clock_timestamp()
+         and (w.subleader or (w.worker_id = t.worker_id and t.lease_until > clock_timestamp()))
+       order by w.worker_id = t.worker_id desc, w.node_id = me.node_id, random() limit ${MOST_ANSWERERS})
+    select me.state, me.detached_by, me.detach_reason, (select epoch from leader_term) as epoch,
+      (select json_agg(answerers) from answerers) as answerers,
       (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
               'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest))
          from job_run r join job_definition d on d.id = r.job_definition_id
         where r.assigned_worker_id = me.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as runs
       from me`;
-  return row && { state: row.state, epoch: row.epoch, runs: row.runs ?? [], lease_until_ms: asked_at_ms + my.lease_ms };
+  if (!row) return undefined;
+  const lease_until_ms = row.state === "DETACHED" ? undefined : asked_at_ms + my.lease_ms;
+  return { ...row, runs: row.runs ?? [], answerers: row.answerers ?? [], lease_until_ms };
 }
 
 /** ACTIVE <-> DRAINING. False: the worker is detached or dead. */
@@ -171,6 +202,8 @@ export async function liveWorkers(sql: Db): Promise<(WorkerRow & { node: NodeRow
 export interface WorkerListing extends WorkerRow {
   pid: number;
   role: "leader" | "subleader" | "worker";
+  detached_by: string | null;
+  detach_reason: string | null;
   version: string;
   started_at: Date;
   lease_seconds_left: number;
@@ -180,8 +213,10 @@ export interface WorkerListing extends WorkerRow {
 export async function listWorkers(sql: Db): Promise<WorkerListing[]> {
   return await sql<WorkerListing[]>`
     select w.worker_id, w.node_id, w.pid,
-           case when t.worker_id = w.worker_id and t.lease_until > clock_timestamp() then 'leader' else 'worker' end as role,
-           w.state, (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
+           case when t.worker_id = w.worker_id and t.lease_until > clock_timestamp() then 'leader'
+                when w.subleader then 'subleader' else 'worker' end as role,
+           w.state, w.detached_by, w.detach_reason,
+           (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
            w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.version, w.started_at,
            greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left
       from worker w, leader_term t

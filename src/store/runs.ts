@@ -202,13 +202,15 @@ export async function finishRuns(
     select id as job_run_id, state from done`;
 }
 
-/** ASSIGNED -> ORPHANED, since the worker refused, is silent, or its time is up. Uncharged: nothing was started. */
+/** ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. */
 export async function orphanAssigned(
   sql: Db,
   term: Term,
-  which: { refused: AttemptRef[] } | { assigned_longer_than_ms: number },
+  which: { refused: AttemptRef[] } | { assigned_longer_than_ms: number } | "to_detached",
 ): Promise<(AttemptRef & { worker_id: string })[]> {
-  const chosen = "refused" in which
+  const chosen = which === "to_detached"
+    ? sql`exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state = 'DETACHED')`
+    : "refused" in which
     ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
              as x(job_run_id bigint, attempt int))`
     : sql`r.assigned_at < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
@@ -222,7 +224,11 @@ export async function orphanAssigned(
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
 }
 
-/** ASSIGNED and RUNNING runs of workers that are DEAD -> ORPHANED; what was running is charged as an interruption. */
+/**
+ * ASSIGNED and RUNNING runs of workers that are DEAD -> ORPHANED; what was running is charged as an interruption. While a
+ * worker asks whether a body may go on (CONFIRMING) its run waits until the deadline of that, unless the bodies are proven
+ * gone: a lease of -infinity says so.
+ */
 export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { worker_id: string })[]> {
   return await sql<(AttemptRef & { worker_id: string })[]>`
     with ${fence(sql, term)},
@@ -232,7 +238,8 @@ export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { w
         from fence
        where r.state in ('ASSIGNED', 'RUNNING')
          and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
-         and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp())
+         and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp()
+              or exists (select from worker w where w.worker_id = r.assigned_worker_id and w.lease_until = '-infinity'))
       returning r.*),
     kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;

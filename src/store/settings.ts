@@ -55,6 +55,24 @@ export const NUMBER_SETTINGS = {
     most: 600,
     about: "A worker whose calls fail gets no work this long, doubled with each failure",
   },
+  worker_detach_grace_seconds: {
+    default: 5,
+    least: 0.5,
+    most: 600,
+    about: "A worker whose calls and heartbeat have both failed this long is detached",
+  },
+  continuation_retry_count: {
+    default: 3,
+    least: 1,
+    most: 100,
+    about: "So often a worker that cannot renew its lease asks leader and subleaders, before it pauses",
+  },
+  continuation_retry_interval_seconds: {
+    default: 0.3,
+    least: 0.05,
+    most: 60,
+    about: "The pause between two such questions",
+  },
   max_jobs_per_worker: {
     default: 10,
     least: 1,
@@ -123,6 +141,7 @@ export function problemsIn(settings: Settings): string[] {
   atLeast("leader_lease_seconds", 2, "leader_tick_seconds");
   atLeast("heartbeat_ttl_seconds", 2, "heartbeat_interval_seconds");
   atLeast("leader_stale_seconds", 1, "leader_lease_seconds");
+  atLeast("worker_detach_grace_seconds", 2, "heartbeat_interval_seconds");
   if (settings.worker_lease_seconds < 2 * settings.worker_renew_seconds + settings.worker_margin_seconds) {
     problems.push(
       "worker_lease_seconds must be at least 2 x worker_renew_seconds + worker_margin_seconds: current values are " +

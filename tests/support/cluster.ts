@@ -39,6 +39,7 @@ export const TEST_SETTINGS: Partial<Settings> = {
   worker_margin_seconds: 4,
   reassign_after_seconds: 1,
   suspect_seconds: 0.5,
+  worker_detach_grace_seconds: 1,
   spare_processes: 1,
   drain_grace_seconds: 2,
 };

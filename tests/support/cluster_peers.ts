@@ -111,7 +111,7 @@ function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): WorkerHa
     }),
     cancelJob: () => ({ result: "NOT_FOUND", message: "never heard of it", observed_leader_epoch: 7 }),
     drain: (request) => ({ draining: request.enable, result: "ACCEPTED", observed_leader_epoch: 7 }),
-    confirmContinuation: () => ({ decision: "UNAVAILABLE", message: "no database" }),
+    confirmContinuation: () => ({ decision: "UNAVAILABLE", message: "no database", lease_ms: 0, canceled: false }),
     async *watch(_request, _caller, stop) {
       yield aStatus;
       await new Promise<void>((resolve) => stop.addEventListener("abort", () => resolve(), { once: true }));

@@ -18,6 +18,10 @@ interface Member {
   /** Ends the Watch stream. */
   unwatch: (() => void) | undefined;
   status: WorkerStatus | undefined;
+  /** Since when no status came: the stream broke, or never opened. */
+  unheard_since_ms: number | undefined;
+  /** Since when, besides, Redis has no heartbeat of it. */
+  silent_since_ms: number | undefined;
   failures: number;
   suspect_until_ms: number;
   retry_at_ms: number;
@@ -64,6 +68,8 @@ export class Crew {
       worker,
       unwatch: undefined,
       status: undefined,
+      unheard_since_ms: monotonicMs(),
+      silent_since_ms: undefined,
       failures: 0,
       suspect_until_ms: 0,
       retry_at_ms: 0,
@@ -80,11 +86,14 @@ export class Crew {
         const freed = !member.status || status.running.length < member.status.running.length;
         if (!member.status) member.failures = 0;
         member.status = status;
+        member.unheard_since_ms = undefined;
+        member.silent_since_ms = undefined;
         if (freed) this.#bell.ring();
       },
       onEnd: () => {
         member.unwatch = undefined;
         member.status = undefined;
+        member.unheard_since_ms ??= monotonicMs();
         member.retry_at_ms = monotonicMs() + Math.min(100 * 2 ** member.failures++, 5_000);
         this.#bell.ring();
       },
@@ -121,6 +130,25 @@ export class Crew {
   hasRefused(worker_id: string): void {
     const member = this.#members.get(worker_id);
     if (member) member.busy_until_ms = monotonicMs() + BUSY_MS;
+  }
+
+  /** Workers that take part and whose stream has been gone for so long. */
+  unheardFor(ms: number): WorkerRow[] {
+    const before_ms = monotonicMs() - ms;
+    return [...this.#members.values()].filter(({ worker, unheard_since_ms }) =>
+      (worker.state === "ACTIVE" || worker.state === "DRAINING") && unheard_since_ms !== undefined &&
+      unheard_since_ms <= before_ms
+    ).map(({ worker }) => worker);
+  }
+
+  /** Whether Redis has a heartbeat of it; gives for how long it has had none, as far as was looked. */
+  notePulse(worker_id: string, has_pulse: boolean): number {
+    const member = this.#members.get(worker_id);
+    if (!member || has_pulse || member.unheard_since_ms === undefined) {
+      if (member) member.silent_since_ms = undefined;
+      return 0;
+    }
+    return monotonicMs() - (member.silent_since_ms ??= monotonicMs());
   }
 
   get(worker_id: string): WorkerRow | undefined {

@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
  *
- *   renew and look -> slots -> events -> late -> cancels -> lost -> lines -> assign -> order
+ *   renew and look -> slots -> events -> late -> cancels -> lost -> silent -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that someone else holds the lock, when its trust
  * deadline passes without a renewal, or when the process stops. Whatever then is still under way is refused by the
@@ -18,6 +18,7 @@ import { resign, type Term } from "../../store/leadership.ts";
 import type { Standing } from "../standing.ts";
 import { assignReady, letGo } from "./assign.ts";
 import { Crew } from "./crew.ts";
+import { detachUnheard } from "./detach.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels, orderStarts } from "./order.ts";
 import { planDueSlots, planEvents, planLate } from "./plan.ts";
@@ -59,6 +60,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
 async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
   const contact = new Contact();
   while (!stop.aborted) {
+    if (standing.detached) return standing.detached_why;
     me.settings = standing.settings;
     const began_ms = monotonicMs();
     let next_ms = me.settings.leader_tick_seconds * 1000;
@@ -120,6 +122,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["cancels", agenda.cancels, () => deliverCancels(me)],
     ["stuck", agenda.stuck, () => reassignStuck(me)],
     ["lost", agenda.lost, () => recoverLost(me, contact)],
+    ["silent", true, () => Promise.resolve(detachUnheard(me))],
     ["lines", agenda.lines, () => letGo(me)],
     ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];

@@ -21,6 +21,8 @@ export interface Leading {
   rate_wait_ms?: number;
   /** Why lanes are closed, as it was last written. */
   told?: { at_ms: number; text: string };
+  /** Looking for workers to detach is under way. */
+  looking?: boolean;
   /** Why the term is over, when something other than Postgres says so. */
   lost?: string;
 }

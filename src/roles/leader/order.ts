@@ -20,7 +20,7 @@ export function orderStarts(me: Leading, assigned: Assigned[]): void {
 
 async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Promise<void> {
   const worker = me.crew.get(worker_id);
-  if (!worker) return;
+  if (!worker) return void await takeBack(me, runs); // it went meanwhile
   const answer = await me.peers.to(worker).startJobs({
     leader_epoch: me.term.epoch,
     orders: runs.map(({ job_run_id, attempt, command_name, digest }) => ({

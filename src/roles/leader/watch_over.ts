@@ -27,7 +27,7 @@ export class Contact {
   }
 }
 
-/** ASSIGNED for too long: given to someone else. Its worker answers calls but starts nothing, so it gets no more for a while. */
+/** ASSIGNED for too long, or to a worker that is detached: given to someone else. One that is not detached answers calls but starts nothing, so it gets no more for a while. */
 export async function reassignStuck(me: Leading): Promise<void> {
   const limit_ms = me.settings.reassign_after_seconds * 1000;
   const stuck = await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms });
@@ -35,7 +35,9 @@ export async function reassignStuck(me: Leading): Promise<void> {
   for (const worker_id of new Set(stuck.map((run) => run.worker_id))) {
     me.crew.suspect(worker_id, me.settings.suspect_seconds);
   }
-  if (stuck.length > 0) me.bell.ring();
+  const detached = await orphanAssigned(me.sql, me.term, "to_detached");
+  for (const run of detached) observe("run.orphaned", { ...run, cause: "its worker is detached" });
+  if (stuck.length + detached.length > 0) me.bell.ring();
 }
 
 /** Workers whose lease is over are dead, finally; only then is their work given to others. */
