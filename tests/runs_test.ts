@@ -26,6 +26,7 @@ import { withStores } from "./support/stores.ts";
 
 const ME = "w1-0000000a";
 const DEAD = "w2-0000000b";
+const DETACHED = "w3-0000000c";
 const TOKEN = "token-of-this-start";
 
 interface Tried {
@@ -110,6 +111,13 @@ const TRANSITIONS: Transition[] = [
     try: ({ sql, term }) => orphanAssigned(sql, term, { assigned_longer_than_ms: 1000 }),
   },
   {
+    name: "take back what a detached worker did not start",
+    by_leader: true,
+    row: { assigned_worker_id: DETACHED },
+    allowed: { ASSIGNED: "ORPHANED" },
+    try: ({ sql, term }) => orphanAssigned(sql, term, "to_detached"),
+  },
+  {
     name: "recover from a dead worker",
     by_leader: true,
     row: { assigned_worker_id: DEAD },
@@ -179,6 +187,7 @@ const TRANSITIONS: Transition[] = [
 async function stage(sql: Sql): Promise<{ term: Term; definition: number }> {
   await aWorker(sql, { worker_id: ME });
   await aWorker(sql, { worker_id: DEAD, state: "DEAD" });
+  await aWorker(sql, { worker_id: DETACHED, state: "DETACHED" });
   const definition = await aDefinition(sql, { name: "tried", digest: "digest", max_interruptions: 3 });
   const term = await acquire(sql, { worker_id: ME, lease_ms: 60_000, epoch_hint: 0 });
   assert(term);

@@ -47,6 +47,8 @@ interface Going extends AttemptRef {
   body?: Body;
   accepted: Promise<Acceptance>;
   cancel_reason?: string;
+  /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
+  lost?: boolean;
 }
 
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
@@ -92,9 +94,9 @@ export class Executor {
     return [...this.#going.values()].map(({ job_run_id, attempt }) => ({ job_run_id, attempt }));
   }
 
-  /** Runs that are RUNNING as far as we know: their body is here, or its outcome waits to be recorded. */
+  /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */
   get held(): AttemptRef[] {
-    return [...this.#going.values()].filter(({ stage }) => stage !== "starting").map(refOf);
+    return [...this.#going.values()].filter(({ stage, lost }) => stage !== "starting" && !lost).map(refOf);
   }
 
   /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
@@ -218,6 +220,7 @@ export class Executor {
 
   async #end(going: Going, run: StartedRun, ended: { outcome: Outcome; duration_ms: number }): Promise<void> {
     going.stage = "recording";
+    going.lost = ended.outcome.kind === "LOST";
     this.#me.tell();
     await this.#sayings.settled(run);
     let state = "not recorded"; // its row is given up at the next look at what is mine

@@ -59,8 +59,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
 
 async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
   const contact = new Contact();
-  while (!stop.aborted) {
-    if (standing.detached) return standing.detached_why;
+  while (!stop.aborted && !standing.detached) {
     me.settings = standing.settings;
     const began_ms = monotonicMs();
     let next_ms = me.settings.leader_tick_seconds * 1000;
@@ -81,7 +80,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     }
     await me.bell.rest(next_ms, stop);
   }
-  return "the process is stopping";
+  return standing.detached ? standing.detached_why : "the process is stopping";
 }
 
 /** Renews in Postgres and in Redis; the agenda, or the reason why the term is over. */
