@@ -123,6 +123,23 @@ Deno.test("a result that comes after the run was closed is kept in the audit", a
   });
 });
 
+Deno.test("a body or an outcome that waits to be recorded is worth keeping, a body that got lost is not", async () => {
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    const [good, lost] = [await assigned(), await assigned()];
+    await Promise.all([executor.accept(good), executor.accept(lost)]);
+    const ids = () => executor.held.map((run) => run.job_run_id);
+    assert.deepEqual(ids(), [good.job_run_id, lost.job_run_id]);
+    await sql.begin(async (tx) => {
+      await tx`select 1 from job_run for update`; // nothing can be recorded meanwhile
+      bodies.get(good.job_run_id)?.end(ok(0));
+      bodies.get(lost.job_run_id)?.end({ kind: "LOST", error_summary: "killed by its guard", exit_code: null });
+      await waitFor("both ends", () => Promise.resolve(executor.load === 0 || undefined));
+      assert.deepEqual(ids(), [good.job_run_id]);
+    });
+    await waitFor("their records", () => Promise.resolve(executor.runs.length === 0 || undefined));
+  });
+});
+
 Deno.test("what cannot be recorded is waited for while the lease holds, and not when there is no time left", async () => {
   await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
     const order = await assigned();

@@ -137,6 +137,12 @@ function describe(run: RunView): string {
   const lines: [string, unknown][] = [
     ["run", `${run.id} of ${run.job_name} (${run.source})`],
     ["state", run.state + (run.cancel_requested_at && !run.finished_at ? ", cancel requested" : "")],
+    [
+      "confirming",
+      run.continuation_state === "CONFIRMING" && run.continuation_check_deadline_at
+        ? `its worker asks whether it may go on; not given away until ${timeText(run.continuation_check_deadline_at)}`
+        : null,
+    ],
     ["why waiting", run.wait_reason],
     ["attempt", `${run.attempt} (failures ${run.failures}, interruptions ${run.interruptions})`],
     ["priority", run.priority],

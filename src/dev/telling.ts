@@ -11,6 +11,8 @@ const TELLINGS: Tellings = {
   "worker.ready": (fact) => `ready as ${fact.worker_id} at ${fact.grpc_address}, ${fact.slots} slots`,
   "worker.draining": (fact) => `draining: ${fact.reason}`,
   "worker.stopped": () => "stopped",
+  "worker.detached": (fact) => `${fact.worker_id} is detached by ${fact.by}: ${fact.reason}`,
+  "worker.lost": (fact) => `${fact.worker_id} is no more: ${fact.reason}`,
   "worker.buried": (fact) => `found ${fact.worker_id} dead`,
   "leader.elected": (fact) => `leads, epoch ${fact.epoch}`,
   "leader.ended": (fact) => `leads no more: ${fact.reason}`,
@@ -19,6 +21,8 @@ const TELLINGS: Tellings = {
     `run ${fact.job_run_id} ${fact.job_name} ${fact.state} after ${Math.round(fact.duration_ms)} ms${
       tryText(fact.attempt)
     }`,
+  "run.continuation": (fact) =>
+    `run ${fact.job_run_id}: ${fact.asked} says ${fact.decision}${fact.message ? `, ${fact.message}` : ""}`,
   "run.canceled": (fact) => `run ${fact.job_run_id} CANCELED by ${fact.by}`,
   "run.skipped": (fact) => `run ${fact.job_run_id} SKIPPED: ${fact.reason}`,
   "run.orphaned": (fact) => `run ${fact.job_run_id} taken back from ${fact.worker_id}: ${fact.cause}`,

@@ -8,7 +8,8 @@
  * the question. The next question goes out when half of the lease is left, so that one answer may fail. One run is asked
  * for first; who decides about that one is asked for the others: while Postgres is away from everyone, the questions stay few.
  *
- * Not promised: that a body goes on. Where nobody leads and nobody watches the leader, nobody can say yes.
+ * Not promised: that a body goes on. Where nobody leads and nobody watches the leader, nobody can say yes. And the lease is
+ * the worker's: a run whose body got lost here while Postgres is out of reach waits as long as others here are confirmed.
  */
 import { observe } from "../base/facts.ts";
 import { DeadlineExceeded, every, monotonicMs, rest, within } from "../base/loop.ts";

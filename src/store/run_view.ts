@@ -38,6 +38,9 @@ export interface RunView {
   cancel_reason: string | null;
   /** Why it has not started, in one sentence; null once it has. */
   wait_reason: string | null;
+  /** CONFIRMING: its worker asks whether it may go on, and it is not given away until the deadline. */
+  continuation_state: "NONE" | "CONFIRMING";
+  continuation_check_deadline_at: Date | null;
   log_ref: string | null;
 }
 
@@ -92,5 +95,6 @@ function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason, r.log_ref`;
+    r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason,
+    r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
