@@ -3,6 +3,7 @@
  * on stores of their own. The test hears the facts that they print. At the end they are killed, and nothing of them
  * may be left; so each such test also tests that bodies die with their worker.
  */
+import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../src/base/config.ts";
 import type { FactName, Facts } from "../../src/base/facts.ts";
 import { rest } from "../../src/base/loop.ts";
@@ -274,6 +275,16 @@ export class Cluster {
       stderr: "piped",
     }).spawn();
   }
+}
+
+/** A worker that lost its id is there again under a new one, and the old one is DEAD. */
+export async function comesBack(cluster: Cluster, worker: WorkerProcess, old_id: string): Promise<string> {
+  const lost = await cluster.hears("worker.lost", { worker_id: old_id });
+  const ready = await cluster.hears("worker.ready", { node_id: worker.node_id }, { after: lost });
+  assert.notEqual(ready.worker_id, old_id);
+  const [row] = await cluster.sql`select state from worker where worker_id = ${old_id}`;
+  assert.equal(row?.state, "DEAD");
+  return ready.worker_id;
 }
 
 function factIn<K extends FactName>(text: string, fact: K): Facts[K] | undefined {
