@@ -35,7 +35,7 @@ Deno.test("a worker with a dead port and a live heartbeat gets nothing, and is n
       const { worker_id } = await cluster.hears("run.started", { job_run_id: id });
       return worker_id === hole.worker.worker_id || undefined;
     });
-  }, { settings: STEADY });
+  }, { settings: { ...STEADY, worker_detach_grace_seconds: 1 } });
 });
 
 /** Enqueues a run that only this node may take, in the moment in which its port dies. */

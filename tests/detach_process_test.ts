@@ -76,7 +76,7 @@ Deno.test("a detached worker's body goes on beyond the lease by the leader's wor
 });
 
 Deno.test("the leader detaches a frozen worker; what that had not started starts elsewhere at once, and it comes back", async () => {
-  const settings = { ...STEADY, worker_lease_seconds: 60, reassign_after_seconds: 600 };
+  const settings = { ...STEADY, worker_detach_grace_seconds: 1, worker_lease_seconds: 60, reassign_after_seconds: 600 };
   await withProcesses(3, async (cluster) => {
     const { leader, worker } = await idleWorker(cluster);
     const old_id = worker.worker_id;

@@ -35,12 +35,11 @@ export const TEST_SETTINGS: Partial<Settings> = {
   leader_stale_seconds: 1,
   heartbeat_interval_seconds: 0.1,
   heartbeat_ttl_seconds: 1,
-  worker_lease_seconds: 5,
+  worker_lease_seconds: 7,
   worker_renew_seconds: 0.5,
   worker_margin_seconds: 4,
   reassign_after_seconds: 1,
   suspect_seconds: 0.5,
-  worker_detach_grace_seconds: 1,
   spare_processes: 1,
   drain_grace_seconds: 2,
 };
