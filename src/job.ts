@@ -124,14 +124,19 @@ export type Priority = number | PriorityName | `${PriorityName}${"+" | "-"}${num
 /** How a failed attempt is tried again. */
 export interface Retry {
   /** Tries after the first one; 0 (default) is none. Interruptions (a lost worker, a deploy) are not counted here. */
-  max: number;
+  max?: number;
+  /** How often a run may be interrupted before it fails as `Quarantined`; 0: work that was lost is not begun again. Default 3. */
+  interruptions?: number;
   /** Seconds before the first retry. Default 30. */
   backoffSeconds?: number;
   /** Each further wait is this many times longer. Default 2. */
   factor?: number;
   /** Each wait is changed at random by up to this share of itself, 0 to 1. Default 0.1. */
   jitter?: number;
-  /** Another policy for errors of this `name`, e.g. `{ ConnectError: { max: 3, backoffSeconds: 30 } }`. */
+  /**
+   * Another policy for errors of this `name`, e.g. `{ ConnectError: { max: 3, backoffSeconds: 30 } }`. `otherNode`: the
+   * next attempt is on another node than this one, if there is another.
+   */
   on?: Record<string, { max: number; backoffSeconds?: number; otherNode?: boolean }>;
 }
 
@@ -200,10 +205,23 @@ export interface JobOptions<Input, Output, Result> {
   args?: Schema<Input, Output>;
   /** Default priority of its runs. */
   priority?: Priority;
-  /** Runs with the same key are done one at a time, in order. `{name}` is replaced by that field of the args. */
+  /**
+   * Runs with the same key are done one at a time, retries included, by priority, due time and id.
+   * `{name}` is replaced by that field of the args.
+   */
   serialKey?: string;
-  /** The node its runs must be on; `{name}` is replaced by that field of the args. */
+  /**
+   * What a run that has failed for good means for those behind it in its serial key: `continue` (default), or `block`
+   * them until an operator takes the stop away (`deno task queue unblock KEY`).
+   */
+  onFailure?: "continue" | "block";
+  /**
+   * The node its runs must be on, or labels that the node must have, such as `"gpu=a100,zone=tokyo"`. `{name}` is replaced
+   * by that field of the args.
+   */
   node?: string;
+  /** What each run takes of things of which there is only so much, e.g. `{ license: 2 }`; runs wait while too little is left. */
+  resources?: Record<string, number>;
   /** Seconds until the body is ended as TIMED_OUT. 1 to 604800; default 3600. */
   timeoutSeconds?: number;
   /**
@@ -212,8 +230,15 @@ export interface JobOptions<Input, Output, Result> {
    */
   killGraceSeconds?: number;
   retry?: Retry;
-  /** For slots: `allow` (default) runs beside each other, `forbid` skips a slot while a run is active, `replace` cancels the active one. */
-  concurrency?: "allow" | "forbid" | "replace";
+  /**
+   * For slots of schedules: `allow` (default) runs beside each other, `forbid` skips a slot while a run is active,
+   * `queueOne` lets one slot wait for it, `replace` cancels the active one. Events and enqueued runs of all but `allow` wait.
+   * Or how many of the job's runs may be active at once: `limit`, for each `key` if one is given, in which `{name}` is
+   * replaced by that field of the args.
+   */
+  concurrency?: "allow" | "forbid" | "replace" | "queueOne" | { limit: number; key?: string };
+  /** At most `count` starts in `seconds` (default 1), spread evenly. */
+  rate?: { count: number; seconds?: number };
   /** MiB of memory for the body. 64 to 65536; default 512. */
   memoryMb?: number;
   permissions?: Permissions;

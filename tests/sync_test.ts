@@ -7,26 +7,30 @@ import { assertApplied, job, withSync } from "./support/job_files/bench.ts";
 
 const names = (changes: { name: string }[]) => changes.map((change) => change.name);
 
-Deno.test("job files become definitions and schedules, with the file's values and the defaults", async () => {
-  const files = {
-    "export_devices.ts": job(`description: "Export devices",
+const EXPORT = {
+  "export_devices.ts": job(`description: "Export devices",
   schedule: [{ id: "nightly", dailyAt: "02:30", timezone: "asia/tokyo", misfire: { all: true, within: 60 }, args: { tenant: "t" } }],
   on: ["device.export", "device.export"],
   args: z.object({ tenant: z.string() }),
   priority: "admin.medium+2", serialKey: "tenant:{tenant}", timeoutSeconds: 600,
   retry: { max: 3, factor: 3, on: { ConnectError: { max: 5, backoffSeconds: 1 } } },
-  concurrency: "forbid", memoryMb: 128, permissions: { net: ["db.internal:5432"], unsafe: { run: ["git"] } },
+  concurrency: "forbid", onFailure: "block", resources: { license: 2 }, rate: { count: 60 }, memoryMb: 128, permissions: { net: ["db.internal:5432"], unsafe: { run: ["git"] } },
   isolation: { reuse: 10 },`),
-    "nested/plain.ts": job(),
-  };
-  await withSync(files, async ({ sql, sync }) => {
+  "nested/plain.ts": job(),
+};
+
+Deno.test("job files become definitions and schedules, with the file's values and the defaults", async () => {
+  await withSync(EXPORT, async ({ sql, sync }) => {
     const report = await sync();
     assertApplied(report);
     assert.deepEqual(names(report.plan?.added ?? []), ["export_devices", "plain"]);
-    assert.deepEqual(report.plan?.added[0]?.permissions_gained, [
-      { permission: "net", what: "db.internal:5432", unsafe: false },
-      { permission: "run", what: "git", unsafe: true },
-    ]);
+    assert.deepEqual(
+      report.plan?.added[0]?.permissions_gained.map(({ permission, what, unsafe }) => [permission, what, unsafe]),
+      [
+        ["net", "db.internal:5432", false],
+        ["run", "git", true],
+      ],
+    );
     const { id: _, digest, schedules, args_schema, ...definition } = await readDefinition(sql, "export_devices") ?? {};
     assert.match(digest as string, /^[0-9a-f]{64}$/);
     assert.deepEqual((args_schema as { required: string[] }).required, ["tenant"]);
@@ -48,6 +52,13 @@ Deno.test("job files become definitions and schedules, with the file's values an
       retry_factor: 3,
       retry_jitter: 0.1,
       retry_on: { ConnectError: { max: 5, backoffSeconds: 1 } },
+      max_interruptions: 3,
+      on_failure: "block",
+      resources: { license: 2 },
+      rate_count: 60,
+      rate_seconds: 1,
+      concurrency_limit: null,
+      concurrency_key: null,
       concurrency_policy: "forbid",
       memory_mb: 128,
       permissions: { net: ["db.internal:5432"], unsafe: { run: ["git"] } },
@@ -67,10 +78,23 @@ Deno.test("job files become definitions and schedules, with the file's values an
     });
     assert.equal(String(next_slot), report.plan?.added[0]?.schedules[0]?.fires_after[0]);
     assert(Temporal.Instant.compare(last_slot as Temporal.Instant, next_slot as Temporal.Instant) < 0);
-    const plain = await readDefinition(sql, "plain");
-    assert.deepEqual([plain?.command_name, plain?.type, plain?.priority], ["nested/plain.ts", "demand", 240]);
     const again = await sync();
     assert.deepEqual([again.drift, again.applied, again.plan?.unchanged.length], [false, false, 2]);
+  });
+});
+
+Deno.test("a limit of its own for each key, and no second try for work that was lost", async () => {
+  const limited = job('concurrency: { limit: 3, key: "{tenant}" }, retry: { interruptions: 0 },');
+  await withSync({ "deep/limited.ts": limited }, async ({ sql, sync }) => {
+    assertApplied(await sync());
+    const definition = await readDefinition(sql, "limited");
+    assert.deepEqual([definition?.concurrency_policy, definition?.concurrency_limit], ["allow", 3]);
+    assert.deepEqual([definition?.concurrency_key, definition?.max_interruptions], ["{tenant}", 0]);
+    assert.deepEqual([definition?.command_name, definition?.type, definition?.priority], [
+      "deep/limited.ts",
+      "demand",
+      240,
+    ]);
   });
 });
 

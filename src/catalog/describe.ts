@@ -8,6 +8,7 @@ import { type Permissions, type Priority, priorityNumber } from "../job.ts";
 import { problemsInPermissions } from "../sandbox/permissions.ts";
 import type { Described, Description, Sandbox } from "../sandbox/pool.ts";
 import type { DefinitionSetting, ScheduleSetting } from "../store/definitions.ts";
+import { flowOf, templateOf } from "./flow_options.ts";
 import type { JobFile } from "./job_files.ts";
 import { isPlainObject, isText, Options } from "./options.ts";
 import { type Complaint, placeOf, type Problem, shown } from "./problem.ts";
@@ -79,6 +80,9 @@ const KEYS = [
   "killGraceSeconds",
   "retry",
   "concurrency",
+  "rate",
+  "resources",
+  "onFailure",
   "memoryMb",
   "permissions",
   "isolation",
@@ -109,7 +113,7 @@ function jobOf(file: JobFile, description: Description, on: Reading): DescribedJ
     timeout_seconds: options.number("timeoutSeconds", { least: 1, most: 604_800, default: 3600, whole: true }),
     kill_grace_seconds: options.number("killGraceSeconds", { least: 0, most: 300, default: 10, whole: true }),
     ...retryOf(options, on.complaints),
-    concurrency_policy: options.oneOf("concurrency", ["allow", "forbid", "replace"], "allow"),
+    ...flowOf(options, on.complaints),
     memory_mb: options.number("memoryMb", { least: 64, most: 65_536, default: 512, whole: true }),
     permissions: permissionsOf(options, on.complaints),
     isolation_reuse: isolationOf(options, on.complaints),
@@ -174,19 +178,9 @@ function priorityOf(options: Options): number {
   }
 }
 
-/** A text with fields in it, "tenant:{tenant}". */
-function templateOf(options: Options, key: string): string | null {
-  const text = options.text(key, 200);
-  if (text === undefined) return null;
-  if (/[{}]/.test(text.replace(/\{[^{}]+\}/g, ""))) {
-    options.complain(key, `has a brace without its other half: ${shown(text)}`, 'write fields as "tenant:{tenant}"');
-  }
-  return text;
-}
-
 type RetryColumns = Pick<
   DefinitionSetting,
-  "max_retries" | "retry_backoff_seconds" | "retry_factor" | "retry_jitter" | "retry_on"
+  "max_retries" | "retry_backoff_seconds" | "retry_factor" | "retry_jitter" | "retry_on" | "max_interruptions"
 >;
 
 const MOST_RETRIES = 1000;
@@ -194,13 +188,14 @@ const LONGEST_BACKOFF = { least: 0, most: 604_800, default: 30 };
 
 function retryOf(options: Options, complaints: Complaint[]): RetryColumns {
   const retry = new Options(options.raw("retry") ?? { max: 0 }, complaints, "retry.");
-  retry.onlyKnows(["max", "backoffSeconds", "factor", "jitter", "on"]);
+  retry.onlyKnows(["max", "backoffSeconds", "factor", "jitter", "on", "interruptions"]);
   return {
     max_retries: retry.number("max", { least: 0, most: MOST_RETRIES, default: 0, whole: true }),
     retry_backoff_seconds: retry.number("backoffSeconds", LONGEST_BACKOFF),
     retry_factor: retry.number("factor", { least: 1, most: 100, default: 2 }),
     retry_jitter: retry.number("jitter", { least: 0, most: 1, default: 0.1 }),
     retry_on: retryOnOf(retry, complaints),
+    max_interruptions: retry.number("interruptions", { least: 0, most: MOST_RETRIES, default: 3, whole: true }),
   };
 }
 

@@ -55,7 +55,15 @@ export interface DefinitionSetting {
   retry_factor: number;
   retry_jitter: number;
   retry_on: Record<string, { max: number; backoffSeconds?: number; otherNode?: boolean }>;
-  concurrency_policy: "allow" | "forbid" | "replace";
+  max_interruptions: number;
+  concurrency_policy: "allow" | "forbid" | "replace" | "queue_one";
+  concurrency_limit: number | null;
+  concurrency_key: string | null;
+  rate_count: number | null;
+  rate_seconds: number | null;
+  /** What a run takes of each resource. */
+  resources: Record<string, number>;
+  on_failure: "continue" | "block";
   memory_mb: number;
   permissions: Permissions;
   isolation_reuse: number;
@@ -123,14 +131,17 @@ export async function saveDefinitions(
   await tx`
     insert into job_definition as d (name, command_name, type, description, event_types, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
-      retry_jitter, retry_on, concurrency_policy, memory_mb, permissions, isolation_reuse, digest)
+      retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
+      concurrency_policy, memory_mb, permissions, isolation_reuse, digest)
     select name, command_name, type, description, event_types, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
-      retry_jitter, retry_on, concurrency_policy, memory_mb, permissions, isolation_reuse, digest
+      retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
+      concurrency_policy, memory_mb, permissions, isolation_reuse, digest
       from jsonb_to_recordset(${json(tx, definitions)}) as f(name text, command_name text, type text, description text,
         event_types text[], args_schema jsonb, priority int, serial_key text, node text, timeout_seconds int,
         kill_grace_seconds int, max_retries int, retry_backoff_seconds numeric, retry_factor numeric,
-        retry_jitter numeric, retry_on jsonb, concurrency_policy text, memory_mb int, permissions jsonb,
+        retry_jitter numeric, retry_on jsonb, max_interruptions int, concurrency_limit int, concurrency_key text, rate_count int,
+        rate_seconds numeric, resources jsonb, on_failure text, concurrency_policy text, memory_mb int, permissions jsonb,
         isolation_reuse int, digest text)
      order by name
     on conflict (name) do update set
@@ -140,6 +151,9 @@ export async function saveDefinitions(
       kill_grace_seconds = excluded.kill_grace_seconds, max_retries = excluded.max_retries,
       retry_backoff_seconds = excluded.retry_backoff_seconds, retry_factor = excluded.retry_factor,
       retry_jitter = excluded.retry_jitter, retry_on = excluded.retry_on,
+      max_interruptions = excluded.max_interruptions, concurrency_limit = excluded.concurrency_limit,
+      concurrency_key = excluded.concurrency_key, rate_count = excluded.rate_count, rate_seconds = excluded.rate_seconds,
+      resources = excluded.resources, on_failure = excluded.on_failure,
       concurrency_policy = excluded.concurrency_policy, memory_mb = excluded.memory_mb,
       permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,
       enabled = d.enabled or d.removed_at is not null, removed_at = null, synced_at = clock_timestamp()`;
@@ -241,7 +255,8 @@ async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDef
     select d.id, d.name, d.command_name, d.type, d.enabled, d.removed_at, d.description, d.event_types, d.args_schema,
            d.priority, d.serial_key, d.node, d.timeout_seconds, d.kill_grace_seconds, d.max_retries,
            d.retry_backoff_seconds::float8, d.retry_factor::float8, d.retry_jitter::float8, d.retry_on,
-           d.concurrency_policy, d.memory_mb, d.permissions, d.isolation_reuse, d.digest,
+           d.max_interruptions, d.concurrency_limit, d.concurrency_key, d.rate_count, d.rate_seconds::float8, d.resources,
+           d.on_failure, d.concurrency_policy, d.memory_mb, d.permissions, d.isolation_reuse, d.digest,
            coalesce((
              select jsonb_agg(to_jsonb(s) - 'job_definition_id' || jsonb_build_object(
                       'last_slot', to_char(s.last_slot at time zone 'UTC', ${ISO}),

@@ -1,0 +1,98 @@
+/** What a job file says of how its runs wait for each other: concurrency, rate, resources, and what a failure stops. */
+import type { DefinitionSetting } from "../store/definitions.ts";
+import { isPlainObject, isText, Options } from "./options.ts";
+import { type Complaint, shown } from "./problem.ts";
+
+export type FlowColumns = Pick<
+  DefinitionSetting,
+  | "concurrency_policy"
+  | "concurrency_limit"
+  | "concurrency_key"
+  | "rate_count"
+  | "rate_seconds"
+  | "resources"
+  | "on_failure"
+>;
+
+const POLICIES = { allow: "allow", forbid: "forbid", replace: "replace", queueOne: "queue_one" } as const;
+const POLICY_NAMES = ["allow", "forbid", "replace", "queueOne"] as const;
+const MOST = 1_000_000;
+
+export function flowOf(options: Options, complaints: Complaint[]): FlowColumns {
+  return {
+    ...concurrencyOf(options, complaints),
+    ...rateOf(options, complaints),
+    resources: resourcesOf(options),
+    on_failure: onFailureOf(options),
+  };
+}
+
+type Concurrency = Pick<FlowColumns, "concurrency_policy" | "concurrency_limit" | "concurrency_key">;
+
+function concurrencyOf(options: Options, complaints: Complaint[]): Concurrency {
+  const given = options.raw("concurrency");
+  if (!isPlainObject(given)) {
+    const policy = POLICIES[options.oneOf("concurrency", POLICY_NAMES, "allow")];
+    return { concurrency_policy: policy, concurrency_limit: null, concurrency_key: null };
+  }
+  const one = new Options(given, complaints, "concurrency.");
+  one.onlyKnows(["limit", "key"]);
+  if (!one.has("limit")) one.complain("limit", "is missing", "say how many may run at once, e.g. limit: 3");
+  return {
+    concurrency_policy: "allow",
+    concurrency_limit: one.number("limit", { least: 1, most: MOST, default: 1, whole: true }),
+    concurrency_key: templateOf(one, "key"),
+  };
+}
+
+function rateOf(options: Options, complaints: Complaint[]): Pick<FlowColumns, "rate_count" | "rate_seconds"> {
+  if (!options.has("rate")) return { rate_count: null, rate_seconds: null };
+  const rate = new Options(options.raw("rate"), complaints, "rate.");
+  rate.onlyKnows(["count", "seconds"]);
+  if (!rate.has("count")) rate.complain("count", "is missing", "say how many may start, e.g. count: 60");
+  return {
+    rate_count: rate.number("count", { least: 1, most: MOST, default: 1, whole: true }),
+    rate_seconds: rate.number("seconds", { least: 0.001, most: 604_800, default: 1 }),
+  };
+}
+
+function resourcesOf(options: Options): Record<string, number> {
+  const given = options.raw("resources") ?? {};
+  const entries = isPlainObject(given) ? Object.entries(given) : [];
+  const wrong = entries.find(([name, n]) =>
+    !isText(name, 100) || !Number.isInteger(n) || Number(n) < 1 || Number(n) > MOST
+  );
+  if (isPlainObject(given) && !wrong) return given as Record<string, number>;
+  options.complain(
+    "resources",
+    `must say how many of what a run takes, whole numbers from 1: found ${
+      shown(wrong ? Object.fromEntries([wrong]) : given)
+    }`,
+    "write resources: { license: 1 }",
+  );
+  return {};
+}
+
+function onFailureOf(options: Options): "continue" | "block" {
+  const word = options.oneOf("onFailure", ["continue", "block"], "continue");
+  const keyed = options.has("serialKey") ||
+    (options.has("concurrency") && typeof options.raw("concurrency") === "string");
+  if (word === "block" && !keyed) {
+    options.complain(
+      "onFailure",
+      'is "block", and there is no line of runs that it could block',
+      'give the job a serialKey, e.g. serialKey: "device:{device}"',
+    );
+  }
+  return word;
+}
+
+/** A text with fields in it, "tenant:{tenant}". */
+export function templateOf(options: Options, key: string): string | null {
+  const text = options.text(key, 200);
+  if (text === undefined) return null;
+  if (/[{}]/.test(text.replace(/\{[^{}]+\}/g, ""))) {
+    options.complain(key, `has a brace without its other half: ${shown(text)}`, 'write fields as "tenant:{tenant}"');
+  }
+  return text;
+}
