@@ -68,7 +68,7 @@ function hall(
     node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
   }));
   const places = placesFor(rows, { leader_worker_id: "", leader_runs_jobs: "alone", fit: () => true });
-  return { hosts: hostsOf(placed, places), resources: new Map(), paused_by: null, fit: () => true, ...more };
+  return { hosts: hostsOf(placed, places), resources: new Map(), paused: false, fit: () => true, ...more };
 }
 
 /** What is chosen of these runs when their lanes are as open as the hall says. */
@@ -180,7 +180,7 @@ Deno.test("a closed lane says why", () => {
   assert.match(reasonOf(lane(), nodes({ status: "unavailable" })), /node "n1" is unavailable/);
   assert.match(reasonOf(lane(), hall({ a: { load: 2 } })), /no free slot/);
   assert.match(reasonOf(lane(), hall({ a: { state: "DRAINING" } })), /draining/);
-  assert.match(reasonOf(lane(), hall({}, { paused_by: "eve" })), /all dispatch is paused by eve/);
+  assert.match(reasonOf(lane(), hall({}, { paused: true })), /all dispatch is paused/);
   assert.equal(reasonOf(lane(), place), "open for 2");
 });
 

@@ -47,6 +47,23 @@ Deno.test("the error's name chooses its policy, and no name reaches into the pro
   assert.equal(of("constructor").retry_max, 3);
 });
 
+Deno.test("each kind of error has its tries, its wait, and its place", () => {
+  const by_kind = {
+    ConnectError: { max: 3, backoffSeconds: 30 },
+    SolverError: { max: 1, backoffSeconds: 60, otherNode: true },
+    TransferError: { max: 2, backoffSeconds: 15 },
+    SystemError: { max: 0 },
+  };
+  const of = (error_name: string) => {
+    const ending = endingOf({ ...run, retry_on: by_kind }, { ...failed, error_name, retry: "policy" }, 0.5);
+    return [ending.retry_max, ending.retry_after_ms / 1000, ending.other_node];
+  };
+  assert.deepEqual(of("ConnectError"), [3, 30, false]);
+  assert.deepEqual(of("SolverError"), [1, 60, true]);
+  assert.deepEqual(of("TransferError"), [2, 15, false]);
+  assert.equal(of("SystemError")[0], 0);
+});
+
 Deno.test("Fatal is never retried, RetryAfter when it says and within the budget", () => {
   assert.equal(endingOf(run, { ...failed, error_name: "Fatal", retry: "never" }, 0.5).retry_max, 0);
   const later = endingOf(run, { ...failed, error_name: "RetryAfter", retry: { after_seconds: 2 } }, 0.5);

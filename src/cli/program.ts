@@ -37,6 +37,7 @@ function buildProgram(signals: Signals): Command {
   addFiles(program);
   addWork(program, signals);
   addRuns(program, signals);
+  addQueue(program);
   addLooking(program);
   for (const command of program.commands) command.exitOverride();
   return program;
@@ -138,12 +139,65 @@ function addRuns(program: Command, signals: Signals): void {
   runs.command("logs").description("what a run printed and logged").argument("<id>")
     .option("-f, --follow", "go on until the run has ended").addOption(json())
     .action(async (id, options) => (await import("./runs.ts")).logsCommand(id, options, signals));
-  runs.command("cancel").description("end a run that has not ended").argument("<id>")
-    .option("--reason <text>", "kept in the audit", "canceled from the command line").addOption(json())
-    .action(async (id, options) => (await import("./runs.ts")).cancelCommand(id, options));
-  runs.command("retry").description("a new run with the args of one that has ended").argument("<id>")
+  many(runs.command("cancel").description("end a run that has not ended, or all that --where means").argument("[id]"))
+    .action(async (id, options) => {
+      if (!options.where) return (await import("./runs.ts")).cancelCommand(oneOf(id), options);
+      return (await import("./many.ts")).cancelManyCommand(options);
+    });
+  many(runs.command("retry").description("a new run with the args of one that has ended, or of all that --where means"))
+    .argument("[id]").option("--args <json>", "other args, for one run")
+    .action(async (id, options) => {
+      if (!options.where) return (await import("./runs.ts")).retryCommand(oneOf(id), options);
+      return (await import("./many.ts")).retryManyCommand(options);
+    });
+  many(runs.command("reprioritize").description("another priority for runs that wait").argument("[id]"))
+    .requiredOption("--priority <p>", "a number, lower first, or a name such as admin.high")
+    .action(async (id, options) => (await import("./many.ts")).reprioritizeCommand(id, options));
+  program.command("explain").description("why a run waits, or what became of it, in one sentence").argument("<id>")
     .addOption(json())
-    .action(async (id, options) => (await import("./runs.ts")).retryCommand(id, options));
+    .action(async (id, options) => (await import("./runs.ts")).explainCommand(id, options));
+}
+
+/** What acts on one run or on many. */
+function many(command: Command): Command {
+  return command
+    .option(
+      "--where <name=value...>",
+      "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until=",
+    )
+    .option("--yes", "do it: without it --where only says how many runs it means")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json());
+}
+
+function oneOf(id: string | undefined): string {
+  if (id !== undefined) return id;
+  throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
+}
+
+function addQueue(program: Command): void {
+  const queue = program.command("queue").description("look at what waits; pause and resume it");
+  queue.command("ls").description("what waits and why, job by job, and serial keys that are stopped").addOption(json())
+    .action(async (options) => (await import("./queue.ts")).listCommand(options));
+  for (const verb of ["pause", "resume"] as const) {
+    queue.command(verb).description(`${verb} all dispatch, a job, or a serial key; what runs goes on`)
+      .option("--job <name>", "this job only").option("--key <text>", "this serial key only")
+      .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+      .action(async (options) => (await import("./queue.ts")).pauseCommand(options, verb === "pause"));
+  }
+  queue.command("unblock").description("let a serial key go on that a failure, or somebody, has stopped").argument(
+    "<key>",
+  )
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (key, options) => (await import("./queue.ts")).pauseCommand({ ...options, key }, false));
+  const resources = program.command("resources").description("things of which there is only so much, such as licenses");
+  resources.command("ls").description("how much there is, and how much is taken").addOption(json())
+    .action(async (options) => (await import("./queue.ts")).resourcesCommand(options));
+  resources.command("set").description("how much there is").argument("<name>").argument("<capacity>")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (name, n, options) => (await import("./queue.ts")).setResourceCommand(name, n, options));
+  resources.command("rm").description("take it away").argument("<name>")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (name, options) => (await import("./queue.ts")).setResourceCommand(name, undefined, options));
 }
 
 function addLooking(program: Command): void {

@@ -1,14 +1,12 @@
 /** `run` and `emit`: work from the command line, through the same client that applications use. */
 import { harmless } from "../base/text.ts";
-import { z } from "zod";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { createClient } from "../client.ts";
-import { type Priority, priorityNumber } from "../job.ts";
 import { connectDb, type Sql } from "../store/db.ts";
-import { readDefinition, readDefinitions } from "../store/definitions.ts";
 import { readLogs } from "../store/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
+import { checkArgs, instantFrom, parseJson, priorityFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
 
@@ -32,7 +30,7 @@ export async function runCommand(name: string, options: RunOptions, { stop }: Si
     await checkArgs(sql, name, args);
     const { id, isNew } = await client.enqueue(name, args, {
       priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
-      runAt: options.at === undefined ? undefined : instantFrom("--at", options.at),
+      runAt: options.at === undefined ? undefined : instantFrom(options.at),
       idempotencyKey: options.key,
       serialKey: options.serialKey,
       node: options.node,
@@ -63,25 +61,6 @@ export async function emitCommand(
   } finally {
     await client.close();
   }
-}
-
-/** Refuses at the door what would fail at the worker: an unknown job, and args that do not fit its schema. */
-async function checkArgs(sql: Sql, name: string, args: unknown): Promise<void> {
-  const definition = await readDefinition(sql, name);
-  if (!definition || definition.removed_at) {
-    const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
-    const list = known.length > 0 ? `known are ${known.join(", ")}` : "none is synced yet";
-    throw new CommandError(
-      `Cannot run "${name}": no such job, ${list}; a new one is added by a file in jobs/ and \`deno task sync\``,
-    );
-  }
-  if (!definition.args_schema) return;
-  const answer = z.fromJSONSchema(definition.args_schema as z.core.JSONSchema.JSONSchema).safeParse(args);
-  if (answer.success) return;
-  const problems = answer.error.issues.map((issue) =>
-    issue.path.length > 0 ? `${issue.path.join(".")}: ${issue.message}` : issue.message
-  );
-  throw new CommandError(`Cannot run "${name}": its args do not fit: ${problems.join("; ")}`);
 }
 
 /** A run that has not started after this long has a reason worth telling. */
@@ -128,33 +107,4 @@ function endText(run: RunView): string {
     : "";
   const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : harmless(run.error_summary ?? "");
   return `run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`;
-}
-
-export function parseJson(option: string, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new CommandError(
-      `Cannot read ${option}: ${(error as Error).message}; give JSON, e.g. '{"name":"you"}'`,
-      EXIT.usage,
-    );
-  }
-}
-
-function priorityFrom(text: string): Priority {
-  const priority = /^\d+$/.test(text) ? Number(text) : text as Priority;
-  try {
-    priorityNumber(priority);
-    return priority;
-  } catch (error) {
-    throw new CommandError((error as Error).message, EXIT.usage);
-  }
-}
-
-function instantFrom(option: string, text: string): Date {
-  try {
-    return new Date(Temporal.Instant.from(text).toString());
-  } catch {
-    throw new CommandError(`Cannot read ${option} "${text}": give an instant such as 2026-01-31T09:00:00Z`, EXIT.usage);
-  }
 }

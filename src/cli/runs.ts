@@ -8,9 +8,10 @@ import { connectDb, type Sql } from "../store/db.ts";
 import { requestCancel } from "../store/requests.ts";
 import { readLogs } from "../store/run_logs.ts";
 import { type AttemptView, listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
-import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
+import { TERMINAL } from "../store/runs.ts";
+import { checkArgs, idFrom, parseJson, stateFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
+import { CommandError, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
 
 interface Json {
   json?: boolean;
@@ -74,7 +75,7 @@ export async function logsCommand(
 
 export async function cancelCommand(id: string, options: Json & { reason: string }): Promise<void> {
   await withDb(async (sql) => {
-    const job_run_id = runIdFrom(id);
+    const job_run_id = idFrom(id);
     const answer = await requestCancel(sql, job_run_id, { actor: actor(), reason: options.reason });
     if (!answer) throw noSuchRun(id);
     if (TERMINAL.includes(answer.state)) {
@@ -89,16 +90,33 @@ export async function cancelCommand(id: string, options: Json & { reason: string
   });
 }
 
-export async function retryCommand(id: string, options: Json): Promise<void> {
+/** A sentence for people, or the run with its `wait_reason` for programs. */
+export async function explainCommand(id: string, options: Json): Promise<void> {
+  const run = await withDb((sql) => existingRun(sql, id));
+  if (options.json) return printJson({ id: run.id, state: run.state, wait_reason: run.wait_reason });
+  console.log(harmless(`run ${run.id} of ${run.job_name} is ${run.state}: ${whyText(run)}`));
+}
+
+function whyText(run: RunView): string {
+  if (run.wait_reason) return run.wait_reason;
+  if (run.state === "ASSIGNED") return `${run.assigned_worker_id} was told to start it`;
+  if (run.state === "RUNNING") return `${run.assigned_worker_id} runs it since ${timeText(run.started_at as Date)}`;
+  const end = `it ended at ${timeText(run.finished_at as Date)}`;
+  return run.error_summary ? `${end}: ${run.error_summary.split("\n")[0]}` : end;
+}
+
+export async function retryCommand(id: string, options: Json & { args?: string }): Promise<void> {
   await withDb(async (sql) => {
     const run = await existingRun(sql, id);
     if (!TERMINAL.includes(run.state)) {
       throw new CommandError(`Cannot retry run "${id}": it is ${run.state}; wait for its end or cancel it first`);
     }
+    const args = options.args === undefined ? run.args : parseJson("--args", options.args);
+    if (options.args !== undefined) await checkArgs(sql, run.job_name, args);
     const fresh = await sql.begin(async (tx) => {
       const [born] = await createRuns(tx, [{
         job_name: run.job_name,
-        args: run.args,
+        args,
         idempotency_key: crypto.randomUUID(),
         priority: run.priority,
         serial_key: run.serial_key ?? undefined,
@@ -111,11 +129,15 @@ export async function retryCommand(id: string, options: Json): Promise<void> {
         );
       }
       const act = { actor: actor(), action: "run.retry", target_type: "run", target_id: run.id };
-      await recordAct(tx, { ...act, after: { rerun: born.job_run_id } });
+      await recordAct(tx, { ...act, after: { rerun: born.job_run_id, edited: options.args !== undefined } });
       return born.job_run_id;
     });
     if (options.json) return printJson({ id: fresh, rerun_of: run.id });
-    console.log(`run ${fresh} enqueued, with the args of run ${run.id}`);
+    console.log(
+      `run ${fresh} enqueued, with ${
+        options.args === undefined ? "the args" : "other args than those"
+      } of run ${run.id}`,
+    );
   });
 }
 
@@ -177,23 +199,11 @@ function fieldsText(fields: unknown): string {
 }
 
 async function existingRun(sql: Sql, id: string): Promise<RunView> {
-  const run = await readRun(sql, runIdFrom(id));
+  const run = await readRun(sql, idFrom(id));
   if (!run) throw noSuchRun(id);
   return run;
 }
 
 function noSuchRun(id: string): CommandError {
   return new CommandError(`Cannot find run "${id}": there is none; \`deno task runs ls\` shows the newest`);
-}
-
-function runIdFrom(text: string): number {
-  const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
-  if (id >= 1) return id;
-  throw new CommandError(`Cannot use "${text}" as a run's id: give a whole number`, EXIT.usage);
-}
-
-function stateFrom(text: string): RunState {
-  const state = STATES.find((one) => one === text.toUpperCase());
-  if (state) return state;
-  throw new CommandError(`Cannot use "${text}" as a state: give one of ${STATES.join(", ")}`, EXIT.usage);
 }

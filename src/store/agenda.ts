@@ -44,7 +44,8 @@ export async function renewAndLook(
        where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning epoch),
     clock as materialized (select clock_timestamp() as now)
     select
-      exists (select from job_schedule where enabled and next_slot <= clock.now) as slots,
+      exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
+               where s.enabled and s.next_slot <= clock.now) as slots,
       exists (select from event where processed_at is null) as events,
       exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held) as ready,
       exists (select from job_run where wakes_at <= clock.now) or exists (select from line_check) as lines,

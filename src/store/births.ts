@@ -14,6 +14,7 @@
  */
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
+import { matches, type RunFilter } from "./run_filter.ts";
 
 export interface Birth {
   job_name: string;
@@ -60,6 +61,33 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
     if (row.id !== null) seen.add(row.id);
     return { job_run_id: row.id ?? row.old_id ?? undefined, is_new };
   });
+}
+
+/**
+ * Runs again what has ended, with the same args, linked to the first by `rerun_of`; audited in the same statement. A run
+ * that was run again already under the same `wish` is left out, so a wish that is repeated adds nothing.
+ */
+export async function rerunWhere(
+  sql: Db,
+  filter: RunFilter,
+  by: { actor: string; reason: string; most: number; wish: string },
+): Promise<{ id: number; rerun_of: number }[]> {
+  return await sql<{ id: number; rerun_of: number }[]>`
+    with ask as (
+      select row_number() over (order by r.id) as place, d.id as job_definition_id, 'enqueue' as source,
+             'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, clock_timestamp() as due_at, r.node,
+             r.id as rerun_of, r.serial_key as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id,
+             null::bigint as leader_epoch
+        from job_run r join job_definition d on d.id = r.job_definition_id
+       where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}
+         and not exists (select from job_run again where again.idempotency_key = 'rerun:' || ${by.wish}::text || ':' || r.id)
+       order by r.id limit ${by.most}),
+    ${bearing(sql)},
+    fresh as (select born.id, ask.rerun_of from born join ask on ask.key = born.idempotency_key),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'run.retry', 'run', rerun_of::text, jsonb_build_object('rerun', id), ${by.reason} from fresh)
+    select id, rerun_of from fresh order by id`;
 }
 
 /** The slots of one schedule that the calendar chose, and how far it looked. */

@@ -196,7 +196,8 @@ export async function dueSchedules(
     select clock.now, s.id, s.schedule_type, s.schedule_value, s.timezone, s.misfire, s.dst_gap, s.dst_overlap,
            s.last_slot, s.next_slot
       from clock left join lateral (
-        select * from job_schedule where enabled and next_slot <= clock.now order by next_slot, id limit ${most}) s on true`;
+        select s.* from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
+         where s.enabled and s.next_slot <= clock.now order by s.next_slot, s.id limit ${most}) s on true`;
   const [first] = rows;
   return {
     now: instantOf((first as { now: Date }).now),

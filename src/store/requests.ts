@@ -4,6 +4,7 @@
  */
 import type { Db } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
+import { matches, type RunFilter } from "./run_filter.ts";
 import type { AttemptRef, RunState } from "./runs.ts";
 
 /** A request in the row, with its audit; the state moves later, by the leader or by the worker that kills the body. */
@@ -25,6 +26,55 @@ export async function requestCancel(
     rung as (select pg_notify('scheduler', 'cancel') from asked)
     select r.state, exists (select from asked) as requested from job_run r left join rung on true where r.id = ${job_run_id}`;
   return row;
+}
+
+export interface ManyActs {
+  actor: string;
+  reason: string;
+  /** At most so many in one statement: ask again until nothing comes back. */
+  most: number;
+}
+
+/** The same for all that a filter means and that have not ended; gives their ids. */
+export async function requestCancelWhere(sql: Db, filter: RunFilter, by: ManyActs): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    with chosen as (
+      select r.id, r.state from job_run r join job_definition d on d.id = r.job_definition_id
+       where r.cancel_requested_at is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+         and ${matches(sql, filter)} order by r.id limit ${by.most} for update of r),
+    asked as (
+      update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = ${by.actor}, cancel_reason = ${by.reason},
+             version = version + 1
+        from chosen where r.id = chosen.id returning r.id, chosen.state),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+      select ${by.actor}, 'run.cancel', 'run', id::text, jsonb_build_object('state', state), ${by.reason} from asked),
+    rung as (select pg_notify('scheduler', 'cancel') from asked limit 1)
+    select asked.id from asked left join rung on true`;
+  return rows.map((row) => row.id);
+}
+
+/** Another priority for waiting runs: they are chosen, and let go within their serial keys, in the new order at once. */
+export async function reprioritizeWhere(
+  sql: Db,
+  filter: RunFilter,
+  by: ManyActs & { priority: number },
+): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    with chosen as (
+      select r.id, r.priority from job_run r join job_definition d on d.id = r.job_definition_id
+       where r.priority <> ${by.priority} and r.state in ('PENDING', 'RETRYING', 'ORPHANED')
+         and ${matches(sql, filter)} order by r.id limit ${by.most} for update of r),
+    moved as (
+      update job_run r set priority = ${by.priority}, version = version + 1 from chosen where r.id = chosen.id
+      returning r.id, chosen.priority),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+      select ${by.actor}, 'run.reprioritize', 'run', id::text, jsonb_build_object('priority', priority),
+             jsonb_build_object('priority', ${by.priority}::int), ${by.reason} from moved),
+    rung as (select pg_notify('scheduler', 'priority') from moved limit 1)
+    select moved.id from moved left join rung on true`;
+  return rows.map((row) => row.id);
 }
 
 /** RUNNING runs that somebody wants canceled: their workers must be told. */

@@ -1,5 +1,6 @@
 /** Runs as people and programs read them. Nothing here changes a row. */
 import type { Db } from "./db.ts";
+import { matches, type RunFilter } from "./run_filter.ts";
 import type { RunState } from "./runs.ts";
 
 /** One run; what `runs show --json`, `run --wait --json` and the page give. */
@@ -70,19 +71,21 @@ export async function readAttempts(sql: Db, job_run_id: number): Promise<Attempt
       from job_run_attempt where job_run_id = ${job_run_id} order by attempt`;
 }
 
-export interface RunFilter {
-  job_name?: string;
-  states?: RunState[];
-  most: number;
-}
-
 /** The newest runs first. */
-export async function listRuns(sql: Db, filter: RunFilter): Promise<RunView[]> {
+export async function listRuns(sql: Db, filter: RunFilter & { most: number }): Promise<RunView[]> {
   return await sql<RunView[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where (${filter.job_name ?? null}::text is null or d.name = ${filter.job_name ?? null})
-       and (${filter.states ?? null}::text[] is null or r.state = any(${filter.states ?? null}))
-     order by r.id desc limit ${filter.most}`;
+     where ${matches(sql, filter)} order by r.id desc limit ${filter.most}`;
+}
+
+/** How many runs a filter means, counted up to `most`. */
+export async function countRuns(sql: Db, filter: RunFilter, most: number): Promise<number> {
+  const [row] = await sql<{ n: number }[]>`
+    select count(*)::int as n from (
+      select from job_run r join job_definition d on d.id = r.job_definition_id where ${
+    matches(sql, filter)
+  } limit ${most}) found`;
+  return row?.n ?? 0;
 }
 
 /** The run's state and nothing else, for those who wait for its end. */

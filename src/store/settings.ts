@@ -99,11 +99,14 @@ export const NUMBER_SETTINGS = {
   },
 } as const satisfies Record<string, NumberSetting>;
 
+export const DISPATCH = ["running", "paused"] as const;
 export const LEADER_RUNS_JOBS = ["never", "alone", "always"] as const;
 
 export type Settings = { [K in keyof typeof NUMBER_SETTINGS]: number } & {
   /** Whether the leader runs bodies itself: never, only while it is the only worker, or always. */
   leader_runs_jobs: typeof LEADER_RUNS_JOBS[number];
+  /** `paused`: no waiting run is given to a worker, whatever its job. */
+  dispatch: typeof DISPATCH[number];
 };
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -111,6 +114,7 @@ export const DEFAULT_SETTINGS: Settings = {
     [K in keyof typeof NUMBER_SETTINGS]: number;
   },
   leader_runs_jobs: "alone",
+  dispatch: "running",
 };
 
 /** Everything that is wrong with a set of settings, bounds and relations; empty when it can be used. */
@@ -129,6 +133,11 @@ export function problemsIn(settings: Settings): string[] {
       `leader_runs_jobs must be one of ${LEADER_RUNS_JOBS.join(", ")}: current value is ${
         JSON.stringify(settings.leader_runs_jobs)
       }`,
+    );
+  }
+  if (!DISPATCH.includes(settings.dispatch)) {
+    problems.push(
+      `dispatch must be one of ${DISPATCH.join(", ")}: current value is ${JSON.stringify(settings.dispatch)}`,
     );
   }
   const atLeast = (high: keyof typeof NUMBER_SETTINGS, times: number, low: keyof typeof NUMBER_SETTINGS) => {

@@ -42,7 +42,7 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   const hall: Hall = {
     hosts: hostsOf(workers, places),
     resources: await resourcesFor(me, lanes),
-    paused_by: null,
+    paused: me.settings.dispatch === "paused",
     fit: (worker_id, digest) => me.crew.fit(worker_id, digest),
   };
   const gates = lanes.map((lane) => gateOf(lane, hall));

@@ -30,8 +30,8 @@ export interface Hall {
   hosts: Host[];
   /** What is left of each resource. */
   resources: Map<string, { left: number; capacity: number }>;
-  /** Who stopped all dispatch. */
-  paused_by: string | null;
+  /** An operator stopped all dispatch. */
+  paused: boolean;
   fit: (worker_id: string, digest: string) => boolean;
 }
 
@@ -83,9 +83,11 @@ export function startsLeft(lane: Pick<Lane, "rate_count" | "rate_seconds" | "rat
 const MAKE_UP_MS = 1_000;
 
 function closedByDefinition(lane: Lane, hall: Hall): string | undefined {
-  if (hall.paused_by !== null) return `all dispatch is paused by ${hall.paused_by}; resume it: deno task queue resume`;
+  if (hall.paused) return "all dispatch is paused; resume it: deno task queue resume";
   if (lane.removed) return `the file of job "${lane.job_name}" was removed; put it back and sync, or cancel the run`;
-  if (lane.paused_by !== null) return `job "${lane.job_name}" is paused by ${lane.paused_by}`;
+  if (lane.paused_by !== null) {
+    return `job "${lane.job_name}" is paused by ${lane.paused_by}; resume it: deno task queue resume --job ${lane.job_name}`;
+  }
   const limit = lane.concurrency_key === null ? lane.concurrency_limit : null;
   if (limit !== null && lane.running >= limit) {
     return `limit: ${lane.running} of at most ${limit} runs of job "${lane.job_name}" are active`;

@@ -1,0 +1,67 @@
+/** What people type, as values; what cannot be one is refused with the way to write it. */
+import { z } from "zod";
+import { type Priority, priorityNumber } from "../job.ts";
+import type { Sql } from "../store/db.ts";
+import { readDefinition, readDefinitions } from "../store/definitions.ts";
+import { type RunState, STATES } from "../store/runs.ts";
+import { CommandError, EXIT } from "./output.ts";
+
+export function parseJson(option: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new CommandError(
+      `Cannot read ${option}: ${(error as Error).message}; give JSON, e.g. '{"name":"you"}'`,
+      EXIT.usage,
+    );
+  }
+}
+
+export function priorityFrom(text: string): Priority {
+  const priority = /^\d+$/.test(text) ? Number(text) : text as Priority;
+  try {
+    priorityNumber(priority);
+    return priority;
+  } catch (error) {
+    throw new CommandError((error as Error).message, EXIT.usage);
+  }
+}
+
+export function instantFrom(text: string): Date {
+  try {
+    return new Date(Temporal.Instant.from(text).toString());
+  } catch {
+    throw new CommandError(`Cannot use "${text}": give an instant such as 2026-01-31T09:00:00Z`, EXIT.usage);
+  }
+}
+
+export function idFrom(text: string): number {
+  const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
+  if (id >= 1) return id;
+  throw new CommandError(`Cannot use "${text}" as an id: give a whole number`, EXIT.usage);
+}
+
+export function stateFrom(text: string): RunState {
+  const state = STATES.find((one) => one === text.toUpperCase());
+  if (state) return state;
+  throw new CommandError(`Cannot use "${text}" as a state: give one of ${STATES.join(", ")}`, EXIT.usage);
+}
+
+/** Refuses at the door what would fail at the worker: an unknown job, and args that do not fit its schema. */
+export async function checkArgs(sql: Sql, name: string, args: unknown): Promise<void> {
+  const definition = await readDefinition(sql, name);
+  if (!definition || definition.removed_at) {
+    const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
+    const list = known.length > 0 ? `known are ${known.join(", ")}` : "none is synced yet";
+    throw new CommandError(
+      `Cannot run "${name}": no such job, ${list}; a new one is added by a file in jobs/ and \`deno task sync\``,
+    );
+  }
+  if (!definition.args_schema) return;
+  const answer = z.fromJSONSchema(definition.args_schema as z.core.JSONSchema.JSONSchema).safeParse(args);
+  if (answer.success) return;
+  const problems = answer.error.issues.map((issue) =>
+    issue.path.length > 0 ? `${issue.path.join(".")}: ${issue.message}` : issue.message
+  );
+  throw new CommandError(`Cannot run "${name}": its args do not fit: ${problems.join("; ")}`);
+}

@@ -1,0 +1,89 @@
+/** `queue`: what waits and why, and stopping and letting go: everything, a job, a serial key. `resources`: how much there is. */
+import { changeSettings, readSettings } from "../store/settings.ts";
+import { freeKey, listStoppedKeys, pauseJob, readQueue, setResource, stopKey } from "../store/stops.ts";
+import { readResources } from "../store/waiting.ts";
+import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { actor, withDb } from "./runs.ts";
+
+interface Reasoned {
+  json?: boolean;
+  reason: string;
+}
+
+export async function listCommand(options: { json?: boolean }): Promise<void> {
+  await withDb(async (sql) => {
+    const [{ dispatch }, jobs, keys] = [await readSettings(sql), await readQueue(sql), await listStoppedKeys(sql)];
+    if (options.json) return printJson({ dispatch, jobs, stopped_serial_keys: keys });
+    if (dispatch === "paused") console.log("all dispatch is paused; resume it: deno task queue resume\n");
+    printTable(
+      ["job", "priority", "waiting", "running", "oldest due", "why nothing starts"],
+      jobs.map((job) => [job.job_name, job.priority, job.waiting, job.running, job.oldest_due_at, whyText(job)]),
+      "nothing waits and nothing runs",
+    );
+    if (keys.length === 0) return;
+    console.log();
+    printTable(
+      ["stopped serial key", "waiting", "since", "by", "reason"],
+      keys.map((key) => [key.serial_key, key.waiting, key.stopped_at, key.stopped_by, key.reason]),
+      "",
+    );
+  });
+}
+
+function whyText({ paused_by, reasons }: { paused_by: string | null; reasons: string[] }): string | null {
+  if (reasons.length > 0) return [...new Set(reasons)].join("; ");
+  return paused_by === null ? null : `paused by ${paused_by}`;
+}
+
+export async function pauseCommand(
+  options: Reasoned & { job?: string; key?: string },
+  paused: boolean,
+): Promise<void> {
+  if (options.job !== undefined && options.key !== undefined) {
+    throw new CommandError("Give --job or --key, not both", EXIT.usage);
+  }
+  const by = { actor: actor(), reason: options.reason };
+  const [what, changed] = await withDb(async (sql): Promise<[string, boolean]> => {
+    if (options.key !== undefined) {
+      const changed = paused ? await stopKey(sql, options.key, by) : await freeKey(sql, options.key, by);
+      return [`serial key "${options.key}"`, changed];
+    }
+    if (options.job !== undefined) {
+      const answer = await pauseJob(sql, options.job, { ...by, paused });
+      if (!answer) throw new CommandError(`Cannot find job "${options.job}": none of that name was ever synced`);
+      return [`job "${options.job}"`, answer.changed];
+    }
+    const dispatch = paused ? "paused" : "running";
+    const changed = (await readSettings(sql)).dispatch !== dispatch;
+    if (changed) await changeSettings(sql, { dispatch }, by);
+    return ["all dispatch", changed];
+  });
+  if (options.json) return printJson({ what, paused, changed });
+  const how = paused ? "paused: what runs goes on, what waits waits" : "resumed";
+  console.log(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
+}
+
+export async function resourcesCommand(options: { json?: boolean }): Promise<void> {
+  const resources = await withDb(readResources);
+  if (options.json) return printJson(resources);
+  printTable(
+    ["resource", "capacity", "taken"],
+    resources.map(({ name, capacity, taken }) => [name, capacity, taken]),
+    "no resource is known; add one: deno task resources set NAME CAPACITY",
+  );
+}
+
+export async function setResourceCommand(name: string, capacity: string | undefined, options: Reasoned): Promise<void> {
+  const n = capacity === undefined ? undefined : Number(capacity);
+  if (n !== undefined && !(Number.isInteger(n) && n >= 0 && n <= 1_000_000_000)) {
+    throw new CommandError(`Cannot use "${capacity}" as a capacity: give a whole number from 0`, EXIT.usage);
+  }
+  const changed = await withDb((sql) => setResource(sql, name, n, { actor: actor(), reason: options.reason }));
+  if (!changed && n === undefined) {
+    throw new CommandError(`Cannot remove resource "${name}": there is none of that name`);
+  }
+  if (options.json) return printJson({ name, capacity: n ?? null, changed });
+  console.log(
+    n === undefined ? `resource "${name}" is gone; jobs that take it wait` : `resource "${name}" has capacity ${n}`,
+  );
+}

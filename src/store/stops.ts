@@ -1,0 +1,124 @@
+/**
+ * What people stop, and let go again: all dispatch (a setting), a job, a serial key. What runs goes on; what waits, waits,
+ * and says so (`wait_reason`). Each act and its audit row are one statement; repeating it changes nothing.
+ *
+ * A paused job keeps its schedules. Slots that pass meanwhile are dealt with at its resume, by the misfire rule of each.
+ */
+import type { Db } from "./db.ts";
+
+export interface By {
+  actor: string;
+  reason: string;
+}
+
+/** Pauses or resumes a job. Undefined: there is no such job; `changed` false: it was so already. */
+export async function pauseJob(
+  sql: Db,
+  name: string,
+  wish: By & { paused: boolean },
+): Promise<{ changed: boolean; paused_by: string | null } | undefined> {
+  const [row] = await sql<{ changed: boolean; paused_by: string | null }[]>`
+    with moved as (
+      update job_definition set paused_at = case when ${wish.paused} then clock_timestamp() end,
+             paused_by = case when ${wish.paused} then ${wish.actor} end
+       where name = ${name} and (paused_at is not null) <> ${wish.paused} returning name),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, reason)
+      select ${wish.actor}, case when ${wish.paused} then 'job.pause' else 'job.resume' end, 'job', name, ${wish.reason} from moved),
+    rung as (select pg_notify('scheduler', 'resume') from moved)
+    select exists (select from moved) as changed, d.paused_by from job_definition d left join rung on true where d.name = ${name}`;
+  return row;
+}
+
+/** Stops a serial key: its next run waits. False: it was stopped already. */
+export async function stopKey(sql: Db, serial_key: string, by: By): Promise<boolean> {
+  const rows = await sql`
+    with stopped as (
+      insert into serial_key_stop (serial_key, stopped_by, reason) values (${serial_key}, ${by.actor}, ${by.reason})
+      on conflict do nothing returning serial_key),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, reason)
+      select ${by.actor}, 'serial_key.stop', 'serial_key', serial_key, ${by.reason} from stopped)
+    select from stopped`;
+  return rows.length > 0;
+}
+
+/** Lets a serial key go on, whoever stopped it. False: it was not stopped. */
+export async function freeKey(sql: Db, serial_key: string, by: By): Promise<boolean> {
+  const rows = await sql`
+    with freed as (delete from serial_key_stop where serial_key = ${serial_key} returning *),
+    looked as (insert into line_check (line) select 'serial:' || serial_key from freed),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+      select ${by.actor}, 'serial_key.free', 'serial_key', serial_key,
+             jsonb_build_object('stopped_by', stopped_by, 'reason', reason, 'job_run_id', job_run_id), ${by.reason} from freed),
+    rung as (select pg_notify('scheduler', 'key') from freed)
+    select from freed left join rung on true`;
+  return rows.length > 0;
+}
+
+export interface StoppedKey {
+  serial_key: string;
+  job_run_id: number | null;
+  stopped_at: Date;
+  stopped_by: string;
+  reason: string | null;
+  /** Runs that wait behind it. */
+  waiting: number;
+}
+
+export async function listStoppedKeys(sql: Db): Promise<StoppedKey[]> {
+  return await sql<StoppedKey[]>`
+    select s.*, (select count(*)::int from job_run r where r.serial_key = s.serial_key
+                  and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and r.state = 'PENDING') as waiting
+      from serial_key_stop s order by s.stopped_at, s.serial_key`;
+}
+
+export interface QueueLine {
+  job_name: string;
+  priority: number;
+  waiting: number;
+  running: number;
+  oldest_due_at: Date | null;
+  paused_by: string | null;
+  /** Why nothing of it starts now, for each place that it names; empty: nothing keeps it. */
+  reasons: string[];
+}
+
+/** What waits, job by job, the longest waiting first. Jobs without work are left out, unless they are paused. */
+export async function readQueue(sql: Db): Promise<QueueLine[]> {
+  return await sql<QueueLine[]>`
+    select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
+           r.oldest_due_at, d.paused_by,
+           coalesce((select array_agg(w.reason order by w.node) from lane_wait w where w.job_definition_id = d.id), '{}') as reasons
+      from job_definition d left join (
+        select job_definition_id, count(*) filter (where state not in ('ASSIGNED', 'RUNNING')) as waiting,
+               count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running,
+               min(due_at) filter (where state not in ('ASSIGNED', 'RUNNING')) as oldest_due_at
+          from job_run where state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') group by job_definition_id) r
+        on r.job_definition_id = d.id
+     where r.waiting > 0 or r.running > 0 or d.paused_at is not null
+     order by r.oldest_due_at nulls last, d.name`;
+}
+
+export interface Resource {
+  name: string;
+  capacity: number;
+}
+
+/** Says how much there is of something; undefined takes it away. False: nothing changed. */
+export async function setResource(sql: Db, name: string, capacity: number | undefined, by: By): Promise<boolean> {
+  const changed = capacity === undefined
+    ? sql`delete from resource where name = ${name} returning name, capacity as before, null::int as after`
+    : sql`insert into resource as s (name, capacity) values (${name}, ${capacity})
+          on conflict (name) do update set capacity = excluded.capacity where s.capacity <> excluded.capacity
+          returning name, null::int as before, capacity as after`;
+  const rows = await sql`
+    with changed as (${changed}),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+      select ${by.actor}, 'resource.set', 'resource', name, to_jsonb(before), to_jsonb(after), ${by.reason} from changed),
+    rung as (select pg_notify('scheduler', 'resource') from changed)
+    select from changed left join rung on true`;
+  return rows.length > 0;
+}

@@ -1,0 +1,159 @@
+/** Waiting in real processes: serial keys under load, and what an operator stops, moves and lets go from the command line. */
+import assert from "node:assert/strict";
+import { cliWith, type Said } from "./support/cli.ts";
+import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { waitFor } from "./support/waiting.ts";
+
+const JOBS = {
+  "device.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob<{ device: number; what: string }>({
+      serialKey: "device:{device}",
+      isolation: { reuse: 1000 },
+      run: async ({ args }) => {
+        await new Promise((resolve) => setTimeout(resolve, args.what === "install" ? 20 : 1));
+        return args.what;
+      },
+    });`,
+  "free.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob({ isolation: { reuse: 1000 }, run: () => "done" });`,
+  "licensed.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob({ resources: { license: 2 }, isolation: { reuse: 1000 }, run: () => "done" });`,
+  "careful.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob<{ fail?: boolean }>({
+      serialKey: "careful", onFailure: "block", isolation: { reuse: 1000 },
+      run({ args }) { if (args.fail) throw new Error("broken"); },
+    });`,
+};
+
+Deno.test("install on 100 devices, then uninstall on one: never the other way round, whatever runs beside it", async () => {
+  await withProcesses(3, async (cluster) => {
+    const { client, sql } = cluster;
+    const devices = Array.from({ length: 100 }, (_, device) => device);
+    const ids = await Promise.all(devices.map(async (device) => {
+      const { id } = await client.enqueue("device", { device, what: "install" });
+      return id;
+    }));
+    const undone = [7, 42, 99];
+    const removed = await Promise.all(
+      undone.map(async (device) => (await client.enqueue("device", { device, what: "uninstall" })).id),
+    );
+    const beside = await Promise.all(devices.map(async () => (await client.enqueue("free", {})).id));
+    for (const id of [...ids, ...removed, ...beside]) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    for (const [place, device] of undone.entries()) {
+      const [order] = await sql<{ kept: boolean }[]>`
+        select u.started_at >= i.finished_at as kept from job_run i, job_run u
+         where i.id = ${ids[device] as number} and u.id = ${removed[place] as number}`;
+      assert(order?.kept, `device ${device} was uninstalled before its install had ended`);
+    }
+    assert.equal((await sql`select from job_run where held`).length, 0);
+  }, { jobs: JOBS, env: { SCHEDULER_SLOTS: "10" } });
+});
+
+type Cli = (...args: string[]) => Promise<Said>;
+
+async function whyOf(cli: Cli, id: number): Promise<string> {
+  return JSON.parse((await cli("explain", String(id), "--json")).out).wait_reason ?? "";
+}
+
+async function waitsBecause(cli: Cli, id: number, why: RegExp): Promise<void> {
+  await waitFor(`run ${id} to wait because ${why}`, async () => why.test(await whyOf(cli, id)) || undefined);
+}
+
+const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
+  "all dispatch is paused and resumed": async (cluster, cli) => {
+    const { client } = cluster;
+    assert.match((await cli("queue", "pause")).out, /all dispatch is paused/);
+    assert.match((await cli("queue", "pause")).out, /paused already/);
+    await waitFor("the leader to know", async () => {
+      const { id } = await client.enqueue("free", {});
+      return /all dispatch is paused/.test(await whyOf(cli, id)) || undefined;
+    });
+    const { id } = await client.enqueue("free", {});
+    await waitsBecause(cli, id, /all dispatch is paused; resume it: deno task queue resume/);
+    await cli("queue", "resume");
+    assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    assert.match((await cli("explain", String(id))).out, /is SUCCEEDED: it ended at/);
+  },
+
+  "a job is paused, others go on": async (cluster, cli) => {
+    const { client } = cluster;
+    await cli("queue", "pause", "--job", "free", "--reason", "repairs");
+    const { id } = await client.enqueue("free", {});
+    const { id: other } = await client.enqueue("device", { device: 1, what: "x" });
+    assert.equal((await cluster.ends(other)).state, "SUCCEEDED");
+    await waitsBecause(cli, id, /job "free" is paused by cli:/);
+    assert.match((await cli("queue", "ls")).out, /free +240 +1 +0 .*paused by cli:/);
+    await cli("queue", "resume", "--job", "free");
+    assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    assert.equal((await cli("queue", "pause", "--job", "nonsense")).code, 1);
+  },
+
+  "a failure blocks its serial key until it is unblocked": async (cluster, cli) => {
+    const { client } = cluster;
+    const { id: bad } = await client.enqueue("careful", { fail: true });
+    assert.equal((await cluster.ends(bad)).state, "FAILED");
+    const { id } = await client.enqueue("careful", {});
+    await waitsBecause(cli, id, new RegExp(`serial key "careful" is stopped by system: run ${bad} ended FAILED`));
+    assert.match((await cli("queue", "ls")).out, /careful +1 .*system +run \d+ ended FAILED/);
+    await cli("queue", "unblock", "careful", "--reason", "looked at it");
+    assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+  },
+
+  "a run waits for a resource, and starts when there is enough": async (cluster, cli) => {
+    const { client } = cluster;
+    const { id } = await client.enqueue("licensed", {});
+    await waitsBecause(cli, id, /resource "license" is not known; add it: deno task resources set license/);
+    await cli("resources", "set", "license", "1");
+    await waitsBecause(cli, id, /resource "license": 2 needed, 1 of 1 free/);
+    await cli("resources", "set", "license", "2");
+    assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    assert.match((await cli("resources", "ls")).out, /license +2 +0/);
+  },
+
+  "many runs are moved, canceled and run again by a filter": async (cluster, cli) => {
+    const { client, sql } = cluster;
+    await cli("queue", "pause", "--job", "free");
+    const ids = await Promise.all([1, 2, 3].map(async () => (await client.enqueue("free", {})).id));
+    const asked = await cli("runs", "reprioritize", "--where", "job=free", "--priority", "admin.high");
+    assert.deepEqual([asked.code, /would reprioritize 3 runs: add --yes/.test(asked.err)], [2, true]);
+    await cli("runs", "reprioritize", "--where", "job=free", "--priority", "admin.high", "--yes");
+    await cli("runs", "reprioritize", String(ids[0]), "--priority", "7");
+    const moved = await sql`select priority from job_run where id = any(${ids}) order by id`;
+    assert.deepEqual(moved.map((row) => row.priority), [7, 120, 120]);
+    await cli("runs", "cancel", "--where", "job=free", "state=PENDING", "--yes");
+    for (const id of ids) assert.equal((await cluster.ends(id)).state, "CANCELED");
+    await cli("queue", "resume", "--job", "free");
+    const again = JSON.parse(
+      (await cli("runs", "retry", "--where", "job=free", "state=CANCELED", "--yes", "--json")).out,
+    );
+    assert.equal(again.ids.length, 3);
+    for (const id of again.ids) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    const linked = await sql`select rerun_of from job_run where id = any(${again.ids}) order by id`;
+    assert.deepEqual(linked.map((row) => row.rerun_of), ids.toSorted((a, b) => a - b));
+    const acts =
+      await sql`select action, count(*)::int as n from admin_action_log where target_type = 'run' group by 1 order by 1`;
+    assert.deepEqual(acts.map(({ action, n }) => [action, n]), [["run.cancel", 3], ["run.reprioritize", 4], [
+      "run.retry",
+      3,
+    ]]);
+    const edited = JSON.parse((await cli("runs", "retry", String(ids[0]), "--args", '{"other":1}', "--json")).out);
+    assert.equal((await cluster.ends(edited.id)).state, "SUCCEEDED");
+    assert.equal((await cli("runs", "cancel", "--where", "colour=red", "--yes")).code, 2);
+  },
+};
+
+Deno.test("what an operator stops, moves and lets go", async (t) => {
+  await withProcesses(1, async (cluster) => {
+    const { stores, jobs_dir } = cluster;
+    const cli = cliWith({
+      DATABASE_URL: stores.database_url,
+      REDIS_URL: stores.redis_url,
+      SCHEDULER_JOBS_DIR: jobs_dir,
+    });
+    for (const [name, step] of Object.entries(STEPS)) await t.step(name, () => step(cluster, cli));
+  }, { jobs: JOBS });
+});
