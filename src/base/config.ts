@@ -10,6 +10,7 @@
  * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |
  * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address that this worker listens on and tells its peers |
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
+ * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` that peers are told, when something stands in between |
  * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
@@ -25,6 +26,8 @@ export interface Config {
   node_id: string;
   grpc_host: string;
   grpc_port: number;
+  /** What peers are told; undefined: where this worker listens. */
+  grpc_advertise: { host: string; port: number } | undefined;
   slots: number | undefined;
   jobs_dir: string;
   tls_cert_file: string;
@@ -39,7 +42,11 @@ export interface DevNote {
   pid: number;
   database_url: string;
   redis_url: string;
+  redis_prefix: string;
   tls_dir: string;
+  jobs_dir: string;
+  /** Of its workers, one each. */
+  node_ids: string[];
 }
 
 /** The folder that holds main.ts, deno.json and schema.sql. */
@@ -66,6 +73,7 @@ export function readConfig(env: Record<string, string | undefined> = environment
     node_id: env.SCHEDULER_NODE_ID || hostname(),
     grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
+    grpc_advertise: address(env, "SCHEDULER_GRPC_ADVERTISE", problems),
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
     jobs_dir,
     tls_cert_file: env.SCHEDULER_TLS_CERT_FILE || `${tls_dir}/tls.crt`,
@@ -115,4 +123,16 @@ function wholeNumber(
   if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
   problems.push(`${name} must be a whole number from ${range.least} to ${range.most}: current value is "${text}"`);
   return undefined;
+}
+
+function address(
+  env: Record<string, string | undefined>,
+  name: string,
+  problems: string[],
+): { host: string; port: number } | undefined {
+  const text = env[name];
+  if (!text) return undefined;
+  const [, host, port] = /^(\S+):(\d{1,5})$/.exec(text) ?? [];
+  if (host && Number(port) >= 1 && Number(port) <= 65535) return { host, port: Number(port) };
+  problems.push(`${name} must be host:port, such as 10.0.0.7:7400: current value is "${text}"`);
 }

@@ -108,7 +108,7 @@ async function runWorker(
     executor,
     standing,
     pid: Deno.pid,
-    grpc: { host: config.grpc_host, port: server.port },
+    grpc: config.grpc_advertise ?? { host: config.grpc_host, port: server.port },
   };
   await introduce(parts, stop);
   return await live(parts, { open, sandbox, server, stop, hurry });

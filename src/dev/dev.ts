@@ -113,7 +113,7 @@ async function startAndWatch(dev: DevRun): Promise<void> {
   try {
     await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
     const certs = await ensureDevCerts(`${dev.state_dir}/certs`, [...nodeIds(dev.workers), config.node_id]);
-    using _note = leaveNote(dev.state_dir, { config, own: certs[config.node_id] as TlsFiles });
+    using _note = leaveNote(dev, { config, own: certs[config.node_id] as TlsFiles });
     const jobs = { sql, sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
     const sayJobs = { stop, say: (text: string) => say("jobs", text) };
     await syncJobs(jobs, { ...sayJobs, always: true });
@@ -163,10 +163,18 @@ async function useOrStart(dev: DevRun, { given, name, start }: Wanted): Promise<
 }
 
 /** The note by which other commands of this checkout find what runs here; gone when dev is. */
-function leaveNote(state_dir: string, { config, own }: { config: Config; own: TlsFiles }): Disposable {
-  const { database_url, redis_url } = config;
-  const note: DevNote = { pid: Deno.pid, database_url, redis_url, tls_dir: dirname(own.cert_file) };
-  const file = `${state_dir}/dev.json`;
+function leaveNote(dev: DevRun, { config, own }: { config: Config; own: TlsFiles }): Disposable {
+  const { database_url, redis_url, redis_prefix, jobs_dir } = config;
+  const note: DevNote = {
+    pid: Deno.pid,
+    database_url,
+    redis_url,
+    redis_prefix,
+    tls_dir: dirname(own.cert_file),
+    jobs_dir,
+    node_ids: nodeIds(dev.workers),
+  };
+  const file = `${dev.state_dir}/dev.json`;
   Deno.writeTextFileSync(`${file}.new`, JSON.stringify(note) + "\n", { mode: 0o600 });
   Deno.renameSync(`${file}.new`, file);
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) };

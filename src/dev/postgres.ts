@@ -8,16 +8,9 @@
 import { rm } from "node:fs/promises";
 import { observe } from "../base/facts.ts";
 import { connectDb, isUnreachable } from "../store/db.ts";
+import { commandLine } from "../sandbox/process_table.ts";
 import { findHome, type PostgresHome } from "./postgres_home.ts";
-import {
-  commandLine,
-  endLeftover,
-  keepAddress,
-  type Kept,
-  type Service,
-  ServiceError,
-  startService,
-} from "./service.ts";
+import { endLeftover, keepAddress, type Kept, type Service, ServiceError, startService } from "./service.ts";
 
 export interface PostgresOptions {
   /** A folder that exists; data go below it (or, for root, below /var/tmp with a link here). */

@@ -5,8 +5,8 @@
 import { environment, PROJECT_DIR } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { fromFileUrl } from "../base/paths.ts";
+import { commandLine } from "../sandbox/process_table.ts";
 import {
-  commandLine,
   endLeftover,
   freePort,
   keepAddress,

@@ -6,7 +6,7 @@
  * session of their own: a Ctrl-C of the terminal reaches only us, and we end things in order.
  */
 import { rest, within } from "../base/loop.ts";
-import { signalGroup, signalProcess } from "../sandbox/process_table.ts";
+import { commandLine, signalGroup, signalProcess } from "../sandbox/process_table.ts";
 
 /** A user of this machine, by number. */
 export interface Owner {
@@ -174,15 +174,6 @@ export function readKept(file: string): Kept | undefined {
     return JSON.parse(Deno.readTextFileSync(file)) as Kept;
   } catch {
     return undefined; // none yet, or half written by one that was killed: made anew
-  }
-}
-
-/** The command line of a process, or undefined when there is no such process. */
-export function commandLine(pid: number): string | undefined {
-  try {
-    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
-  } catch {
-    return undefined;
   }
 }
 

@@ -11,6 +11,35 @@ export async function processStarted(pid: number): Promise<string> {
   return fieldsOf(text)[19] ?? "";
 }
 
+/** The command line of a process, or undefined when there is no such process. */
+export function commandLine(pid: number): string | undefined {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).replaceAll("\0", " ").trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Pids of the processes that this one started and that live; where there is no /proc, none. */
+export function childrenOf(parent: number): number[] {
+  try {
+    return [...Deno.readDirSync("/proc")].map(({ name }) => Number(name)).filter((pid) =>
+      Number.isInteger(pid) && isChild(pid, parent)
+    );
+  } catch {
+    return [];
+  }
+}
+
+function isChild(pid: number, parent: number): boolean {
+  try {
+    const [state, started_by] = fieldsOf(Deno.readTextFileSync(`/proc/${pid}/stat`));
+    return Number(started_by) === parent && state !== "Z" && state !== "X";
+  } catch {
+    return false; // it ended while we looked
+  }
+}
+
 /** Pids in the group that are not zombies. What cannot be looked at counts as alive. */
 export function membersOf(group: number): number[] {
   if (!mayHaveMembers(group)) return [];
