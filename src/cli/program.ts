@@ -38,7 +38,7 @@ function buildProgram(signals: Signals): Command {
   addWork(program, signals);
   addRuns(program, signals);
   addQueue(program);
-  addLooking(program);
+  addLooking(program, signals);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -200,7 +200,7 @@ function addQueue(program: Command): void {
     .action(async (name, options) => (await import("./queue.ts")).setResourceCommand(name, undefined, options));
 }
 
-function addLooking(program: Command): void {
+function addLooking(program: Command, signals: Signals): void {
   const nodes = program.command("nodes").description("look at nodes and their workers");
   nodes.command("ls").description("workers, their roles and loads").addOption(json())
     .action(async (options) => (await import("./nodes.ts")).listCommand(options));
@@ -219,6 +219,13 @@ function addLooking(program: Command): void {
     .argument("<id>", "a worker's or node's id")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
     .action(async (id, options) => (await import("./nodes.ts")).detachCommand(id, options));
+  program.command("drill")
+    .description("break the running dev on purpose, under a load of its own, and say what came of it")
+    .argument("[name]", "which drill; without a name they are listed")
+    .option("--all", "one after the other")
+    .option("--yes <prefix>", "redis-flush may delete the keys with this prefix from a Redis that is not dev's own")
+    .addOption(json())
+    .action(async (name, options) => (await import("./drill.ts")).drillCommand(name, options, signals));
   program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
     .addOption(json())
     .action(async (options) => (await import("./doctor.ts")).doctorCommand(options));

@@ -171,6 +171,12 @@ export async function removeDefinitions(tx: TransactionSql, names: string[]): Pr
     update job_schedule s set enabled = false from gone where s.job_definition_id = gone.id`;
 }
 
+/** Switches off the schedules of a job: from here on it has no new slots, and those up to `last_slot` have their runs. */
+export async function stopSchedules(sql: Db, job_name: string): Promise<void> {
+  await sql`
+    update job_schedule s set enabled = false from job_definition d where d.id = s.job_definition_id and d.name = ${job_name}`;
+}
+
 /** A schedule that has come due, as the leader's tick needs it. */
 export interface DueSchedule extends ScheduleSpec {
   id: number;

@@ -199,6 +199,13 @@ export async function liveWorkers(sql: Db): Promise<(WorkerRow & { node: NodeRow
      order by w.worker_id`;
 }
 
+/** When a worker was marked DEAD or left; undefined while it is neither. */
+export async function workerEnded(sql: Db, worker_id: string): Promise<Date | undefined> {
+  const [row] = await sql<{ ended_at: Date | null }[]>`
+    select ended_at from worker where worker_id = ${worker_id} and state = 'DEAD'`;
+  return row?.ended_at ?? undefined;
+}
+
 export interface WorkerListing extends WorkerRow {
   pid: number;
   role: "leader" | "subleader" | "worker";

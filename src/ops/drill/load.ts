@@ -1,0 +1,235 @@
+/**
+ * The load of a drill: each second a slot of a schedule, an event, an enqueued run and one of a serial key, all of a job
+ * that the drill adds and removes again (job_file.ts). What was asked for is noted before it is asked, and asked again
+ * until it was heard, as an application with an idempotency key does; so whatever has no run in the end was lost.
+ *
+ *   begin: leftovers ended -> folder and file written -> synced -> births
+ *   settle: births stop -> schedule stopped -> bodies released -> all ended
+ *   remove: what is left canceled -> folder removed -> definition switched off; its history stays
+ *
+ * When the drill is killed, the folders go all the same (undo.ts), dev's next sync switches the definition off, and
+ * bodies that find their ledger gone end.
+ */
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { every, rest } from "../../base/loop.ts";
+import { nextSlots } from "../../catalog/schedule.ts";
+import { createRuns } from "../../store/births.ts";
+import { isUnreachable, type Sql } from "../../store/db.ts";
+import {
+  databaseNow,
+  lockDefinitions,
+  readDefinition,
+  removeDefinitions,
+  stopSchedules,
+  type StoredSchedule,
+} from "../../store/definitions.ts";
+import { emitEvent } from "../../store/events.ts";
+import { requestCancel } from "../../store/requests.ts";
+import { readHistory } from "../../store/run_history.ts";
+import { listRuns } from "../../store/run_view.ts";
+import type { RunState } from "../../store/runs.ts";
+import { DRILL_EVENT, DRILL_FOLDER, DRILL_JOB, type DrillArgs, jobSource, secondsOf } from "./job_file.ts";
+import type { History, Sign } from "./judge.ts";
+import { DrillError } from "./site.ts";
+import { Undo } from "./undo.ts";
+
+export interface LoadParts {
+  sql: Sql;
+  jobs_dir: string;
+  state_dir: string;
+  /** Syncs jobs/; gives what is wrong with it, as text, or nothing. */
+  sync(): Promise<string | undefined>;
+}
+
+const BIRTH_EVERY_MS = 333;
+/** Longer than any drill; the schedule names no minute after it. */
+const DRILL_MINUTES = 15;
+const SHORT: DrillArgs = { hold_ms: 200 };
+const OPEN: RunState[] = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"];
+const CLEAR_WITHIN_MS = 15_000;
+const MOST_RUNS = 1_000_000;
+
+export class Load {
+  readonly #parts: LoadParts;
+  readonly #folders: { jobs: string; ledger: string };
+  readonly #id = crypto.randomUUID().slice(0, 8);
+  readonly #expected: string[] = [];
+  readonly #held: number[] = [];
+  readonly #stop = new AbortController();
+  /** Fires when not even what was asked already is asked again. */
+  readonly #over = new AbortController();
+  #births: Promise<unknown> = Promise.resolve();
+  #removal: Undo | undefined;
+  #count = 0;
+  #after_id = 0;
+  #definition_id = 0;
+  #schedule: StoredSchedule | undefined;
+
+  constructor(parts: LoadParts) {
+    this.#parts = parts;
+    this.#folders = { jobs: `${parts.jobs_dir}/${DRILL_FOLDER}`, ledger: `${parts.state_dir}/drill` };
+  }
+
+  /** Adds the job, and begins. */
+  async begin(): Promise<void> {
+    const { sql } = this.#parts;
+    await this.#clear("left by a drill that did not end well");
+    this.#writeFolders(await databaseNow(sql));
+    const problem = await this.#parts.sync();
+    if (problem) throw new DrillError(`Cannot drill: the jobs folder cannot be synced, mend it first: ${problem}`);
+    // As one picture: the leader may have planned the first slots already, and those are not counted.
+    const [definition, newest] = await sql.begin(
+      "isolation level repeatable read",
+      async (tx) =>
+        [await readDefinition(tx, DRILL_JOB), await listRuns(tx, { job_name: DRILL_JOB, most: 1 })] as const,
+    );
+    this.#after_id = newest[0]?.id ?? 0;
+    [this.#schedule] = definition?.schedules ?? [];
+    if (!definition?.enabled || !this.#schedule) {
+      throw new DrillError(
+        `Cannot drill: the job "${DRILL_JOB}" was synced and is switched off; switch it on, or remove it`,
+      );
+    }
+    this.#definition_id = definition.id;
+    const kinds = [() => this.#enqueue(SHORT), () => this.#emit(), () => this.#enqueue(SHORT, "dandori_drill")];
+    this.#births = every(BIRTH_EVERY_MS, async () => {
+      await kinds[this.#count % kinds.length]?.();
+    }, { name: "the load of a drill", stop: this.#stop.signal });
+  }
+
+  /** Runs up to this one are older than the load. */
+  get after_id(): number {
+    return this.#after_id;
+  }
+
+  /** Some more runs, whose bodies live until `settle`, or until their worker dies. */
+  async hold(count: number): Promise<void> {
+    for (let run = 0; run < count; run++) this.#held.push(await this.#enqueue({ until_released: true }));
+  }
+
+  /** Some short runs at once. */
+  async burst(count: number): Promise<void> {
+    for (let run = 0; run < count; run++) await this.#enqueue(SHORT);
+  }
+
+  /** The held runs whose bodies live on this worker. */
+  async heldOn(worker_id: string): Promise<number[]> {
+    const running = await listRuns(this.#parts.sql, { job_name: DRILL_JOB, states: ["RUNNING"], most: MOST_RUNS });
+    const alive = new Set(this.signs().map((sign) => `${sign.job_run_id}:${sign.attempt}`));
+    return running.filter((run) => this.#held.includes(run.id) && run.assigned_worker_id === worker_id)
+      .filter((run) => alive.has(`${run.id}:${run.attempt}`)).map((run) => run.id);
+  }
+
+  /** No more births. The schedule goes on until `stopSchedule`. */
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#births;
+  }
+
+  /** How far the schedule is planned, in ms behind the database's clock; it moves on with each second. */
+  async behind_ms(): Promise<number> {
+    const last = (await readDefinition(this.#parts.sql, DRILL_JOB))?.schedules[0]?.last_slot;
+    return last ? (await databaseNow(this.#parts.sql)).since(last).total("milliseconds") : Infinity;
+  }
+
+  /** No more slots; those up to now are among what is expected. Lets held bodies end. */
+  async stopSchedule(): Promise<void> {
+    await stopSchedules(this.#parts.sql, DRILL_JOB);
+    const now = (await readDefinition(this.#parts.sql, DRILL_JOB))?.schedules[0];
+    if (this.#schedule && now) this.#expected.push(...slotKeys(this.#schedule, now));
+    writeFileSync(`${this.#folders.ledger}/released`, "");
+  }
+
+  /** Runs that have not ended. */
+  async open(): Promise<number[]> {
+    const open = await listRuns(this.#parts.sql, { job_name: DRILL_JOB, states: OPEN, most: MOST_RUNS });
+    return open.map((run) => run.id);
+  }
+
+  async history(uncharged: boolean): Promise<History> {
+    const { runs, attempts } = await readHistory(this.#parts.sql, { job_name: DRILL_JOB, after_id: this.#after_id });
+    const signs = this.signs().filter((sign) => sign.job_run_id > this.#after_id);
+    return { expected: this.#expected, runs, attempts, signs, uncharged };
+  }
+
+  /** All that the bodies have signed; a last line that is not whole yet is left out. */
+  signs(): Sign[] {
+    const lines = Deno.readTextFileSync(`${this.#folders.ledger}/ledger`).split("\n").slice(0, -1);
+    return lines.map((line) => JSON.parse(line) as Sign);
+  }
+
+  /** Leaves nothing of the load but its history. Where Postgres is away, dev does the rest when it syncs again. */
+  async remove(): Promise<void> {
+    this.#over.abort();
+    try {
+      await this.stop();
+      await this.#clear("the drill is over");
+    } catch (error) {
+      if (!isUnreachable(error)) throw error;
+    } finally {
+      await this.#removal?.now();
+    }
+    await this.#parts.sql.begin(async (tx) => {
+      await lockDefinitions(tx);
+      await removeDefinitions(tx, [DRILL_JOB]);
+    }).catch((error) => {
+      if (!isUnreachable(error)) throw error;
+    });
+  }
+
+  #writeFolders(now: Temporal.Instant): void {
+    const { jobs, ledger } = this.#folders;
+    for (const folder of [jobs, ledger]) rmSync(folder, { recursive: true, force: true });
+    this.#removal = Undo.removal(jobs, ledger);
+    for (const folder of [jobs, ledger]) mkdirSync(folder, { recursive: true });
+    writeFileSync(`${ledger}/ledger`, "");
+    writeFileSync(`${jobs}/.gitignore`, "*\n");
+    const source = jobSource({ folder: ledger, cron: secondsOf(now, DRILL_MINUTES) });
+    writeFileSync(`${jobs}/${DRILL_JOB}.ts`, source);
+  }
+
+  /** Cancels what has not ended, and waits a while for it. */
+  async #clear(reason: string): Promise<void> {
+    const late = AbortSignal.timeout(CLEAR_WITHIN_MS);
+    for (const id of await this.open()) await requestCancel(this.#parts.sql, id, { actor: "drill", reason });
+    while ((await this.open()).length > 0 && !late.aborted) await rest(100);
+  }
+
+  async #enqueue(args: DrillArgs, serial_key?: string): Promise<number> {
+    const idempotency_key = `${this.#id}-${++this.#count}`;
+    this.#expected.push(`enqueue:${this.#definition_id}:${idempotency_key}`);
+    const birth = { job_name: DRILL_JOB, args, idempotency_key, serial_key };
+    const [born] = await this.#untilHeard(() => createRuns(this.#parts.sql, [birth]));
+    if (born?.job_run_id === undefined) {
+      throw new DrillError(`Cannot drill: the job "${DRILL_JOB}" was removed meanwhile`);
+    }
+    return born.job_run_id;
+  }
+
+  async #emit(): Promise<void> {
+    const dedupe_key = `${this.#id}-${++this.#count}`;
+    const event = { event_type: DRILL_EVENT, payload: SHORT, dedupe_key };
+    const id = await this.#untilHeard(() => emitEvent(this.#parts.sql, event));
+    this.#expected.push(`event:${id}:${this.#definition_id}`);
+  }
+
+  /** An application does the same with its idempotency key. */
+  async #untilHeard<T>(ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!isUnreachable(error) || this.#over.signal.aborted) throw error;
+        await rest(100, this.#over.signal);
+      }
+    }
+  }
+}
+
+/** The birth keys of all slots that a schedule has had between two looks at it. */
+export function slotKeys(before: StoredSchedule, after: StoredSchedule): string[] {
+  const count = Math.ceil(after.last_slot.since(before.last_slot).total("seconds")) + 1;
+  return nextSlots(before, { after: before.last_slot, count })
+    .filter((slot) => Temporal.Instant.compare(slot, after.last_slot) <= 0)
+    .map((slot) => `time:${before.id}:${slot.toString()}`);
+}

@@ -1,0 +1,171 @@
+/**
+ * Cuts off a worker that the drill starts itself, beside those of dev: it reaches Postgres and Redis, and is reached by
+ * its peers, only through relays of this process. It gets bodies, then the lead if it can be had, and then nothing
+ * passes any more, both ways; later all is healed, and it must find that it is dead to the others.
+ *
+ * What it asks of its peers itself, such as orders to workers, is not cut: a leader that can still speak and no longer
+ * write is what the fence is for.
+ */
+import { environment, PROJECT_DIR } from "../../base/config.ts";
+import { monotonicMs, within } from "../../base/loop.ts";
+import { askToDegrade } from "../../cluster/seat.ts";
+import { signalGroup, signalProcess } from "../../sandbox/process_table.ts";
+import { databaseNow } from "../../store/definitions.ts";
+import { currentLeader } from "../../store/leadership.ts";
+import { FaultyLink } from "../faulty_link.ts";
+import type { Scene } from "./scene.ts";
+import { DRILL_NODE, DrillError, type Site } from "./site.ts";
+import { holdBodies, leading } from "./workers.ts";
+
+/** It is one of several candidates, so it takes some tries. */
+const TRY_TO_LEAD_MS = 30_000;
+const DEGRADE_TTL_MS = 10_000;
+const STOP_WITHIN_MS = 15_000;
+
+export async function partition(scene: Scene): Promise<void> {
+  await leading(scene);
+  const worker = await LinkedWorker.start(scene);
+  try {
+    const me = await scene.until("a worker of the drill's own, behind relays, to be ready", () => worker.listing());
+    await holdBodies(scene);
+    await scene.until(`${DRILL_NODE} to have bodies that last`, async () => {
+      return (await scene.load.heldOn(me.worker_id)).length > 0 ? true : undefined;
+    }, 100);
+    const epoch = await letLead(scene, me.worker_id);
+    const role = epoch === undefined ? "a worker" : `the leader of epoch ${epoch}`;
+    await scene.strike(`cut off ${DRILL_NODE} (${me.worker_id}), ${role}`, () => worker.cut());
+    if (epoch !== undefined) await scene.failover(epoch);
+    await scene.recovery(me);
+    await worker.heal();
+    const healed_at = new Date((await databaseNow(scene.site.sql)).epochMilliseconds);
+    scene.say("healed, and it must find that it is dead to the others");
+    const back = await scene.comesBack(me);
+    scene.measure(`healed, it was back under a new id, ${back.worker_id}`, back.started_at, healed_at);
+  } finally {
+    await worker.end();
+  }
+}
+
+/** Asks one leader after the other to step down until this worker leads; gives its epoch, or undefined when luck was out. */
+async function letLead(scene: Scene, worker_id: string): Promise<number | undefined> {
+  const { sql, redis } = scene.site;
+  scene.say(`asking who leads to hand over, until ${DRILL_NODE} does`);
+  const until_ms = monotonicMs() + TRY_TO_LEAD_MS;
+  while (monotonicMs() < until_ms) {
+    const before = await scene.until("somebody to lead", async () => {
+      const now = await currentLeader(sql);
+      return now.worker_id ? now : undefined;
+    });
+    if (before.worker_id === worker_id) return before.epoch;
+    await askToDegrade(redis, { epoch: before.epoch, ttl_ms: DEGRADE_TTL_MS });
+    await scene.until("it to hand over", async () => {
+      const now = await currentLeader(sql);
+      return now.epoch > before.epoch && now.worker_id ? true : undefined;
+    });
+  }
+  scene.say(`${DRILL_NODE} did not come to lead, so it is cut off as a worker`);
+}
+
+/** A worker process whose links can be cut. */
+class LinkedWorker {
+  readonly #site: Site;
+  readonly #links: FaultyLink[];
+  readonly #child: Deno.ChildProcess;
+  readonly #printed: Promise<unknown>;
+
+  private constructor(site: Site, links: FaultyLink[], child: Deno.ChildProcess) {
+    this.#site = site;
+    this.#links = links;
+    this.#child = child;
+    this.#printed = Promise.all([drain(child.stdout), drain(child.stderr)]);
+  }
+
+  static async start({ site, worker_command }: Scene): Promise<LinkedWorker> {
+    const { note } = site;
+    const port = freePort();
+    const [postgres, redis, grpc] = await Promise.all([
+      relayTo(note.database_url, 5432),
+      relayTo(note.redis_url, 6379),
+      FaultyLink.to(port).then((link) => ({ link, url: "" })),
+    ]);
+    const [program = "", ...args] = worker_command;
+    const child = new Deno.Command(program, {
+      args,
+      cwd: PROJECT_DIR,
+      env: {
+        ...environment(),
+        DATABASE_URL: postgres.url,
+        REDIS_URL: redis.url,
+        DANDORI_STATE_DIR: site.state_dir,
+        SCHEDULER_REDIS_PREFIX: note.redis_prefix,
+        SCHEDULER_NODE_ID: DRILL_NODE,
+        SCHEDULER_JOBS_DIR: note.jobs_dir,
+        SCHEDULER_GRPC_HOST: "127.0.0.1",
+        SCHEDULER_GRPC_PORT: String(port),
+        SCHEDULER_GRPC_ADVERTISE: `127.0.0.1:${grpc.link.port}`,
+        SCHEDULER_TLS_CERT_FILE: `${note.tls_dir}/tls.crt`,
+        SCHEDULER_TLS_KEY_FILE: `${note.tls_dir}/tls.key`,
+        SCHEDULER_TLS_PINS_FILE: `${note.tls_dir}/pins.pem`,
+      },
+      detached: true,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    return new LinkedWorker(site, [postgres.link, redis.link, grpc.link], child);
+  }
+
+  /** Its row, once it has registered. */
+  async listing() {
+    const found = await this.#site.find(DRILL_NODE);
+    return found?.pid === this.#child.pid ? found : undefined;
+  }
+
+  cut(): void {
+    for (const link of this.#links) link.stall();
+  }
+
+  async heal(): Promise<void> {
+    await Promise.all(this.#links.map((link) => link.heal()));
+  }
+
+  /** Lets it leave in good order, or kills it. */
+  async end(): Promise<void> {
+    await this.heal();
+    signalProcess(this.#child.pid, "SIGTERM");
+    const gone = this.#child.status;
+    await within(STOP_WITHIN_MS, "stopping the drill's worker", gone).catch(() => {
+      signalGroup(this.#child.pid, "SIGKILL");
+    });
+    await gone;
+    await this.#child.stdin.close().catch(() => {});
+    await this.#printed;
+    await Promise.all(this.#links.map((link) => link.close()));
+  }
+}
+
+/** A relay to a server, and the server's URL by way of it. */
+async function relayTo(text: string, default_port: number): Promise<{ link: FaultyLink; url: string }> {
+  const url = new URL(text);
+  if (!/^(redis|postgres|postgresql):$/.test(url.protocol) || url.hostname.includes(",")) {
+    throw new DrillError(
+      `Cannot cut a worker off from ${url.protocol}//${url.host}: the relay leads to one plain server; start dev without ` +
+        "REDIS_URL and DATABASE_URL",
+    );
+  }
+  const link = await FaultyLink.to(Number(url.port || default_port), url.hostname);
+  url.hostname = "127.0.0.1";
+  url.port = String(link.port);
+  return { link, url: url.href };
+}
+
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  return port;
+}
+
+async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {
+  for await (const _ of stream) { /* nobody reads it */ }
+}

@@ -1,0 +1,102 @@
+/** Drills on the servers: they are killed, and dev starts them again; or Redis forgets everything. */
+import { countKeys, flushAll, forgetKeys } from "../../cluster/forgetting.ts";
+import { list } from "../../cluster/roster.ts";
+import { readSeat } from "../../cluster/seat.ts";
+import { signalProcess } from "../../sandbox/process_table.ts";
+import { databaseNow } from "../../store/definitions.ts";
+import { currentLeader } from "../../store/leadership.ts";
+import { firstStartSince } from "../../store/run_history.ts";
+import { DRILL_JOB } from "./job_file.ts";
+import type { Scene } from "./scene.ts";
+import { DrillError, type Site } from "./site.ts";
+import { holdBodies, leading } from "./workers.ts";
+
+/** A crash: what Redis had not saved is lost. */
+export async function redisRestart(scene: Scene): Promise<void> {
+  const pid = scene.site.server("redis");
+  await holdBodies(scene);
+  const { epoch } = await leading(scene);
+  await scene.strike(`killed Redis, process ${pid}`, () => void signalProcess(pid, "SIGKILL"));
+  await scene.until("Redis to be there again", async () => {
+    if (scene.site.ownServer("redis") === pid) return undefined;
+    await scene.site.redis.ask("look whether Redis is back", (client) => client.ping());
+    return true;
+  });
+  await measureNow(scene, "dev had Redis back");
+  await redisKnowsAll(scene, epoch);
+}
+
+/** @throws DrillError when Redis is not dev's own and nobody said which keys may go. */
+export async function mayFlush(site: Site, yes: string | undefined): Promise<void> {
+  if (site.ownServer("redis") !== undefined || yes === site.redis.prefix) return;
+  throw new DrillError(
+    `Cannot flush Redis: ${site.redis.server} was given to dev by REDIS_URL and is not dev's own; this would delete the ` +
+      `${await countKeys(
+        site.redis,
+      )} keys there that begin with "${site.redis.prefix}"; if they may go, say --yes ${site.redis.prefix}`,
+  );
+}
+
+export async function redisFlush(scene: Scene): Promise<void> {
+  const { site } = scene;
+  const own = site.ownServer("redis") !== undefined;
+  await holdBodies(scene);
+  const { epoch } = await leading(scene);
+  const what = own ? "everything in Redis" : `the keys in Redis that begin with "${site.redis.prefix}"`;
+  await scene.strike(`deleted ${what}`, async () => {
+    if (own) await flushAll(site.redis);
+    else await forgetKeys(site.redis);
+  });
+  await redisKnowsAll(scene, epoch);
+}
+
+/** A crash: Postgres recovers from its log, and every session is cut. */
+export async function postgresRestart(scene: Scene): Promise<void> {
+  const pid = scene.site.server("postgres");
+  await holdBodies(scene);
+  const { epoch } = await leading(scene);
+  await scene.strike(`stopped Postgres at once, process ${pid}`, () => void signalProcess(pid, "SIGQUIT"));
+  const back = await scene.until("Postgres to be there again", async () => {
+    return scene.site.ownServer("postgres") === pid ? undefined : await databaseNow(scene.site.sql);
+  });
+  const since = new Date(back.epochMilliseconds);
+  scene.measure("dev had Postgres back", since);
+  const started = await scene.until(
+    "a run to start",
+    () => firstStartSince(scene.site.sql, { job_name: DRILL_JOB, since }),
+  );
+  scene.measure("the first run after that started", started);
+  await sayLeader(scene, epoch);
+}
+
+/** Redis has the leader's seat and each worker's heartbeat again. */
+async function redisKnowsAll(scene: Scene, epoch: number): Promise<void> {
+  const { site } = scene;
+  await scene.until("the leader to have its seat in Redis", async () => {
+    const { worker_id } = await currentLeader(site.sql);
+    return worker_id && (await readSeat(site.redis)).worker_id === worker_id ? true : undefined;
+  });
+  await measureNow(scene, "the leader had its seat in Redis");
+  await scene.until("each worker's heartbeat in Redis", async () => {
+    const beating = new Set((await list(site.redis)).map((one) => one.worker_id));
+    return (await site.workers()).every((worker) => beating.has(worker.worker_id)) ? true : undefined;
+  });
+  await measureNow(scene, "Redis knew every worker again");
+  await sayLeader(scene, epoch);
+}
+
+async function measureNow(scene: Scene, what: string): Promise<void> {
+  scene.measure(what, new Date((await databaseNow(scene.site.sql)).epochMilliseconds));
+}
+
+async function sayLeader(scene: Scene, epoch: number): Promise<void> {
+  const leader = await scene.until("somebody to lead", async () => {
+    const now = await currentLeader(scene.site.sql);
+    return now.worker_id ? now : undefined;
+  });
+  if (leader.epoch < epoch) throw new Error(`The epoch went back from ${epoch} to ${leader.epoch}`);
+  if (leader.epoch === epoch) scene.say("the leader is the same");
+  else if (leader.acquired_at) {
+    scene.measure(`${leader.node_id} leads, in epoch ${leader.epoch} after ${epoch}`, leader.acquired_at);
+  }
+}
