@@ -1,6 +1,7 @@
 /** The door to Postgres: what a connection that fell silent does to the queries on it. */
 import assert from "node:assert/strict";
-import { monotonicMs } from "../src/base/loop.ts";
+import { monotonicMs, rest } from "../src/base/loop.ts";
+import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { connectDb, isUnreachable } from "../src/store/db.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -65,5 +66,36 @@ Deno.test("a connection that fell silent is left: its query fails, and the next 
       line.close();
       await sql.end({ timeout: 0 });
     }
+  });
+});
+
+Deno.test("Postgres going away while a connection is opened fails the query, and nothing else", async () => {
+  await withStores(async ({ database_url }) => {
+    const url = new URL(database_url);
+    const link = await FaultyLink.to(Number(url.port), url.hostname);
+    url.host = `127.0.0.1:${link.port}`;
+    try {
+      for (let open_ms = 0; open_ms < 240; open_ms += 10) { // each step of opening is one way to be cut
+        await link.heal();
+        link.delay(10);
+        const sql = connectDb(url.href, { name: "cut", max: 1 });
+        const asked = sql`select 1`.then(() => true, (error) => isUnreachable(error) || error);
+        await rest(open_ms);
+        await link.refuse();
+        assert.equal(await asked, true);
+        await sql.end({ timeout: 0 });
+      }
+    } finally {
+      await link.close();
+    }
+  });
+});
+
+Deno.test("lists go to Postgres and come back as they were", async () => {
+  await withStores(async ({ sql }) => {
+    const texts = ["plain", "", "a,b", 'a "quoted" one', "back\\slash", "{braces}", "NULL", "two\nlines", "日本"];
+    const [row] = await sql`select ${texts}::text[] as texts, ${[1, 2]}::int[] as ints, ${[3]}::bigint[] as bigs,
+                                   ${[]}::text[] as none, array['a', null] as holes, 'b' = any(${["a", "b"]}) as found`;
+    assert.deepEqual(row, { texts, ints: [1, 2], bigs: [3], none: [], holes: ["a", null], found: true });
   });
 });

@@ -5,6 +5,8 @@
  * run for five: a leader that is stopped in the middle of a transaction must not block its successor.
  * A connection that fell silent (half-open: the other side is gone and nobody said so) would hold its queries for a
  * quarter of an hour; a pool with such a query is left for a new one, and the query fails as unreachable.
+ * The driver does not ask Postgres for its array types when it connects: a connection that was cut during that question
+ * rejected a promise that nobody could hold, which ended the process. Those that we use are named here.
  * `bigint` columns arrive as numbers; a value beyond 2^53 is an error rather than a rounded id.
  */
 import postgres from "postgres";
@@ -91,9 +93,13 @@ function openPool(database_url: string, options: DbOptions & { statement_timeout
     connect_timeout: 5,
     idle_timeout: 0,
     max_lifetime: null,
+    fetch_types: false,
     backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, 1),
     types: {
       bigint: { to: 20, from: [20], parse: safeInteger, serialize: (value: number) => String(value) },
+      integers: { to: 1007, from: [1007], parse: listOf(Number), serialize: arrayText },
+      texts: { to: 1009, from: [1009], parse: listOf(String), serialize: arrayText },
+      bigints: { to: 1016, from: [1016], parse: listOf(safeInteger), serialize: arrayText },
     },
     connection: {
       application_name: `dandori ${options.name}`,
@@ -161,4 +167,18 @@ function safeInteger(text: string): number {
   const value = Number(text);
   if (!Number.isSafeInteger(value)) throw new RangeError(`Cannot read bigint ${text}: it is beyond 2^53`);
   return value;
+}
+
+/** Reads `{1,NULL,"a \"b\""}`: arrays of one dimension, which are all that we have. */
+function listOf<T>(parse: (text: string) => T): (text: string) => (T | null)[] {
+  return (text) =>
+    [...text.matchAll(/"((?:[^"\\]|\\.)*)"|([^{},]+)/g)].map(([, quoted, bare]) => {
+      if (bare === "NULL") return null;
+      return parse(quoted?.replace(/\\(.)/gs, "$1") ?? bare as string);
+    });
+}
+
+function arrayText(list: readonly unknown[]): string {
+  const quote = (value: unknown) => `"${String(value).replace(/["\\]/g, "\\$&")}"`;
+  return `{${list.map((value) => value === null ? "NULL" : quote(value)).join(",")}}`;
 }
