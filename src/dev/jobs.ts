@@ -3,6 +3,7 @@ import { relative } from "node:path";
 import { Bell, rest } from "../base/loop.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync, type SyncParts } from "../catalog/sync.ts";
+import { isUnreachable } from "../store/db.ts";
 
 export interface JobsOptions {
   stop: AbortSignal;
@@ -14,15 +15,22 @@ const SETTLE_MS = 150;
 const LOOK_AGAIN_MS = 1_000;
 const NO_CHANGE_MS = 3_600_000;
 
-/** Syncs once and says what changed. Nothing is said when nothing did, unless `always`. */
+/** Syncs once and says what changed. Nothing is said when nothing did, unless `always`. Postgres is waited for. */
 export async function syncJobs(parts: SyncParts, on: JobsOptions & { always?: boolean }): Promise<void> {
   try {
-    const report = await sync(parts, { mode: "apply" });
-    const silent = report.problems.length === 0 && !report.drift && !on.always;
-    if (!silent) on.say(reportText(report, { color: false, folder: relative(parts.project_dir, parts.jobs_dir) }));
+    await syncOnce(parts, on);
   } catch (error) {
     on.say(`cannot sync: ${error instanceof Error ? error.message : error}`);
+    if (!isUnreachable(error) || on.stop.aborted) return;
+    await rest(LOOK_AGAIN_MS, on.stop);
+    if (!on.stop.aborted) await syncJobs(parts, on);
   }
+}
+
+async function syncOnce(parts: SyncParts, on: JobsOptions & { always?: boolean }): Promise<void> {
+  const report = await sync(parts, { mode: "apply" });
+  const silent = report.problems.length === 0 && !report.drift && !on.always;
+  if (!silent) on.say(reportText(report, { color: false, folder: relative(parts.project_dir, parts.jobs_dir) }));
 }
 
 /** Calls `changed` after each change below `folder`, one call at a time, until `stop`. */
