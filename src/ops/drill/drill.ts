@@ -186,7 +186,7 @@ function reportOn(
   const { breaches: found, repeats, counts } = judge(of.history);
   const breaches = [...of.breaches, ...found];
   const countOf = (promise: Breach["promise"]) => breaches.filter((breach) => breach.promise === promise).length;
-  const pause_ms = longestPause(of.history, of.scene.struck_ms);
+  const pause_ms = longestPause(of.history, { from_ms: of.scene.struck_ms, until_ms: of.scene.load.stopped_ms });
   return {
     drill,
     kept: breaches.length === 0,
@@ -203,11 +203,11 @@ function reportOn(
   };
 }
 
-/** Between two bodies that began, from just before the strike on. */
-function longestPause(history: History, struck_ms: number): number {
-  const starts = bodiesIn(history.signs).map((body) => body.from_ms);
-  const first = Math.max(0, starts.findLastIndex((at) => at < struck_ms));
-  const gaps = starts.slice(first).map((at, place, all) => (all[place + 1] ?? at) - at);
+/** Between two bodies that began, from just before the strike until no more was asked for. */
+function longestPause(history: History, load: { from_ms: number; until_ms: number }): number {
+  const starts = bodiesIn(history.signs).map((body) => body.from_ms).filter((at) => at <= load.until_ms);
+  const first = Math.max(0, starts.findLastIndex((at) => at < load.from_ms));
+  const gaps = starts.slice(first).map((at, place, all) => (all[place + 1] ?? load.until_ms) - at);
   return Math.max(0, ...gaps);
 }
 

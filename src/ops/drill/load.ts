@@ -11,7 +11,7 @@
  * bodies that find their ledger gone end.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { every, rest } from "../../base/loop.ts";
+import { every, rest, wallClock } from "../../base/loop.ts";
 import { nextSlots } from "../../catalog/schedule.ts";
 import { createRuns } from "../../store/births.ts";
 import { isUnreachable, type Sql } from "../../store/db.ts";
@@ -61,6 +61,7 @@ export class Load {
   #births: Promise<unknown> = Promise.resolve();
   #removal: Undo | undefined;
   #count = 0;
+  #stopped_ms = Infinity;
   #after_id = 0;
   #definition_id = 0;
   #schedule: StoredSchedule | undefined;
@@ -122,8 +123,14 @@ export class Load {
 
   /** No more births. The schedule goes on until `stopSchedule`. */
   async stop(): Promise<void> {
+    this.#stopped_ms = Math.min(this.#stopped_ms, wallClock().getTime());
     this.#stop.abort();
     await this.#births;
+  }
+
+  /** When the births stopped, by this machine's clock. */
+  get stopped_ms(): number {
+    return this.#stopped_ms;
   }
 
   /** How far the schedule is planned, in ms behind the database's clock; it moves on with each second. */

@@ -15,10 +15,11 @@ import { currentLeader } from "../../store/leadership.ts";
 import { FaultyLink } from "../faulty_link.ts";
 import type { Scene } from "./scene.ts";
 import { DRILL_NODE, DrillError, type Site } from "./site.ts";
-import { holdBodies, leading } from "./workers.ts";
+import { leading } from "./workers.ts";
 
 /** It is one of several candidates, so it takes some tries. */
 const TRY_TO_LEAD_MS = 30_000;
+const HOLD_AGAIN_MS = 700;
 const DEGRADE_TTL_MS = 10_000;
 const STOP_WITHIN_MS = 15_000;
 
@@ -27,10 +28,7 @@ export async function partition(scene: Scene): Promise<void> {
   const worker = await LinkedWorker.start(scene);
   try {
     const me = await scene.until("a worker of the drill's own, behind relays, to be ready", () => worker.listing());
-    await holdBodies(scene);
-    await scene.until(`${DRILL_NODE} to have bodies that last`, async () => {
-      return (await scene.load.heldOn(me.worker_id)).length > 0 ? true : undefined;
-    }, 100);
+    await holdThere(scene, me.worker_id);
     const epoch = await letLead(scene, me.worker_id);
     const role = epoch === undefined ? "a worker" : `the leader of epoch ${epoch}`;
     await scene.strike(`cut off ${DRILL_NODE} (${me.worker_id}), ${role}`, () => worker.cut());
@@ -44,6 +42,17 @@ export async function partition(scene: Scene): Promise<void> {
   } finally {
     await worker.end();
   }
+}
+
+/** The leader gives it nothing until it has reached it, and who gets a run is the leader's choice. */
+async function holdThere(scene: Scene, worker_id: string): Promise<void> {
+  let next_ms = monotonicMs();
+  await scene.until(`${DRILL_NODE} to have bodies that last`, async () => {
+    if ((await scene.load.heldOn(worker_id)).length > 0) return true;
+    if (monotonicMs() < next_ms) return undefined;
+    next_ms = monotonicMs() + HOLD_AGAIN_MS;
+    await scene.load.hold(1);
+  }, 100);
 }
 
 /** Asks one leader after the other to step down until this worker leads; gives its epoch, or undefined when luck was out. */
