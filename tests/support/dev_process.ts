@@ -44,18 +44,23 @@ export class DevFolder {
     Deno.writeTextFileSync(`${this.jobs_dir}/${name}`, source);
   }
 
-  /** Starts dev; `task`: below `deno task`, as the README says. */
-  start(options: { task?: boolean; env?: Record<string, string> } = {}): DevProcess {
+  /** Starts dev, with two workers; `task`: below `deno task`, as the README says. */
+  start(options: { task?: boolean; workers?: number; env?: Record<string, string> } = {}): DevProcess {
     const args = options.task ? ["task", "dev"] : mainArgs("dev");
-    const child = this.#command([...args, "--workers", "2"], options.env).spawn();
+    const child = this.#command([...args, "--workers", String(options.workers ?? 2)], options.env).spawn();
     const dev = new DevProcess(child);
     this.started.push(dev);
     return dev;
   }
 
+  /** Begins another command of this checkout. */
+  begin(...args: string[]): Deno.ChildProcess {
+    return this.#command(mainArgs(...args)).spawn();
+  }
+
   /** Runs another command of this checkout to its end. */
   async run(...args: string[]): Promise<Answer> {
-    const { code, stdout, stderr } = await this.#command(mainArgs(...args)).output();
+    const { code, stdout, stderr } = await this.begin(...args).output();
     const text = new TextDecoder();
     return { code, stdout: text.decode(stdout), stderr: text.decode(stderr) };
   }

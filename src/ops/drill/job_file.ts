@@ -12,7 +12,6 @@ export const DRILL_JOB = "dandori_drill";
 /** Below the jobs folder. */
 export const DRILL_FOLDER = "dandori_drill";
 export const DRILL_EVENT = "dandori.drill";
-export const SCHEDULE_ID = "each_second";
 
 /** `hold_ms`: how long the body lives. `until_released`: its first attempt lives until the drill says so. */
 export interface DrillArgs {
@@ -20,26 +19,23 @@ export interface DrillArgs {
   until_released?: boolean;
 }
 
-/** Each second of the minutes from one instant to another, and of no others but those that share their readings. */
-export function secondsOf(from: Temporal.Instant, minutes: number): string {
-  const times = Array.from(
-    { length: minutes + 1 },
-    (_, place) => from.add({ minutes: place }).toZonedDateTimeISO("UTC"),
-  );
-  const each = (field: (time: Temporal.ZonedDateTime) => number) => [...new Set(times.map(field))].join(",");
-  return [
-    "*",
-    each((time) => time.minute),
-    each((time) => time.hour),
-    each((time) => time.day),
-    each((time) => time.month),
-    "*",
-    each((time) => time.year),
-  ].join(" ");
+/** Cron patterns, one for each hour, that name each second of so many minutes, and no other. */
+export function secondsOf(from: Temporal.Instant, minutes: number): string[] {
+  const times = Array.from({ length: minutes + 1 }, (_, place) => {
+    return from.add({ minutes: place }).toZonedDateTimeISO("UTC");
+  });
+  return [...Map.groupBy(times, ({ hour, day, month, year }) => `${hour} ${day} ${month} * ${year}`)]
+    .map(([hour, inside]) => `* ${inside.map((time) => time.minute).join(",")} ${hour}`);
 }
 
 /** The source of the job file. */
-export function jobSource(on: { folder: string; cron: string }): string {
+export function jobSource(on: { folder: string; crons: string[] }): string {
+  const schedule = on.crons.map((cron, place) => ({
+    id: `part_${place + 1}`,
+    cron,
+    misfire: { all: true, max: 1000 },
+    args: { hold_ms: 200 },
+  }));
   return `// Made by \`deno task drill\`, which removes it again. If no drill is running, remove this folder.
 import { defineJob } from "dandori";
 
@@ -48,12 +44,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve, ${SIGN_MS}));
 
 export default defineJob<${"{ hold_ms?: number; until_released?: boolean }"}>({
   description: "The load of deno task drill",
-  schedule: {
-    id: ${JSON.stringify(SCHEDULE_ID)},
-    cron: ${JSON.stringify(on.cron)},
-    misfire: { all: true, max: 1000 },
-    args: { hold_ms: 200 },
-  },
+  schedule: ${JSON.stringify(schedule)},
   on: ${JSON.stringify(DRILL_EVENT)},
   timeoutSeconds: 900,
   permissions: { read: [FOLDER], write: [FOLDER] },

@@ -64,7 +64,7 @@ export class Load {
   #stopped_ms = Infinity;
   #after_id = 0;
   #definition_id = 0;
-  #schedule: StoredSchedule | undefined;
+  #schedules: StoredSchedule[] = [];
 
   constructor(parts: LoadParts) {
     this.#parts = parts;
@@ -85,8 +85,8 @@ export class Load {
         [await readDefinition(tx, DRILL_JOB), await listRuns(tx, { job_name: DRILL_JOB, most: 1 })] as const,
     );
     this.#after_id = newest[0]?.id ?? 0;
-    [this.#schedule] = definition?.schedules ?? [];
-    if (!definition?.enabled || !this.#schedule) {
+    this.#schedules = definition?.schedules ?? [];
+    if (!definition?.enabled || this.#schedules.length === 0) {
       throw new DrillError(
         `Cannot drill: the job "${DRILL_JOB}" was synced and is switched off; switch it on, or remove it`,
       );
@@ -135,15 +135,18 @@ export class Load {
 
   /** How far the schedule is planned, in ms behind the database's clock; it moves on with each second. */
   async behind_ms(): Promise<number> {
-    const last = (await readDefinition(this.#parts.sql, DRILL_JOB))?.schedules[0]?.last_slot;
-    return last ? (await databaseNow(this.#parts.sql)).since(last).total("milliseconds") : Infinity;
+    const schedules = (await readDefinition(this.#parts.sql, DRILL_JOB))?.schedules ?? [];
+    const last_ms = Math.max(...schedules.map((schedule) => schedule.last_slot.epochMilliseconds));
+    return (await databaseNow(this.#parts.sql)).epochMilliseconds - last_ms;
   }
 
   /** No more slots; those up to now are among what is expected. Lets held bodies end. */
   async stopSchedule(): Promise<void> {
     await stopSchedules(this.#parts.sql, DRILL_JOB);
-    const now = (await readDefinition(this.#parts.sql, DRILL_JOB))?.schedules[0];
-    if (this.#schedule && now) this.#expected.push(...slotKeys(this.#schedule, now));
+    for (const now of (await readDefinition(this.#parts.sql, DRILL_JOB))?.schedules ?? []) {
+      const before = this.#schedules.find((schedule) => schedule.id === now.id);
+      if (before) this.#expected.push(...slotKeys(before, now));
+    }
     writeFileSync(`${this.#folders.ledger}/released`, "");
   }
 
@@ -191,7 +194,7 @@ export class Load {
     for (const folder of [jobs, ledger]) mkdirSync(folder, { recursive: true });
     writeFileSync(`${ledger}/ledger`, "");
     writeFileSync(`${jobs}/.gitignore`, "*\n");
-    const source = jobSource({ folder: ledger, cron: secondsOf(now, DRILL_MINUTES) });
+    const source = jobSource({ folder: ledger, crons: secondsOf(now, DRILL_MINUTES) });
     writeFileSync(`${jobs}/${DRILL_JOB}.ts`, source);
   }
 
