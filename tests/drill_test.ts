@@ -1,21 +1,38 @@
 /** Drills against a real dev: what they break is broken, what they say is so, and nothing of them is left. */
 import assert from "node:assert/strict";
-import { rest } from "../src/base/loop.ts";
-import { type DrillName, type DrillReport } from "../src/ops/drill/drill.ts";
+import type { DevNote } from "../src/base/config.ts";
+import { every } from "../src/base/loop.ts";
+import { countKeys, forgetKeys } from "../src/cluster/forgetting.ts";
+import { type DrillName, type DrillReport, runDrill } from "../src/ops/drill/drill.ts";
 import { readDefinition } from "../src/store/definitions.ts";
 import type { Sql } from "../src/store/db.ts";
+import { registerWorker, renewWorker } from "../src/store/nodes.ts";
 import { changeSettings } from "../src/store/settings.ts";
 import { TEST_SETTINGS } from "./support/cluster.ts";
-import { type DevFolder, withDevFolder } from "./support/dev_process.ts";
-import { REDIS_SERVER } from "./support/redis_server.ts";
+import { testOnBoth } from "./support/cluster_redis.ts";
+import { type DevFolder, type DevProcess, withDevFolder } from "./support/dev_process.ts";
+import { Hearing } from "./support/hearing.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
 /** A second longer than elsewhere, so that a busy machine does not look like a lost worker where none may be. */
 const SETTINGS = { ...TEST_SETTINGS, worker_lease_seconds: 6 };
 
+const STRANGER = {
+  worker_id: "w0-stranger",
+  node_id: "elsewhere",
+  pid: 1,
+  process_started: "1",
+  grpc_host: "127.0.0.1",
+  grpc_port: 1,
+  tls_fingerprint: "",
+  slots: 1,
+  version: "",
+};
+
 interface Place {
   folder: DevFolder;
+  dev: DevProcess;
   sql: Sql;
   drill(name: DrillName): Promise<DrillReport>;
 }
@@ -34,7 +51,7 @@ function withDev(test: (place: Place) => Promise<void>): Promise<void> {
         assert(report.runs >= 8 && report.slots >= 2 && report.bodies >= report.runs, stdout);
         return report;
       };
-      await test({ folder, sql, drill });
+      await test({ folder, dev, sql, drill });
       dev.kill("SIGTERM");
       await dev.ended;
     })
@@ -87,3 +104,95 @@ Deno.test("drills break a running dev, and say what came of it", async (t) => {
     });
   });
 });
+
+Deno.test("a drill that is killed while a worker is frozen leaves it thawed, and its job is removed", async () => {
+  await withDev(async (place) => {
+    const { folder, sql, dev } = place;
+    const killed = folder.begin("drill", "freeze-worker");
+    const said = new Hearing();
+    const heard = Promise.all([said.listen("drill", killed.stdout), said.listen("drill", killed.stderr)]);
+    const frozen = await said.waitFor("froze", ({ text }) => /froze dev-\d \(\S+, process (\d+)\)/.exec(text)?.[1]);
+    assert.equal(stateOf(frozen), "T");
+    const again = await folder.run("drill", "kill-leader");
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /another drill is under way/);
+    killed.kill("SIGKILL");
+    await Promise.all([killed.status, heard]);
+    await waitFor("the worker to go on", () => Promise.resolve(stateOf(frozen) === "T" ? undefined : true));
+    await waitFor("dev to switch the job off", async () => {
+      return (await readDefinition(sql, "dandori_drill"))?.enabled === false ? true : undefined;
+    });
+    await nothingLeft(place);
+    assert.match(dev.printed, /dandori_drill/);
+  });
+});
+
+Deno.test("a drill is refused where it would break what is not dev's own, or what nothing would mend", async () => {
+  await withStores(async ({ sql, database_url, redis_url, prefix }) => {
+    const dir = Deno.makeTempDirSync({ prefix: "dandori-drill-" });
+    const dev = new Deno.Command("sleep", { args: ["60"] }).spawn(); // all that is asked of this one is its pid
+    const note: DevNote = {
+      pid: dev.pid,
+      database_url,
+      redis_url,
+      redis_prefix: prefix,
+      tls_dir: dir,
+      jobs_dir: dir,
+      node_ids: ["dev-1", "dev-2"],
+    };
+    const stop = new AbortController().signal;
+    const parts = {
+      state_dir: dir,
+      stop,
+      worker_command: [],
+      sync: () => Promise.resolve("not so far"),
+      say: () => {},
+    };
+    const refused = async (name: DrillName, message: RegExp, yes?: string) => {
+      await assert.rejects(runDrill(name, { ...parts, yes }), { name: "DrillError", message });
+    };
+    try {
+      await refused("kill-leader", /no `deno task dev` is running in this checkout/);
+      Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
+      await refused(
+        "postgres-restart",
+        /Cannot restart postgres: dev did not start it .* start dev without DATABASE_URL/,
+      );
+      await refused("redis-restart", /Cannot restart redis: dev did not start it .* start dev without REDIS_URL/);
+      await refused("redis-flush", /would delete the 0 keys there that begin with "dandori_test_/);
+      await refused("redis-flush", /if they may go, say --yes dandori_test_/, "scheduler:");
+      const of_one = { ...note, node_ids: ["dev-1"] };
+      Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(of_one));
+      await refused("freeze-worker", /Cannot drill this with one worker/);
+      Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
+      await registerWorker(sql, STRANGER, 60_000);
+      const over = new AbortController();
+      const renewing = every(50, async () => {
+        await renewWorker(sql, STRANGER.worker_id, { lease_ms: 60_000, slots: 1, tls_fingerprint: "" });
+      }, { name: "a stranger", stop: over.signal });
+      await refused("kill-leader", /worker "w0-stranger" on node "elsewhere" is none of the dev of this checkout/);
+      over.abort();
+      await renewing;
+      assert.equal(await readDefinition(sql, "dandori_drill"), undefined);
+    } finally {
+      dev.kill();
+      await dev.status;
+      Deno.removeSync(dir, { recursive: true });
+    }
+  });
+});
+
+testOnBoth("to forget our keys in Redis leaves those of others", async (redis) => {
+  await redis.ask("prepare", (client) => client.mset({ "one": 1, "two:{*}": 2 }));
+  await redis.ask("prepare", (client) => client.eval("return redis.call('set', 'elsewhere', 3)", 0));
+  assert.equal(await countKeys(redis), 2);
+  await forgetKeys(redis);
+  assert.equal(await countKeys(redis), 0);
+  const kept = await redis.ask("look", (client) => client.eval("return redis.call('get', 'elsewhere')", 0));
+  assert.equal(kept, "3");
+});
+
+/** T: stopped. */
+function stateOf(pid: string): string | undefined {
+  return /^State:\s+(\w)/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`))?.[1];
+}
