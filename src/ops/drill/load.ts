@@ -147,6 +147,11 @@ export class Load {
       const before = this.#schedules.find((schedule) => schedule.id === now.id);
       if (before) this.#expected.push(...slotKeys(before, now));
     }
+    this.release();
+  }
+
+  /** Lets held bodies end. */
+  release(): void {
     writeFileSync(`${this.#folders.ledger}/released`, "");
   }
 

@@ -1,17 +1,19 @@
 /**
  * Cuts off a worker that the drill starts itself, beside those of dev: it reaches Postgres and Redis, and is reached by
  * its peers, only through relays of this process. It gets bodies, then the lead if it can be had, and then nothing
- * passes any more, both ways; later all is healed, and it must find that it is dead to the others.
+ * passes any more, both ways, for longer than its lease; then all is healed.
  *
- * What it asks of its peers itself, such as orders to workers, is not cut: a leader that can still speak and no longer
- * write is what the fence is for.
+ * What it asks of its peers itself is not cut. So a leader that can still speak, and no longer write, meets the fence; and
+ * a worker that cannot renew its lease asks its peers, who may confirm its bodies: then those go on, and nothing is
+ * repeated. Where nobody confirms they are dead before their runs start elsewhere. Both are right, and it says which it was.
  */
 import { environment, PROJECT_DIR } from "../../base/config.ts";
 import { monotonicMs, within } from "../../base/loop.ts";
+import { list } from "../../cluster/roster.ts";
 import { askToDegrade } from "../../cluster/seat.ts";
 import { signalGroup, signalProcess } from "../../sandbox/process_table.ts";
-import { databaseNow } from "../../store/definitions.ts";
 import { currentLeader } from "../../store/leadership.ts";
+import { listWorkers, workerEnded, type WorkerListing } from "../../store/nodes.ts";
 import { FaultyLink } from "../faulty_link.ts";
 import type { Scene } from "./scene.ts";
 import { DRILL_NODE, DrillError, type Site } from "./site.ts";
@@ -28,27 +30,30 @@ export async function partition(scene: Scene): Promise<void> {
   const worker = await LinkedWorker.start(scene);
   try {
     const me = await scene.until("a worker of the drill's own, behind relays, to be ready", () => worker.listing());
-    await holdThere(scene, me.worker_id);
+    const held = await holdThere(scene, me.worker_id);
     const epoch = await letLead(scene, me.worker_id);
     const role = epoch === undefined ? "a worker" : `the leader of epoch ${epoch}`;
     await scene.strike(`cut off ${DRILL_NODE} (${me.worker_id}), ${role}`, () => worker.cut());
     if (epoch !== undefined) await scene.failover(epoch);
-    await scene.recovery(me);
+    if (await isConfirmed(scene, me.worker_id)) scene.lastSign(me.node_id, held);
+    else await scene.recovery(me);
     await worker.heal();
-    const healed_at = new Date((await databaseNow(scene.site.sql)).epochMilliseconds);
-    scene.say("healed, and it must find that it is dead to the others");
-    const back = await scene.comesBack(me);
-    scene.measure(`healed, it was back under a new id, ${back.worker_id}`, back.started_at, healed_at);
+    const healed_at = await scene.now();
+    scene.load.release();
+    scene.say("healed, and it must find its way back");
+    const back = await scene.until(`${DRILL_NODE} to be at work again`, () => atWork(scene));
+    scene.measure(`healed, it was at work again, as ${back.worker_id}`, await scene.now(), healed_at);
   } finally {
     await worker.end();
   }
 }
 
 /** The leader gives it nothing until it has reached it, and who gets a run is the leader's choice. */
-async function holdThere(scene: Scene, worker_id: string): Promise<void> {
+async function holdThere(scene: Scene, worker_id: string): Promise<number[]> {
   let next_ms = monotonicMs();
-  await scene.until(`${DRILL_NODE} to have bodies that last`, async () => {
-    if ((await scene.load.heldOn(worker_id)).length > 0) return true;
+  return await scene.until(`${DRILL_NODE} to have bodies that last`, async () => {
+    const held = await scene.load.heldOn(worker_id);
+    if (held.length > 0) return held;
     if (monotonicMs() < next_ms) return undefined;
     next_ms = monotonicMs() + HOLD_AGAIN_MS;
     await scene.load.hold(1);
@@ -73,6 +78,25 @@ async function letLead(scene: Scene, worker_id: string): Promise<number | undefi
     });
   }
   scene.say(`${DRILL_NODE} did not come to lead, so it is cut off as a worker`);
+}
+
+/** Waits for longer than its lease; true: it still holds one, which only its peers can have renewed. */
+async function isConfirmed(scene: Scene, worker_id: string): Promise<boolean> {
+  const { worker_lease_seconds, worker_renew_seconds } = scene.site.settings;
+  const until_ms = scene.struck_at.getTime() + 1000 * (worker_lease_seconds + 2 * worker_renew_seconds);
+  const what = `the end of its lease of ${worker_lease_seconds} s, unless its peers confirm its bodies`;
+  return await scene.until(what, async () => {
+    if (await workerEnded(scene.site.sql, worker_id)) return false;
+    const one = (await listWorkers(scene.site.sql)).find((listed) => listed.worker_id === worker_id);
+    return (await scene.now()).getTime() < until_ms ? undefined : one !== undefined;
+  }, 100);
+}
+
+/** In Postgres and in Redis; one that was detached comes back under a new id. */
+async function atWork({ site }: Scene): Promise<WorkerListing | undefined> {
+  const found = await site.find(DRILL_NODE);
+  const beats = (await list(site.redis)).some((one) => one.worker_id === found?.worker_id);
+  return found?.state === "ACTIVE" && beats ? found : undefined;
 }
 
 /** A worker process whose links can be cut. */

@@ -62,8 +62,7 @@ export class Scene {
 
   /** Does the damage, and starts the clocks. */
   async strike(what: string, act: () => Promise<void> | void): Promise<void> {
-    const now = await databaseNow(this.site.sql);
-    this.struck_at = new Date(now.epochMilliseconds);
+    this.struck_at = await this.now();
     this.struck_ms = wallClock().getTime();
     await act();
     this.say(what);
@@ -158,9 +157,23 @@ export class Scene {
     if (!first || !last) return;
     this.measure(`the first of its ${starts.length} interrupted runs ran again`, first);
     if (last !== first) this.measure("the last of them ran again", last);
-    const signs = this.load.signs().filter((sign) => ids.has(sign.job_run_id) && sign.attempt === 1);
-    const last_sign_ms = Math.max(...signs.map((sign) => sign.at_ms));
-    this.measures.push({ what: "the last sign of life of its bodies", ms: Math.max(0, last_sign_ms - this.struck_ms) });
+    this.#lastSign("the last sign of life of its bodies", ids);
+  }
+
+  /** What ran there went on. */
+  lastSign(node_id: string, job_run_ids: number[]): void {
+    this.#lastSign(`the bodies of ${node_id} still lived, since its peers confirmed them`, new Set(job_run_ids));
+  }
+
+  #lastSign(what: string, job_run_ids: Set<number>): void {
+    const signs = this.load.signs().filter((sign) => job_run_ids.has(sign.job_run_id) && sign.attempt === 1);
+    const last_ms = Math.max(this.struck_ms, ...signs.map((sign) => sign.at_ms));
+    this.measures.push({ what, ms: last_ms - this.struck_ms });
+  }
+
+  /** What the database's clock says. */
+  async now(): Promise<Date> {
+    return new Date((await databaseNow(this.site.sql)).epochMilliseconds);
   }
 
   /** Waits until a node has a worker of another id, at work. */

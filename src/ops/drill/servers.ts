@@ -3,7 +3,6 @@ import { countKeys, flushAll, forgetKeys } from "../../cluster/forgetting.ts";
 import { list } from "../../cluster/roster.ts";
 import { readSeat } from "../../cluster/seat.ts";
 import { signalProcess } from "../../sandbox/process_table.ts";
-import { databaseNow } from "../../store/definitions.ts";
 import { currentLeader } from "../../store/leadership.ts";
 import { firstStartSince } from "../../store/run_history.ts";
 import { DRILL_JOB } from "./job_file.ts";
@@ -22,7 +21,7 @@ export async function redisRestart(scene: Scene): Promise<void> {
     await scene.site.redis.ask("look whether Redis is back", (client) => client.ping());
     return true;
   });
-  await measureNow(scene, "dev had Redis back");
+  scene.measure("dev had Redis back", await scene.now());
   await redisKnowsAll(scene, epoch);
 }
 
@@ -56,10 +55,9 @@ export async function postgresRestart(scene: Scene): Promise<void> {
   await holdBodies(scene);
   const { epoch } = await leading(scene);
   await scene.strike(`stopped Postgres at once, process ${pid}`, () => void signalProcess(pid, "SIGQUIT"));
-  const back = await scene.until("Postgres to be there again", async () => {
-    return scene.site.ownServer("postgres") === pid ? undefined : await databaseNow(scene.site.sql);
+  const since = await scene.until("Postgres to be there again", async () => {
+    return scene.site.ownServer("postgres") === pid ? undefined : await scene.now();
   });
-  const since = new Date(back.epochMilliseconds);
   scene.measure("dev had Postgres back", since);
   const started = await scene.until(
     "a run to start",
@@ -76,17 +74,13 @@ async function redisKnowsAll(scene: Scene, epoch: number): Promise<void> {
     const { worker_id } = await currentLeader(site.sql);
     return worker_id && (await readSeat(site.redis)).worker_id === worker_id ? true : undefined;
   });
-  await measureNow(scene, "the leader had its seat in Redis");
+  scene.measure("the leader had its seat in Redis", await scene.now());
   await scene.until("each worker's heartbeat in Redis", async () => {
     const beating = new Set((await list(site.redis)).map((one) => one.worker_id));
     return (await site.workers()).every((worker) => beating.has(worker.worker_id)) ? true : undefined;
   });
-  await measureNow(scene, "Redis knew every worker again");
+  scene.measure("Redis knew every worker again", await scene.now());
   await sayLeader(scene, epoch);
-}
-
-async function measureNow(scene: Scene, what: string): Promise<void> {
-  scene.measure(what, new Date((await databaseNow(scene.site.sql)).epochMilliseconds));
 }
 
 async function sayLeader(scene: Scene, epoch: number): Promise<void> {

@@ -1,6 +1,5 @@
 /** Drills on worker processes: killed, frozen and restarted. dev starts again what ends; what is frozen is thawed here. */
 import { childrenOf, signalProcess } from "../../sandbox/process_table.ts";
-import { databaseNow } from "../../store/definitions.ts";
 import { currentLeader } from "../../store/leadership.ts";
 import type { WorkerListing } from "../../store/nodes.ts";
 import type { Scene } from "./scene.ts";
@@ -53,11 +52,10 @@ export async function freezeWorker(scene: Scene): Promise<void> {
   } finally {
     await freeze?.now();
   }
-  const thawed_at = await databaseNow(scene.site.sql);
+  const thawed_at = await scene.now();
   scene.say(`${victim.node_id} goes on, and must find that it is dead to the others`);
   const back = await scene.comesBack(victim);
-  const from = new Date(thawed_at.epochMilliseconds);
-  scene.measure(`thawed, ${victim.node_id} was back under a new id, ${back.worker_id}`, back.started_at, from);
+  scene.measure(`thawed, ${victim.node_id} was back under a new id, ${back.worker_id}`, back.started_at, thawed_at);
 }
 
 /** One after another, as a deploy does it. */
@@ -68,7 +66,7 @@ export async function rollingRestart(scene: Scene): Promise<void> {
     const worker = await scene.until(`a worker on ${node_id}`, () => scene.site.find(node_id));
     const { epoch, worker_id } = await currentLeader(scene.site.sql);
     const led = worker_id === worker.worker_id;
-    const from = new Date((await databaseNow(scene.site.sql)).epochMilliseconds);
+    const from = await scene.now();
     signalProcess(worker.pid, "SIGTERM");
     if (led) {
       const next = await scene.until("another worker to lead", async () => {
