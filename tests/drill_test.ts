@@ -112,13 +112,17 @@ async function killedDrill(place: Place): Promise<void> {
   const killed = folder.begin("drill", "freeze-worker");
   const said = new Hearing();
   const heard = Promise.all([said.listen("drill", killed.stdout), said.listen("drill", killed.stderr)]);
-  const frozen = await said.waitFor("froze", ({ text }) => /froze dev-\d \(\S+, process (\d+)\)/.exec(text)?.[1]);
-  assert.equal(stateOf(frozen), "T");
-  const again = await folder.run("drill", "kill-leader");
-  assert.equal(again.code, 1);
-  assert.match(again.stderr, /another drill is under way/);
-  killed.kill("SIGKILL");
-  await Promise.all([killed.status, heard]);
+  let frozen: string;
+  try {
+    frozen = await said.waitFor("froze", ({ text }) => /froze dev-\d \(\S+, process (\d+)\)/.exec(text)?.[1]);
+    await waitFor("the worker to stand still", () => Promise.resolve(stateOf(frozen) === "T" ? true : undefined));
+    const again = await folder.run("drill", "kill-leader");
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /another drill is under way/);
+  } finally {
+    killed.kill("SIGKILL");
+    await Promise.all([killed.status, heard]);
+  }
   await waitFor("the worker to go on", () => Promise.resolve(stateOf(frozen) === "T" ? undefined : true));
   await waitFor("dev to switch the job off", async () => {
     return (await readDefinition(sql, "dandori_drill"))?.enabled === false ? true : undefined;

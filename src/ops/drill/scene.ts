@@ -85,6 +85,9 @@ export class Scene {
     let word_ms = FIRST_WORD_MS;
     for (;;) {
       if (this.#stop.aborted) throw new DrillError("The drill was interrupted; all is put back", "interrupted");
+      if (!this.site.devLives) {
+        throw new DrillError(`Cannot go on: dev, process ${this.site.note.pid}, has ended meanwhile`, "no dev");
+      }
       const answer = await ask().catch((error) => {
         if (!isUnreachable(error) && !(error instanceof RedisAway)) throw error;
         return undefined;

@@ -75,6 +75,10 @@ export class Site {
     await Promise.allSettled([this.redis.close(), this.sql.end({ timeout: 1 })]);
   }
 
+  get devLives(): boolean {
+    return commandLine(this.note.pid) !== undefined;
+  }
+
   /** The workers of dev whose processes live. @throws DrillError when somebody else's worker is there as well. */
   async workers(): Promise<WorkerListing[]> {
     const [listed, children] = [await listWorkers(this.sql), new Set(childrenOf(this.note.pid))];
