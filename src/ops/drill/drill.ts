@@ -109,7 +109,7 @@ export interface DrillReport {
 }
 
 /** Load before the strike and after the recovery. */
-const AROUND_MS = 1_000;
+const AROUND_MS = 700;
 /** A schedule that is this much behind is not planned any more. */
 const MOST_BEHIND_MS = 3_000;
 
