@@ -194,9 +194,16 @@ export class Load {
 
   #writeFolders(now: Temporal.Instant): void {
     const { jobs, ledger } = this.#folders;
-    for (const folder of [jobs, ledger]) rmSync(folder, { recursive: true, force: true });
-    this.#removal = Undo.removal(jobs, ledger);
-    for (const folder of [jobs, ledger]) mkdirSync(folder, { recursive: true });
+    try {
+      for (const folder of [jobs, ledger]) rmSync(folder, { recursive: true, force: true });
+      this.#removal = Undo.removal(jobs, ledger);
+      for (const folder of [jobs, ledger]) mkdirSync(folder, { recursive: true });
+    } catch (error) {
+      const why = error instanceof Error ? error.message : error;
+      throw new DrillError(
+        `Cannot drill: a drill adds a job file for as long as it lasts, and cannot write it: ${why}`,
+      );
+    }
     writeFileSync(`${ledger}/ledger`, "");
     writeFileSync(`${jobs}/.gitignore`, "*\n");
     const source = jobSource({ folder: ledger, crons: secondsOf(now, DRILL_MINUTES) });

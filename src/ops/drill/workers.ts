@@ -63,7 +63,9 @@ export async function rollingRestart(scene: Scene): Promise<void> {
   await leading(scene);
   await scene.strike("restarting each worker in turn, with SIGTERM", () => {});
   for (const node_id of scene.site.note.node_ids) {
-    const worker = await scene.until(`a worker on ${node_id}`, () => scene.site.find(node_id));
+    const worker = await scene.until(`a worker on ${node_id}`, async () => {
+      return (await scene.site.workers()).find((one) => one.node_id === node_id && one.state === "ACTIVE");
+    });
     const { epoch, worker_id } = await currentLeader(scene.site.sql);
     const led = worker_id === worker.worker_id;
     const from = await scene.now();
