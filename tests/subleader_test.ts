@@ -1,14 +1,7 @@
 /** The leader's death is proven and answered at once; its silence is not taken for death; its farewell hands over. */
 import assert from "node:assert/strict";
 import { ensureDevCerts } from "../src/cluster/certs.ts";
-import {
-  claimSeat,
-  holdSubleaderSeat,
-  mirrorEpoch,
-  readSeat,
-  releaseSubleaderSeat,
-  takeSeat,
-} from "../src/cluster/seat.ts";
+import { claimSeat, holdSubleaderSeat, readSeat, releaseSubleaderSeat, takeSeat } from "../src/cluster/seat.ts";
 import { acquire, depose, resign } from "../src/store/leadership.ts";
 import { withProcesses } from "./support/cluster.ts";
 import { testOnBoth } from "./support/cluster_redis.ts";
@@ -100,23 +93,24 @@ Deno.test("only the epoch that was observed can be deposed, once, and not after 
     const first = await acquire(sql, { worker_id: "a", lease_ms, epoch_hint: 0 });
     assert(first);
     const tries = await Promise.all(
-      ["b", "c", "d"].map((worker_id) => depose(sql, { worker_id, lease_ms, epoch: first.epoch })),
+      ["b", "c", "d"].map((worker_id) => depose(sql, { worker_id, lease_ms, epoch: first.epoch, epoch_hint: 0 })),
     );
     const [second, ...more] = tries.filter((term) => term !== undefined);
     assert(second && more.length === 0);
     assert.equal(second.epoch, first.epoch + 1);
     assert(await resign(sql, second));
-    assert.equal(await depose(sql, { worker_id: "e", lease_ms, epoch: second.epoch }), undefined);
+    assert.equal(await depose(sql, { worker_id: "e", lease_ms, epoch: second.epoch, epoch_hint: 0 }), undefined);
   });
 });
 
 testOnBoth("in Redis the seat follows the epoch of Postgres, and each node has one subleader", async (redis) => {
   const ttl_ms = 5_000;
   assert(await takeSeat(redis, { worker_id: "dead", ttl_ms }));
-  await mirrorEpoch(redis, 7);
-  assert.equal(await claimSeat(redis, { worker_id: "new", ttl_ms, epoch: 7 }), true);
+  const claim = (worker_id: string, epoch: number) =>
+    claimSeat(redis, { worker_id, ttl_ms, epoch, highest_epoch: epoch + 1000 });
+  assert.equal(await claim("new", 7), true);
   assert.equal((await readSeat(redis)).worker_id, "new");
-  assert.equal(await claimSeat(redis, { worker_id: "old", ttl_ms, epoch: 6 }), false);
+  assert.equal(await claim("old", 6), false);
   assert.equal((await readSeat(redis)).worker_id, "new");
 
   const hold = (worker_id: string, node_id: string) => holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms });

@@ -15,6 +15,7 @@ export interface Facts {
   "leader.ended": { worker_id: string; epoch: number; reason: string };
   "leader.silent": { worker_id: string; epoch: number; error: string };
   "leader.deposed": { worker_id: string; epoch: number; by: string };
+  "leader.hint_ignored": { worker_id: string; epoch: number; hint: number };
   "subleader.seated": { worker_id: string; node_id: string };
   "leader.tick_slow": { worker_id: string; epoch: number; tick_ms: number };
   "peer.refused": { reason: string; theirs: string; ours: string };

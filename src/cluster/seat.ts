@@ -5,7 +5,7 @@
  *   free --takeSeat--> mine --renewSeat--> mine --releaseSeat or expiry--> free
  *
  * The three ways to lose the role all show in one answer of `renewSeat`: the seat expired, somebody else has it, or this
- * epoch was asked to step down. An error or no answer is the fourth, and the caller must take it for a loss.
+ * epoch was asked to step down. An error or no answer says nothing: then Postgres alone decides, as it does without Redis.
  */
 import type { RedisDoor } from "./redis.ts";
 
@@ -39,9 +39,16 @@ export async function releaseSeat(redis: RedisDoor, worker_id: string): Promise<
   return await redis.script("release_seat", [LOCK], [worker_id]) === 1;
 }
 
-/** Sits down because Postgres granted this epoch, also where somebody else still sits. False: Redis knows a newer one. */
-export async function claimSeat(redis: RedisDoor, ask: Sitting & { epoch: number }): Promise<boolean> {
-  return await redis.script("claim_seat", [LOCK, EPOCH], [ask.worker_id, ask.ttl_ms, ask.epoch]) === 1;
+/**
+ * Sits down because Postgres granted this epoch, also where somebody else still sits, and lets Redis know the epoch.
+ * False: Redis knows a newer one that can be true.
+ */
+export async function claimSeat(
+  redis: RedisDoor,
+  ask: Sitting & { epoch: number; highest_epoch: number },
+): Promise<boolean> {
+  const args = [ask.worker_id, ask.ttl_ms, ask.epoch, ask.highest_epoch];
+  return await redis.script("claim_seat", [LOCK, EPOCH], args) === 1;
 }
 
 /** The subleader's seat of a node: one worker of each node watches the leader. */
@@ -60,7 +67,7 @@ function subleaderKey(node_id: string): string {
   return `subleader:${node_id}:lock`;
 }
 
-/** Lets Redis know an epoch that Postgres granted; returns the highest that Redis knows now. */
+/** Lets Redis know an epoch that some worker has seen; returns the highest that Redis knows now. */
 export async function mirrorEpoch(redis: RedisDoor, epoch: number): Promise<number> {
   return await redis.script("mirror_epoch", [EPOCH], [epoch]) as number;
 }

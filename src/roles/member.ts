@@ -4,15 +4,17 @@
  *   standing by --lock in Redis, then the row in Postgres--> leading --`lead` returns--> standing by
  *   standing by, as subleader of its node --the leader is proven dead: the row in Postgres--> leading
  *
- * Winning the Redis lock only lets a candidate ask Postgres. Redis away for `leader_stale_seconds`: candidates ask
- * Postgres directly, spread by chance, so Redis is never a single point of failure.
+ * Winning the Redis lock only lets a candidate ask Postgres. But Redis is never a single point of failure: once it has
+ * been away for `leader_stale_seconds` candidates ask Postgres directly, spread by chance; and what it says of a taken
+ * seat is checked with Postgres as often, since a lock may outlive its leader (a server clock set back, a holder that
+ * reaches Redis but not Postgres).
  */
 import { observe } from "../base/facts.ts";
-import { type Bell, chance, monotonicMs, rest } from "../base/loop.ts";
+import { type Bell, chance, monotonicMs, rest, within } from "../base/loop.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
-import { claimSeat, mirrorEpoch, releaseSeat, takeSeat } from "../cluster/seat.ts";
+import { claimSeat, releaseSeat, takeSeat } from "../cluster/seat.ts";
 import type { Sql } from "../store/db.ts";
-import { acquire, type Term } from "../store/leadership.ts";
+import { acquire, highestEpoch, type Term } from "../store/leadership.ts";
 import type { Standing } from "./standing.ts";
 
 /** Watches the leader meanwhile, and may come back with a term; subleader.ts. */
@@ -47,18 +49,17 @@ export async function playRole(parts: MemberParts, stop: AbortSignal): Promise<v
 
 async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | undefined> {
   const { standing } = me;
-  let heard_ms = monotonicMs();
+  let checked_ms = monotonicMs();
   while (!stop.aborted) {
     try {
       const attempt = await tryRedis(me);
-      if (attempt !== "unheard") heard_ms = monotonicMs();
-      const silent = monotonicMs() - heard_ms > standing.settings.leader_stale_seconds * 1000;
-      if (attempt === "won" || silent) {
-        if (silent) await rest(chance() * 500, stop);
-        const term = await tryPostgres(me);
+      const stale = monotonicMs() - checked_ms > standing.settings.leader_stale_seconds * 1000;
+      if (attempt.kind === "won" || (stale && attempt.kind !== "unfit")) {
+        if (attempt.kind !== "unheard") checked_ms = monotonicMs();
+        if (attempt.kind !== "won") await rest(chance() * 500, stop);
+        const term = await tryPostgres(me, attempt);
         if (term) return term;
-        if (attempt === "won") await releaseSeat(me.redis, standing.worker_id);
-      }
+      } else if (attempt.kind === "unfit") checked_ms = monotonicMs();
       await me.subleader.attend();
     } catch (error) {
       observe("loop.failed", { loop: "candidate", error: error instanceof Error ? error.message : String(error) });
@@ -69,30 +70,41 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
   }
 }
 
-async function tryRedis({ redis, standing }: MemberParts): Promise<"won" | "taken" | "unheard"> {
-  if (standing.draining || standing.detached || !standing.mayRun) return "taken";
+/** `unfit`: this worker must not lead now. `unheard`: Redis is away. */
+type Attempt = { kind: "won"; epoch_hint: number } | { kind: "taken" | "unfit" | "unheard" };
+
+async function tryRedis({ redis, standing }: MemberParts): Promise<Attempt> {
+  if (standing.draining || standing.detached || !standing.mayRun) return { kind: "unfit" };
   const ttl_ms = standing.settings.leader_lease_seconds * 1000;
   try {
     const won = await takeSeat(redis, { worker_id: standing.worker_id, ttl_ms });
-    if (won) standing.sawEpoch(won.epoch_hint);
-    return won ? "won" : "taken";
+    return won ? { kind: "won", ...won } : { kind: "taken" };
   } catch {
-    return "unheard";
+    return { kind: "unheard" };
   }
 }
 
-function tryPostgres({ sql, standing }: MemberParts): Promise<Term | undefined> {
-  return acquire(sql, {
-    worker_id: standing.worker_id,
-    lease_ms: standing.settings.leader_lease_seconds * 1000,
-    epoch_hint: standing.epoch,
-  });
+/** Who won the lock and gets no term, also since Postgres gave no answer, must not keep others from trying. */
+async function tryPostgres({ sql, redis, standing }: MemberParts, attempt: Attempt): Promise<Term | undefined> {
+  const { worker_id } = standing;
+  const hint = attempt.kind === "won" ? attempt.epoch_hint : 0;
+  const lease_ms = standing.settings.leader_lease_seconds * 1000;
+  let term: Term | undefined;
+  try {
+    term = await acquire(sql, { worker_id, lease_ms, epoch_hint: Math.max(standing.epoch, hint) });
+    if (term && hint >= term.epoch) observe("leader.hint_ignored", { worker_id, epoch: term.epoch, hint });
+    return term;
+  } finally {
+    if (!term && attempt.kind === "won") await releaseSeat(redis, worker_id).catch(() => undefined); // it expires by itself
+  }
 }
 
 /** Redis follows Postgres: the lock becomes ours whoever holds it, and the epoch a hint for a restored database. */
-async function sitDown({ redis, standing }: MemberParts, term: Term): Promise<void> {
+async function sitDown({ redis, standing }: MemberParts, { epoch }: Term): Promise<void> {
   const ttl_ms = standing.settings.leader_lease_seconds * 1000;
-  await mirrorEpoch(redis, term.epoch)
-    .then(() => claimSeat(redis, { worker_id: standing.worker_id, ttl_ms, epoch: term.epoch }))
-    .catch(() => undefined); // without Redis we lead all the same
+  const claim = { worker_id: standing.worker_id, ttl_ms, epoch, highest_epoch: highestEpoch(epoch) };
+  await within(SIT_DOWN_MS, "sitting down", claimSeat(redis, claim)).catch(() => undefined); // without Redis we lead all the same
 }
+
+/** A Redis that froze must not use up the term that was just won. */
+const SIT_DOWN_MS = 200;

@@ -140,7 +140,8 @@ export class Subleader {
     if (leader.node_id === standing.node_id) await rest(AFTER_OTHERS_MS);
     if (standing.draining || standing.detached || !standing.mayRun) return;
     const lease_ms = standing.settings.leader_lease_seconds * 1000;
-    const term = await depose(sql, { worker_id: standing.worker_id, lease_ms, epoch });
+    const ask = { worker_id: standing.worker_id, lease_ms, epoch, epoch_hint: standing.epoch };
+    const term = await depose(sql, ask);
     if (!term) return bell.ring(); // another one was quicker, or it had resigned
     observe("leader.deposed", { worker_id: leader.worker_id, epoch, by: standing.worker_id });
     this.#won = term;

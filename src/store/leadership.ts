@@ -41,9 +41,21 @@ export function fence(sql: Db, term: Term) {
 }
 
 /**
- * Takes the seat if it is free. `epoch_hint` is the highest epoch seen elsewhere (Redis, other workers): a restored
- * database must not issue an epoch again that workers already know. A hint a million ahead is taken for an attack.
+ * The highest epoch that may be true where Postgres knows `epoch`. A claim beyond it is an error or an attack: believed
+ * once, it would use up the numbers, or make workers refuse every leader to come.
  */
+export function highestEpoch(epoch: number): number {
+  return Math.min(epoch + FAR_AHEAD, Number.MAX_SAFE_INTEGER);
+}
+
+const FAR_AHEAD = 1_000_000;
+
+/** The epoch after this one. A restored database must not issue an epoch again that workers already know. */
+function nextEpoch(sql: Db, epoch_hint: number) {
+  return sql`case when ${epoch_hint} <= epoch + ${FAR_AHEAD} then greatest(epoch, ${epoch_hint}) else epoch end + 1`;
+}
+
+/** Takes the seat if it is free. `epoch_hint` is the highest epoch seen elsewhere (Redis, other workers). */
 export async function acquire(
   sql: Db,
   ask: { worker_id: string; lease_ms: number; epoch_hint: number },
@@ -51,9 +63,9 @@ export async function acquire(
   const asked_at_ms = monotonicMs();
   const [row] = await sql<{ epoch: number }[]>`
     update leader_term
-       set epoch = greatest(epoch, ${ask.epoch_hint}) + 1, worker_id = ${ask.worker_id},
+       set epoch = ${nextEpoch(sql, ask.epoch_hint)}, worker_id = ${ask.worker_id},
            lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms', acquired_at = clock_timestamp()
-     where id = 1 and lease_until < clock_timestamp() and ${ask.epoch_hint} <= epoch + 1000000
+     where id = 1 and lease_until < clock_timestamp()
     returning epoch`;
   return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
 }
@@ -64,12 +76,12 @@ export async function acquire(
  */
 export async function depose(
   sql: Db,
-  ask: { worker_id: string; lease_ms: number; epoch: number },
+  ask: { worker_id: string; lease_ms: number; epoch: number; epoch_hint: number },
 ): Promise<Term | undefined> {
   const asked_at_ms = monotonicMs();
   const [row] = await sql<{ epoch: number }[]>`
     update leader_term
-       set epoch = epoch + 1, worker_id = ${ask.worker_id}, acquired_at = clock_timestamp(),
+       set epoch = ${nextEpoch(sql, ask.epoch_hint)}, worker_id = ${ask.worker_id}, acquired_at = clock_timestamp(),
            lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms'
      where id = 1 and epoch = ${ask.epoch} and worker_id is not null returning epoch`;
   return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });

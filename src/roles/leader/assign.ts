@@ -4,7 +4,7 @@
  * Workers in a crew of several leave the leader free to lead (`leader_runs_jobs`).
  */
 import { observe } from "../../base/facts.ts";
-import { monotonicMs } from "../../base/loop.ts";
+import { monotonicMs, within } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
 import { isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
@@ -115,7 +115,8 @@ export function placesFor(
 async function leased(me: Leading, chosen: Assignment[]): Promise<Assignment[]> {
   const job_run_ids = chosen.map((assignment) => assignment.job_run_id);
   try {
-    const got = new Set(await leaseRuns(me.redis, { job_run_ids, epoch: me.term.epoch, ttl_ms: LEASE_MS }));
+    const answer = leaseRuns(me.redis, { job_run_ids, epoch: me.term.epoch, ttl_ms: LEASE_MS });
+    const got = new Set(await within(LEASE_PATIENCE_MS, "reserving runs", answer));
     return chosen.filter((assignment) => got.has(assignment.job_run_id));
   } catch {
     return chosen;
@@ -123,6 +124,8 @@ async function leased(me: Leading, chosen: Assignment[]): Promise<Assignment[]> 
 }
 
 const LEASE_MS = 5_000;
+/** A Redis that froze must not use up the leader's own lease. */
+const LEASE_PATIENCE_MS = 200;
 
 /** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
 async function writeAssignments(me: Leading, chosen: Assignment[]): Promise<Assigned[]> {

@@ -39,11 +39,18 @@ export class Crew {
   readonly #bell: Bell;
   readonly #epoch: number;
   readonly #members = new Map<string, Member>();
+  #newest_epoch: number;
 
   constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
     this.#peers = parts.peers;
     this.#bell = parts.bell;
     this.#epoch = parts.epoch;
+    this.#newest_epoch = parts.epoch;
+  }
+
+  /** The newest epoch that any of them says it has seen: above the leader's own, they obey it no more. */
+  get newestEpoch(): number {
+    return this.#newest_epoch;
   }
 
   /** Watches those who are new and forgets those who are gone. */
@@ -88,7 +95,9 @@ export class Crew {
         member.status = status;
         member.unheard_since_ms = undefined;
         member.silent_since_ms = undefined;
-        if (freed) this.#bell.ring();
+        const newer = status.observed_leader_epoch > this.#newest_epoch;
+        if (newer) this.#newest_epoch = status.observed_leader_epoch;
+        if (freed || newer) this.#bell.ring();
       },
       onEnd: () => {
         member.unwatch = undefined;

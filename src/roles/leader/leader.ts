@@ -3,18 +3,19 @@
  *
  *   renew and look -> slots -> events -> late -> cancels -> lost -> silent -> lines -> assign -> order
  *
- * The term ends when Postgres says so (no row), when Redis says that someone else holds the lock, when its trust
- * deadline passes without a renewal, or when the process stops. Whatever then is still under way is refused by the
+ * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
+ * down, when a worker has seen a newer epoch, when its trust deadline passes without a renewal, or when the process
+ * stops. Redis that gives no answer ends nothing. Whatever then is still under way is refused by the
  * fence. Returning from `lead` is the loss of the role; nothing is left behind that could go on leading.
  */
 import { observe } from "../../base/facts.ts";
 import { Bell, DeadlineExceeded, monotonicMs, within } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { RedisDoor } from "../../cluster/redis.ts";
-import { releaseSeat, renewSeat } from "../../cluster/seat.ts";
+import { mirrorEpoch, releaseSeat, renewSeat } from "../../cluster/seat.ts";
 import { type Agenda, renewAndLook } from "../../store/agenda.ts";
 import { onWork, type Sql } from "../../store/db.ts";
-import { resign, type Term } from "../../store/leadership.ts";
+import { highestEpoch, resign, type Term } from "../../store/leadership.ts";
 import type { Standing } from "../standing.ts";
 import { assignReady, letGo } from "./assign.ts";
 import { Crew } from "./crew.ts";
@@ -51,7 +52,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
   standing.role = "worker";
   me.crew.disband();
   deaf();
-  await handOver(me);
+  await handOver(me, standing.epoch);
   standing.tell(); // only now: who hears that this one no longer leads can take the seat at once
   observe("leader.ended", { worker_id: first.worker_id, epoch: first.epoch, reason });
   return reason;
@@ -63,6 +64,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     me.settings = standing.settings;
     const began_ms = monotonicMs();
     let next_ms = me.settings.leader_tick_seconds * 1000;
+    if (learnNewer(me, standing)) return `a worker has seen epoch ${standing.epoch}`;
     try {
       const agenda = await look(me, contact);
       if (typeof agenda === "string") return agenda;
@@ -81,6 +83,17 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     await me.bell.rest(next_ms, stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
+}
+
+/**
+ * Workers obey no older epoch than they have seen. Usually that is a successor's; where Postgres was restored from an
+ * older copy it is one that Postgres forgot, and whoever leads next must be above it.
+ */
+function learnNewer(me: Leading, standing: Standing): boolean {
+  const newest = me.crew.newestEpoch;
+  if (newest <= me.term.epoch || newest > highestEpoch(me.term.epoch)) return false;
+  standing.sawEpoch(newest);
+  return true;
 }
 
 /** Renews in Postgres and in Redis; the agenda, or the reason why the term is over. */
@@ -138,10 +151,11 @@ function isBusy(agenda: Agenda): boolean {
 }
 
 /** So that the next tick elsewhere leads at once. Its own deadline: the stop signal has already fired. */
-async function handOver(me: Leading): Promise<void> {
+async function handOver(me: Leading, newest_epoch: number): Promise<void> {
   await Promise.allSettled([
     within(1_000, "resigning", resign(me.sql, me.term)),
     within(1_000, "releasing the lock", releaseSeat(me.redis, me.term.worker_id)),
+    within(1_000, "telling the newest epoch", mirrorEpoch(me.redis, newest_epoch)),
   ]);
 }
 
