@@ -27,14 +27,17 @@ function aHeartbeat(worker_id: string, about: Partial<Heartbeat> = {}): Heartbea
   };
 }
 
-testOnBoth("worker ids rise, and are not given twice even if Redis forgets its counter", async (redis) => {
-  const first = await nextWorkerId(redis);
-  assert.match(first, /^w1-[0-9a-f]{8}$/);
-  assert.match(await nextWorkerId(redis), /^w2-[0-9a-f]{8}$/);
+testOnBoth("worker ids rise, also where Redis or Postgres forgets those that were given", async (redis) => {
+  assert.match(await nextWorkerId(redis, 0), /^w1-[0-9a-f]{8}$/);
+  assert.match(await nextWorkerId(redis, 1), /^w2-[0-9a-f]{8}$/);
+  assert.match(await nextWorkerId(redis, 0), /^w3-/, "Postgres was restored");
   await redis.ask("forget the counter", (client) => client.del("worker:id_seq"));
-  const again = await nextWorkerId(redis);
-  assert.match(again, /^w1-/);
-  assert.notEqual(again, first);
+  assert.match(await nextWorkerId(redis, 3), /^w4-/, "Redis was flushed");
+  const first = await nextWorkerId(redis, 0);
+  await redis.ask("forget the counter", (client) => client.del("worker:id_seq"));
+  assert.notEqual(await nextWorkerId(redis, 4), first, "both forgot");
+  await redis.close();
+  assert.match(await nextWorkerId(redis, 9), /^w10-[0-9a-f]{8}$/, "without Redis");
 });
 
 testOnBoth("a heartbeat is read back as it was said, stamped by Redis' clock", async (redis) => {

@@ -4,6 +4,7 @@ import { beat, setDetach } from "../src/cluster/roster.ts";
 import { SCRIPTS } from "../src/cluster/redis.ts";
 import {
   askToDegrade,
+  claimSeat,
   leaseRuns,
   mirrorEpoch,
   readEpoch,
@@ -82,6 +83,25 @@ testOnBoth("mirror_epoch only goes up, and returns what Redis has afterwards", a
   assert.equal(await mirrorEpoch(redis, 3), 5);
   assert.equal(await mirrorEpoch(redis, 2 ** 52 - 1), 2 ** 52 - 1);
   assert.equal(await readEpoch(redis), 2 ** 52 - 1);
+});
+
+testOnBoth(
+  "claim_seat sits down for the newest epoch, and is not kept away by one that cannot be true",
+  async (redis) => {
+    const claim = (who: typeof me, epoch: number) => claimSeat(redis, { ...who, epoch, highest_epoch: epoch + 1_000 });
+    assert.equal(await claim(me, 7), true);
+    assert.equal(await readEpoch(redis), 7);
+    assert.equal(await claim(other, 6), false, "an older word");
+    assert.deepEqual([(await readSeat(redis)).worker_id, await readEpoch(redis)], [me.worker_id, 7]);
+    await mirrorEpoch(redis, 2 ** 52);
+    assert.equal(await claim(other, 8), true);
+    assert.deepEqual([(await readSeat(redis)).worker_id, await readEpoch(redis)], [other.worker_id, 8]);
+  },
+);
+
+testOnBoth("number_worker goes up from what Redis and Postgres know", async (redis) => {
+  const number = (highest: number) => redis.script("number_worker", ["worker:id_seq"], [highest]);
+  assert.deepEqual([await number(0), await number(0), await number(40), await number(3)], [1, 2, 41, 42]);
 });
 
 testOnBoth("lease_runs takes what is free or of an older epoch, and leaves what a newer one has", async (redis) => {

@@ -6,7 +6,7 @@
  * |---|---|---|
  * | DATABASE_URL | the running `dev`'s | Postgres, the truth |
  * | REDIS_URL | the running `dev`'s | Redis: `redis://`, `rediss://`, `redis+sentinel://`, `redis+cluster://` |
- * | SCHEDULER_REDIS_PREFIX | `scheduler:` | before every Redis key; with a `{hash tag}` in it, scripts run on Redis Cluster |
+ * | SCHEDULER_REDIS_PREFIX | `scheduler:`, on Cluster `{scheduler}:` | before every Redis key; Redis Cluster needs a `{hash tag}` in it |
  * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |
  * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address that this worker listens on and tells its peers |
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
@@ -69,7 +69,7 @@ export function readConfig(env: Record<string, string | undefined> = environment
   const config: Config = {
     database_url,
     redis_url,
-    redis_prefix: env.SCHEDULER_REDIS_PREFIX || "scheduler:",
+    redis_prefix: env.SCHEDULER_REDIS_PREFIX || (/^rediss?\+cluster:/.test(redis_url) ? "{scheduler}:" : "scheduler:"),
     node_id: env.SCHEDULER_NODE_ID || hostname(),
     grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,

@@ -28,8 +28,8 @@ import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/work
 import { processStarted } from "../sandbox/process_table.ts";
 import type { Sandbox } from "../sandbox/pool.ts";
 import { connectDb, isUnreachable, type Sql } from "../store/db.ts";
-import { registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
-import { readSettings } from "../store/settings.ts";
+import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
+import { readSettings, type Settings } from "../store/settings.ts";
 import { VERSION } from "../base/version.ts";
 import { openSandbox } from "./opening.ts";
 import { CommandError, type Signals } from "./output.ts";
@@ -40,10 +40,12 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
   observe("process.started", { role: "worker", pid: Deno.pid });
   await refuseWithoutJobs(config.jobs_dir);
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
+  let epoch = 0;
   while (!stop.aborted) {
-    const lost = await runWorker(config, stop, hurry);
+    const lost = await runWorker(config, { stop, hurry, epoch });
     if (!lost) return;
-    observe("worker.lost", lost);
+    epoch = lost.epoch; // what this process has seen is not forgotten with its id: a leader of an older epoch is still refused
+    observe("worker.lost", { worker_id: lost.worker_id, reason: lost.reason });
     await rest(1_000, stop);
   }
 }
@@ -74,17 +76,25 @@ interface Opened {
   peers: Peers;
 }
 
+interface LostLife {
+  worker_id: string;
+  reason: string;
+  /** The newest that it had seen. */
+  epoch: number;
+}
+
 /** One life of a worker under one id. Gives why it was lost, or undefined when it was stopped. */
 async function runWorker(
   config: Config,
-  stop: AbortSignal,
-  hurry: AbortSignal,
-): Promise<{ worker_id: string; reason: string } | undefined> {
+  before: Signals & { epoch: number },
+): Promise<LostLife | undefined> {
+  const { stop, hurry } = before;
   const open = openAll(config);
-  const settings = await patiently("Postgres", () => readSettings(open.sql), stop);
-  const worker_id = settings && await patiently("Redis", () => newWorkerId(open.redis), stop);
+  const settings = await patiently(() => readSettings(open.sql), stop);
+  const worker_id = settings && await patiently(() => newWorkerId(open, settings), stop);
   if (!settings || !worker_id || stop.aborted) return await closeAll(open);
   const standing = new Standing({ worker_id, node_id: config.node_id, slots: config.slots, settings });
+  standing.sawEpoch(before.epoch);
   const sandbox = openSandbox(config, {
     spares: settings.spare_processes,
     secret_paths: [config.tls_key_file, config.tls_cert_file],
@@ -114,22 +124,27 @@ async function runWorker(
   return await live(parts, { open, sandbox, server, stop, hurry });
 }
 
-/** Asks until it is there: a worker that starts before its servers waits for them. */
-async function patiently<T>(what: string, ask: () => Promise<T>, stop: AbortSignal): Promise<T | undefined> {
+/** Asks until Postgres is there: a worker that starts before it waits for it. */
+async function patiently<T>(ask: () => Promise<T>, stop: AbortSignal): Promise<T | undefined> {
   while (!stop.aborted) {
     try {
       return await ask();
     } catch (error) {
-      if (!isUnreachable(error) && !(error instanceof RedisAway)) throw error;
-      observe("loop.failed", { loop: `waiting for ${what}`, error: String(error) });
+      if (!isUnreachable(error)) throw error;
+      observe("loop.failed", { loop: "waiting for Postgres", error: String(error) });
       await rest(1_000, stop);
     }
   }
 }
 
-async function newWorkerId(redis: RedisDoor): Promise<string> {
-  await redis.ready();
-  return await nextWorkerId(redis);
+/** Redis is given as long as a candidate gives it. A worker can do without it, also from its start. */
+async function newWorkerId({ sql, redis }: Opened, settings: Settings): Promise<string> {
+  const highest = await highestWorkerNumber(sql);
+  await redis.ready(settings.leader_stale_seconds * 1000).catch((error) => {
+    if (!(error instanceof RedisAway)) throw error;
+    observe("loop.failed", { loop: "waiting for Redis, going on without it", error: error.message });
+  });
+  return await nextWorkerId(redis, highest);
 }
 
 function openAll(config: Config): Opened {
@@ -162,7 +177,7 @@ async function introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
     version: VERSION,
   };
   const lease_ms = standing.settings.worker_lease_seconds * 1000;
-  const lease_until_ms = await patiently("Postgres", () => registerWorker(parts.sql, registration, lease_ms), stop);
+  const lease_until_ms = await patiently(() => registerWorker(parts.sql, registration, lease_ms), stop);
   if (lease_until_ms === undefined) return;
   standing.holdsUntil(lease_until_ms);
   observe("worker.ready", {
@@ -176,7 +191,7 @@ async function introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
 async function live(
   parts: WorkerParts,
   around: { open: Opened; sandbox: Sandbox; server: RunningServer; stop: AbortSignal; hurry: AbortSignal },
-): Promise<{ worker_id: string; reason: string } | undefined> {
+): Promise<LostLife | undefined> {
   const { standing } = parts;
   const beating = new AbortController(); // ends last
   const ending = new AbortController(); // ends first
@@ -201,7 +216,7 @@ async function live(
   await quietly("leaving the roster", remove(parts.redis, standing.worker_id));
   if (standing.detached) await quietly("ending the detach", clearDetach(parts.redis, standing.worker_id));
   await closeAll(around.open, around.server);
-  if (lost) return { worker_id: standing.worker_id, reason: lost };
+  if (lost) return { worker_id: standing.worker_id, reason: lost, epoch: standing.epoch };
   observe("worker.stopped", { worker_id: standing.worker_id });
 }
 

@@ -8,6 +8,10 @@
  *
  * Every key starts with the prefix, and scripts get all their keys in KEYS. So with a {hash tag} in the prefix all of
  * this lies in one slot and runs on Redis Cluster.
+ *
+ * `RedisAway` is also what a server answers that cannot serve just now: it loads, it became a replica, its replicas are
+ * gone. Callers treat all of these the same way: they go on without Redis. Any other refusal is a mistake of ours or of
+ * whoever set this up, and is an Error.
  */
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
 import { observe } from "../base/facts.ts";
@@ -16,6 +20,7 @@ import beat from "./lua/beat.lua" with { type: "text" };
 import lease_runs from "./lua/lease_runs.lua" with { type: "text" };
 import claim_seat from "./lua/claim_seat.lua" with { type: "text" };
 import hold_lock from "./lua/hold_lock.lua" with { type: "text" };
+import number_worker from "./lua/number_worker.lua" with { type: "text" };
 import mirror_epoch from "./lua/mirror_epoch.lua" with { type: "text" };
 import release_seat from "./lua/release_seat.lua" with { type: "text" };
 import renew_seat from "./lua/renew_seat.lua" with { type: "text" };
@@ -36,6 +41,7 @@ export const SCRIPTS = {
   mirror_epoch: { lua: mirror_epoch, numberOfKeys: 1 },
   lease_runs: { lua: lease_runs, numberOfKeys: undefined },
   beat: { lua: beat, numberOfKeys: 3 },
+  number_worker: { lua: number_worker, numberOfKeys: 1 },
 };
 export type ScriptName = keyof typeof SCRIPTS;
 
@@ -54,7 +60,7 @@ export interface RedisSettings {
 /** Starts to connect and returns at once; `ready` waits for the connection. Throws when the URL or prefix is wrong. */
 export function connectRedis(url: string, settings: RedisSettings): RedisDoor {
   const place = parseRedisUrl(url);
-  if (place.kind === "cluster" && !/\{[^}]+\}/.test(settings.prefix)) {
+  if (place.kind === "cluster" && !/^[^{]*\{[^}]+\}/.test(settings.prefix)) {
     throw new Error(
       `Cannot use Redis Cluster with prefix "${settings.prefix}": our scripts need their keys in one slot; ` +
         `set SCHEDULER_REDIS_PREFIX={scheduler}:`,
@@ -173,6 +179,8 @@ function open(place: RedisPlace, settings: RedisSettings): Redis | Cluster {
       scripts: SCRIPTS,
       keyPrefix: settings.prefix,
       enableOfflineQueue: false,
+      retryDelayOnFailover: 0, // these two would send a command again that failed a while ago
+      retryDelayOnClusterDown: 0,
       clusterRetryStrategy: pause,
       slotsRefreshTimeout: PATIENCE_MS,
       redisOptions: common,
@@ -194,9 +202,18 @@ function open(place: RedisPlace, settings: RedisSettings): Redis | Cluster {
   });
 }
 
+/** Replies of a server that cannot serve just now: it starts, was replaced, lost its replicas, or is full. */
+const NOT_NOW =
+  /^(LOADING|READONLY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN|NOREPLICAS|MISCONF|OOM|BUSY|NOQUORUM|UNBLOCKED)|max number of clients/;
+/** Replies of a cluster to a client that takes it for a single server. */
+const NO_CLUSTER_URL = /^(MOVED|ASK|CROSSSLOT) /;
+const CLUSTER_FIX = "this is a Redis Cluster: set REDIS_URL=redis+cluster://host:port,... and " +
+  "SCHEDULER_REDIS_PREFIX={scheduler}: (the braces keep all keys on one node)";
+
 function asRedisError(error: Error, what: string, server: string): Error {
-  if (error.name === "ReplyError" && !/^(LOADING|READONLY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN)/.test(error.message)) {
-    return new Error(`Cannot ${what} in Redis at ${server}: ${error.message}`, { cause: error });
+  if (error.name === "ReplyError" && !NOT_NOW.test(error.message)) {
+    const fix = NO_CLUSTER_URL.test(error.message) ? `; ${CLUSTER_FIX}` : "";
+    return new Error(`Cannot ${what} in Redis at ${server}: ${error.message}${fix}`, { cause: error });
   }
   const why = error instanceof DeadlineExceeded
     ? "no answer in time"

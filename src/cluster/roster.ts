@@ -9,7 +9,7 @@
  * here must not be dialled.
  */
 import type { Role, RunningJob } from "./protocol.ts";
-import type { RedisDoor } from "./redis.ts";
+import { RedisAway, type RedisDoor } from "./redis.ts";
 
 const WORKERS = "workers";
 
@@ -38,10 +38,16 @@ export interface RosterEntry extends Heartbeat {
   heartbeat_age_ms: number;
 }
 
-/** A new worker's name, `w<sequence>-<8 hex>`. Never the same twice, even if Redis forgets its counter. */
-export async function nextWorkerId(redis: RedisDoor): Promise<string> {
-  const sequence = await redis.ask("number a worker", (client) => client.incr("worker:id_seq"));
-  return `w${sequence}-${crypto.randomUUID().slice(0, 8)}`;
+/**
+ * A new worker's name, `w<number>-<8 hex>`. The number is above all that Redis or Postgres (`highest_number`) knows, so
+ * it does not fall when one of them forgets. Without Redis two workers may get the same number; the rest tells them apart.
+ */
+export async function nextWorkerId(redis: RedisDoor, highest_number: number): Promise<string> {
+  const number = await redis.script("number_worker", ["worker:id_seq"], [highest_number]).catch((error) => {
+    if (error instanceof RedisAway) return highest_number + 1;
+    throw error;
+  });
+  return `w${number}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
 /** Says that the worker lives, for `ttl_ms`. The answer says whether somebody detached it. One round trip. */

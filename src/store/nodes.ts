@@ -27,6 +27,13 @@ export interface Registration {
   version: string;
 }
 
+/** The highest number in a worker's id so far, 0 when there was none: for numbering the next one. */
+export async function highestWorkerNumber(sql: Db): Promise<number> {
+  const [row] = await sql<{ highest: number }[]>`
+    select coalesce(max(substring(worker_id from '^w([0-9]{1,15})-')::bigint), 0) as highest from worker`;
+  return row?.highest ?? 0;
+}
+
 /**
  * Adds a worker, and its node when it is new; gives until when its lease is trusted, on the local monotonic clock. Asking
  * again, since a reply was lost, is the same; another process cannot have an id that was ever used.
