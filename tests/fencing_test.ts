@@ -1,0 +1,219 @@
+/**
+ * A leader whose term is over writes nothing. Every statement of store/ that takes a term is called with terms that are
+ * not the one of now, and then, so that each shows that it would have written, with that one.
+ */
+import assert from "node:assert/strict";
+import { type BareSql, SQL_WRITES, storeFunctions } from "./support/store_functions.ts";
+import { renewAndLook } from "../src/store/agenda.ts";
+import { createSlotRuns, takeEvents } from "../src/store/births.ts";
+import type { Db, Sql } from "../src/store/db.ts";
+import { detachSilent } from "../src/store/detach.ts";
+import { emitEvent } from "../src/store/events.ts";
+import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
+import { checkLines, hold, wake } from "../src/store/lines.ts";
+import { buryWorkers } from "../src/store/nodes.ts";
+import { requestCancel, requestReplaced } from "../src/store/requests.ts";
+import {
+  assignRuns,
+  cancelRequested,
+  orphanAssigned,
+  orphanLost,
+  quarantine,
+  skipForbidden,
+  skipLate,
+} from "../src/store/runs.ts";
+import { sayWhy } from "../src/store/waiting.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
+
+/** Makes rows that the statement would change, and gives the call. */
+type Scene = (sql: Sql) => Promise<(term: Term) => Promise<unknown>>;
+
+const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
+
+/** A slot of a job that has an older run which has not ended. */
+async function overlapping(sql: Sql, concurrency_policy: string): Promise<void> {
+  const { id, name } = await aDefinition(sql, { concurrency_policy });
+  const both = { job_definition_id: id, serial_key: `job:${name}`, source: "schedule", due_at: LONG_AGO };
+  await aRun(sql, both);
+  await aRun(sql, both);
+}
+
+const STATEMENTS: Record<string, Scene> = {
+  assignRuns: async (sql) => {
+    const { id, version } = await aRun(sql);
+    const { worker_id } = await aWorker(sql);
+    return (term) => assignRuns(sql, term, [{ job_run_id: id, version, worker_id }]);
+  },
+  orphanAssigned: async (sql) => {
+    const { worker_id } = await aWorker(sql);
+    await aRun(sql, { state: "ASSIGNED", assigned_worker_id: worker_id, assigned_at: LONG_AGO });
+    return (term) => orphanAssigned(sql, term, { assigned_longer_than_ms: 1_000 });
+  },
+  orphanLost: async (sql) => {
+    await aRun(sql, { state: "RUNNING", assigned_worker_id: "w-that-is-dead" });
+    return (term) => orphanLost(sql, term);
+  },
+  quarantine: async (sql) => {
+    await aRun(sql, { state: "ORPHANED", interruptions: 99 });
+    return (term) => quarantine(sql, term);
+  },
+  skipLate: async (sql) => {
+    await aRun(sql, { source: "schedule", due_at: LONG_AGO });
+    return (term) => skipLate(sql, term, 60);
+  },
+  skipForbidden: async (sql) => {
+    await overlapping(sql, "forbid");
+    return (term) => skipForbidden(sql, term);
+  },
+  requestReplaced: async (sql) => {
+    await overlapping(sql, "replace");
+    return (term) => requestReplaced(sql, term);
+  },
+  cancelRequested: async (sql) => {
+    const { id } = await aRun(sql);
+    await requestCancel(sql, id, { actor: "test", reason: "test" });
+    return (term) => cancelRequested(sql, term);
+  },
+  buryWorkers: async (sql) => {
+    await aWorker(sql, { lease_ms: -1_000 });
+    return (term) => buryWorkers(sql, term);
+  },
+  takeEvents: async (sql) => {
+    await aDefinition(sql, { event_types: ["fenced"] });
+    await emitEvent(sql, { event_type: "fenced", payload: {} });
+    return (term) => takeEvents(sql, term);
+  },
+  createSlotRuns: async (sql) => {
+    const { id } = await aDefinition(sql);
+    const slot = LONG_AGO.toISOString();
+    const [schedule] = await sql<{ id: number }[]>`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, next_slot)
+      values (${id}, 'nightly', 'cron', '* * * * *', ${slot}) returning id`;
+    const plan = { job_schedule_id: schedule?.id ?? 0, next_slot_was: slot, slots: [slot], last_slot: slot };
+    return (term) => createSlotRuns(sql, term, [{ ...plan, next_slot: null }]);
+  },
+  wake: async (sql) => {
+    await aRun(sql, { held: true, wakes_at: LONG_AGO });
+    return (term) => wake(sql, term);
+  },
+  checkLines: async (sql) => {
+    await sql`insert into line_check (line) values ('serial:nobody')`;
+    return (term) => checkLines(sql, term);
+  },
+  hold: async (sql) => {
+    const { id } = await aRun(sql);
+    return (term) => hold(sql, term, [id]);
+  },
+  sayWhy: async (sql) => {
+    const { id } = await aDefinition(sql);
+    return (term) => sayWhy(sql, term, [{ job_definition_id: id, node: "", reason: "test" }]);
+  },
+  detachSilent: async (sql) => {
+    const { worker_id } = await aWorker(sql);
+    return (term) => detachSilent(sql, term, { worker_ids: [worker_id], actor: "test", reason: "test" });
+  },
+  renewAndLook: (sql) => Promise.resolve((term) => renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1 })),
+  resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
+};
+
+/** Every row of every table, as one text. */
+async function everything(sql: Sql): Promise<string> {
+  const tables = await sql<{ name: string }[]>`
+    select table_name as name from information_schema.tables where table_schema = 'public' order by 1`;
+  const texts = await Promise.all(tables.map(async ({ name }) => {
+    const [row] = await sql<{ rows: string }[]>`
+      select coalesce(string_agg(t::text, E'\n' order by t::text), '') as rows from ${sql(name)} t`;
+    return `${name}\n${row?.rows}`;
+  }));
+  return texts.join("\n\n");
+}
+
+Deno.test("every statement of a leader changes nothing under a term that is not the one of now", async () => {
+  await withStores(async ({ sql }) => {
+    const lease = { lease_ms: 60_000, epoch_hint: 0 };
+    const first = await acquire(sql, { worker_id: "first", ...lease });
+    assert(first && await resign(sql, first));
+    const now = await acquire(sql, { worker_id: "second", ...lease });
+    assert(now);
+    const others = {
+      "of the leader before": first,
+      "of this epoch, but another worker's": new Term(now.epoch, "first", now.trusted_until_ms),
+      "of this worker, but an older epoch": new Term(first.epoch, "second", now.trusted_until_ms),
+      "that was never given": new Term(now.epoch + 1, "second", now.trusted_until_ms),
+    };
+    for (const [name, scene] of Object.entries(STATEMENTS)) {
+      const call = await scene(sql);
+      const before = await everything(sql);
+      for (const [which, term] of Object.entries(others)) {
+        await call(term);
+        assert.equal(await everything(sql), before, `${name} wrote under a term ${which}`);
+      }
+      await call(now);
+      assert.notEqual(await everything(sql), before, `${name} has nothing to write here: the test could not fail`);
+    }
+  });
+});
+
+/** Resolves when some statement in this database waits for a lock. */
+async function somebodyWaits(sql: Sql): Promise<"waits"> {
+  return await waitFor("a statement that waits for a lock", async () => {
+    const [row] =
+      await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    return row && "waits";
+  });
+}
+
+Deno.test("a leader's statement and the next leader's election wait for each other, and only one of them holds", async () => {
+  await withStores(async ({ sql }) => {
+    const lease_ms = 60_000;
+    const first = await acquire(sql, { worker_id: "first", lease_ms, epoch_hint: 0 });
+    assert(first);
+    const take = (worker_id: string, db: Db, epoch: number) =>
+      depose(db, { worker_id, lease_ms, epoch, epoch_hint: 0 });
+    const late = { source: "schedule", due_at: LONG_AGO };
+
+    await aRun(sql, late);
+    let deposing: ReturnType<typeof take> | undefined;
+    await sql.begin(async (tx) => {
+      assert.equal((await skipLate(tx, first, 60)).length, 1);
+      deposing = take("second", sql, first.epoch);
+      assert.equal(await Promise.race([somebodyWaits(sql), deposing]), "waits", "elected over an open statement");
+    });
+    const second = await deposing;
+    assert(second);
+
+    await aRun(sql, late);
+    let skipping: ReturnType<typeof skipLate> | undefined;
+    await sql.begin(async (tx) => {
+      assert(await take("third", tx, second.epoch));
+      skipping = skipLate(sql, second, 60);
+      assert.equal(await Promise.race([somebodyWaits(sql), skipping]), "waits", "written beside an open election");
+    });
+    assert.deepEqual([...await skipping ?? []], []);
+  });
+});
+
+Deno.test("no statement of a leader is missing above", () => {
+  const with_term = storeFunctions().filter(({ takes_term }) => takes_term).map(({ name }) => name);
+  const missing = with_term.filter((name) => !(name in STATEMENTS));
+  const gone = Object.keys(STATEMENTS).filter((name) => !with_term.includes(name));
+  assert.deepEqual(
+    { missing, gone },
+    { missing: [], gone: [] },
+    "add a scene to STATEMENTS in this file, or remove one",
+  );
+});
+
+Deno.test("a leader writes through statements that take its term, and each of them is fenced", () => {
+  const functions = storeFunctions();
+  const of_leader = functions.filter(({ used_by }) => used_by.some((path) => path.startsWith("src/roles/leader/")));
+  assert(of_leader.length > 10);
+  const unfenced = (one: BareSql) =>
+    one.takes_term
+      ? !/\$\{fence\(sql, term\)\}|epoch = \$\{term\.epoch\} and worker_id = \$\{term\.worker_id\}/.test(one.text)
+      : SQL_WRITES.test(one.text);
+  const problems = [...new Set([...of_leader, ...functions.filter(({ takes_term }) => takes_term)])].filter(unfenced);
+  assert.deepEqual(problems.map(({ path, name }) => `${path}: ${name}`), [], "take a Term, and start with its fence");
+});
