@@ -66,6 +66,14 @@ testOnBoth("renew_seat prolongs the seat only for its holder", async (redis) => 
   assert.ok(await ttl() <= 1_000);
   await renewSeat(redis, { ...me, ttl_ms: 90_000, epoch: 7 });
   assert.ok(await ttl() > 80_000);
+  assert.equal(
+    await readEpoch(redis),
+    7,
+    "and lets Redis know its epoch, which nobody may have told since it was elected",
+  );
+  await mirrorEpoch(redis, 9);
+  await renewSeat(redis, { ...me, epoch: 7 });
+  assert.equal(await readEpoch(redis), 9);
 });
 
 testOnBoth("release_seat is 1 for the holder and 0 for everybody else", async (redis) => {

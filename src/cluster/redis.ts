@@ -34,7 +34,7 @@ const LONGEST_PAUSE_MS = 500;
 /** Our scripts, and how many keys each has; undefined: the call says. */
 export const SCRIPTS = {
   take_seat: { lua: take_seat, numberOfKeys: 3 },
-  renew_seat: { lua: renew_seat, numberOfKeys: 3 },
+  renew_seat: { lua: renew_seat, numberOfKeys: 4 },
   release_seat: { lua: release_seat, numberOfKeys: 1 },
   claim_seat: { lua: claim_seat, numberOfKeys: 2 },
   hold_lock: { lua: hold_lock, numberOfKeys: 1 },
@@ -189,6 +189,8 @@ function open(place: RedisPlace, settings: RedisSettings): Redis | Cluster {
   }
   const options = { ...common, keyPrefix: settings.prefix, retryStrategy: pause, reconnectOnError, db: place.db };
   if (place.kind === "single") return new Redis({ ...options, ...place.servers[0] });
+  // Without ioredis' failoverDetector: an announcement that comes while it asks a Sentinel for the master ends the client
+  // for good (half of the fail-overs here). A dead, frozen or demoted master is noticed all the same, and then it asks.
   return new Redis({
     ...options,
     sentinels: place.servers,
@@ -198,7 +200,6 @@ function open(place: RedisPlace, settings: RedisSettings): Redis | Cluster {
     sentinelCommandTimeout: PATIENCE_MS,
     enableTLSForSentinelMode: place.tls,
     sentinelTLS: place.tls ? {} : undefined,
-    failoverDetector: true,
   });
 }
 

@@ -30,7 +30,8 @@ export async function renewSeat(
   redis: RedisDoor,
   ask: Sitting & { epoch: number },
 ): Promise<"renewed" | "lost" | "degraded"> {
-  const code = await redis.script("renew_seat", [LOCK, LAST_SEEN, DEGRADE], [ask.worker_id, ask.ttl_ms, ask.epoch]);
+  const keys = [LOCK, LAST_SEEN, DEGRADE, EPOCH];
+  const code = await redis.script("renew_seat", keys, [ask.worker_id, ask.ttl_ms, ask.epoch]);
   return code === 1 ? "renewed" : code === -1 ? "degraded" : "lost";
 }
 

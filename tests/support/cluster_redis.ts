@@ -1,50 +1,89 @@
-/** Redis servers for the tests of src/cluster: a real one, the in-process one of `dev`, and a cluster of one node. */
+/** Redis servers for tests: real ones, which end with the test however it ends, and the in-process one of `dev`. */
 import { createServer } from "node:net";
+import { Redis } from "ioredis";
 import { createRedisMock } from "js-redis-server";
 import { REDIS_SERVER, testWithRedisServer } from "./redis_server.ts";
+import { waitFor } from "./waiting.ts";
 import { connectRedis, type RedisDoor } from "../../src/cluster/redis.ts";
 
 export interface OwnRedis {
   port: number;
   url: string;
-  process: Deno.ChildProcess;
+  /** The server itself. */
+  process: { pid: number; kill(signal: Deno.Signal): void };
+  /** Kills it, whatever state it is in. */
   stop(): Promise<void>;
 }
 
-/** Starts `redis-server` on a free port, or on the one given. */
-export async function startRedis(options: { port?: number; args?: string[] } = {}): Promise<OwnRedis> {
-  const port = options.port ?? await freePort();
-  const dir = Deno.makeTempDirSync({ prefix: "dandori-redis-" });
-  const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir, ...options.args ?? []];
-  const process = new Deno.Command(REDIS_SERVER ?? "redis-server", {
-    args,
-    stdin: "null",
-    stdout: "null",
-    stderr: "null",
-  }).spawn();
-  const own = {
-    port,
-    url: `redis://127.0.0.1:${port}`,
-    process,
-    async stop() {
-      process.kill("SIGKILL");
-      await process.status;
-      Deno.removeSync(dir, { recursive: true });
-    },
-  };
-  await listening(port);
-  return own;
+export interface RedisServerOptions {
+  /** Default: a free one. */
+  port?: number;
+  args?: string[];
+  /** Lines of a configuration file, which Sentinel demands. */
+  config?: string[];
 }
 
-async function listening(port: number): Promise<void> {
-  for (;;) {
+/**
+ * Holds the other end of a pipe from the test: when the test lets go of it, or dies in whatever way, the server is killed
+ * and its folder removed.
+ */
+const GUARD = `
+dir=$1; shift
+exec 3<&0 </dev/null
+"$@" 3<&- >"$dir/log" 2>&1 &
+echo $!
+exec >/dev/null
+read -r _ <&3
+kill -9 $! 2>/dev/null
+wait $! 2>/dev/null
+rm -rf "$dir"`;
+
+/** Starts `redis-server` and waits until it listens. */
+export async function startRedis(options: RedisServerOptions = {}): Promise<OwnRedis> {
+  const port = options.port ?? await freePort();
+  const dir = Deno.makeTempDirSync({ prefix: "dandori-redis-" });
+  const file = `${dir}/redis.conf`;
+  Deno.writeTextFileSync(file, [`port ${port}`, "bind 127.0.0.1", `dir ${dir}`, ...options.config ?? []].join("\n"));
+  const guard = new Deno.Command("/bin/sh", {
+    args: ["-c", GUARD, "redis-guard", dir, REDIS_SERVER ?? "redis-server", file, ...options.args ?? ["--save", ""]],
+    detached: true, // a Ctrl-C of the terminal reaches only the test
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const pid = Number(await new Response(guard.stdout).text());
+  await listening(port, `${dir}/log`);
+  return {
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    process: { pid, kill: (signal) => Deno.kill(pid, signal) },
+    async stop() {
+      await guard.stdin.close().catch(() => {}); // stopped before
+      await guard.status;
+    },
+  };
+}
+
+async function listening(port: number, log_file: string): Promise<void> {
+  await waitFor(`redis-server on port ${port}; see ${log_file}`, async () => {
     try {
-      const socket = await Deno.connect({ hostname: "127.0.0.1", port });
-      socket.close();
-      return;
+      (await Deno.connect({ hostname: "127.0.0.1", port })).close();
+      return true;
     } catch {
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      return undefined;
     }
+  });
+}
+
+/** Asks a server in its own words. */
+export async function askRedis(port: number, ...words: (string | number)[]): Promise<unknown> {
+  const [command, ...args] = words.map(String) as [string, ...string[]];
+  const client = new Redis({ port, retryStrategy: () => null, maxRetriesPerRequest: 0, commandTimeout: 2_000 });
+  client.on("error", () => {}); // it rejects the command as well
+  try {
+    return await client.call(command, ...args);
+  } finally {
+    client.disconnect();
   }
 }
 

@@ -1,0 +1,44 @@
+/** A steady stream of runs while something is done to the cluster, and the account of what became of them. */
+import assert from "node:assert/strict";
+import { rest } from "../../src/base/loop.ts";
+import type { Cluster } from "./cluster.ts";
+
+export interface Account {
+  runs: number;
+  /** By `state/attempt`. */
+  ends: Record<string, number>;
+}
+
+/**
+ * Enqueues `append_one_row` again and again until `act` is done, then waits for all ends. Every run must have SUCCEEDED.
+ * `hold_ms` is given to every tenth.
+ */
+export async function underLoad(
+  cluster: Cluster,
+  act: () => Promise<void>,
+  options: { every_ms?: number; hold_ms?: number } = {},
+): Promise<Account> {
+  const over = new AbortController();
+  const ids: number[] = [];
+  const load = (async () => {
+    while (!over.signal.aborted) {
+      const hold_ms = ids.length % 10 === 0 ? options.hold_ms ?? 300 : 0;
+      ids.push(await cluster.enqueue("append_one_row", { hold_ms }));
+      await rest(options.every_ms ?? 50, over.signal);
+    }
+  })();
+  try {
+    await act();
+  } finally {
+    over.abort();
+    await load;
+  }
+  const account: Account = { runs: ids.length, ends: {} };
+  for (const id of ids) {
+    const run = await cluster.ends(id);
+    assert.equal(run.state, "SUCCEEDED", `run ${id}: ${JSON.stringify(run)}`);
+    const kind = `${run.state}/${run.attempt}`;
+    account.ends[kind] = (account.ends[kind] ?? 0) + 1;
+  }
+  return account;
+}
