@@ -2,11 +2,13 @@
 import assert from "node:assert/strict";
 import { testWithRedisServer } from "./support/redis_server.ts";
 import { hear } from "../src/base/facts.ts";
-import { connectRedis, RedisAway } from "../src/cluster/redis.ts";
+import { connectRedis, RedisAway, SCRIPTS } from "../src/cluster/redis.ts";
 import { parseRedisUrl } from "../src/cluster/redis_url.ts";
-import { beat, list, remove, setDetach } from "../src/cluster/roster.ts";
+import { beat, list, nextWorkerId, remove, setDetach } from "../src/cluster/roster.ts";
 import {
   askToDegrade,
+  claimSeat,
+  holdSubleaderSeat,
   leaseRuns,
   mirrorEpoch,
   readEpoch,
@@ -17,6 +19,7 @@ import {
 } from "../src/cluster/seat.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { freePort, startRedis, usingRedis } from "./support/cluster_redis.ts";
+import { withRedisCluster } from "./support/redis_groups.ts";
 
 Deno.test("a Redis URL names one server, a Sentinel's or a cluster's", () => {
   const server = (host: string, port: number) => ({ host, port });
@@ -62,10 +65,6 @@ Deno.test("a wrong Redis URL is refused with the accepted forms, and never with 
       return true;
     });
   }
-  assert.throws(
-    () => connectRedis("redis+cluster://h", { prefix: "scheduler:" }),
-    /SCHEDULER_REDIS_PREFIX=\{scheduler\}/,
-  );
 });
 
 testWithRedisServer(
@@ -164,34 +163,38 @@ Deno.test("a Redis that was never there is named with the fix, without its passw
   await redis.close();
 });
 
-testWithRedisServer("with a hash tag in the prefix everything runs on Redis Cluster", async () => {
-  const own = await startRedis({ args: ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"] });
-  await usingRedis(own.url, async (single) => {
-    await single.ask("assign slots", (client) => client.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383"));
-    for (;;) {
-      const info = await single.ask("look at the cluster", (client) => client.call("CLUSTER", "INFO")) as string;
-      if (info.includes("cluster_state:ok")) break;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    // Without the tag our keys lie in several slots, and Redis itself says so: the test below can fail.
-    await assert.rejects(takeSeat(single, { worker_id: "w1", ttl_ms: 1_000 }), /CROSSSLOT/);
-  }, "scheduler:");
-  await usingRedis(`redis+cluster://127.0.0.1:${own.port}`, async (redis) => {
-    const me = { worker_id: "w1-aaaaaaaa", ttl_ms: 5_000 };
-    assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 0 });
-    assert.equal(await renewSeat(redis, { ...me, epoch: 1 }), "renewed");
-    assert.equal(await mirrorEpoch(redis, 4), 4);
-    await askToDegrade(redis, { epoch: 1, ttl_ms: 5_000 });
-    assert.equal((await readSeat(redis)).worker_id, me.worker_id);
-    assert.deepEqual(await leaseRuns(redis, { job_run_ids: [1, 2, 3], epoch: 4, ttl_ms: 5_000 }), [1, 2, 3]);
-    assert.equal(await releaseSeat(redis, me.worker_id), true);
-    const about = { node_id: "n", pid: 1, grpc_host: "h", grpc_port: 1, role: "worker" as const, slots: 1 };
-    await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
-    const beaten = await beat(redis, { ...me, ...about, draining: false, running: [] }, { ttl_ms: 5_000 });
-    assert.deepEqual(beaten, { detached: true });
-    assert.equal((await list(redis)).length, 1);
-    await remove(redis, me.worker_id);
-    assert.equal((await list(redis)).length, 0);
-  }, "{scheduler}:");
-  await own.stop();
+testWithRedisServer("with a hash tag in the prefix every script and command runs on Redis Cluster", async () => {
+  await withRedisCluster("{scheduler}:leader:lock", async ({ url, stranger }) => {
+    const ran = new Set<string>();
+    await usingRedis(url, async (redis) => {
+      const run = redis.script.bind(redis);
+      redis.script = (name, keys, args) => {
+        ran.add(name);
+        return run(name, keys, args);
+      };
+      const me = { worker_id: await nextWorkerId(redis, 0), ttl_ms: 5_000 };
+      assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 0 });
+      assert.equal(await claimSeat(redis, { ...me, epoch: 1, highest_epoch: 10 }), true);
+      assert.equal(await renewSeat(redis, { ...me, epoch: 1 }), "renewed");
+      assert.equal(await mirrorEpoch(redis, 4), 4);
+      await askToDegrade(redis, { epoch: 1, ttl_ms: 5_000 });
+      assert.equal((await readSeat(redis)).worker_id, me.worker_id);
+      assert.deepEqual(await leaseRuns(redis, { job_run_ids: [1, 2, 3], epoch: 4, ttl_ms: 5_000 }), [1, 2, 3]);
+      assert.equal(await releaseSeat(redis, me.worker_id), true);
+      assert.equal(await holdSubleaderSeat(redis, { ...me, node_id: "n" }), true);
+      const about = { node_id: "n", pid: 1, grpc_host: "h", grpc_port: 1, role: "worker" as const, slots: 1 };
+      await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
+      const beaten = await beat(redis, { ...me, ...about, draining: false, running: [] }, { ttl_ms: 5_000 });
+      assert.deepEqual(beaten, { detached: true });
+      assert.equal((await list(redis)).length, 1);
+      await remove(redis, me.worker_id);
+      assert.equal((await list(redis)).length, 0);
+    }, "{scheduler}:");
+    assert.deepEqual([...ran].sort(), Object.keys(SCRIPTS).sort(), "each script was tried");
+    const single = usingRedis(stranger.url, () => Promise.resolve(), "{scheduler}:");
+    await assert.rejects(single, /this is a Redis Cluster: set REDIS_URL=redis\+cluster:.*SCHEDULER_REDIS_PREFIX=\{/);
+  });
+  for (const prefix of ["scheduler:", "{}:", "{}{a}:", "}a{:"]) {
+    assert.throws(() => connectRedis("redis+cluster://h", { prefix }), /SCHEDULER_REDIS_PREFIX=\{scheduler\}/, prefix);
+  }
 });

@@ -73,6 +73,7 @@ export class RedisDoor {
   readonly prefix: string;
   /** Where it is, without passwords. */
   readonly server: string;
+  readonly #kind: RedisPlace["kind"];
   readonly #client: Redis | Cluster;
   #away_since: number | undefined;
   #last_error = "no connection yet";
@@ -81,13 +82,17 @@ export class RedisDoor {
   constructor(place: RedisPlace, settings: RedisSettings) {
     this.prefix = settings.prefix;
     this.server = place.shown;
+    this.#kind = place.kind;
     this.#client = open(place, settings);
     this.#client.on("error", (error: Error) => this.#noteAway(error.message || error.name));
     this.#client.on("close", () => this.#noteAway("the connection closed"));
     this.#client.on("ready", () => this.#noteBack());
   }
 
-  /** Resolves when commands can be sent. Rejects with what to look at when that takes longer than `patience_ms`. */
+  /**
+   * Resolves when commands can be sent. Rejects with what to look at when that takes longer than `patience_ms`, and with
+   * what to set when the URL is that of another kind of server.
+   */
   async ready(patience_ms = 5_000): Promise<void> {
     const until = monotonicMs() + patience_ms;
     while (this.#client.status !== "ready") {
@@ -99,6 +104,10 @@ export class RedisDoor {
       }
       await rest(20);
     }
+    if (this.#kind !== "single") return;
+    const info = await this.ask("look for a cluster", (client) => client.info("cluster"));
+    if (!/cluster_enabled:1/.test(info)) return;
+    throw new Error(`Cannot use Redis at ${this.server} by the URL of a single server: ${CLUSTER_FIX}`);
   }
 
   /** Runs one of our scripts. Keys are given without the prefix. */

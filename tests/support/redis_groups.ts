@@ -82,47 +82,53 @@ async function roleOf(port: number): Promise<string> {
 }
 
 export interface RedisCluster {
+  /** As REDIS_URL takes it. */
   url: string;
-  /** The master that holds a key's slot now. */
-  ownerOf(key: string): Promise<OwnRedis>;
-  servers: OwnRedis[];
+  /** The master that holds the key now. */
+  owner(): Promise<OwnRedis>;
+  /** Resolves when another server than this holds the key. */
+  replaced(owner: OwnRedis): Promise<OwnRedis>;
+  /** A master that never holds it. */
+  stranger: OwnRedis;
 }
+
+const SLOTS = [[0, 5460], [5461, 10922], [10923, 16383]] as const;
 
 /** Three masters that share the slots, and a replica of the one that holds `key`. */
 export async function withRedisCluster(key: string, test: (cluster: RedisCluster) => Promise<void>): Promise<void> {
   await withServers(async (start) => {
     const buses = await Promise.all([1, 2, 3, 4].map(() => freePort()));
     const servers = await Promise.all(buses.map((bus) => start({ config: member(bus) })));
-    const [first, second, third, replica] = servers as [OwnRedis, OwnRedis, OwnRedis, OwnRedis];
-    const masters = [first, second, third];
-    await Promise.all(masters.map(({ port }, place) => {
-      const range = [[0, 5460], [5461, 10922], [10923, 16383]][place] as [number, number];
-      return askRedis(port, "cluster", "addslotsrange", ...range);
-    }));
-    await Promise.all(
-      servers.slice(1).map(({ port }, place) =>
-        askRedis(first.port, "cluster", "meet", "127.0.0.1", port, buses[place + 1] as number)
-      ),
-    );
+    const [first, , , replica] = servers as [OwnRedis, OwnRedis, OwnRedis, OwnRedis];
+    for (const [place, { port }] of servers.entries()) {
+      const slots = SLOTS[place];
+      if (slots) await askRedis(port, "cluster", "addslotsrange", ...slots);
+      if (place > 0) await askRedis(first.port, "cluster", "meet", "127.0.0.1", port, buses[place] as number);
+    }
     await Promise.all(servers.map(({ port }) => waitFor("a whole cluster", () => isWhole(port, servers.length))));
     const slot = await askRedis(first.port, "cluster", "keyslot", key) as number;
-    const ownerOf = async () => {
-      const ranges = await askRedis(third.port, "cluster", "slots") as [number, number, [string, number]][];
-      const [, , [, port]] = ranges.find(([from, to]) => from <= slot && slot <= to) as [
-        number,
-        number,
-        [string, number],
-      ];
-      return servers.find((server) => server.port === port) as OwnRedis;
-    };
-    const owner = await ownerOf();
-    await askRedis(replica.port, "cluster", "replicate", await askRedis(owner.port, "cluster", "myid") as string);
+    const held = SLOTS.findIndex(([from, to]) => from <= slot && slot <= to);
+    const holder = servers[held] as OwnRedis;
+    await askRedis(replica.port, "cluster", "replicate", await askRedis(holder.port, "cluster", "myid") as string);
     await waitFor("a replica", async () => {
-      const info = await askRedis(owner.port, "info", "replication") as string;
+      const info = await askRedis(holder.port, "info", "replication") as string;
       return info.includes("state=online") || undefined;
     });
-    const url = `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
-    await test({ url, servers, ownerOf });
+    const owner = async () => {
+      const ranges = await askRedis(replica.port, "cluster", "slots") as [number, number, [string, number]][];
+      const [, , [, port]] = ranges.find(([from, to]) => from <= slot && slot <= to) as typeof ranges[number];
+      return servers.find((server) => server.port === port) as OwnRedis;
+    };
+    await test({
+      url: `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
+      owner,
+      replaced: (old) =>
+        waitFor("a fail-over", async () => {
+          const now = await owner();
+          return now === old ? undefined : now;
+        }),
+      stranger: servers[(held + 1) % 3] as OwnRedis,
+    });
   });
 }
 
