@@ -173,6 +173,7 @@ function open(place: RedisPlace, settings: RedisSettings): Redis | Cluster {
     socketTimeout: PATIENCE_MS,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
+    maxLoadingRetryTime: LONGEST_PAUSE_MS,
     protocol: 2,
     disableClientInfo: true,
     connectionName: settings.name,
