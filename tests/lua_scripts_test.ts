@@ -110,6 +110,10 @@ testOnBoth(
 testOnBoth("number_worker goes up from what Redis and Postgres know", async (redis) => {
   const number = (highest: number) => redis.script("number_worker", ["worker:id_seq"], [highest]);
   assert.deepEqual([await number(0), await number(0), await number(40), await number(3)], [1, 2, 41, 42]);
+  for (const nonsense of ["9".repeat(18), "many"]) {
+    await redis.ask("spoil the counter", (client) => client.set("worker:id_seq", nonsense));
+    assert.deepEqual([await number(50), await number(0)], [51, 52], nonsense);
+  }
 });
 
 testOnBoth("lease_runs takes what is free or of an older epoch, and leaves what a newer one has", async (redis) => {

@@ -20,21 +20,23 @@ testWithRedisServer("work goes on while the master of our keys dies, and its rep
         await onRedis(cluster, next, KEYS);
         await cluster.startWorker();
         await onRedis(cluster, next, KEYS);
-      });
+      }, { every_ms: 200 });
       await onlyOnce(cluster, account.runs);
       await noEpochFell(cluster);
 
       // What says what to set, at once, instead of failing later.
       const wrong = (env: Record<string, string>) => cluster.startWorker({ env });
-      await assert.rejects(
-        wrong({ SCHEDULER_REDIS_PREFIX: "jobs:" }),
-        /prefix "jobs:".*SCHEDULER_REDIS_PREFIX=\{scheduler\}:/,
-      );
       const single = `redis://127.0.0.1:${redis.stranger.port}`;
-      await assert.rejects(
-        wrong({ REDIS_URL: single, ...PLAIN }),
-        /this is a Redis Cluster: set REDIS_URL=redis\+cluster:/,
-      );
+      await Promise.all([
+        assert.rejects(
+          wrong({ SCHEDULER_REDIS_PREFIX: "jobs:" }),
+          /prefix "jobs:".*SCHEDULER_REDIS_PREFIX=\{scheduler\}:/,
+        ),
+        assert.rejects(
+          wrong({ REDIS_URL: single, ...PLAIN }),
+          /this is a Redis Cluster: set REDIS_URL=redis\+cluster:/,
+        ),
+      ]);
     }, { env: { REDIS_URL: redis.url, SCHEDULER_REDIS_PREFIX: "" } });
   });
 });

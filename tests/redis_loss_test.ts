@@ -30,7 +30,7 @@ async function withLoad(workers: number, act: (scene: Scene) => Promise<void>): 
       const account = await underLoad(cluster, async () => {
         await onRedis(cluster, redis);
         await act({ cluster, ...scene });
-      });
+      }, { every_ms: 200 });
       await onlyOnce(cluster, account.runs);
       await noEpochFell(cluster);
     }, { env });
@@ -41,7 +41,7 @@ async function withLoad(workers: number, act: (scene: Scene) => Promise<void>): 
 }
 
 /** Resolves when `runs` more have ended since this was asked. */
-async function goesOn(cluster: Cluster, runs = 5): Promise<void> {
+async function goesOn(cluster: Cluster, runs = 3): Promise<void> {
   let after = cluster.hearing.last;
   for (let n = 0; n < runs; n++) after = await cluster.hears("run.finished", { state: "SUCCEEDED" }, { after });
 }

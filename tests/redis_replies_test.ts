@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { makeCertificate } from "../src/cluster/certs.ts";
-import { connectRedis, RedisAway, type RedisDoor } from "../src/cluster/redis.ts";
+import { connectRedis, RedisAway } from "../src/cluster/redis.ts";
 import { nextWorkerId } from "../src/cluster/roster.ts";
 import { mirrorEpoch, readEpoch } from "../src/cluster/seat.ts";
 import { askRedis, freePort, type OwnRedis, startRedis, usingRedis } from "./support/cluster_redis.ts";

@@ -105,7 +105,10 @@ export class RedisDoor {
       await rest(20);
     }
     if (this.#kind !== "single") return;
-    const info = await this.ask("look for a cluster", (client) => client.info("cluster"));
+    const info = await this.ask("look for a cluster", (client) => client.info("cluster")).catch((error) => {
+      if (error instanceof RedisAway) throw error;
+      return ""; // this user may not ask
+    });
     if (!/cluster_enabled:1/.test(info)) return;
     throw new Error(`Cannot use Redis at ${this.server} by the URL of a single server: ${CLUSTER_FIX}`);
   }

@@ -244,6 +244,11 @@ export class Cluster {
     await this.client.close();
   }
 
+  /** The certificate of a node: whoever has it is let in as that node. */
+  async tlsOf(node_id: string): Promise<TlsFiles> {
+    return (await this.#certify([node_id]))[node_id] as TlsFiles;
+  }
+
   /** One after another, since all share one bundle of pins. */
   #certify(node_ids: string[]): Promise<Record<string, TlsFiles>> {
     this.#certs = this.#certs.then(() => ensureDevCerts(`${this.#dir}/certs`, node_ids));
@@ -251,7 +256,7 @@ export class Cluster {
   }
 
   async #spawn(node_id: string, env: Record<string, string>): Promise<Deno.ChildProcess> {
-    const { cert_file, key_file, pins_file } = (await this.#certify([node_id]))[node_id] as TlsFiles;
+    const { cert_file, key_file, pins_file } = await this.tlsOf(node_id);
     return new Deno.Command(Deno.execPath(), {
       args: WORKER_ARGS,
       cwd: PROJECT_DIR,
