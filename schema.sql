@@ -55,6 +55,8 @@ create table if not exists worker (
 alter table worker add column if not exists detached_by text;
 alter table worker add column if not exists detach_reason text;
 alter table worker add column if not exists subleader boolean not null default false;
+-- The kernel and the pid namespace whose number the pid is: whoever has the same can tell whether the process lives.
+alter table worker add column if not exists host text not null default '';
 create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
 
 -- Something of which there is only so much, e.g. license tokens.

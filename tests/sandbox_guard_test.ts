@@ -159,6 +159,7 @@ Deno.test("without any guard no body is started, and its run is given back", asy
     temp_dir: undefined,
     env: {},
     secret_paths: [],
+    owner: undefined,
   }, warden);
   const end = await child.ended;
   assert.equal(end.was_ready, false);

@@ -10,6 +10,9 @@ export interface Facts {
   "worker.stopped": { worker_id: string };
   "worker.lost": { worker_id: string; reason: string };
   "worker.detached": { worker_id: string; by: string; reason: string };
+  "worker.certified": { worker_id: string; by: string };
+  "worker.uncertified": { worker_id: string; by: string; left: string };
+  "worker.remains_killed": { worker_id: string; by: string; groups: number };
   "worker.buried": { worker_id: string; epoch: number };
   "leader.elected": { worker_id: string; epoch: number };
   "leader.ended": { worker_id: string; epoch: number; reason: string };
@@ -47,6 +50,8 @@ export interface Facts {
     duration_ms: number;
   };
   "run.late_result": { job_run_id: number; attempt: number; worker_id: string; outcome: string };
+  "outcomes.replayed": { worker_id: string; by: string; found: number; recorded: number };
+  "spool.failed": { file: string; error: string };
   "run.skipped": { job_run_id: number; reason: string };
   "run.quarantined": { job_run_id: number; attempt: number };
   "run.canceled": { job_run_id: number; by: string };

@@ -3,8 +3,8 @@ import { type Config, environment, PROJECT_DIR, readConfig } from "../base/confi
 import { Sandbox } from "../sandbox/pool.ts";
 import { DEFAULT_SETTINGS } from "../store/settings.ts";
 
-/** Passwords, keys and data in `.dandori/`. */
-const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis"];
+/** Passwords, keys, data and outcomes in `.dandori/`. */
+const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis", "estates"];
 
 /** For commands that talk to Postgres only: they need no REDIS_URL. */
 export function readConfigForDb(): Omit<Config, "redis_url"> {
@@ -15,13 +15,14 @@ export function readConfigForDb(): Omit<Config, "redis_url"> {
 /** `secret_paths`: what no body may open, whatever its file asks for, besides what `dev` keeps in its folder. */
 export function openSandbox(
   config: Pick<Config, "state_dir">,
-  options: { spares?: number; secret_paths?: string[] } = {},
+  options: { spares?: number; secret_paths?: string[]; owner?: string } = {},
 ): Sandbox {
   return new Sandbox({
     project_dir: PROJECT_DIR,
     state_dir: config.state_dir,
     spares: options.spares ?? DEFAULT_SETTINGS.spare_processes,
     env: environment(),
+    owner: options.owner,
     secret_paths: [...options.secret_paths ?? [], ...DEV_SECRETS.map((name) => `${config.state_dir}/${name}`)],
   });
 }

@@ -24,8 +24,9 @@ import { lead } from "../roles/leader/leader.ts";
 import { playRole } from "../roles/member.ts";
 import { Subleader } from "../roles/subleader.ts";
 import { Standing } from "../roles/standing.ts";
+import { identify, type Identity, Spool } from "../roles/spool.ts";
+import { keepVigil } from "../roles/vigil.ts";
 import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/worker.ts";
-import { processStarted } from "../sandbox/process_table.ts";
 import type { Sandbox } from "../sandbox/pool.ts";
 import { connectDb, isUnreachable, type Sql } from "../store/db.ts";
 import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
@@ -97,15 +98,19 @@ async function runWorker(
   standing.sawEpoch(before.epoch);
   const sandbox = openSandbox(config, {
     spares: settings.spare_processes,
+    owner: worker_id,
     secret_paths: [config.tls_key_file, config.tls_cert_file],
   });
   sandbox.hold(() => standing.mayRun);
+  const me = await identify(worker_id);
+  const spool = new Spool(config.state_dir, me);
   const executor = new Executor({
     sql: open.sql,
     sandbox,
     digests: new Digests({ jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR }),
     standing,
     jobs_dir: config.jobs_dir,
+    spool,
   });
   const server = await startServer({
     host: config.grpc_host,
@@ -120,8 +125,9 @@ async function runWorker(
     pid: Deno.pid,
     grpc: config.grpc_advertise ?? { host: config.grpc_host, port: server.port },
   };
-  await introduce(parts, stop);
-  return await live(parts, { open, sandbox, server, stop, hurry });
+  await introduce(parts, me, stop);
+  const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
+  return await live(parts, { open, sandbox, server, stop, hurry, spool, watch });
 }
 
 /** Asks until Postgres is there: a worker that starts before it waits for it. */
@@ -163,13 +169,11 @@ function openAll(config: Config): Opened {
   };
 }
 
-async function introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
+async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): Promise<void> {
   const { standing, grpc } = parts;
   const registration = {
-    worker_id: standing.worker_id,
+    ...me,
     node_id: standing.node_id,
-    pid: parts.pid,
-    process_started: await processStarted(parts.pid),
     grpc_host: grpc.host,
     grpc_port: grpc.port,
     tls_fingerprint: parts.tls.fingerprint,
@@ -190,7 +194,16 @@ async function introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
 
 async function live(
   parts: WorkerParts,
-  around: { open: Opened; sandbox: Sandbox; server: RunningServer; stop: AbortSignal; hurry: AbortSignal },
+  around: {
+    open: Opened;
+    sandbox: Sandbox;
+    server: RunningServer;
+    stop: AbortSignal;
+    hurry: AbortSignal;
+    spool: Spool;
+    /** Looks after siblings. */
+    watch(until: AbortSignal): Promise<void>;
+  },
 ): Promise<LostLife | undefined> {
   const { standing } = parts;
   const beating = new AbortController(); // ends last
@@ -201,6 +214,7 @@ async function live(
     if (reason) ending.abort();
     return reason;
   });
+  const vigil = around.watch(beating.signal);
   const { peers } = around.open;
   const asking = new Continuation({ ...parts, peers }).tend(beating.signal);
   const bell = new Bell();
@@ -212,7 +226,9 @@ async function live(
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
   beating.abort();
   await Promise.all([heart, lease, asking]);
-  await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
+  await quietly("ending the vigil", vigil);
+  // With outcomes that Postgres does not have yet the death is left for the heirs to tell: they record those first.
+  if (around.spool.close() === "empty") await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
   await quietly("leaving the roster", remove(parts.redis, standing.worker_id));
   if (standing.detached) await quietly("ending the detach", clearDetach(parts.redis, standing.worker_id));
   await closeAll(around.open, around.server);

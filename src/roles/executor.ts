@@ -32,6 +32,7 @@ import {
 } from "../store/runs.ts";
 import { endingOf, unstorable } from "./ending.ts";
 import { Sayings } from "./sayings.ts";
+import type { Spool } from "./spool.ts";
 import type { Standing } from "./standing.ts";
 
 /** What a leader may say about a run; everything else is read from Postgres. */
@@ -50,6 +51,9 @@ interface Going extends AttemptRef {
   /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
   lost?: boolean;
 }
+
+/** No end of its own: the body was ended before it had one. */
+type Lost = Extract<Outcome, { kind: "LOST" }>;
 
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
 const LEAVE_MS = 5_000;
@@ -70,13 +74,17 @@ export class Executor {
   /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
   #ending_why: string | undefined;
   readonly #sayings: Sayings;
+  readonly #spool: Spool | undefined;
 
-  constructor(parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string }) {
+  constructor(
+    parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string; spool?: Spool },
+  ) {
     this.#sql = parts.sql;
     this.#sandbox = parts.sandbox;
     this.#digests = parts.digests;
     this.#me = parts.standing;
     this.#jobs_dir = parts.jobs_dir;
+    this.#spool = parts.spool;
     this.#sayings = new Sayings(parts.sql);
     this.#starts = new Gather((orders) => this.#startAll(orders), 200);
     this.#endings = new Gather((endings) => this.#finishAll(endings), 200);
@@ -221,11 +229,14 @@ export class Executor {
   async #end(going: Going, run: StartedRun, ended: { outcome: Outcome; duration_ms: number }): Promise<void> {
     going.stage = "recording";
     going.lost = ended.outcome.kind === "LOST";
+    const end = ended.outcome.kind === "LOST" ? ended.outcome : endingOf(run, ended.outcome, chance());
+    if (!("kind" in end)) this.#spool?.keep(end); // before anything that waits for Postgres
     this.#me.tell();
     await this.#sayings.settled(run);
     let state = "not recorded"; // its row is given up at the next look at what is mine
     try {
-      state = await this.#record(run, ended.outcome) ?? "not ours any more";
+      state = await this.#record(run, end) ?? "not ours any more";
+      if (!("kind" in end)) this.#spool?.drop(end);
       this.#ended.set(keyOf(run), monotonicMs());
       this.#forgetEnded();
     } catch (error) {
@@ -243,14 +254,13 @@ export class Executor {
     this.#me.tell();
   }
 
-  async #record(run: StartedRun, outcome: Outcome): Promise<string | undefined> {
-    if (outcome.kind === "LOST") {
+  async #record(run: StartedRun, ending: Ending | Lost): Promise<string | undefined> {
+    if ("kind" in ending) {
       const how = this.#me.draining ? "GIVEN_BACK" as const : "LOST" as const;
-      const back = { ...refOf(run), outcome: how, cause: outcome.error_summary };
+      const back = { ...refOf(run), outcome: how, cause: ending.error_summary };
       const given = await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
       return given.length > 0 ? "ORPHANED" : undefined;
     }
-    const ending = endingOf(run, outcome, chance());
     const state = await this.#untilHeard(() => this.#endings.add(ending)).catch((error) => {
       if (isUnreachable(error)) throw error;
       return this.#untilHeard(() => this.#endings.add(unstorable(ending, messageOf(error))));

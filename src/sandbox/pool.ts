@@ -21,6 +21,7 @@ import { type Described, descriptionFrom } from "./describe.ts";
 import type { Outcome } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
 import { Child } from "./process.ts";
+import { GUARD_MARK } from "./remains.ts";
 import { makeTempRoot } from "./temp_folders.ts";
 import { BEAT_MS, Warden } from "./warden.ts";
 
@@ -40,6 +41,8 @@ export interface SandboxOptions {
   env: Record<string, string>;
   /** Files and folders that no body may open, whatever it was granted, e.g. the TLS key. Not above `state_dir`. */
   secret_paths?: readonly string[];
+  /** The worker's id, when it is one: what it leaves behind at its death is found by that; remains.ts. */
+  owner?: string;
 }
 
 interface Spare {
@@ -71,7 +74,8 @@ export class Sandbox {
 
   constructor(options: SandboxOptions) {
     this.#options = options;
-    this.#warden = new Warden(options.env);
+    const { env, owner } = options;
+    this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner });
   }
 
   /** Bodies live only while this says true; asked each second. */
@@ -218,9 +222,9 @@ export class Sandbox {
   }
 
   #plan(order: Pick<BodyOrder, "job_file" | "permissions" | "memory_mb">) {
-    const { project_dir, env, secret_paths = [] } = this.#options;
+    const { project_dir, env, secret_paths = [], owner } = this.#options;
     const { job_file, permissions, memory_mb } = order;
-    return { job_file, permissions, memory_mb, project_dir, env, secret_paths };
+    return { job_file, permissions, memory_mb, project_dir, env, secret_paths, owner };
   }
 
   #adopt(child: Child): Child {

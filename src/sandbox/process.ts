@@ -16,6 +16,7 @@ import { FrameReader, type FromBody, type ToBody } from "./frames.ts";
 import { FLOOD_BYTES, type Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, signalGroup, signalProcess } from "./process_table.ts";
+import { BODY_MARK } from "./remains.ts";
 import { removeFolder } from "./temp_folders.ts";
 import type { Warden } from "./warden.ts";
 
@@ -30,6 +31,8 @@ export interface ChildPlan {
   /** The worker's; only what was granted is handed on. */
   env: Record<string, string>;
   secret_paths: readonly string[];
+  /** The worker, for the mark by which its heirs find the process and all that it starts. */
+  owner: string | undefined;
 }
 
 /** What is heard of a process while it works for somebody. */
@@ -251,6 +254,7 @@ function command(plan: ChildPlan): Deno.Command {
       ...pick(plan.env, NEEDED_BY_DENO),
       NO_COLOR: "1",
       ...grantedEnv(plan.permissions, plan.env),
+      ...(plan.owner === undefined ? {} : { [BODY_MARK]: plan.owner }),
     },
     cwd: plan.project_dir, // what relative paths in the job file's permissions mean, and so in its code
     stdin: "piped",

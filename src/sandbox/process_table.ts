@@ -5,6 +5,34 @@
  */
 import { rest } from "../base/loop.ts";
 
+/**
+ * Which pids mean what: the kernel that runs since its last start, and the pid namespace. Two processes with the same
+ * text see the same pids. Empty where that cannot be told, as without /proc or with one of another namespace.
+ */
+export function hostIdentity(): string {
+  try {
+    if (Deno.readLinkSync("/proc/self") !== String(Deno.pid)) return "";
+    const boot = Deno.readTextFileSync("/proc/sys/kernel/random/boot_id").trim();
+    const [namespace] = /\d+/.exec(Deno.readLinkSync("/proc/self/ns/pid")) ?? [];
+    return boot && namespace ? `${boot}.${namespace}` : "";
+  } catch {
+    return "";
+  }
+}
+
+/**
+ * Whether the process that had this pid since `started` runs nothing any more, not even a last thread. What is frozen is
+ * there; what cannot be looked at is there too.
+ */
+export function isGone(pid: number, started: string): boolean {
+  try {
+    const fields = fieldsOf(Deno.readTextFileSync(`/proc/${pid}/stat`));
+    return fields[19] !== started || !runs(fields);
+  } catch {
+    return !isThere(pid); // /proc may hide what is not ours to look at
+  }
+}
+
 /** When the kernel started this pid, in its own ticks: pid and this together name a process for ever. Empty: no such process, or no /proc. */
 export async function processStarted(pid: number): Promise<string> {
   const text = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => "");
@@ -42,7 +70,7 @@ function isChild(pid: number, parent: number): boolean {
 
 /** Pids in the group that are not zombies. What cannot be looked at counts as alive. */
 export function membersOf(group: number): number[] {
-  if (!mayHaveMembers(group)) return [];
+  if (!isThere(-group)) return []; // cheap, and enough for nearly every group
   const members: number[] = [];
   try {
     for (const entry of Deno.readDirSync("/proc")) {
@@ -84,10 +112,10 @@ export function signalProcess(pid: number, signal: Deno.Signal): boolean {
   }
 }
 
-/** The cheap question that is enough for nearly every group: the kernel knows none of that number. */
-function mayHaveMembers(group: number): boolean {
+/** Whether the kernel knows a process of that number, or a group if it is negative; zombies count. */
+export function isThere(pid: number): boolean {
   try {
-    Deno.kill(-group, 0 as unknown as Deno.Signal);
+    Deno.kill(pid, 0 as unknown as Deno.Signal);
     return true;
   } catch (error) {
     return !(error instanceof Deno.errors.NotFound);
@@ -96,15 +124,20 @@ function mayHaveMembers(group: number): boolean {
 
 function isMember(pid: number, group: number): boolean {
   try {
-    const [state, , member_of] = fieldsOf(Deno.readTextFileSync(`/proc/${pid}/stat`));
-    return Number(member_of) === group && state !== "Z" && state !== "X";
+    const fields = fieldsOf(Deno.readTextFileSync(`/proc/${pid}/stat`));
+    return Number(fields[2]) === group && runs(fields);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return false; // it ended while we looked
     throw error;
   }
 }
 
+/** More than a zombie. One whose first thread has ended, but not its last, still runs. */
+export function runs(fields: string[]): boolean {
+  return fields[0] !== "X" && (fields[0] !== "Z" || Number(fields[17]) > 1);
+}
+
 /** The fields of /proc/<pid>/stat after the command's name, which may hold anything: state, parent, group, ... */
-function fieldsOf(stat: string): string[] {
+export function fieldsOf(stat: string): string[] {
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }

@@ -12,6 +12,7 @@
  */
 import { monotonicMs } from "../base/loop.ts";
 import { signalGroup } from "./process_table.ts";
+import { GUARD_MARK } from "./remains.ts";
 
 export const BEAT_MS = 1_000;
 const WINDOW_SECONDS = 3;
@@ -54,7 +55,8 @@ export class Warden {
 
   constructor(env: Record<string, string>, bashes: readonly string[] = ["/bin/bash", "/usr/bin/bash"]) {
     this.#bashes = bashes;
-    this.#env = env.PATH ? { PATH: env.PATH } : { PATH: "/usr/local/bin:/usr/bin:/bin" };
+    this.#env = { PATH: env.PATH || "/usr/local/bin:/usr/bin:/bin" };
+    if (env[GUARD_MARK]) this.#env[GUARD_MARK] = env[GUARD_MARK];
   }
 
   /** Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a usable shell. */

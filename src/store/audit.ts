@@ -18,3 +18,14 @@ export async function recordAct(sql: Db, act: Act): Promise<void> {
     values (${act.actor}, ${act.action}, ${act.target_type}, ${String(act.target_id)},
             ${json(sql, act.before ?? null)}, ${json(sql, act.after ?? null)}, ${act.reason ?? null})`;
 }
+
+/** The same, unless it was added before: for what may be noticed twice. */
+export async function recordOnce(sql: Db, act: Act): Promise<void> {
+  const after = json(sql, act.after ?? null);
+  await sql`
+    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+    select ${act.actor}, ${act.action}, ${act.target_type}, ${String(act.target_id)},
+           ${json(sql, act.before ?? null)}, ${after}, ${act.reason ?? null}
+     where not exists (select from admin_action_log l where l.at > clock_timestamp() - interval '1 day'
+       and l.action = ${act.action} and l.target_id = ${String(act.target_id)} and l.after_json = ${after})`;
+}

@@ -20,6 +20,8 @@ export interface Registration {
   pid: number;
   /** The kernel's start time of the pid; with it the pid names one process for ever. */
   process_started: string;
+  /** Whose pids these are; empty where that cannot be told, and then nobody may certify its death. */
+  host: string;
   grpc_host: string;
   grpc_port: number;
   tls_fingerprint: string;
@@ -43,9 +45,9 @@ export async function registerWorker(sql: Db, me: Registration, lease_ms: number
   const rows = await sql`
     with host as (
       insert into node (node_id, status) values (${me.node_id}, 'available') on conflict do nothing)
-    insert into worker (worker_id, node_id, lease_until, pid, process_started, grpc_host, grpc_port, tls_fingerprint, slots, version)
+    insert into worker (worker_id, node_id, lease_until, pid, process_started, host, grpc_host, grpc_port, tls_fingerprint, slots, version)
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
-            ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
+            ${me.host}, ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
     on conflict (worker_id) do update set lease_until = excluded.lease_until
       where worker.state = 'ACTIVE' and worker.node_id = excluded.node_id and worker.pid = excluded.pid
         and worker.process_started = excluded.process_started
@@ -161,6 +163,32 @@ export async function retireWorker(sql: Db, worker_id: string): Promise<void> {
   await sql`
     update worker set state = 'DEAD', lease_until = '-infinity', ended_at = clock_timestamp()
      where worker_id = ${worker_id} and state <> 'DEAD'`;
+}
+
+/**
+ * The same said by a sibling that has proven its process and all its bodies gone: so no lease is waited for. Only of that
+ * very process; nothing that it sent before it died can undo this. Rings the leader. False: it was said before, or the row
+ * is another process'.
+ */
+export async function certifyDeath(
+  sql: Db,
+  of: Pick<Registration, "worker_id" | "pid" | "process_started" | "host">,
+): Promise<boolean> {
+  const rows = await sql`
+    with dead as (
+      update worker set state = 'DEAD', lease_until = '-infinity', ended_at = coalesce(ended_at, clock_timestamp())
+       where worker_id = ${of.worker_id} and pid = ${of.pid} and process_started = ${of.process_started}
+         and host = ${of.host} and host <> '' and lease_until > '-infinity'
+      returning worker_id),
+    rung as (select pg_notify('scheduler', 'worker') from dead)
+    select worker_id from dead left join rung on true`;
+  return rows.length > 0;
+}
+
+/** Undefined: no such worker was ever here. */
+export async function workerState(sql: Db, worker_id: string): Promise<WorkerState | undefined> {
+  const [row] = await sql<{ state: WorkerState }[]>`select state from worker where worker_id = ${worker_id}`;
+  return row?.state;
 }
 
 /** Marks workers DEAD whose lease is over. Only a leader that itself was in contact for a whole lease may ask this. */

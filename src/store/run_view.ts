@@ -1,7 +1,7 @@
 /** Runs as people and programs read them. Nothing here changes a row. */
-import type { Db } from "./db.ts";
+import { type Db, json } from "./db.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
-import type { RunState } from "./runs.ts";
+import type { AttemptRef, Ending, RunState } from "./runs.ts";
 
 /** One run; what `runs show --json`, `run --wait --json` and the page give. */
 export interface RunView {
@@ -100,4 +100,16 @@ function columns(sql: Db) {
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
     r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
+}
+
+/** Which of these ends are in the rows already: as the end of their run, or as an attempt after which it is tried again. */
+export async function recordedBefore(sql: Db, endings: Ending[]): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    select s.job_run_id, s.attempt
+      from jsonb_to_recordset(${json(sql, endings.map(({ result: _, ...ending }) => ending))})
+             as s(job_run_id bigint, attempt int, start_token text, outcome text)
+     where exists (select from job_run r where r.id = s.job_run_id and r.attempt = s.attempt
+                    and r.start_token = s.start_token and r.state in (s.outcome, 'RETRYING'))
+        or exists (select from job_run_attempt a where a.job_run_id = s.job_run_id and a.attempt = s.attempt
+                    and a.outcome = s.outcome)`;
 }

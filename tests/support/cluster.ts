@@ -228,6 +228,13 @@ export class Cluster {
     }
   }
 
+  /** Bytes of outcomes that wait in a worker's file; -1: it has none. */
+  spooled(worker: WorkerProcess): number {
+    const folder = `${this.#dir}/${worker.node_id}/estates`;
+    const file = [...Deno.readDirSync(folder)].find(({ name }) => name.startsWith(`${worker.worker_id}_`));
+    return file ? Deno.statSync(`${folder}/${file.name}`).size : -1;
+  }
+
   /** All that the worker of a node printed; its standard error too. */
   printed(node_id: string): string {
     const lines = this.hearing.lines.filter(({ who }) => who === node_id || who === `${node_id}!`);

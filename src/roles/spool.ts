@@ -1,0 +1,185 @@
+/**
+ * The outcomes that a worker has and Postgres has not confirmed, in a file of its own: `estates/<who>` below the state
+ * folder. The name says which process it is, so the file, even while it is empty, is also by what siblings know each
+ * other (vigil.ts); when the process is gone they record what is in it and remove it (estate.ts).
+ *
+ * An outcome is appended the moment its body has ended, with one write and no fsync: 6 µs for a small one. So it survives any death of
+ * the process, but not a power cut within the seconds in which the kernel had not written it. As soon as nothing waits
+ * for Postgres the file is emptied.
+ *
+ * Without the file, or without room for an entry, recording goes on as ever; that is said once. Then a worker that dies
+ * with an outcome in hand has its run run again.
+ */
+import { observe } from "../base/facts.ts";
+import { resolvePath } from "../base/paths.ts";
+import { hostIdentity, processStarted } from "../sandbox/process_table.ts";
+import type { Ending } from "../store/runs.ts";
+
+/** Which process a worker is: the same text in its row and in the name of its file. */
+export interface Identity {
+  worker_id: string;
+  pid: number;
+  /** The kernel's start time of the pid. */
+  process_started: string;
+  /** process_table.ts; empty where it cannot be told. */
+  host: string;
+}
+
+/** This process, as the worker that it is now. */
+export async function identify(worker_id: string): Promise<Identity> {
+  return { worker_id, pid: Deno.pid, process_started: await processStarted(Deno.pid), host: hostIdentity() };
+}
+
+/** Beyond this nothing is added: an hour without Postgres must not fill the disk. A result has a MiB at most. */
+const MOST_BYTES = 64 * 1024 * 1024;
+/** When the file is never quite empty it is written anew from time to time. */
+const TIDY_BYTES = 1024 * 1024;
+const OUTCOMES = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELED"];
+
+export class Spool {
+  readonly #path: string;
+  readonly #waiting = new Map<string, Ending>();
+  #file: Deno.FsFile | undefined;
+  #bytes = 0;
+  #tidy_at_bytes = TIDY_BYTES;
+  #told = false;
+
+  /** Makes the file. Where that fails, outcomes live in memory alone. */
+  constructor(state_dir: string, me: Identity) {
+    const folder = estatesFolder(state_dir);
+    this.#path = resolvePath(folder, fileNameOf(me));
+    this.#attempt(() => {
+      Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+      Deno.chmodSync(folder, 0o700);
+      this.#file = open(this.#path);
+    });
+  }
+
+  /** Never throws. Keeping the same one again changes nothing. */
+  keep(ending: Ending): void {
+    if (this.#waiting.has(keyOf(ending))) return;
+    this.#waiting.set(keyOf(ending), ending);
+    this.#attempt(() => this.#write(entryOf(ending)));
+  }
+
+  /** Postgres has answered: it is recorded, or came too late, and need not be kept any more. */
+  drop(ending: Ending): void {
+    if (!this.#waiting.delete(keyOf(ending))) return;
+    this.#attempt(() => {
+      if (this.#waiting.size === 0) this.#empty();
+      else if (this.#bytes > this.#tidy_at_bytes) this.#tidy();
+    });
+  }
+
+  /** Leaves the file where it is when something still waits in it. */
+  close(): "empty" | "left" {
+    const left = this.#file !== undefined && this.#waiting.size > 0;
+    this.#attempt(() => {
+      this.#file?.close();
+      if (this.#file && !left) Deno.removeSync(this.#path);
+    });
+    this.#file = undefined;
+    return left ? "left" : "empty";
+  }
+
+  #write(entry: Uint8Array): void {
+    if (!this.#file) return;
+    if (this.#bytes + entry.length > MOST_BYTES) throw new Error(`it holds ${this.#bytes} bytes already`);
+    const written = this.#file.writeSync(entry);
+    this.#bytes += written;
+    if (written < entry.length) throw new Error(`only ${written} of ${entry.length} bytes could be written`);
+  }
+
+  #empty(): void {
+    if (this.#bytes > 0) this.#file?.truncateSync(0);
+    this.#bytes = 0;
+    this.#tidy_at_bytes = TIDY_BYTES;
+  }
+
+  /** Whole or not at all: a death in between leaves the old file. */
+  #tidy(): void {
+    if (!this.#file) return;
+    this.#tidy_at_bytes = 2 * this.#bytes; // also when it fails, or it would be tried at every end
+    const draft = draftOf(this.#path);
+    const text = [...this.#waiting.values()].map((ending) => `\n${JSON.stringify(ending)}`).join("");
+    Deno.writeTextFileSync(draft, text, { mode: 0o600 });
+    const file = open(draft);
+    Deno.renameSync(draft, this.#path);
+    this.#file.close();
+    this.#file = file;
+    this.#bytes = file.statSync().size;
+    this.#tidy_at_bytes = Math.max(TIDY_BYTES, 2 * this.#bytes);
+  }
+
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      if (!this.#told) observe("spool.failed", { file: this.#path, error: messageOf(error) });
+      this.#told = true;
+    }
+  }
+}
+
+function open(path: string): Deno.FsFile {
+  return Deno.openSync(path, { append: true, create: true, mode: 0o600 });
+}
+
+/** A line that begins with its line end: one that was torn before it spoils nothing. */
+function entryOf(ending: Ending): Uint8Array {
+  return new TextEncoder().encode(`\n${JSON.stringify(ending)}`);
+}
+
+/** What a file is called while it is being written anew. */
+export function draftOf(path: string): string {
+  return `${path}.new`;
+}
+
+export function estatesFolder(state_dir: string): string {
+  return resolvePath(state_dir, "estates");
+}
+
+const NAME = /^(w\d+-[0-9a-f]{8})_(\d+)_(\d*)_([0-9a-f-]+\.\d+)?$/;
+
+export function fileNameOf({ worker_id, pid, process_started, host }: Identity): string {
+  return `${worker_id}_${pid}_${process_started}_${host}`;
+}
+
+/** Undefined: it is not the file of a worker. */
+export function identityIn(file_name: string): Identity | undefined {
+  const [, worker_id, pid, process_started, host = ""] = NAME.exec(file_name) ?? [];
+  if (worker_id === undefined) return undefined;
+  return { worker_id, pid: Number(pid), process_started: process_started as string, host };
+}
+
+/** The outcomes in a worker's file; what is torn or foreign is left out. @throws where it cannot be read. */
+export async function readSpool(path: string): Promise<Ending[]> {
+  const { size } = await Deno.stat(path);
+  if (size === 0) return [];
+  if (size > MOST_BYTES) throw new Error(`it has ${size} bytes, more than any worker writes`);
+  const endings = new Map<string, Ending>();
+  for (const line of (await Deno.readTextFile(path)).split("\n")) {
+    const ending = endingIn(line);
+    if (ending) endings.set(keyOf(ending), ending);
+  }
+  return [...endings.values()];
+}
+
+function endingIn(line: string): Ending | undefined {
+  try {
+    const ending = JSON.parse(line) as Partial<Ending> | null;
+    const sound = Number.isSafeInteger(ending?.job_run_id) && Number.isSafeInteger(ending?.attempt) &&
+      typeof ending?.start_token === "string" && OUTCOMES.includes(ending.outcome as string);
+    return sound ? ending as Ending : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function keyOf({ job_run_id, attempt }: Ending): string {
+  return `${job_run_id}:${attempt}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

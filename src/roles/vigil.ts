@@ -1,0 +1,74 @@
+/**
+ * Looks after siblings: workers that share the state folder, each known by its file there (spool.ts). A few times a second
+ * the process of each is looked up in /proc; when it is gone its estate is settled (estate.ts), at the start as well.
+ *
+ * No message takes part: none can be lost, nobody has to be asked, and it does not matter who leads or whether anyone
+ * does. Seeing a sibling alive costs one small file of /proc. Both must see the same pids, which the host in the file's
+ * name tells: one in another container, namespace or machine is never judged.
+ */
+import { observe } from "../base/facts.ts";
+import { every, monotonicMs } from "../base/loop.ts";
+import { isGone } from "../sandbox/process_table.ts";
+import { isUnreachable } from "../store/db.ts";
+import { type Heir, type Settled, settleEstate } from "./estate.ts";
+import { estatesFolder, type Identity, identityIn } from "./spool.ts";
+
+const LOOK_MS = 250;
+/** After an estate could not be settled: the database is away, or something could not be proven gone. */
+const TRY_AGAIN_MS = 2_000;
+
+/** Until stopped; what is under way then is finished first. */
+export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: AbortSignal): Promise<void> {
+  const told = new Set<string>();
+  const under_way = new Map<string, Promise<void>>();
+  const not_before_ms = new Map<string, number>();
+  let of_others: Set<string> | undefined;
+  await every(LOOK_MS, async () => {
+    const estates = await estatesIn(heir.state_dir);
+    of_others ??= new Set([...estates].filter(([, of]) => of.host !== me.host).map(([name]) => name));
+    for (const [name, of] of estates) {
+      if (of.worker_id === me.worker_id || under_way.has(name)) continue;
+      if (monotonicMs() < (not_before_ms.get(name) ?? 0)) continue;
+      const proven = isProvenGone(of, me);
+      if (!proven && !of_others.has(name)) continue;
+      const settling = settle({ ...heir, told }, of, proven).then((how) => {
+        const once = how === "not ours" || (how === "not yet" && !proven);
+        not_before_ms.set(name, once ? Infinity : monotonicMs() + TRY_AGAIN_MS);
+        under_way.delete(name);
+      });
+      under_way.set(name, settling);
+    }
+    for (const name of not_before_ms.keys()) if (!estates.has(name)) not_before_ms.delete(name);
+  }, { name: "vigil", stop });
+  await Promise.all(under_way.values());
+}
+
+/** A former life of this very process, under another id, is over as well: its bodies were proven gone before this one began. */
+function isProvenGone(of: Identity, me: Identity): boolean {
+  if (me.host === "" || of.host !== me.host) return false;
+  return isGone(of.pid, of.process_started) || (of.pid === me.pid && of.process_started === me.process_started);
+}
+
+/** Undefined: Postgres is away, or something went wrong that a later try may not meet. */
+async function settle(heir: Heir, of: Identity, proven: boolean): Promise<Settled | undefined> {
+  try {
+    return await settleEstate(heir, of, proven);
+  } catch (error) {
+    if (isUnreachable(error)) return;
+    const problem = error instanceof Error ? error.message : String(error);
+    observe("loop.failed", { loop: `estate of ${of.worker_id}`, error: problem });
+  }
+}
+
+async function estatesIn(state_dir: string): Promise<Map<string, Identity>> {
+  const found = new Map<string, Identity>();
+  try {
+    for await (const { name, isFile } of Deno.readDir(estatesFolder(state_dir))) {
+      const identity = isFile ? identityIn(name) : undefined;
+      if (identity) found.set(name, identity);
+    }
+  } catch {
+    // there is none, or it may not be read: then nobody is known to be a sibling
+  }
+  return found;
+}
