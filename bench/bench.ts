@@ -1,5 +1,6 @@
 /**
- * First figures: how soon a body starts, and how many runs per second go through. `deno task bench [--json] [--runs N]`.
+ * First figures: how soon a body starts, how many runs per second go through, and how long a death interrupts.
+ * `deno task bench [--json] [--runs N] [--tries N] [--lease]`; 0 leaves out one kind or the other.
  *
  * Everything is real and on this machine: Postgres and Redis of DATABASE_URL and REDIS_URL or embedded ones, two worker
  * processes with ten slots each besides the leader, default settings. Figures are for comparing on one machine.
@@ -8,6 +9,7 @@ import { parseArgs } from "node:util";
 import type { Cluster } from "../tests/support/cluster.ts";
 import { withProcesses } from "../tests/support/cluster.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { recovery } from "./recovery.ts";
 
 interface Figure {
   workload: string;
@@ -16,6 +18,8 @@ interface Figure {
   p50?: number;
   p99?: number;
   rate?: number;
+  median?: number;
+  max?: number;
 }
 
 const body = (isolation: string) => `
@@ -59,24 +63,33 @@ function round(value: number): number {
 }
 
 const { values } = parseArgs({
-  options: { json: { type: "boolean", default: false }, runs: { type: "string", default: "300" } },
+  options: {
+    json: { type: "boolean", default: false },
+    runs: { type: "string", default: "300" },
+    tries: { type: "string", default: "10" },
+    lease: { type: "boolean", default: false },
+  },
 });
-const n = Number(values.runs);
+const [n, tries] = [Number(values.runs), Number(values.tries)];
 const figures: Figure[] = [];
-await withProcesses(3, async (cluster) => {
-  figures.push(await pickup(cluster, "fresh", Math.min(n, 100)));
-  figures.push(await pickup(cluster, "reused", Math.min(n, 100)));
-  figures.push(await throughput(cluster, "fresh", n));
-  figures.push(await throughput(cluster, "reused", 10 * n));
-}, { jobs: JOBS, settings: DEFAULT_SETTINGS });
+if (n > 0) {
+  await withProcesses(3, async (cluster) => {
+    figures.push(await pickup(cluster, "fresh", Math.min(n, 100)));
+    figures.push(await pickup(cluster, "reused", Math.min(n, 100)));
+    figures.push(await throughput(cluster, "fresh", n));
+    figures.push(await throughput(cluster, "reused", 10 * n));
+  }, { jobs: JOBS, settings: DEFAULT_SETTINGS });
+}
+if (tries > 0) figures.push(...await recovery(tries, { lease: values.lease }));
 
 if (values.json) console.log(JSON.stringify({ deno: Deno.version.deno, figures }, null, 2));
 else {
-  console.log(`workload               n      p50      p99     rate`);
-  for (const { workload, n, unit, p50, p99, rate } of figures) {
-    const cell = (value: number | undefined, width: number) =>
-      (value === undefined ? "" : String(value)).padStart(width);
-    console.log(`${workload.padEnd(20)} ${cell(n, 5)} ${cell(p50, 8)} ${cell(p99, 8)} ${cell(rate, 8)}  ${unit}`);
+  const cell = (value: number | string | undefined, width: number) => String(value ?? "").padStart(width);
+  const row = (name: string, cells: (number | string | undefined)[]) =>
+    console.log(`${name.padEnd(36)}${cells.map((value) => cell(value, 9)).join("")}`);
+  row("workload", ["n", "p50", "p99", "max", "rate"]);
+  for (const { workload, n, unit, p50, median, p99, max, rate } of figures) {
+    row(workload, [n, p50 ?? median, p99, max, rate, unit]);
   }
   console.log(JSON.stringify({ deno: Deno.version.deno, figures }));
 }
