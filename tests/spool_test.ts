@@ -55,11 +55,17 @@ const endingOf = (job_run_id: number, more: Partial<Ending> = {}): Ending => ({
   ...more,
 });
 
+function opened(state_dir: string): Spool {
+  const spool = new Spool(state_dir, DEAD);
+  spool.open();
+  return spool;
+}
+
 const said = (facts: Scene["facts"], name: FactName) => facts.filter((one) => one.name === name);
 
 Deno.test("an outcome is in the file from its end until Postgres has answered, for its owner's eyes alone", async () => {
   await withFolder(async ({ state_dir, path }) => {
-    const spool = new Spool(state_dir, DEAD);
+    const spool = opened(state_dir);
     assert.equal(Deno.statSync(path).size, 0);
     spool.keep(endingOf(1));
     spool.keep(endingOf(2));
@@ -78,7 +84,7 @@ Deno.test("an outcome is in the file from its end until Postgres has answered, f
 
 Deno.test("a file that is never empty stays small, and holds what waits", async () => {
   await withFolder(async ({ state_dir, path }) => {
-    const spool = new Spool(state_dir, DEAD);
+    const spool = opened(state_dir);
     const result = "x".repeat(10_000);
     spool.keep(endingOf(1));
     for (let id = 2; id < 500; id++) {
@@ -96,7 +102,7 @@ Deno.test("a file that is never empty stays small, and holds what waits", async 
 
 Deno.test("a line that was torn, or is no outcome, spoils no other", async () => {
   await withFolder(async ({ state_dir, path }) => {
-    const spool = new Spool(state_dir, DEAD);
+    const spool = opened(state_dir);
     spool.keep(endingOf(1));
     const whole = JSON.stringify(endingOf(2));
     Deno.writeTextFileSync(path, `\n${whole.slice(0, 40)}`, { append: true });
@@ -110,7 +116,7 @@ Deno.test("a full disk does not stop a worker, and is said once", async () => {
   await withFolder(({ state_dir, path, facts }) => {
     Deno.mkdirSync(estatesFolder(state_dir));
     Deno.symlinkSync("/dev/full", path);
-    const spool = new Spool(state_dir, DEAD);
+    const spool = opened(state_dir);
     for (let id = 1; id < 5; id++) {
       spool.keep(endingOf(id));
       spool.drop(endingOf(id));
@@ -120,7 +126,7 @@ Deno.test("a full disk does not stop a worker, and is said once", async () => {
   });
   await withFolder(({ state_dir, facts }) => {
     Deno.writeTextFileSync(estatesFolder(state_dir), "not a folder");
-    const spool = new Spool(state_dir, DEAD);
+    const spool = opened(state_dir);
     spool.keep(endingOf(1));
     spool.drop(endingOf(1));
     assert.equal(spool.close(), "empty");
@@ -145,7 +151,7 @@ async function anEstate(
 ): Promise<number[]> {
   const { worker_id, pid, process_started, host } = DEAD;
   await aWorker(sql, { worker_id, pid, process_started, host });
-  const spool = new Spool(state_dir, DEAD);
+  const spool = opened(state_dir);
   const ids: number[] = [];
   for (const columns of states) {
     const run = await aRun(sql, { state: "RUNNING", assigned_worker_id: worker_id, ...columns });
@@ -253,7 +259,7 @@ Deno.test("of another host the outcomes are recorded, the death is not certified
 Deno.test("the estate of a worker that this database does not know is left to those who do", async () => {
   await withStores((stores) =>
     withFolder(async ({ state_dir, path }) => {
-      const spool = new Spool(state_dir, DEAD);
+      const spool = opened(state_dir);
       spool.keep(endingOf(1));
       spool.close();
       const heir = { sql: stores.sql, worker_id: "w10-0000000a", state_dir, told: new Set<string>() };

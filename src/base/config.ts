@@ -12,6 +12,7 @@
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
  * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` that peers are told, when something stands in between |
  * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
+ * | DANDORI_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
  * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem | certificates (PEM) of the peers that may connect |
@@ -33,7 +34,7 @@ export interface Config {
   tls_cert_file: string;
   tls_key_file: string;
   tls_pins_file: string;
-  /** Where `dev` keeps its databases, certificates and the note by which other commands find it. */
+  /** Where workers keep outcomes and bodies' folders, and `dev` its databases, certificates and the note by which other commands find it. */
   state_dir: string;
 }
 

@@ -126,6 +126,7 @@ async function runWorker(
     grpc: config.grpc_advertise ?? { host: config.grpc_host, port: server.port },
   };
   await introduce(parts, me, stop);
+  spool.open();
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
   return await live(parts, { open, sandbox, server, stop, hurry, spool, watch });
 }

@@ -36,7 +36,8 @@ export type Settled = "settled" | "not yet" | "not ours";
 
 /** For killed processes to be gone; the kernel needs milliseconds, unless one is stuck in it. */
 const REMAINS_MS = 3_000;
-const AT_ONCE = 200;
+/** A result may have a MiB. */
+const AT_ONCE = 50;
 
 /** `proven`: its process is gone. @throws while Postgres is away. */
 export async function settleEstate(heir: Heir, of: Identity, proven: boolean): Promise<Settled> {

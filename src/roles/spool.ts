@@ -37,6 +37,7 @@ const TIDY_BYTES = 1024 * 1024;
 const OUTCOMES = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELED"];
 
 export class Spool {
+  readonly #folder: string;
   readonly #path: string;
   readonly #waiting = new Map<string, Ending>();
   #file: Deno.FsFile | undefined;
@@ -44,13 +45,16 @@ export class Spool {
   #tidy_at_bytes = TIDY_BYTES;
   #told = false;
 
-  /** Makes the file. Where that fails, outcomes live in memory alone. */
   constructor(state_dir: string, me: Identity) {
-    const folder = estatesFolder(state_dir);
-    this.#path = resolvePath(folder, fileNameOf(me));
+    this.#folder = estatesFolder(state_dir);
+    this.#path = resolvePath(this.#folder, fileNameOf(me));
+  }
+
+  /** Makes the file, once the worker is registered. Where that fails, outcomes live in memory alone. */
+  open(): void {
     this.#attempt(() => {
-      Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
-      Deno.chmodSync(folder, 0o700);
+      Deno.mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+      Deno.chmodSync(this.#folder, 0o700);
       this.#file = open(this.#path);
     });
   }

@@ -14,8 +14,9 @@ import { type Heir, type Settled, settleEstate } from "./estate.ts";
 import { estatesFolder, type Identity, identityIn } from "./spool.ts";
 
 const LOOK_MS = 250;
-/** After an estate could not be settled: the database is away, or something could not be proven gone. */
+/** After something could not be proven gone, and after the database could not be asked. */
 const TRY_AGAIN_MS = 2_000;
+const ASK_AGAIN_MS = 500;
 
 /** Until stopped; what is under way then is finished first. */
 export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: AbortSignal): Promise<void> {
@@ -33,7 +34,8 @@ export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: Ab
       if (!proven && !of_others.has(name)) continue;
       const settling = settle({ ...heir, told }, of, proven).then((how) => {
         const once = how === "not ours" || (how === "not yet" && !proven);
-        not_before_ms.set(name, once ? Infinity : monotonicMs() + TRY_AGAIN_MS);
+        const wait_ms = once ? Infinity : how === undefined ? ASK_AGAIN_MS : TRY_AGAIN_MS;
+        not_before_ms.set(name, monotonicMs() + wait_ms);
         under_way.delete(name);
       });
       under_way.set(name, settling);
