@@ -7,8 +7,8 @@
  * not got the worker's hello either; it will read the end of its input instead, and end before it loads the job file.
  *
  * Killed are whole groups, so also members that cleared their environment; the guard, which knows the groups by itself,
- * is given a moment to do its work first. Proven gone means: two looks in a row saw no such process, nor one that could not
- * be judged (it was just starting a program, or ending), nor a member of a group that had one.
+ * is given a moment to do its work first. Proven gone means: two looks in a row saw no such process, nor a member of a group
+ * that had one. A process that cannot be judged, as in the instant in which it starts a program, is looked at until it can.
  *
  * Not found: what left its group and cleared its environment or became another user, which takes `unsafe.run`.
  */
@@ -34,6 +34,7 @@ export interface Remains {
 
 const GUARD_MS = 500;
 const LOOK_AGAIN_MS = 10;
+const UNCLEAR_MS = 2;
 /** In the command line of every body; process.ts. */
 const BODY_ENTRY = "host.ts";
 const PF_KTHREAD = 0x00200000;
@@ -43,8 +44,9 @@ export async function endRemains(of: DeadWorker, within_ms: number): Promise<Rem
   const began_ms = monotonicMs();
   const killed = new Set<number>();
   const groups = new Set<number>();
+  const isLate = () => monotonicMs() - began_ms > within_ms;
   for (let clean = 0;;) {
-    const found = lookFor(of);
+    const found = await lookFor(of, isLate);
     const guard_is_late = monotonicMs() - began_ms > GUARD_MS;
     for (const { group, mark } of found) {
       if (group > 1 && (mark === "body" || (mark === "guard" && guard_is_late))) groups.add(group);
@@ -55,7 +57,7 @@ export async function endRemains(of: DeadWorker, within_ms: number): Promise<Rem
     }
     clean = found.length + groups.size === 0 ? clean + 1 : 0;
     if (clean === 2) return { killed: killed.size, left: [] };
-    if (monotonicMs() - began_ms > within_ms) {
+    if (isLate()) {
       return { killed: killed.size, left: [...new Set([...found.map(({ pid }) => pid), ...groups])] };
     }
     await rest(LOOK_AGAIN_MS);
@@ -68,15 +70,16 @@ interface Found {
   mark: "body" | "guard" | "unclear";
 }
 
-function lookFor(of: DeadWorker): Found[] {
+async function lookFor(of: DeadWorker, isLate: () => boolean): Promise<Found[]> {
   const found: Found[] = [];
   for (const { name } of Deno.readDirSync("/proc")) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || pid === Deno.pid) continue;
-    const mark = markOf(pid, of);
-    if (mark === undefined) continue;
-    const fields = statOf(pid);
-    if (fields && runs(fields)) found.push({ pid, group: Number(fields[2]), mark });
+    let mark = markOf(pid, of);
+    // Judged one by one: on a busy machine there is always some process in the midst of this.
+    for (; mark === "unclear" && !isLate(); mark = markOf(pid, of)) await rest(UNCLEAR_MS);
+    const fields = mark && statOf(pid);
+    if (mark && fields && runs(fields)) found.push({ pid, group: Number(fields[2]), mark });
   }
   return found;
 }
@@ -92,8 +95,9 @@ function markOf(pid: number, of: DeadWorker): Found["mark"] | undefined {
   if (!fields || !runs(fields) || (Number(fields[6]) & PF_KTHREAD) !== 0) return undefined;
   if (Number(fields[19]) < Number(of.process_started) || !isOurs(pid)) return undefined;
   const command = textOf(pid, "cmdline");
-  // Nothing to read yet: it is starting a program. May not be read: as all bodies where Deno has rights of its own (setcap).
-  return environ === "" ? (command ? undefined : "unclear") : (command?.includes(BODY_ENTRY) ? "unclear" : undefined);
+  if (environ === undefined) return command?.includes(BODY_ENTRY) ? "unclear" : undefined; // as where Deno is setcap
+  if (!command) return "unclear"; // it is just starting a program
+  return textOf(pid, "environ") === "" ? undefined : markOf(pid, of); // without any variable, or started meanwhile
 }
 
 /** Whether it runs as the same user: whatever a worker starts does. */
