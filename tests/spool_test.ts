@@ -77,7 +77,8 @@ Deno.test("an outcome is in the file from its end until Postgres has answered, f
     spool.drop(endingOf(2));
     assert.equal(Deno.statSync(path).size, 0);
     spool.keep(endingOf(3));
-    assert.equal(spool.close(), "left");
+    assert.equal(spool.waiting, 1);
+    spool.close(false);
     assert.deepEqual(await readSpool(path), [endingOf(3)]);
   });
 });
@@ -95,7 +96,8 @@ Deno.test("a file that is never empty stays small, and holds what waits", async 
     assert.deepEqual((await readSpool(path)).filter(({ job_run_id }) => [1, 499].includes(job_run_id)).length, 2);
     spool.drop(endingOf(1));
     spool.drop(endingOf(499));
-    assert.equal(spool.close(), "empty");
+    assert.equal(spool.waiting, 0);
+    spool.close(true);
     assert.deepEqual([...Deno.readDirSync(estatesFolder(state_dir))], []);
   });
 });
@@ -121,7 +123,7 @@ Deno.test("a full disk does not stop a worker, and is said once", async () => {
       spool.keep(endingOf(id));
       spool.drop(endingOf(id));
     }
-    spool.close();
+    spool.close(true);
     assert.deepEqual(said(facts, "spool.failed").map(({ fact }) => /No space/.test(String(fact.error))), [true]);
   });
   await withFolder(({ state_dir, facts }) => {
@@ -129,7 +131,8 @@ Deno.test("a full disk does not stop a worker, and is said once", async () => {
     const spool = opened(state_dir);
     spool.keep(endingOf(1));
     spool.drop(endingOf(1));
-    assert.equal(spool.close(), "empty");
+    assert.equal(spool.waiting, 0);
+    spool.close(true);
     assert.equal(said(facts, "spool.failed").length, 1);
   });
 });
@@ -158,7 +161,7 @@ async function anEstate(
     spool.keep(endingOf(run.id, { start_token: run.start_token ?? "gone" }));
     ids.push(run.id);
   }
-  spool.close();
+  spool.close(false);
   assert(Deno.statSync(path).size > 0);
   return ids;
 }
@@ -261,7 +264,7 @@ Deno.test("the estate of a worker that this database does not know is left to th
     withFolder(async ({ state_dir, path }) => {
       const spool = opened(state_dir);
       spool.keep(endingOf(1));
-      spool.close();
+      spool.close(false);
       const heir = { sql: stores.sql, worker_id: "w10-0000000a", state_dir, told: new Set<string>() };
       assert.equal(await settleEstate(heir, DEAD, true), "not ours");
       assert.deepEqual(await readSpool(path), [endingOf(1)]);

@@ -229,7 +229,9 @@ async function live(
   await Promise.all([heart, lease, asking]);
   await quietly("ending the vigil", vigil);
   // With outcomes that Postgres does not have yet the death is left for the heirs to tell: they record those first.
-  if (around.spool.close() === "empty") await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
+  const done = around.spool.waiting === 0 &&
+    await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
+  around.spool.close(done);
   await quietly("leaving the roster", remove(parts.redis, standing.worker_id));
   if (standing.detached) await quietly("ending the detach", clearDetach(parts.redis, standing.worker_id));
   await closeAll(around.open, around.server);
@@ -255,12 +257,14 @@ async function closeAll(open: Opened, server?: RunningServer): Promise<undefined
   await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
 }
 
-/** A step of leaving that must not keep the next ones from happening. */
-async function quietly(what: string, step: Promise<unknown>): Promise<void> {
+/** A step of leaving that must not keep the next ones from happening. False: it failed. */
+async function quietly(what: string, step: Promise<unknown>): Promise<boolean> {
   try {
     await within(2_000, what, step);
+    return true;
   } catch (error) {
     observe("loop.failed", { loop: what, error: error instanceof Error ? error.message : String(error) });
+    return false;
   }
 }
 

@@ -75,15 +75,18 @@ export class Spool {
     });
   }
 
-  /** Leaves the file where it is when something still waits in it. */
-  close(): "empty" | "left" {
-    const left = this.#file !== undefined && this.#waiting.size > 0;
+  /** How many outcomes wait for Postgres. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Without `done` the file stays for the heirs: outcomes wait in it, or the worker's end is not in its row yet. */
+  close(done: boolean): void {
     this.#attempt(() => {
       this.#file?.close();
-      if (this.#file && !left) Deno.removeSync(this.#path);
+      if (this.#file && done) Deno.removeSync(this.#path);
     });
     this.#file = undefined;
-    return left ? "left" : "empty";
   }
 
   #write(entry: Uint8Array): void {

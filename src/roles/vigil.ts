@@ -26,7 +26,7 @@ export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: Ab
   let of_others: Set<string> | undefined;
   await every(LOOK_MS, async () => {
     const estates = await estatesIn(heir.state_dir);
-    of_others ??= new Set([...estates].filter(([, of]) => of.host !== me.host).map(([name]) => name));
+    of_others ??= new Set([...estates].filter(([, of]) => !sharesPids(of, me)).map(([name]) => name));
     for (const [name, of] of estates) {
       if (of.worker_id === me.worker_id || under_way.has(name)) continue;
       if (monotonicMs() < (not_before_ms.get(name) ?? 0)) continue;
@@ -47,8 +47,12 @@ export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: Ab
 
 /** A former life of this very process, under another id, is over as well: its bodies were proven gone before this one began. */
 function isProvenGone(of: Identity, me: Identity): boolean {
-  if (me.host === "" || of.host !== me.host) return false;
+  if (!sharesPids(of, me)) return false;
   return isGone(of.pid, of.process_started) || (of.pid === me.pid && of.process_started === me.process_started);
+}
+
+function sharesPids(of: Identity, me: Identity): boolean {
+  return me.host !== "" && of.host === me.host;
 }
 
 /** Undefined: Postgres is away, or something went wrong that a later try may not meet. */
