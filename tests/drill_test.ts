@@ -20,6 +20,7 @@ const STRANGER = {
   node_id: "elsewhere",
   pid: 1,
   process_started: "1",
+  host: "",
   grpc_host: "127.0.0.1",
   grpc_port: 1,
   tls_fingerprint: "",

@@ -7,7 +7,7 @@ import { membersOf } from "../src/sandbox/process_table.ts";
 import { outcomeOf } from "../src/sandbox/outcome.ts";
 import { Child } from "../src/sandbox/process.ts";
 import { Warden } from "../src/sandbox/warden.ts";
-import { bodyFile, groupGone } from "./support/bodies.ts";
+import { bodyFile, groupGone, Heard, orderFor, withSandbox } from "./support/bodies.ts";
 import { waitFor } from "./support/waiting.ts";
 
 interface Said {
@@ -118,6 +118,14 @@ Deno.test("a body outlives many beats of a healthy worker, also when its guard i
     assert.deepEqual(guardsOf(worker.pid), [next]);
     worker.kill("SIGKILL");
     await groupGone(group);
+  }));
+
+Deno.test("a body whose worker stands still before a guard knows of it does not begin afterwards", () =>
+  withSandbox(async (sandbox) => {
+    const heard = new Heard(sandbox, orderFor("hangs", "spin", { timeout_ms: 10_000 }));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000); // longer than guards wait
+    const outcome = await heard.body.outcome;
+    assert.deepEqual([outcome.kind, heard.lines], ["LOST", []]);
   }));
 
 Deno.test("a guard without bash does the same with timeout and dd", async () => {

@@ -59,15 +59,21 @@ export class Warden {
     if (env[GUARD_MARK]) this.#env[GUARD_MARK] = env[GUARD_MARK];
   }
 
-  /** Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a usable shell. */
+  /**
+   * Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a
+   * usable shell, and when this process stood still meanwhile: a guard that had not heard of the group cannot have
+   * killed it, and others may have taken its work.
+   */
   async add(group: number): Promise<void> {
     if (this.#groups.size === 0) this.#beaten_ms = monotonicMs();
+    const lapses = this.lapses;
     this.#groups.add(group);
     for (;;) {
       const guard = this.#guard ??= this.#open();
-      if (await this.#say(guard, `+${group}`) || this.#closing) return;
+      if (await this.#say(guard, `+${group}`) || this.#closing) break;
       if (this.#guard === guard) this.#guard = undefined;
     }
+    if (this.lapses > lapses) throw new Error("its worker stood still before a guard knew of it");
   }
 
   /** The group is proven empty. */
