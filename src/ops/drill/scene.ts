@@ -39,6 +39,7 @@ export class Scene {
   struck_at = new Date(0);
   readonly #say: (text: string) => void;
   readonly #stop: AbortSignal;
+  #before: RunRecord[] = [];
 
   constructor(
     parts: {
@@ -62,6 +63,7 @@ export class Scene {
 
   /** Does the damage, and starts the clocks. */
   async strike(what: string, act: () => Promise<void> | void): Promise<void> {
+    this.#before = await this.#runs().catch(() => []);
     this.struck_at = await this.now();
     this.struck_ms = wallClock().getTime();
     await act();
@@ -141,10 +143,11 @@ export class Scene {
   /** Waits until a worker is declared dead, and what ran on it runs again or has ended; measures it. */
   async recovery(worker: Pick<WorkerListing, "worker_id" | "node_id">): Promise<void> {
     const { sql, settings } = this.site;
-    const interrupted = (await this.#runs()).filter((run) =>
+    // Also as it was before the strike: a sibling can have put all in order by now.
+    const interrupted = [...this.#before, ...await this.#runs()].filter((run) =>
       run.state === "RUNNING" && run.worker_id === worker.worker_id
     );
-    const lease = `the lease is ${settings.worker_lease_seconds} s`;
+    const lease = `the lease is ${settings.worker_lease_seconds} s, unless a sibling proves it`;
     const dead = await this.until(`${worker.node_id} to be declared dead (${lease})`, () => {
       return workerEnded(sql, worker.worker_id);
     });
