@@ -149,8 +149,8 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
     const second = await ask("e", 40);
     assert.equal(second?.epoch, 41, "above what Redis or workers have seen");
     assert(second && await resign(sql, second));
-    assert.equal(await ask("f", 5_000_000), undefined, "a hint a million ahead is an attack");
-    assert.equal((await ask("f"))?.epoch, 42);
+    const unmoved = (await ask("f", 5_000_000))?.epoch;
+    assert.equal(unmoved, 42, "a hint a million ahead is an attack: it is not believed, and stops nobody");
   });
 });
 
