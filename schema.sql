@@ -139,7 +139,8 @@ create table if not exists event (
 create index if not exists event_unprocessed on event (id) where processed_at is null;
 create index if not exists event_recent on event (created_at);
 
--- Many runs of one job, fed a few at a time.
+-- Many runs of one job, fed a few at a time. What an operator changes here, by any means, the leader hears of at commit:
+-- parallel, interval_seconds, priority, max_failures, throttle_above, and state RUNNING <-> PAUSED, or CANCELED.
 create table if not exists bulk (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition,
@@ -147,10 +148,48 @@ create table if not exists bulk (
   parallel int not null default 10 check (parallel > 0),
   interval_seconds numeric not null default 0 check (interval_seconds >= 0),
   priority int not null default 240 check (priority between 0 and 999),
-  serial_key text,
+  serial_key text,                            -- bulks that share one go one after another
   created_at timestamptz not null default clock_timestamp(),
-  finished_at timestamptz
+  finished_at timestamptz                     -- nothing of it is left to do; of a canceled one: its last body is gone
 );
+alter table bulk add column if not exists name text not null default '';
+alter table bulk add column if not exists created_by text not null default 'system';
+alter table bulk add column if not exists idempotency_key text unique;
+alter table bulk add column if not exists max_failures int check (max_failures >= 0);  -- more than that pause it
+alter table bulk add column if not exists on_finish bigint references job_definition;
+alter table bulk add column if not exists on_failure bigint references job_definition;
+alter table bulk add column if not exists retry_of bigint references bulk on delete set null;
+alter table bulk add column if not exists changed_by text;  -- who paused, resumed or canceled it, and why
+alter table bulk add column if not exists reason text;
+-- The leader's: where it is, when it last fed and when it next does (null: when something changes).
+alter table bulk add column if not exists next_seq bigint not null default 1;
+alter table bulk add column if not exists started_at timestamptz;
+alter table bulk add column if not exists fed_at timestamptz;
+alter table bulk add column if not exists next_feed_at timestamptz;
+alter table bulk add column if not exists failures_from timestamptz not null default '-infinity';  -- counted since it was last resumed
+-- Off unless throttle_above is given, a share of runs that end FAILED or TIMED_OUT: above it what runs at once is halved.
+alter table bulk add column if not exists throttle_above numeric check (throttle_above > 0 and throttle_above < 1);
+alter table bulk add column if not exists throttled int check (throttled > 0);
+alter table bulk add column if not exists throttled_at timestamptz not null default '-infinity';
+-- As it ended; runs may be deleted later.
+alter table bulk add column if not exists succeeded bigint;
+alter table bulk add column if not exists failed bigint;
+alter table bulk add column if not exists running_limit int generated always as (
+  case when state = 'RUNNING' then least(parallel, coalesce(throttled, parallel)) else 0 end) stored;
+create index if not exists bulk_due on bulk (next_feed_at) where next_feed_at is not null;
+create index if not exists bulk_open on bulk (id) where finished_at is null;
+create unique index if not exists bulk_serial on bulk (serial_key)
+  where serial_key is not null and started_at is not null and finished_at is null;
+create index if not exists bulk_keyed on bulk (serial_key, id) where serial_key is not null and finished_at is null;
+do $$
+begin
+  if not exists (select from pg_constraint where conname = 'bulk_finished') then
+    alter table bulk add constraint bulk_finished check ((finished_at is not null and state in ('CANCELED', 'FINISHED'))
+      or (finished_at is null and state <> 'FINISHED'));
+  end if;
+end $$;
+
+-- Its items, numbered from 1. An item has a run once it was fed.
 create table if not exists bulk_item (
   bulk_id bigint not null references bulk on delete cascade,
   seq bigint not null,
@@ -158,6 +197,33 @@ create table if not exists bulk_item (
   job_run_id bigint,
   primary key (bulk_id, seq)
 );
+alter table bulk_item add column if not exists rerun_of bigint;     -- the failed run that it repeats
+alter table bulk_item add column if not exists retried_by bigint;   -- the bulk that repeats it, so that it is repeated once
+
+-- Bulks that the leader must look at: a run of theirs has ended or an operator has changed them. Written in the transaction
+-- that did it, and emptied by the leader when it has looked, so no bulk stands still because a leader died.
+create table if not exists bulk_check (
+  id bigint generated always as identity primary key,
+  bulk_id bigint not null
+);
+create or replace function check_bulk() returns trigger language plpgsql as $$
+begin
+  insert into bulk_check (bulk_id) values (new.id);
+  perform pg_notify('scheduler', 'bulk');
+  return null;
+end $$;
+create or replace trigger bulk_born after insert on bulk for each row execute function check_bulk();
+create or replace trigger bulk_changed after update on bulk for each row
+  when ((new.state, new.parallel, new.interval_seconds, new.priority, new.serial_key, new.max_failures, new.throttle_above, new.throttled)
+    is distinct from (old.state, old.parallel, old.interval_seconds, old.priority, old.serial_key, old.max_failures, old.throttle_above, old.throttled))
+  execute function check_bulk();
+create or replace function resume_bulk() returns trigger language plpgsql as $$
+begin
+  new.failures_from := clock_timestamp();
+  return new;
+end $$;
+create or replace trigger bulk_resumed before update on bulk for each row
+  when (old.state = 'PAUSED' and new.state = 'RUNNING') execute function resume_bulk();
 
 create sequence if not exists fence_seq;
 
@@ -235,6 +301,9 @@ create index if not exists job_run_limited on job_run (limit_key, priority, due_
   where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
 create index if not exists job_run_recent on job_run (created_at);
+create index if not exists job_run_of_bulk on job_run (bulk_id, state) where bulk_id is not null;
+create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
+  where bulk_id is not null and finished_at is not null;
 
 -- Lines, "serial:{serial_key}" or "limit:{limit_key}", that the leader must look at again: who is next may have changed. Written in
 -- the transaction that changed it and emptied by the leader alone, so no run is left held behind a key that is free.
@@ -255,10 +324,13 @@ begin
   if new.limit_key is not null then
     insert into line_check (line) values ('limit:' || new.limit_key);
   end if;
+  if new.bulk_id is not null then
+    insert into bulk_check (bulk_id) values (new.bulk_id);
+  end if;
   return null;
 end $$;
 create or replace trigger job_run_moved after update on job_run for each row
-  when ((new.serial_key is not null or new.limit_key is not null)
+  when ((new.serial_key is not null or new.limit_key is not null or new.bulk_id is not null)
     and ((old.finished_at is null and new.finished_at is not null) or old.priority <> new.priority
       or (old.state in ('ASSIGNED', 'RUNNING') and new.state not in ('ASSIGNED', 'RUNNING'))))
   execute function check_lines();
@@ -401,6 +473,13 @@ create or replace function wait_reason(r job_run) returns text language sql stab
          join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
           and o.state in ('ASSIGNED', 'RUNNING')
         where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit),
+      (select case b.state
+                when 'PAUSED' then 'bulk ' || b.id || ' is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
+                  || '; resume it: deno task bulk resume ' || b.id
+                when 'CANCELED' then 'bulk ' || b.id || ' is canceled'
+                else 'bulk ' || b.id || ' runs ' || count(o.id) || ' of at most ' || b.running_limit || ' at once' end
+         from bulk b left join job_run o on o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')
+        where b.id = r.bulk_id group by b.id having count(o.id) >= b.running_limit),
       (select w.reason from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
       'it is next as soon as those before it have started')
   end

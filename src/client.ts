@@ -12,22 +12,30 @@
  * const { id } = await client.enqueue(exportDevices, { tenant: "acme" }, { priority: "admin.high" });
  * await exportDevices.delay({ tenant: "acme" }); // the same with default options, through the client made above
  * await client.emit("device.added", { device: 7 }, { dedupeKey: "device-7" });
+ * const bulk = await client.bulk(exportDevices, tenants.map((tenant) => ({ tenant })), { parallel: 8 });
+ * await client.changeBulk(bulk.id, { parallel: 20 }); // while it runs
  * await client.close();
  * ```
  * @module
  */
+import { checkText, EnqueueError, issueText, nameOf, priorityFrom, storable } from "./client/args.ts";
 import {
-  DELAY,
-  type Delay,
-  type DelayOptions,
-  type Job,
-  type Priority,
-  priorityNumber,
-  type SchemaIssue,
-} from "./job.ts";
+  applyChanges,
+  type BulkChanges,
+  type BulkItems,
+  type BulkOptions,
+  type BulkProgress,
+  type BulkStarted,
+  startBulk,
+} from "./client/bulk.ts";
+import { DELAY, type Delay, type DelayOptions, type Job } from "./job.ts";
 import { type Birth, type Born, createRuns } from "./store/births.ts";
+import { readBulk } from "./store/bulk_view.ts";
+import { retryBulk } from "./store/bulks.ts";
 import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
 import { emitEvent } from "./store/events.ts";
+
+export { type BulkChanges, type BulkItems, type BulkOptions, type BulkProgress, type BulkStarted, EnqueueError };
 
 /** How to reach Dandori. */
 export interface ClientOptions {
@@ -59,11 +67,6 @@ export interface Transaction {
   readonly json: unknown;
 }
 
-/** Thrown when a run cannot be enqueued or an event not emitted. Nothing was stored. */
-export class EnqueueError extends Error {
-  override name = "EnqueueError";
-}
-
 /** Made by `createClient`. All its functions may be used at once. */
 export interface Client {
   /**
@@ -81,6 +84,35 @@ export interface Client {
    * used before gives the id of that event and starts nothing.
    */
   emit(type: string, payload?: unknown, options?: { dedupeKey?: string }): Promise<{ id: number }>;
+  /**
+   * Makes a bulk: many runs of one job, fed a few at a time, so that a hundred thousand items load neither the database nor
+   * the workers. All items are stored or none: in one transaction, in which the source of the items may take up to a
+   * minute for each few thousand. Args are typed and checked as in `enqueue`; those of a query are checked by the worker.
+   *
+   * ```ts ignore
+   * const { id } = await client.bulk(wipe, devices.map((device) => ({ device })), {
+   *   parallel: 8, priority: "admin.high", serialKey: `tenant:${tenant}`, maxFailures: 50, onFinish: "report_wipe",
+   * });
+   * await client.bulk(wipe, { sql: "select jsonb_build_object('device', id) as args from device" }, { intervalSeconds: 60 });
+   * ```
+   * @throws EnqueueError when the job is unknown, args do not fit, or an option is out of range.
+   */
+  bulk<Input>(job: Job<Input>, items: BulkItems<NoInfer<Input>>, options?: BulkOptions): Promise<BulkStarted>;
+  bulk(job: string, items: BulkItems<unknown>, options?: BulkOptions): Promise<BulkStarted>;
+  /**
+   * Changes a bulk while it runs; the leader acts on it within a tick.
+   *
+   * ```ts ignore
+   * await client.changeBulk(id, { parallel: 20, priority: "admin.high" });
+   * await client.changeBulk(id, { state: "PAUSED", reason: "the license server is down" });
+   * ```
+   * @throws EnqueueError when there is no such bulk, it has ended, or a value is out of range.
+   */
+  changeBulk(id: number, changes: BulkChanges): Promise<void>;
+  /** How far a bulk is, how fast it goes and when it will be done; undefined: there is none. */
+  bulkProgress(id: number): Promise<BulkProgress | undefined>;
+  /** A new bulk of those items whose runs have failed and that were not repeated yet; undefined: there are none. */
+  retryBulk(id: number): Promise<BulkStarted | undefined>;
   /** The same client inside your own transaction: what it enqueues or emits exists only if that commits. */
   within(transaction: Transaction): Omit<Client, "within" | "close">;
   /** Closes its connections. */
@@ -112,10 +144,6 @@ export function createClient(options: ClientOptions): Client {
   return client;
 }
 
-/** Args beyond this do not belong in a queue: store them and enqueue a reference. */
-const MOST_ARGS_BYTES = 256 * 1024;
-const MOST_KEY_CHARACTERS = 500;
-
 function callsOn(sql: Db): Omit<Client, "within" | "close"> {
   async function enqueueMany(job: Job | string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]> {
     const name = nameOf(job);
@@ -136,15 +164,17 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
       const event = { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: options.dedupeKey };
       return { id: Number(await emitEvent(sql, event)) };
     },
+    bulk:
+      ((job: Job | string, items: BulkItems<unknown>, options: BulkOptions = {}) =>
+        startBulk(sql, { job, items, options })) as Client["bulk"],
+    changeBulk: (id, changes) => applyChanges(sql, id, changes),
+    bulkProgress: (id) => readBulk(sql, id),
+    retryBulk: async (id) => {
+      const made = await retryBulk(sql, id, { actor: "client" });
+      if (!made) throw new EnqueueError(`Cannot retry bulk ${id}: there is none`);
+      return made.bulk_id === null ? undefined : { id: made.bulk_id, isNew: true, items: made.items };
+    },
   };
-}
-
-function nameOf(job: Job | string): string {
-  const name = typeof job === "string" ? job : job.name;
-  if (name) return name;
-  throw new EnqueueError(
-    "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
-  );
 }
 
 async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
@@ -164,27 +194,11 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
     job_name: name,
     args: storable(`a run of "${name}"`, item.args ?? {}),
     idempotency_key: item.idempotencyKey ?? crypto.randomUUID(),
-    priority: item.priority === undefined ? undefined : priorityFrom(name, item.priority),
+    priority: item.priority === undefined ? undefined : priorityFrom(`enqueue "${name}"`, item.priority),
     run_at: item.runAt,
     serial_key: item.serialKey,
     node: item.node,
   };
-}
-
-/** An empty text is a mistake of the caller: it would name a node that never comes, or one key for all. */
-function checkText(what: string, option: string, text: string | undefined): void {
-  if (text === undefined || (text.length >= 1 && text.length <= MOST_KEY_CHARACTERS)) return;
-  throw new EnqueueError(
-    `Cannot ${what}: ${option} has 1 to ${MOST_KEY_CHARACTERS} characters: current value has ${text.length}`,
-  );
-}
-
-function priorityFrom(name: string, priority: Priority): number {
-  try {
-    return priorityNumber(priority);
-  } catch (error) {
-    throw new EnqueueError(`Cannot enqueue "${name}": ${(error as Error).message}`);
-  }
 }
 
 function enqueuedFrom(name: string, run: Born): Enqueued {
@@ -192,31 +206,4 @@ function enqueuedFrom(name: string, run: Born): Enqueued {
   throw new EnqueueError(
     `Cannot enqueue "${name}": no such job is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
   );
-}
-
-/** What jsonb can hold of a value, or a clear refusal. */
-function storable(what: string, value: unknown): unknown {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value);
-  } catch (error) {
-    throw new EnqueueError(`Cannot store ${what}: ${(error as Error).message}`);
-  }
-  if (text === undefined) throw new EnqueueError(`Cannot store ${what}: ${typeof value} is not JSON`);
-  if (text.length > MOST_ARGS_BYTES) {
-    throw new EnqueueError(
-      `Cannot store ${what}: ${text.length} bytes of JSON, at most ${MOST_ARGS_BYTES}; enqueue a reference instead`,
-    );
-  }
-  if (text.includes("\\u0000")) {
-    throw new EnqueueError(`Cannot store ${what}: it holds a text with \\u0000, which Postgres refuses`);
-  }
-  return value;
-}
-
-function issueText(issues: readonly SchemaIssue[]): string {
-  return issues.map((issue) => {
-    const path = issue.path?.map((step) => String(typeof step === "object" ? step.key : step)).join(".");
-    return path ? `${path}: ${issue.message}` : issue.message;
-  }).join("; ");
 }

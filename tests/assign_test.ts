@@ -25,6 +25,8 @@ const run = (job_run_id: number, more: Partial<Candidate> = {}): Candidate => ({
   serial_key: null,
   limit_key: null,
   limit_left: null,
+  bulk_id: null,
+  bulk_left: null,
   digest: "d",
   avoid_node: null,
   worn_out: false,

@@ -33,6 +33,7 @@ type Reply = (order: Order, worker_id: string) => StartResultCode | Promise<Star
 const IDLE: Agenda = {
   slots: false,
   events: false,
+  bulks: false,
   ready: false,
   lines: false,
   cancels: false,

@@ -14,8 +14,8 @@ const LONGEST_FUNCTION = 70;
 const READING_ORDER = [
   ["base"],
   ["store", "cluster", "sandbox"],
-  ["catalog", "client.ts"],
-  ["roles"],
+  ["catalog", "client"],
+  ["client.ts", "roles"],
   ["admin", "ops", "dev"],
   ["cli"],
   ["main.ts"],

@@ -65,6 +65,11 @@ export interface Facts {
     message: string;
   };
   "events.taken": { events: number; runs: number };
+  "bulk.fed": { bulk_id: number; job_name: string; runs: number };
+  "bulk.paused": { bulk_id: number; reason: string };
+  "bulk.canceled": { bulk_id: number; runs: number };
+  "bulk.throttled": { bulk_id: number; parallel: number; running_limit: number; error_rate: number };
+  "bulk.finished": { bulk_id: number; state: string; succeeded: number; failed: number; not_done: number };
 
   "body.spawned": { job_name: string; pid: number; spare: boolean; spawn_ms: number };
   "body.killed": { job_run_id: number; pid: number; signal: string; reason: string };

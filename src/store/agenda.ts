@@ -12,6 +12,8 @@ export interface Agenda {
   slots: boolean;
   /** Events wait for their runs. */
   events: boolean;
+  /** Bulks may be fed, or have changed. */
+  bulks: boolean;
   /** Runs may start now, unless their lane is closed. */
   ready: boolean;
   /** Runs that were held may start: they have come due, or something has changed in their line. */
@@ -47,6 +49,7 @@ export async function renewAndLook(
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
                where s.enabled and s.next_slot <= clock.now) as slots,
       exists (select from event where processed_at is null) as events,
+      exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held) as ready,
       exists (select from job_run where wakes_at <= clock.now) or exists (select from line_check) as lines,
       exists (select from job_run where cancel_requested_at is not null
@@ -60,6 +63,7 @@ export async function renewAndLook(
              select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,
       (extract(epoch from least(
         (select min(next_slot) from job_schedule where enabled and next_slot > clock.now),
+        (select min(next_feed_at) from bulk where next_feed_at > clock.now),
         (select min(wakes_at) from job_run where wakes_at > clock.now)) - clock.now) * 1000)::float8 as next_due_ms
     from renewed, clock`;
   if (!row) return undefined;

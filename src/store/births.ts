@@ -1,10 +1,11 @@
 /**
- * How runs come to be: from slots of schedules, from events, and from enqueue. The only file that inserts into job_run;
- * runs.ts moves what was born here.
+ * How runs come to be: from slots of schedules, from events, from enqueue and (feeding.ts) from bulks. The only file that
+ * inserts into job_run; runs.ts moves what was born here.
  *
  * Every birth carries an idempotency key, unique for ever, and that alone is what makes it exactly-once:
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
+ *   bulk:{bulk_id}:{seq}
  *
  * Runs of a definition that is not `allow` share a serial key, so that two of them are never live at once.
  *
@@ -43,7 +44,7 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
       select a.place, d.id as job_definition_id, 'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
              coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as due_at,
              coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
-             null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as leader_epoch
+             null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, null::bigint as leader_epoch
         from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
                priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
         left join job_definition d on d.name = a.job_name and d.removed_at is null),
@@ -121,7 +122,7 @@ export async function createSlotRuns(
              'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as key,
              d.default_args_json || a.args_json as args, d.priority, slot as due_at,
              fill_template(d.node, d.default_args_json || a.args_json) as node, null::bigint as rerun_of, null as own_serial_key,
-             a.id as job_schedule_id, null::bigint as event_id, fence.epoch as leader_epoch
+             a.id as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
         from advanced a cross join unnest(a.slots) as slot join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
     ${bearing(sql)}
     select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
@@ -141,7 +142,7 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ eve
       select row_number() over (order by t.id, d.id) as place, d.id as job_definition_id, 'event' as source,
              'event:' || t.id || ':' || d.id as key, t.payload_json as args, d.priority, clock_timestamp() as due_at,
              fill_template(d.node, t.payload_json) as node, null::bigint as rerun_of, null as own_serial_key,
-             null::bigint as job_schedule_id, t.id as event_id, fence.epoch as leader_epoch
+             null::bigint as job_schedule_id, t.id as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
         from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled, fence),
     ${bearing(sql)},
     marked as (
@@ -152,10 +153,10 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ eve
 
 /**
  * From `ask` (place, job_definition_id, source, key, args, priority, due_at, node, rerun_of, own_serial_key, job_schedule_id,
- * event_id, leader_epoch) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
+ * event_id, bulk_id, leader_epoch) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
  * together the first of each key is let go, if nobody has the key yet.
  */
-function bearing(sql: Db) {
+export function bearing(sql: Db) {
   return sql`keyed as materialized (
       select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit,
              case when d.concurrency_policy <> 'allow' then 'job:' || d.name
@@ -176,9 +177,9 @@ function bearing(sql: Db) {
         from keyed k),
     born as (
       insert into job_run (job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
-                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, leader_epoch, held, wakes_at)
+                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at)
       select job_definition_id, job_schedule_id, event_id, source, key, args, priority, due_at, due_at, serial_key, limit_key,
-             nullif(node, ''), rerun_of, leader_epoch, early or behind, case when early then due_at end
+             nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end
         from lined order by place
       on conflict (idempotency_key) do nothing
       returning id, idempotency_key, job_definition_id),

@@ -97,3 +97,15 @@ export async function requestReplaced(sql: Db, term: Term): Promise<AttemptRef[]
                     and newer.state = 'PENDING' and newer.due_at <= clock_timestamp())
     returning r.id as job_run_id, r.attempt`;
 }
+
+/** Runs of a bulk that was canceled: asked to end, those that run as well. Again each time it is asked, for what is new. */
+export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = coalesce(b.changed_by, 'system'),
+           cancel_reason = 'bulk ' || b.id || ' is canceled' || coalesce(': ' || b.reason, ''), version = r.version + 1
+      from fence, bulk b
+     where b.id = ${bulk_id} and b.state = 'CANCELED' and r.bulk_id = b.id and r.cancel_requested_at is null
+       and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+    returning r.id as job_run_id, r.attempt`;
+}

@@ -36,12 +36,15 @@ export interface Candidate {
   limit_key: string | null;
   /** How many of its limit key may be started besides; null: any number. */
   limit_left: number | null;
+  bulk_id: number | null;
+  /** How many of its bulk may be started besides; null: it is of none. */
+  bulk_left: number | null;
   digest: string;
   /** It lost its last attempt there and asked for another node. */
   avoid_node: string | null;
   /** Interrupted more often than its job allows: to be quarantined, not started. */
   worn_out: boolean;
-  /** Its serial key or limit key is taken: to be held. */
+  /** Its serial key or limit key is taken, or its bulk runs as many as it may: to be held. */
   behind: boolean;
 }
 
@@ -86,18 +89,24 @@ export interface LaneShare {
 /** The first runs of each lane that are due, all in the order in which they start. */
 export async function candidates(sql: Db, shares: LaneShare[]): Promise<Candidate[]> {
   return await sql<Candidate[]>`
-    select r.id as job_run_id, r.job_definition_id, r.version, l.node, r.serial_key, r.limit_key, d.digest, r.avoid_node,
-           r.interruptions > d.max_interruptions as worn_out,
+    with first as materialized (
+      select r.*, l.node as lane
+        from jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)
+        cross join lateral (
+          select * from job_run r
+           where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
+             and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
+             and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
+           order by r.priority, r.due_at, r.id limit l.most) r),
+    bulks as materialized (
+      select b.id, (b.running_limit - (
+               select count(*) from job_run o where o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')))::int as room
+        from bulk b where b.id = any(array(select distinct bulk_id from first where bulk_id is not null)))
+    select r.id as job_run_id, r.job_definition_id, r.version, r.lane as node, r.serial_key, r.limit_key, d.digest, r.avoid_node,
+           r.bulk_id, b.room as bulk_left, r.interruptions > d.max_interruptions as worn_out,
            case when r.limit_key is not null then d.concurrency_limit - (${running(sql)}) end::int as limit_left,
-           ${behindKey(sql)} or ${beyondLimit(sql)} as behind
-      from jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)
-      join job_definition d on d.id = l.job_definition_id
-      cross join lateral (
-        select * from job_run r
-         where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
-           and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
-           and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
-         order by r.priority, r.due_at, r.id limit l.most) r
+           ${behindKey(sql)} or ${beyondLimit(sql)} or coalesce(b.room <= 0, false) as behind
+      from first r join job_definition d on d.id = r.job_definition_id left join bulks b on b.id = r.bulk_id
      order by r.priority, r.due_at, r.id`;
 }
 

@@ -51,6 +51,7 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
   }
   const serial = new Set<string>();
   const limited = new Map<string, number>();
+  const bulks = new Map<number, number>();
   const chosen: Assignment[] = [];
   for (const run of waiting) {
     const lane = lanes.get(keyOf(run));
@@ -58,13 +59,15 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
     if (!lane || of_definition <= 0) continue;
     if (run.serial_key !== null && serial.has(run.serial_key)) continue;
     const of_key = run.limit_key === null ? Infinity : limited.get(run.limit_key) ?? run.limit_left ?? Infinity;
-    if (of_key <= 0 || !hasResources(lane, hall)) continue;
+    const of_bulk = run.bulk_id === null ? Infinity : bulks.get(run.bulk_id) ?? run.bulk_left ?? Infinity;
+    if (of_key <= 0 || of_bulk <= 0 || !hasResources(lane, hall)) continue;
     const found = placeFor(run, hall);
     if (!found) continue;
     take(found, lane, hall);
     left.set(run.job_definition_id, of_definition - 1);
     if (run.serial_key !== null) serial.add(run.serial_key);
     if (run.limit_key !== null) limited.set(run.limit_key, of_key - 1);
+    if (run.bulk_id !== null) bulks.set(run.bulk_id, of_bulk - 1);
     chosen.push({ job_run_id: run.job_run_id, version: run.version, worker_id: found.place.worker_id });
   }
   return chosen;

@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
  *
- *   renew and look -> slots -> events -> late -> cancels -> lost -> silent -> lines -> assign -> order
+ *   renew and look -> slots -> events -> bulks -> late -> cancels -> lost -> silent -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
  * down, when a worker has seen a newer epoch, when its trust deadline passes without a renewal, or when the process
@@ -18,6 +18,7 @@ import { onWork, type Sql } from "../../store/db.ts";
 import { highestEpoch, resign, type Term } from "../../store/leadership.ts";
 import type { Standing } from "../standing.ts";
 import { assignReady, letGo } from "./assign.ts";
+import { lookAfterBulks } from "./bulks.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
 import type { Leading } from "./leading.ts";
@@ -130,6 +131,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
   const steps: [string, boolean, () => Promise<void>][] = [
     ["slots", agenda.slots, () => planDueSlots(me)],
     ["events", agenda.events, () => planEvents(me)],
+    ["bulks", agenda.bulks, () => lookAfterBulks(me)],
     ["late", agenda.ready, () => planLate(me)],
     ["cancels", agenda.cancels, () => deliverCancels(me)],
     ["stuck", agenda.stuck, () => reassignStuck(me)],
@@ -147,7 +149,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
 
 /** An idle tick does not look for runs to assign. */
 function isBusy(agenda: Agenda): boolean {
-  return agenda.ready || agenda.lines || agenda.slots || agenda.events || agenda.stuck || agenda.lost;
+  return agenda.ready || agenda.lines || agenda.slots || agenda.events || agenda.bulks || agenda.stuck || agenda.lost;
 }
 
 /** So that the next tick elsewhere leads at once. Its own deadline: the stop signal has already fired. */

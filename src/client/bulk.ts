@@ -1,0 +1,203 @@
+/** Bulks as an application asks for them: the options, their checks, and the items' way into the database. */
+import type { Job, Priority } from "../job.ts";
+import type { BulkView } from "../store/bulk_view.ts";
+import { addItems, addItemsOf, allowSlowFilling, changeBulk, createBulk, type NewBulk } from "../store/bulks.ts";
+import type { Db, Sql } from "../store/db.ts";
+import { checkText, EnqueueError, issueText, jsonText, nameOf, priorityFrom } from "./args.ts";
+
+/** The args of each item of a bulk: given one by one, or by a query of the database with a column `args` (jsonb). */
+export type BulkItems<Input> = Iterable<Input> | AsyncIterable<Input> | { sql: string };
+
+/** How a bulk goes. What is not said to be fixed can be changed while it runs, with `changeBulk`, `deno task bulk` or plain SQL on its row. */
+export interface BulkOptions {
+  /** So many of its runs at once, at most; default 10. */
+  parallel?: number;
+  /** At least so long from one feed of up to `parallel` items to the next; default 0: each item as soon as another has ended. */
+  intervalSeconds?: number;
+  /** Of its runs; default that of the job. A change also moves those that wait. */
+  priority?: Priority;
+  /** Fixed. Bulks that share one go one after another, in the order in which they were made; the items of each in parallel. */
+  serialKey?: string;
+  /** More runs than these that end FAILED or TIMED_OUT pause the bulk. Counted anew when it is resumed. */
+  maxFailures?: number;
+  /**
+   * Throttle it by its errors: while more than this share (0 to 1) of the last 20 runs fails, what runs at once is halved, and
+   * raised again by one after each 20 that do better. Off by default.
+   */
+  throttleAbove?: number;
+  /**
+   * Fixed. A job, or its name, that gets one run when the bulk ends, also when it was canceled; its args are
+   * `{ bulk_id, name, state, succeeded, failed, not_done }`.
+   */
+  onFinish?: Job | string;
+  /** Fixed. The same, besides `onFinish`, when at least one of its runs has failed. */
+  onFailure?: Job | string;
+  /** Fixed. A second bulk of this job with the same key is the first one; its items are not read. */
+  idempotencyKey?: string;
+  /** Fixed. For people. */
+  name?: string;
+}
+
+/** A bulk that was made. */
+export interface BulkStarted {
+  /** The bulk's id. */
+  id: number;
+  /** False when the idempotency key was used before: then this is the bulk of that time. */
+  isNew: boolean;
+  /** Items that were stored now. */
+  items: number;
+}
+
+/** What may change while a bulk runs. `state`: pause, resume or, for good, cancel it. */
+export interface BulkChanges extends Pick<BulkOptions, "parallel" | "intervalSeconds" | "priority"> {
+  state?: "RUNNING" | "PAUSED" | "CANCELED";
+  /** Null: any number. */
+  maxFailures?: number | null;
+  /** Null: off. */
+  throttleAbove?: number | null;
+  /** Kept in the audit, and shown while it is paused. */
+  reason?: string;
+}
+
+/** How far a bulk is. */
+export type BulkProgress = BulkView;
+
+interface BulkAsk {
+  job: Job | string;
+  items: BulkItems<unknown>;
+  options: BulkOptions;
+}
+
+/** As one transaction, or as a savepoint of the caller's. */
+export function startBulk(sql: Db, ask: BulkAsk): Promise<BulkStarted> {
+  const bulk = newBulk(ask);
+  if (!("begin" in sql)) return sql.savepoint((tx) => fillBulk(tx, bulk, ask)) as Promise<BulkStarted>;
+  return (sql as Sql).begin(async (tx) => {
+    await allowSlowFilling(tx);
+    return await fillBulk(tx, bulk, ask);
+  }) as Promise<BulkStarted>;
+}
+
+async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarted> {
+  const made = await createBulk(tx, bulk);
+  if ("unknown_job" in made) throw noSuchJob(bulk.job_name, made.unknown_job);
+  const { bulk_id: id, is_new: isNew } = made;
+  if (!isNew) return { id, isNew, items: 0 };
+  if ("sql" in ask.items) {
+    return { id, isNew, items: await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql }) };
+  }
+  let items = 0;
+  let [texts, size]: [string[], number] = [[], 0];
+  const flush = async () => {
+    if (texts.length > 0) await addItems(tx, id, { first_seq: items - texts.length + 1, texts });
+    [texts, size] = [[], 0];
+  };
+  for await (const args of ask.items) {
+    items++;
+    const text = await itemText(bulk.job_name, ask.job, { args, place: items });
+    texts.push(text);
+    size += text.length;
+    if (texts.length >= ITEMS_AT_ONCE || size >= TEXT_AT_ONCE) await flush();
+  }
+  await flush();
+  return { id, isNew, items };
+}
+
+const ITEMS_AT_ONCE = 5_000;
+const TEXT_AT_ONCE = 4_000_000;
+
+async function itemText(name: string, job: Job | string, item: { args: unknown; place: number }): Promise<string> {
+  const what = `item ${item.place} of a bulk of "${name}"`;
+  if (typeof job !== "string" && job.options.args) {
+    let answer = job.options.args["~standard"].validate(item.args);
+    if (answer instanceof Promise) answer = await answer;
+    if (answer.issues) throw new EnqueueError(`Cannot store ${what}: its args do not fit: ${issueText(answer.issues)}`);
+  }
+  return jsonText(what, item.args ?? {});
+}
+
+async function fillFromQuery(tx: Db, from: { id: number; job: string; query: string }): Promise<number> {
+  try {
+    return await addItemsOf(tx, from.id, from.query);
+  } catch (error) {
+    const { message, code } = error as { message: string; code?: string };
+    if (!/^(42|22|23)/.test(code ?? "")) throw error;
+    const fix = /q\.args/.test(message) ? "; name its column: select jsonb_build_object(...) as args from ..." : "";
+    throw new EnqueueError(`Cannot start a bulk of "${from.job}": its query failed: ${message}${fix}`);
+  }
+}
+
+function newBulk({ job, items, options }: BulkAsk): NewBulk {
+  const job_name = nameOf(job);
+  const what = `start a bulk of "${job_name}"`;
+  const isSource = typeof items === "object" && items !== null &&
+    (Symbol.iterator in items || Symbol.asyncIterator in items || typeof items.sql === "string");
+  if (!isSource) {
+    throw new EnqueueError(`Cannot ${what}: its items are no iterable and no { sql: "select ... as args" }`);
+  }
+  for (const option of ["idempotencyKey", "serialKey", "name"] as const) checkText(what, option, options[option]);
+  const [on_finish, on_failure] = [options.onFinish, options.onFailure].map((next) => next && nameOf(next));
+  for (const [option, next] of [["onFinish", on_finish], ["onFailure", on_failure]]) {
+    if (next === job_name) throw new EnqueueError(`Cannot ${what}: ${option} is that job itself; name another`);
+  }
+  return {
+    job_name,
+    name: options.name ?? "",
+    parallel: 10,
+    interval_seconds: 0,
+    ...pace(what, options),
+    serial_key: options.serialKey,
+    on_finish,
+    on_failure,
+    idempotency_key: options.idempotencyKey,
+    actor: "client",
+  } as NewBulk;
+}
+
+export async function applyChanges(sql: Db, id: number, { state, reason, ...changes }: BulkChanges): Promise<void> {
+  const what = `change bulk ${id}`;
+  if (state !== undefined && !["RUNNING", "PAUSED", "CANCELED"].includes(state)) {
+    throw new EnqueueError(`Cannot ${what}: state is RUNNING, PAUSED or CANCELED: current value is ${state}`);
+  }
+  const changed = await changeBulk(sql, id, { state, ...pace(what, changes) }, { actor: "client", reason });
+  if (!changed) throw new EnqueueError(`Cannot ${what}: there is none`);
+  if (changed.finished || (changed.was === "CANCELED" && state !== "CANCELED")) {
+    throw new EnqueueError(`Cannot ${what}: it ${changed.finished ? "has ended" : "is canceled"}`);
+  }
+}
+
+/** What may be given at the start and changed later, checked; only what was given. */
+function pace(what: string, options: Omit<BulkChanges, "state" | "reason">) {
+  const given: Record<string, number | null> = {};
+  const take = (
+    column: string,
+    value: number | null | undefined,
+    rule: { fits: (n: number) => boolean; say: string },
+  ) => {
+    if (value === undefined) return;
+    if (value !== null && !rule.fits(value)) {
+      throw new EnqueueError(`Cannot ${what}: ${rule.say}: current value is ${value}`);
+    }
+    given[column] = value;
+  };
+  const whole = (least: number) => (n: number) => Number.isInteger(n) && n >= least && n <= 1_000_000;
+  take("parallel", options.parallel, { fits: whole(1), say: "parallel is a whole number from 1 to 1000000" });
+  take("interval_seconds", options.intervalSeconds, {
+    fits: (n) => n >= 0 && n <= 31_536_000,
+    say: "intervalSeconds is a number from 0 to 31536000",
+  });
+  take("max_failures", options.maxFailures, { fits: whole(0), say: "maxFailures is a whole number from 0 to 1000000" });
+  take("throttle_above", options.throttleAbove, {
+    fits: (n) => n > 0 && n < 1,
+    say: "throttleAbove is a share between 0 and 1",
+  });
+  if (options.priority !== undefined) given.priority = priorityFrom(what, options.priority);
+  return given;
+}
+
+function noSuchJob(job_name: string, unknown: string): EnqueueError {
+  const which = unknown === job_name ? "no such job" : `no job "${unknown}", which is to run at its end,`;
+  return new EnqueueError(
+    `Cannot start a bulk of "${job_name}": ${which} is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
+  );
+}

@@ -1,0 +1,141 @@
+/**
+ * Looks after bulks that have changed: ends those that are done, asks the runs of canceled ones to end, pauses and throttles
+ * those that fail, and feeds the others. What each of them needs is decided here, from what was read; the statements are
+ * those of store/feeding.ts. A leader that dies in the middle leaves the checks to the next one.
+ */
+import { observe } from "../../base/facts.ts";
+import { isUniqueViolation } from "../../store/db.ts";
+import {
+  bulksSeen,
+  type BulkState,
+  bulksToSee,
+  feed,
+  finish,
+  type Helping,
+  letGo,
+  moveWaiting,
+  pauseFailing,
+  planFeed,
+  readBulks,
+  throttle,
+  THROTTLE_WINDOW,
+} from "../../store/feeding.ts";
+import { requestBulkCancel } from "../../store/requests.ts";
+import type { Leading } from "./leading.ts";
+
+const CHECKS_AT_ONCE = 1000;
+/** Items of one bulk at once, so that no statement takes long. */
+const ITEMS_AT_ONCE = 1000;
+/** A plan that is this far off is left as it is. */
+const PLAN_SLACK_MS = 20;
+
+export async function lookAfterBulks(me: Leading): Promise<void> {
+  const { check_ids, bulk_ids } = await bulksToSee(me.sql, CHECKS_AT_ONCE);
+  if (bulk_ids.length === 0) return;
+  const helpings: Helping[] = [];
+  const names = new Map<number, string>();
+  for (const bulk of await readBulks(me.sql, bulk_ids)) {
+    if (!me.term.trusted) return;
+    names.set(bulk.bulk_id, bulk.job_name);
+    const helping = await lookAfter(me, bulk);
+    if (helping) helpings.push(helping);
+  }
+  if (helpings.length > 0 && !await feedAll(me, helpings, names)) return;
+  if (check_ids.length > 0) await bulksSeen(me.sql, me.term, check_ids);
+  if (check_ids.length === CHECKS_AT_ONCE) me.bell.ring();
+}
+
+/** False: two bulks of one serial key wanted to begin. What was read is old, so the next tick looks again. */
+async function feedAll(me: Leading, helpings: Helping[], names: Map<number, string>): Promise<boolean> {
+  try {
+    for (const { bulk_id, runs } of await feed(me.sql, me.term, helpings)) {
+      observe("bulk.fed", { bulk_id, job_name: names.get(bulk_id) as string, runs });
+    }
+  } catch (error) {
+    if (!isUniqueViolation(error, "bulk_serial")) throw error;
+    me.bell.ring();
+    return false;
+  }
+  for (const { bulk_id } of helpings.filter((one) => one.items === ITEMS_AT_ONCE)) {
+    await planFeed(me.sql, me.term, bulk_id, 0);
+    me.bell.ring();
+  }
+  return true;
+}
+
+async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefined> {
+  const { bulk_id } = bulk;
+  if (bulk.state === "CANCELED" && bulk.unasked > 0) {
+    const asked = await requestBulkCancel(me.sql, me.term, bulk_id);
+    observe("bulk.canceled", { bulk_id, runs: asked.length });
+    me.bell.ring(); // for the step that delivers them
+  }
+  if (bulk.live === 0 && (bulk.state === "CANCELED" || bulk.next_seq > bulk.last_seq)) {
+    return void await end(me, bulk_id);
+  }
+  if (bulk.state === "RUNNING") {
+    if (await isFailing(me, bulk)) return;
+    bulk.running_limit = await throttledLimit(me, bulk);
+  }
+  if (bulk.misplaced > 0) await moveWaiting(me.sql, me.term, bulk_id);
+  if (bulk.held > 0 && bulk.running < bulk.running_limit) await letGo(me.sql, me.term, bulk_id);
+  const items = roomFor(bulk);
+  if (items > 0 && bulk.wait_ms === 0) return { bulk_id, next_seq: bulk.next_seq, items };
+  const plan_ms = items > 0 ? bulk.wait_ms : null;
+  if (isOff(plan_ms, bulk.plan_ms)) await planFeed(me.sql, me.term, bulk_id, plan_ms);
+}
+
+/** How many items are to become runs, if its interval is over. */
+export function roomFor(bulk: BulkState): number {
+  if (bulk.state !== "RUNNING" || bulk.behind_bulk_id !== null) return 0;
+  const going = bulk.live - bulk.retrying;
+  return Math.min(
+    bulk.running_limit - going,
+    2 * bulk.running_limit - bulk.live,
+    bulk.last_seq - bulk.next_seq + 1,
+    ITEMS_AT_ONCE,
+  );
+}
+
+/** A plan for the end of the interval is kept while there is no room: room may come before, and then it is needed. */
+function isOff(wanted_ms: number | null, planned_ms: number | null): boolean {
+  if (wanted_ms === null) return planned_ms !== null && planned_ms <= 0;
+  return planned_ms === null || Math.abs(wanted_ms - planned_ms) > PLAN_SLACK_MS;
+}
+
+async function end(me: Leading, bulk_id: number): Promise<void> {
+  const ended = await finish(me.sql, me.term, bulk_id);
+  if (!ended) return;
+  observe("bulk.finished", { bulk_id, ...ended });
+  me.bell.ring(); // for the next bulk of its serial key
+}
+
+async function isFailing(me: Leading, { bulk_id, failures, max_failures }: BulkState): Promise<boolean> {
+  if (max_failures === null || failures <= max_failures) return false;
+  const paused = await pauseFailing(me.sql, me.term, bulk_id);
+  if (paused) observe("bulk.paused", { bulk_id, reason: paused.reason });
+  return true;
+}
+
+/** Half as many while too much fails, and one more after each window of ends that did not. */
+export function throttleFor(bulk: BulkState): number | null {
+  const { parallel, running_limit, throttled, throttle_above } = bulk;
+  if (throttle_above === null) return null;
+  if (bulk.recent < THROTTLE_WINDOW) return throttled;
+  if (bulk.recent_failures / bulk.recent > throttle_above) return Math.max(1, Math.floor(running_limit / 2));
+  return throttled === null || throttled + 1 >= parallel ? null : throttled + 1;
+}
+
+async function throttledLimit(me: Leading, bulk: BulkState): Promise<number> {
+  const throttled = throttleFor(bulk);
+  if (throttled === bulk.throttled) return bulk.running_limit;
+  await throttle(me.sql, me.term, bulk.bulk_id, throttled);
+  const running_limit = Math.min(bulk.parallel, throttled ?? bulk.parallel);
+  observe("bulk.throttled", {
+    bulk_id: bulk.bulk_id,
+    parallel: bulk.parallel,
+    running_limit,
+    error_rate: bulk.recent === 0 ? 0 : bulk.recent_failures / bulk.recent,
+  });
+  return running_limit;
+}

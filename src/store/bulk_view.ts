@@ -1,0 +1,184 @@
+/**
+ * Bulks as people and programs read them: how far, how fast, and when they will be done. Nothing here changes a row.
+ * A forecast is a band: from what the last runs took, a quarter of them less and a quarter of them more.
+ */
+import type { Db } from "./db.ts";
+
+/** One bulk; what `bulk show --json` and the client give. */
+export interface BulkView {
+  id: number;
+  name: string;
+  job_name: string;
+  state: "RUNNING" | "PAUSED" | "CANCELED" | "FINISHED";
+  /** Why it feeds nothing, in one sentence; null while it does, or has ended. */
+  wait_reason: string | null;
+  parallel: number;
+  /** As many at once as it may run now: 0 unless RUNNING, less than `parallel` while it is throttled. */
+  running_limit: number;
+  throttle_above: number | null;
+  throttled: number | null;
+  interval_seconds: number;
+  priority: number;
+  serial_key: string | null;
+  max_failures: number | null;
+  on_finish: string | null;
+  on_failure: string | null;
+  retry_of: number | null;
+  items: number;
+  /** Items that have a run; those of their runs that wait for a slot, are with a worker, wait for another try. */
+  fed: number;
+  waiting: number;
+  running: number;
+  retrying: number;
+  succeeded: number;
+  failed: number;
+  canceled: number;
+  /** Share of the items whose runs have ended, 0 to 1. */
+  progress: number;
+  /** Ends per minute, over the last hundred. */
+  per_minute: number | null;
+  /** What bodies of the last hundred took, in seconds. */
+  seconds_p25: number | null;
+  seconds_p50: number | null;
+  seconds_p75: number | null;
+  /** When it will be done; null: unknown, since too little has ended or it does not go on. */
+  done_from: Date | null;
+  done_to: Date | null;
+  created_by: string;
+  changed_by: string | null;
+  reason: string | null;
+  created_at: Date;
+  started_at: Date | null;
+  finished_at: Date | null;
+}
+
+type BulkRow = Omit<BulkView, "progress" | "done_from" | "done_to"> & { slots: number; now: Date };
+
+/** How many ends the rate and the forecast look back. */
+const LOOK_BACK = 100;
+/** Fewer ends tell nothing. */
+const LEAST_ENDS = 3;
+
+export async function readBulk(sql: Db, bulk_id: number): Promise<BulkView | undefined> {
+  const [row] = await bulkRows(sql, sql`b.id = ${bulk_id}`, 1);
+  return row && viewOf(row);
+}
+
+/** The newest first; `open`: only those that have not ended. */
+export async function listBulks(sql: Db, filter: { open?: boolean; most: number }): Promise<BulkView[]> {
+  const rows = await bulkRows(sql, filter.open ? sql`b.finished_at is null` : sql`true`, filter.most);
+  return rows.map(viewOf);
+}
+
+export interface Forecast {
+  parallel: number;
+  /** Fewer than `parallel` where the workers that are alive have fewer slots. */
+  at_once: number;
+  done_from: Date | null;
+  done_to: Date | null;
+}
+
+/** "At 20 instead of 8: 14:32": as it would be with another `parallel` from now on. Undefined: there is no such bulk. */
+export async function forecastBulk(
+  sql: Db,
+  bulk_id: number,
+  parallel: number,
+): Promise<{ bulk: BulkView; at: Forecast } | undefined> {
+  const [row] = await bulkRows(sql, sql`b.id = ${bulk_id}`, 1);
+  return row && { bulk: viewOf(row), at: forecast(row, parallel) };
+}
+
+function viewOf(row: BulkRow): BulkView {
+  const { slots: _slots, now: _now, ...bulk } = row;
+  const ended = row.succeeded + row.failed + row.canceled;
+  const { done_from, done_to } = row.running_limit > 0 ? forecast(row, row.running_limit) : NEVER;
+  return { ...bulk, progress: row.items === 0 ? 1 : Math.min(1, ended / row.items), done_from, done_to };
+}
+
+const NEVER = { done_from: null, done_to: null };
+
+/**
+ * Waves of `parallel` runs, each as long as its slower half, or as the interval. Where it was slower than that so far, as
+ * when slots are missing, the later end says so.
+ */
+export function forecast(
+  row: Pick<BulkRow, Forecasting>,
+  parallel: number,
+): Forecast {
+  const at_once = Math.max(1, Math.min(parallel, row.slots > 0 ? row.slots : parallel));
+  const left = row.items - row.succeeded - row.failed - row.canceled;
+  const { seconds_p25, seconds_p75, interval_seconds, now } = row;
+  if (seconds_p25 === null || seconds_p75 === null || row.finished_at) return { parallel, at_once, ...NEVER };
+  const waves = Math.ceil(left / at_once);
+  const from_s = waves * Math.max(seconds_p25, interval_seconds);
+  const at_this_pace_s = row.per_minute === null || row.per_minute === 0
+    ? 0
+    : left / row.per_minute * 60 * Math.min(row.parallel, Math.max(row.slots, 1)) / at_once;
+  const to_s = Math.max(waves * Math.max(seconds_p75, interval_seconds), at_this_pace_s);
+  const after = (seconds: number) => new Date(now.getTime() + Math.min(seconds, LONGEST_S) * 1000);
+  return { parallel, at_once, done_from: after(from_s), done_to: after(to_s) };
+}
+
+type Forecasting =
+  | "items"
+  | "succeeded"
+  | "failed"
+  | "canceled"
+  | "parallel"
+  | "slots"
+  | "per_minute"
+  | "seconds_p25"
+  | "seconds_p75"
+  | "interval_seconds"
+  | "finished_at"
+  | "now";
+
+const LONGEST_S = 100 * 365 * 86_400;
+
+async function bulkRows(sql: Db, which: ReturnType<typeof sql>, most: number): Promise<BulkRow[]> {
+  return await sql<BulkRow[]>`
+    with chosen as materialized (select b.* from bulk b where ${which} order by b.id desc limit ${most})
+    select b.id, b.name, d.name as job_name, b.state, b.parallel, b.running_limit, b.throttle_above::float8, b.throttled,
+           b.interval_seconds::float8, b.priority, b.serial_key, b.max_failures, f.name as on_finish, e.name as on_failure, b.retry_of,
+           i.items, least(b.next_seq - 1, i.items) as fed, c.waiting, c.running, c.retrying, coalesce(b.succeeded, c.succeeded) as succeeded,
+           coalesce(b.failed, c.failed) as failed, c.canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
+           b.created_by, b.changed_by, b.reason, b.created_at, b.started_at, b.finished_at, clock_timestamp() as now,
+           (select coalesce(sum(slots), 0)::int from worker where state = 'ACTIVE' and lease_until > clock_timestamp()) as slots,
+           ${waitReason(sql)} as wait_reason
+      from chosen b join job_definition d on d.id = b.job_definition_id
+      left join job_definition f on f.id = b.on_finish left join job_definition e on e.id = b.on_failure
+      cross join lateral (select coalesce(max(seq), 0) as items from bulk_item where bulk_id = b.id) i
+      cross join lateral (
+        select count(*) filter (where state in ('PENDING', 'ORPHANED')) as waiting, count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running,
+               count(*) filter (where state = 'RETRYING') as retrying, count(*) filter (where state = 'SUCCEEDED') as succeeded,
+               count(*) filter (where state in ('FAILED', 'TIMED_OUT')) as failed, count(*) filter (where state in ('CANCELED', 'SKIPPED')) as canceled
+          from job_run where bulk_id = b.id) c
+      cross join lateral (
+        select case when count(*) >= ${LEAST_ENDS} and max(finished_at) > min(finished_at)
+                    then (count(*) - 1) * 60 / extract(epoch from max(finished_at) - min(finished_at)) end::float8 as per_minute,
+               case when count(*) >= ${LEAST_ENDS} then ${seconds(sql, 0.25)} end as seconds_p25,
+               case when count(*) >= ${LEAST_ENDS} then ${seconds(sql, 0.5)} end as seconds_p50,
+               case when count(*) >= ${LEAST_ENDS} then ${seconds(sql, 0.75)} end as seconds_p75
+          from (select started_at, finished_at from job_run
+                 where bulk_id = b.id and finished_at is not null order by finished_at desc limit ${LOOK_BACK}) l) t
+     order by b.id desc`;
+}
+
+function seconds(sql: Db, share: number) {
+  return sql`percentile_cont(${share}::float8) within group (order by extract(epoch from finished_at - started_at)::float8)`;
+}
+
+function waitReason(sql: Db) {
+  return sql`case
+    when b.finished_at is not null then null
+    when b.state = 'PAUSED' then 'it is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
+      || '; resume it: deno task bulk resume ' || b.id
+    when b.state = 'CANCELED' then 'it is canceled; its runs are being ended'
+    when b.started_at is null then (
+      select 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"' from bulk o
+       where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id and (o.started_at is not null or o.id < b.id)
+       order by o.started_at nulls last, o.id limit 1)
+    when b.next_feed_at > clock_timestamp() and c.running + c.waiting + c.retrying < b.running_limit
+      then 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+  end`;
+}
