@@ -20,7 +20,16 @@ export type Client = ReturnType<typeof createClient>;
 
 export class BulkScene {
   readonly me: Leading;
-  constructor(readonly sql: Sql, readonly term: Term, readonly client: Client) {
+  readonly sql: Sql;
+  readonly term: Term;
+  readonly client: Client;
+  readonly database_url: string;
+
+  constructor({ sql, term, client, database_url }: Pick<BulkScene, "sql" | "term" | "client" | "database_url">) {
+    this.sql = sql;
+    this.term = term;
+    this.client = client;
+    this.database_url = database_url;
     this.me = { sql, term, bell: new Bell() } as unknown as Leading;
   }
 
@@ -98,7 +107,7 @@ export function withBulks(test: (scene: BulkScene) => Promise<void>): Promise<vo
     await aDefinition(sql, { name: "each" });
     const client = createClient({ databaseUrl: database_url, maxConnections: 2 });
     try {
-      await test(new BulkScene(sql, term, client));
+      await test(new BulkScene({ sql, term, client, database_url }));
     } finally {
       await client.close();
     }
