@@ -166,8 +166,8 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
     },
     bulk:
       ((job: Job | string, items: BulkItems<unknown>, options: BulkOptions = {}) =>
-        startBulk(sql, { job, items, options })) as Client["bulk"],
-    changeBulk: (id, changes) => applyChanges(sql, id, changes),
+        startBulk(sql, { job, items, options, actor: "client" })) as Client["bulk"],
+    changeBulk: (id, changes) => applyChanges(sql, id, { ...changes, actor: "client" }),
     bulkProgress: (id) => readBulk(sql, id),
     retryBulk: async (id) => {
       const made = await retryBulk(sql, id, { actor: "client" });

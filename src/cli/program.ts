@@ -38,6 +38,7 @@ function buildProgram(signals: Signals): Command {
   addWork(program, signals);
   addRuns(program, signals);
   addQueue(program);
+  addBulks(program);
   addLooking(program, signals);
   for (const command of program.commands) command.exitOverride();
   return program;
@@ -198,6 +199,57 @@ function addQueue(program: Command): void {
   resources.command("rm").description("take it away").argument("<name>")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
     .action(async (name, options) => (await import("./queue.ts")).setResourceCommand(name, undefined, options));
+}
+
+function addBulks(program: Command): void {
+  const bulk = program.command("bulk").description("many runs of one job, fed a few at a time");
+  bulk.command("ls").description("the newest bulks").option("--open", "only those that have not ended")
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
+    .action(async (options) => (await import("./bulk.ts")).listCommand(options));
+  bulk.command("show").description("one bulk: how far, how fast, done when").argument("<id>").addOption(json())
+    .action(async (id, options) => (await import("./bulk.ts")).showCommand(id, options));
+  const start = bulk.command("start").description("make a bulk of a job").argument("<job>")
+    .option(
+      "--sql <query>",
+      "its items: a query with a column args, e.g. select jsonb_build_object('id', id) as args ...",
+    )
+    .option("--items <file>", "its items: the args of one in each line, as JSON; - reads standard input")
+    .option("--name <text>", "for people").option(
+      "--key <text>",
+      "idempotency key: a second bulk with it is the first one",
+    )
+    .option("--serial-key <text>", "bulks that share one go one after another")
+    .option("--on-finish <job>", "a job that gets one run at its end")
+    .option("--on-failure <job>", "a job that gets one run at its end if something failed").addOption(json())
+    .action(async (name, options) => (await import("./bulk.ts")).startCommand(name, options));
+  const set = bulk.command("set").description("change a bulk while it runs").argument("<id>")
+    .option("--reason <text>", "kept in the audit").addOption(json())
+    .action(async (id, options) => (await import("./bulk.ts")).setCommand(id, options));
+  for (const command of [start, set]) {
+    command.option("--parallel <n>", "so many of its runs at once").option(
+      "--interval <seconds>",
+      "from one feed to the next",
+    )
+      .option("--priority <p>", "a number, lower first, or a name such as admin.high; what waits moves as well")
+      .option("--max-failures <n>", "more than these pause it; none: any number")
+      .option("--throttle-above <share>", "halve what runs while more than this share fails, 0 to 1; none: off");
+  }
+  for (
+    const [verb, what] of [["pause", "start nothing more of it"], ["resume", "go on"], [
+      "cancel",
+      "end it for good",
+    ]] as const
+  ) {
+    bulk.command(verb).description(what).argument("<id>").option("--reason <text>", "kept in the audit").addOption(
+      json(),
+    )
+      .action(async (id, options) => (await import("./bulk.ts")).stateCommand(id, verb, options));
+  }
+  bulk.command("retry").description("a new bulk of the items that failed").argument("<id>").addOption(json())
+    .action(async (id, options) => (await import("./bulk.ts")).retryCommand(id, options));
+  bulk.command("whatif").description("when it would be done with another parallel").argument("<id>")
+    .requiredOption("--parallel <n>", "so many at once", wholeNumber).addOption(json())
+    .action(async (id, options) => (await import("./bulk.ts")).whatIfCommand(id, options));
 }
 
 function addLooking(program: Command, signals: Signals): void {

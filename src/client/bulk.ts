@@ -66,6 +66,8 @@ interface BulkAsk {
   job: Job | string;
   items: BulkItems<unknown>;
   options: BulkOptions;
+  /** For the audit. */
+  actor: string;
 }
 
 /** As one transaction, or as a savepoint of the caller's. */
@@ -127,7 +129,7 @@ async function fillFromQuery(tx: Db, from: { id: number; job: string; query: str
   }
 }
 
-function newBulk({ job, items, options }: BulkAsk): NewBulk {
+function newBulk({ job, items, options, actor }: BulkAsk): NewBulk {
   const job_name = nameOf(job);
   const what = `start a bulk of "${job_name}"`;
   const isSource = typeof items === "object" && items !== null &&
@@ -150,16 +152,21 @@ function newBulk({ job, items, options }: BulkAsk): NewBulk {
     on_finish,
     on_failure,
     idempotency_key: options.idempotencyKey,
-    actor: "client",
+    actor,
   } as NewBulk;
 }
 
-export async function applyChanges(sql: Db, id: number, { state, reason, ...changes }: BulkChanges): Promise<void> {
+/** Checked, and written with its audit. A state that it has already is no error. */
+export async function applyChanges(
+  sql: Db,
+  id: number,
+  { state, reason, actor, ...changes }: BulkChanges & { actor: string },
+): Promise<void> {
   const what = `change bulk ${id}`;
   if (state !== undefined && !["RUNNING", "PAUSED", "CANCELED"].includes(state)) {
     throw new EnqueueError(`Cannot ${what}: state is RUNNING, PAUSED or CANCELED: current value is ${state}`);
   }
-  const changed = await changeBulk(sql, id, { state, ...pace(what, changes) }, { actor: "client", reason });
+  const changed = await changeBulk(sql, id, { state, ...pace(what, changes) }, { actor, reason });
   if (!changed) throw new EnqueueError(`Cannot ${what}: there is none`);
   if (changed.finished || (changed.was === "CANCELED" && state !== "CANCELED")) {
     throw new EnqueueError(`Cannot ${what}: it ${changed.finished ? "has ended" : "is canceled"}`);

@@ -1,0 +1,257 @@
+/** `bulk`: many runs of one job, looked at, made and changed while they run. Acts are audited under the name of the shell's user. */
+import { harmless } from "../base/text.ts";
+import { applyChanges, type BulkChanges, startBulk } from "../client/bulk.ts";
+import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
+import { retryBulk } from "../store/bulks.ts";
+import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
+import { priorityFrom } from "./inputs.ts";
+import { actor, withDb } from "./runs.ts";
+
+interface Json {
+  json?: boolean;
+}
+
+/** As they were typed; checked by what takes them, which says what is wrong. */
+interface Pace {
+  parallel?: string;
+  interval?: string;
+  priority?: string;
+  maxFailures?: string;
+  throttleAbove?: string;
+}
+
+export async function listCommand(options: Json & { open?: boolean; limit: number }): Promise<void> {
+  const bulks = await withDb((sql) => listBulks(sql, { open: options.open, most: options.limit }));
+  if (options.json) return printJson(bulks);
+  printTable(
+    ["id", "job", "name", "state", "ended", "failed", "running", "per minute", "done"],
+    bulks.map((bulk) => [
+      bulk.id,
+      bulk.job_name,
+      bulk.name || "-",
+      bulk.state,
+      `${bulk.succeeded + bulk.failed + bulk.canceled}/${bulk.items}`,
+      bulk.failed,
+      bulk.finished_at ? "-" : `${bulk.running}/${bulk.running_limit}`,
+      bulk.per_minute === null ? "-" : Math.round(bulk.per_minute),
+      bulk.finished_at ?? bandText(bulk),
+    ]),
+    options.open ? "no bulk is open" : "no bulks yet; make one with `deno task bulk start JOB --sql '...'`",
+  );
+}
+
+export async function showCommand(id: string, options: Json): Promise<void> {
+  const bulk = await withDb((sql) => readBulk(sql, bulkIdFrom(id)));
+  if (!bulk) throw noSuchBulk(id);
+  if (options.json) return printJson(bulk);
+  console.log(describe(bulk));
+}
+
+interface StartOptions extends Json, Pace {
+  sql?: string;
+  items?: string;
+  name?: string;
+  key?: string;
+  serialKey?: string;
+  onFinish?: string;
+  onFailure?: string;
+}
+
+export async function startCommand(job: string, options: StartOptions): Promise<void> {
+  const { sql: query, items: file, name, serialKey, onFinish, onFailure } = options;
+  if ((query === undefined) === (file === undefined)) {
+    throw new CommandError(
+      `Cannot start a bulk of "${job}": give its items, either --sql QUERY or --items FILE`,
+      EXIT.usage,
+    );
+  }
+  const items = query === undefined ? linesOf(file as string) : { sql: query };
+  const { maxFailures, throttleAbove, ...pace } = paceFrom(options);
+  const given = { maxFailures: maxFailures ?? undefined, throttleAbove: throttleAbove ?? undefined };
+  const all = { ...pace, ...given, name, serialKey, onFinish, onFailure, idempotencyKey: options.key };
+  const made = await withDb((sql) => startBulk(sql, { job, items, options: all, actor: actor() }));
+  if (options.json) return printJson({ id: made.id, is_new: made.isNew, items: made.items });
+  console.log(
+    made.isNew
+      ? `bulk ${made.id} made, with ${made.items} items; see \`deno task bulk show ${made.id}\``
+      : `bulk ${made.id} was made before with this key`,
+  );
+}
+
+export async function setCommand(id: string, options: Json & Pace & { reason?: string }): Promise<void> {
+  const changes = paceFrom(options);
+  if (Object.keys(changes).length === 0) {
+    const flags = "--parallel, --interval, --priority, --max-failures, --throttle-above";
+    throw new CommandError(`Cannot set anything of bulk "${id}": give at least one of ${flags}`, EXIT.usage);
+  }
+  const bulk = await change(id, { ...changes, reason: options.reason });
+  if (options.json) return printJson(bulk);
+  console.log(`bulk ${id}: ${settingsText(bulk)}`);
+}
+
+const STATES = { pause: "PAUSED", resume: "RUNNING", cancel: "CANCELED" } as const;
+
+export async function stateCommand(
+  id: string,
+  verb: keyof typeof STATES,
+  options: Json & { reason?: string },
+): Promise<void> {
+  const bulk = await change(id, { state: STATES[verb], reason: options.reason });
+  if (options.json) return printJson(bulk);
+  const what = {
+    pause: `paused; ${bulk.running} of its runs go on, nothing more starts`,
+    resume: `goes on, at most ${bulk.parallel} at once`,
+    cancel: `canceled; its ${bulk.running} running runs are being ended`,
+  };
+  console.log(`bulk ${id}: ${what[verb]}`);
+}
+
+export async function retryCommand(id: string, options: Json): Promise<void> {
+  const made = await withDb((sql) => retryBulk(sql, bulkIdFrom(id), { actor: actor() }));
+  if (!made) throw noSuchBulk(id);
+  if (made.bulk_id === null) {
+    throw new CommandError(`Cannot retry bulk "${id}": none of its runs has failed, or they were repeated before`);
+  }
+  if (options.json) return printJson({ id: made.bulk_id, retry_of: Number(id), items: made.items });
+  console.log(`bulk ${made.bulk_id} made, with the ${made.items} items of bulk ${id} that failed`);
+}
+
+export async function whatIfCommand(id: string, options: Json & { parallel: number }): Promise<void> {
+  const found = await withDb((sql) => forecastBulk(sql, bulkIdFrom(id), options.parallel));
+  if (!found) throw noSuchBulk(id);
+  const { bulk, at } = found;
+  if (bulk.finished_at) throw new CommandError(`Cannot forecast bulk "${id}": it has ended`);
+  if (options.json) return printJson({ id: bulk.id, now: bandOf(bulk), at: { ...at } });
+  console.log(whatIfText(bulk, at));
+}
+
+function whatIfText(bulk: BulkView, at: Forecast): string {
+  if (!at.done_from) return `bulk ${bulk.id}: nothing can be said yet, since too few of its runs have ended`;
+  const slots = at.at_once < at.parallel ? ` (the workers that are alive have ${at.at_once} slots)` : "";
+  return `bulk ${bulk.id} at ${at.parallel} instead of ${bulk.running_limit}: done ${bandText(at)} instead of ${
+    bandText(bulk)
+  }${slots}`;
+}
+
+/** The bulk as it is after the change. */
+async function change(id: string, changes: BulkChanges): Promise<BulkView> {
+  const bulk_id = bulkIdFrom(id);
+  return await withDb(async (sql) => {
+    await applyChanges(sql, bulk_id, { ...changes, actor: actor() });
+    return await readBulk(sql, bulk_id) as BulkView;
+  });
+}
+
+function paceFrom(options: Pace): Omit<BulkChanges, "state" | "reason"> {
+  const all = {
+    parallel: numberFrom("--parallel", options.parallel),
+    intervalSeconds: numberFrom("--interval", options.interval),
+    priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
+    maxFailures: options.maxFailures === "none" ? null : numberFrom("--max-failures", options.maxFailures),
+    throttleAbove: options.throttleAbove === "none" ? null : numberFrom("--throttle-above", options.throttleAbove),
+  };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+}
+
+function numberFrom(flag: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = text.trim() === "" ? NaN : Number(text);
+  if (Number.isFinite(value)) return value;
+  throw new CommandError(`Cannot use "${text}" as ${flag}: give a number`, EXIT.usage);
+}
+
+/** One item for each line that is not empty. */
+async function* linesOf(file: string): AsyncGenerator<unknown> {
+  let number = 0;
+  let begun = "";
+  for await (const text of await opened(file)) {
+    const lines = (begun + text).split("\n");
+    begun = lines.pop() as string;
+    for (const line of lines) yield* itemFrom(line, { file, number: ++number });
+  }
+  yield* itemFrom(begun, { file, number: ++number });
+}
+
+async function opened(file: string): Promise<ReadableStream<string>> {
+  try {
+    const bytes = file === "-" ? Deno.stdin.readable : (await Deno.open(file)).readable;
+    return bytes.pipeThrough(new TextDecoderStream());
+  } catch (error) {
+    throw new CommandError(`Cannot read the items of ${file}: ${(error as Error).message}`);
+  }
+}
+
+function* itemFrom(line: string, at: { file: string; number: number }): Generator<unknown> {
+  if (line.trim() === "") return;
+  try {
+    yield JSON.parse(line);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new CommandError(`Cannot read line ${at.number} of ${at.file}: it is not JSON: ${error.message}`);
+  }
+}
+
+function describe(bulk: BulkView): string {
+  const percent = `${Math.floor(bulk.progress * 100)} %`;
+  const ended = bulk.succeeded + bulk.failed + bulk.canceled;
+  const lines: [string, unknown][] = [
+    ["bulk", `${bulk.id} of ${bulk.job_name}${bulk.name ? `: ${bulk.name}` : ""}`],
+    ["state", bulk.state],
+    ["why waiting", bulk.wait_reason],
+    ["settings", settingsText(bulk)],
+    [
+      "throttled",
+      bulk.throttled === null ? null : `to ${bulk.throttled} of ${bulk.parallel}, since too much of it failed`,
+    ],
+    ["serial key", bulk.serial_key],
+    ["progress", `${percent}: ${ended} of ${bulk.items} ended, ${bulk.succeeded} succeeded, ${bulk.failed} failed`],
+    [
+      "now",
+      `${bulk.running} running, ${bulk.waiting} waiting, ${bulk.retrying} to be tried again, ${
+        bulk.items - bulk.fed
+      } not fed`,
+    ],
+    ["rate", bulk.per_minute === null ? null : `${bulk.per_minute.toFixed(1)} per minute, each ${rangeText(bulk)}`],
+    ["done", bulk.finished_at ? null : bulk.done_from && bandText(bulk)],
+    [
+      "at its end",
+      [bulk.on_finish, bulk.on_failure && `${bulk.on_failure} if something failed`].filter(Boolean).join(", ") || null,
+    ],
+    ["repeats bulk", bulk.retry_of],
+    ["made", `${timeText(bulk.created_at)} by ${bulk.created_by}`],
+    ["started", bulk.started_at && timeText(bulk.started_at)],
+    ["finished", bulk.finished_at && timeText(bulk.finished_at)],
+  ];
+  return lines.filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value))}`).join("\n");
+}
+
+function settingsText(bulk: BulkView): string {
+  const most = bulk.max_failures === null ? "" : `, at most ${bulk.max_failures} failures`;
+  const throttle = bulk.throttle_above === null ? "" : `, throttled above ${bulk.throttle_above}`;
+  return `parallel ${bulk.parallel}, interval ${bulk.interval_seconds} s, priority ${bulk.priority}${most}${throttle}`;
+}
+
+function rangeText({ seconds_p25, seconds_p75 }: BulkView): string {
+  return seconds_p25 === null || seconds_p75 === null
+    ? "-"
+    : `${seconds_p25.toFixed(1)} to ${seconds_p75.toFixed(1)} s`;
+}
+
+function bandOf({ done_from, done_to }: { done_from: Date | null; done_to: Date | null }) {
+  return { done_from, done_to };
+}
+
+function bandText({ done_from, done_to }: { done_from: Date | null; done_to: Date | null }): string {
+  return done_from && done_to ? `${timeText(done_from)} to ${timeText(done_to).split(" ")[1]}` : "-";
+}
+
+function noSuchBulk(id: string): CommandError {
+  return new CommandError(`Cannot find bulk "${id}": there is none; \`deno task bulk ls\` shows the newest`);
+}
+
+function bulkIdFrom(text: string): number {
+  const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
+  if (id >= 1) return id;
+  throw new CommandError(`Cannot use "${text}" as a bulk's id: give a whole number`, EXIT.usage);
+}
