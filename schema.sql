@@ -209,6 +209,10 @@ create table if not exists bulk_check (
 create or replace function check_bulk() returns trigger language plpgsql as $$
 begin
   insert into bulk_check (bulk_id) values (new.id);
+  if tg_op = 'UPDATE' and new.priority <> old.priority then  -- runs that wait move as well, but not one that was moved by itself
+    update job_run set priority = new.priority
+     where bulk_id = new.id and state in ('PENDING', 'RETRYING', 'ORPHANED') and priority = old.priority;
+  end if;
   perform pg_notify('scheduler', 'bulk');
   return null;
 end $$;

@@ -112,7 +112,11 @@ Deno.test("pause stops it within a look and says so; resume goes on; priority mo
     const { sql, client } = scene;
     const { id } = await client.bulk("each", numbered(30), { parallel: 4 });
     await lookAfterBulks(scene.me);
+    await sql`update job_run set priority = 7 where id = (select max(id) from job_run)`;
     await client.changeBulk(id, { state: "PAUSED", reason: "license server down", priority: "admin.high" });
+    const moved = await sql`select priority from job_run order by id`;
+    assert.deepEqual(moved.map((run) => run.priority), [120, 120, 120, 7], "one that was moved by itself stays");
+    await sql`update job_run set priority = 120`;
     await scene.round();
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["PENDING"])).length], [0, 4]);
     const rows = await sql`select distinct wait_reason(r) as why, priority from job_run r`;

@@ -77,7 +77,7 @@ export async function rerunWhere(
     with ask as (
       select row_number() over (order by r.id) as place, d.id as job_definition_id, 'enqueue' as source,
              'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, clock_timestamp() as due_at, r.node,
-             r.id as rerun_of, r.serial_key as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id,
+             r.id as rerun_of, r.serial_key as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id,
              null::bigint as leader_epoch
         from job_run r join job_definition d on d.id = r.job_definition_id
        where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}

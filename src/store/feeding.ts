@@ -31,12 +31,11 @@ export interface BulkState {
   throttled: number | null;
   next_seq: number;
   last_seq: number;
-  /** Of its runs that have not ended: all, ASSIGNED or RUNNING, RETRYING; held ones; not yet of its priority; not yet asked to end. */
+  /** Of its runs that have not ended: all, ASSIGNED or RUNNING, RETRYING; held ones; not yet asked to end. */
   live: number;
   running: number;
   retrying: number;
   held: number;
-  misplaced: number;
   unasked: number;
   /** FAILED and TIMED_OUT since it was last resumed; not counted beyond max_failures + 1. */
   failures: number;
@@ -90,7 +89,6 @@ export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[
         select count(*)::int as live, count(*) filter (where r.state in ('ASSIGNED', 'RUNNING'))::int as running,
                count(*) filter (where r.state = 'RETRYING')::int as retrying,
                count(*) filter (where r.held and r.wakes_at is null)::int as held,
-               count(*) filter (where r.priority <> b.priority and r.state in ('PENDING', 'RETRYING', 'ORPHANED'))::int as misplaced,
                count(*) filter (where r.cancel_requested_at is null)::int as unasked
           from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) l
       left join lateral (
@@ -142,14 +140,6 @@ export async function planFeed(sql: Db, term: Term, bulk_id: number, wait_ms: nu
     with ${fence(sql, term)}
     update bulk set next_feed_at = clock_timestamp() + ${wait_ms}::float8 * interval '1 ms' from fence
      where id = ${bulk_id} and finished_at is null`;
-}
-
-/** Runs that wait get the priority that the bulk has now. */
-export async function moveWaiting(sql: Db, term: Term, bulk_id: number): Promise<void> {
-  await sql`
-    with ${fence(sql, term)}
-    update job_run r set priority = b.priority from fence, bulk b
-     where b.id = ${bulk_id} and r.bulk_id = b.id and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.priority <> b.priority`;
 }
 
 /** Lets go as many of its held runs as it may start now. Those behind a serial key or limit key wait for their line. */

@@ -55,7 +55,7 @@ export class BulkScene {
     const hall: Hall = {
       hosts: [{ node, load: 0, free: 1_000, places: [place] }],
       resources: new Map(),
-      paused_by: null,
+      paused: false,
       fit: () => true,
     };
     const open = lanes.map((lane) => ({ lane, room: 1_000 }));

@@ -13,7 +13,6 @@ import {
   finish,
   type Helping,
   letGo,
-  moveWaiting,
   pauseFailing,
   planFeed,
   readBulks,
@@ -77,7 +76,6 @@ async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefi
     if (await isFailing(me, bulk)) return;
     bulk.running_limit = await throttledLimit(me, bulk);
   }
-  if (bulk.misplaced > 0) await moveWaiting(me.sql, me.term, bulk_id);
   if (bulk.held > 0 && bulk.running < bulk.running_limit) await letGo(me.sql, me.term, bulk_id);
   const items = roomFor(bulk);
   if (items > 0 && bulk.wait_ms === 0) return { bulk_id, next_seq: bulk.next_seq, items };
