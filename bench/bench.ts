@@ -58,6 +58,30 @@ async function throughput(cluster: Cluster, job: string, n: number): Promise<Fig
   return { workload: `throughput, ${job}`, n, unit: "runs/s", rate: round(n / seconds) };
 }
 
+/** From the call until all items are committed; no run of them starts, since the bulk is canceled in the same transaction. */
+async function enqueueing(cluster: Cluster, n: number): Promise<Figure> {
+  function* items() {
+    for (let device = 0; device < n; device++) yield { device, tenant: "acme" };
+  }
+  const began = performance.now();
+  await cluster.sql.begin(async (tx) => {
+    const { id } = await cluster.client.within(tx).bulk("fresh", items());
+    await cluster.client.within(tx).changeBulk(id, { state: "CANCELED" });
+  });
+  return { workload: "bulk, items made", n, unit: "items/s", rate: round(n / ((performance.now() - began) / 1000)) };
+}
+
+/** A bulk of the reused job, ten at once, until it has ended. */
+async function bulk(cluster: Cluster, n: number): Promise<Figure> {
+  const began = performance.now();
+  const { id } = await cluster.client.bulk("reused", Array.from({ length: n }, () => ({})), { parallel: 10 });
+  while ((await cluster.client.bulkProgress(id))?.state !== "FINISHED") {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  const seconds = (performance.now() - began) / 1000;
+  return { workload: "bulk at 10, reused", n, unit: "runs/s", rate: round(n / seconds) };
+}
+
 function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
@@ -78,6 +102,8 @@ if (n > 0) {
     figures.push(await pickup(cluster, "reused", Math.min(n, 100)));
     figures.push(await throughput(cluster, "fresh", n));
     figures.push(await throughput(cluster, "reused", 10 * n));
+    figures.push(await bulk(cluster, 3 * n));
+    figures.push(await enqueueing(cluster, 100_000));
   }, { jobs: JOBS, settings: DEFAULT_SETTINGS });
 }
 if (tries > 0) figures.push(...await recovery(tries, { lease: values.lease }));

@@ -53,8 +53,14 @@ Deno.test("a leader that dies in the middle of a look loses nothing and feeds no
     await scene.end(id, 2);
     await lookAfterBulks({ ...scene.me, term: old });
     assert.notEqual((await scene.sql`select from bulk_check`).length, 0, "only the leader takes checks away");
+    for (const left of [4, 2, 0]) {
+      await scene.round();
+      const running = await scene.running(id);
+      assert.equal(running.length, Math.min(2, left));
+      await scene.end(id, running.length);
+    }
     await scene.round();
-    assert.equal((await scene.running(id)).length, 2);
+    assert.equal((await scene.bulk(id)).succeeded, 6);
   }));
 
 Deno.test("parallel that is changed by plain SQL binds from the next look on, also what was fed already", () =>
@@ -80,8 +86,8 @@ Deno.test("parallel that is changed by plain SQL binds from the next look on, al
     await sql`update bulk set parallel = 5 where id = ${id}`;
     await scene.round();
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["PENDING"])).length], [5, 7]);
-    const [waits] = await sql`select wait_reason(r) as why from job_run r where state = 'PENDING' order by id limit 1`;
-    assert.equal(waits?.why, `bulk ${id} runs 5 of at most 5 at once`);
+    const waits = await sql`select distinct wait_reason(r) as why, held from job_run r where state = 'PENDING'`;
+    assert.deepEqual([...waits], [{ why: `bulk ${id} runs 5 of at most 5 at once`, held: true }]);
     await scene.end(id, 5);
     await scene.round();
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["PENDING"])).length], [5, 2]);
@@ -124,12 +130,15 @@ Deno.test("pause stops it within a look and says so; resume goes on; priority mo
     assert.deepEqual([...rows], [{ why: `bulk ${id} ${why}`, priority: 120 }]);
     assert.equal((await scene.bulk(id)).wait_reason, `it ${why}`);
     await sql`update bulk set state = 'RUNNING' where id = ${id}`;
+    await client.changeBulk(id, { state: "RUNNING" }); // it has that state: nothing to change, nothing to note
+    await client.changeBulk(id, { state: "RUNNING", parallel: 5 });
     await scene.round();
-    assert.equal((await scene.running(id)).length, 4);
+    assert.equal((await scene.running(id)).length, 5);
     const acts = await sql`select action, reason, after_json->>'state' as state from admin_action_log order by id`;
     assert.deepEqual(acts.map((act) => [act.action, act.reason, act.state]), [
       ["bulk.start", null, null],
       ["bulk.pause", "license server down", "PAUSED"],
+      ["bulk.resume", null, "RUNNING"],
     ]);
   }));
 
@@ -244,4 +253,25 @@ Deno.test("bulks of one serial key go one after another, their items in parallel
     await scene.end(first.id, 1);
     await scene.round();
     assert.deepEqual(await running(), [0, 2, 2]);
+  }));
+
+Deno.test("a paused bulk keeps nobody else of its limit key waiting, and takes its place again when it is resumed", () =>
+  withBulks(async (scene) => {
+    const { client, sql } = scene;
+    await aDefinition(sql, { name: "limited", concurrency_limit: 2, concurrency_key: "all" });
+    const { id } = await client.bulk("limited", numbered(4), { parallel: 4 });
+    await scene.round();
+    assert.equal((await scene.running(id)).length, 2);
+    const { id: other } = await client.enqueue("limited", {});
+    await client.changeBulk(id, { state: "PAUSED" });
+    await scene.end(id, 2);
+    await scene.round();
+    const [run] = await sql`select state from job_run where id = ${other}`;
+    assert.equal(run?.state, "RUNNING");
+    await client.changeBulk(id, { state: "RUNNING" });
+    await scene.round();
+    assert.equal((await scene.running(id)).length, 1);
+    await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where id = ${other}`;
+    await scene.round();
+    assert.equal((await scene.running(id)).length, 2);
   }));

@@ -107,7 +107,7 @@ export interface ChangedBulk {
   changed: boolean;
 }
 
-/** One statement with its audit; undefined: there is no such bulk. A bulk that is over or canceled does not change. */
+/** One statement with its audit; undefined: there is no such bulk. One that is over or canceled does not change. */
 export async function changeBulk(
   sql: Db,
   bulk_id: number,
@@ -117,6 +117,7 @@ export async function changeBulk(
   const { state = null, parallel = null, interval_seconds = null, priority = null } = change;
   const action = state === null ? "bulk.set" : ACTIONS[state];
   const reason = by.reason ?? null;
+  const more = Object.entries(change).some(([name, value]) => name !== "state" && value !== undefined);
   const [row] = await sql<ChangedBulk[]>`
     with was as materialized (select * from bulk where id = ${bulk_id} for update),
     changed as (
@@ -132,7 +133,8 @@ export async function changeBulk(
              throttled = case when ${change.throttle_above !== undefined} then null else b.throttled end,
              changed_by = case when ${state}::text is null then b.changed_by else ${by.actor} end,
              reason = case when ${state}::text is null then b.reason else ${reason} end
-        from was where b.id = was.id and was.finished_at is null and was.state <> 'CANCELED' and was.state is distinct from ${state}
+        from was where b.id = was.id and was.finished_at is null and was.state <> 'CANCELED'
+         and (${more} or was.state <> ${state})
       returning b.*),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)

@@ -45,7 +45,7 @@ export interface BulkState {
   plan_ms: number | null;
   /** The bulk of its serial key that goes before it. */
   behind_bulk_id: number | null;
-  /** How many of its last runs ended since it was last throttled, `THROTTLE_WINDOW` at most, and how many of those failed. */
+  /** While it may be throttled: how many of its last runs ended since it last was, `THROTTLE_WINDOW` at most, and how many of those failed. */
   recent: number;
   recent_failures: number;
 }
@@ -83,7 +83,7 @@ export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[
            (extract(epoch from b.next_feed_at - clock_timestamp()) * 1000)::float8 as plan_ms,
            (select min(o.id) from bulk o where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
                and b.started_at is null and (o.started_at is not null or o.id < b.id)) as behind_bulk_id,
-           coalesce(t.recent, 0)::int as recent, coalesce(t.failures, 0)::int as recent_failures
+           t.recent, t.recent_failures
       from bulk b join job_definition d on d.id = b.job_definition_id
       cross join lateral (
         select count(*)::int as live, count(*) filter (where r.state in ('ASSIGNED', 'RUNNING'))::int as running,
@@ -91,10 +91,12 @@ export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[
                count(*) filter (where r.held and r.wakes_at is null)::int as held,
                count(*) filter (where r.cancel_requested_at is null)::int as unasked
           from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) l
-      left join lateral (
-        select count(*) as recent, count(*) filter (where e.state in ('FAILED', 'TIMED_OUT')) as failures
-          from (select r.state from job_run r where r.bulk_id = b.id and r.finished_at > b.throttled_at
-                 order by r.finished_at desc limit ${THROTTLE_WINDOW}) e) t on b.throttle_above is not null
+      cross join lateral (
+        select count(*)::int as recent, count(*) filter (where e.state in ('FAILED', 'TIMED_OUT'))::int as recent_failures
+          from (select r.state from bulk_item i join job_run r on r.id = i.job_run_id
+                 where b.throttle_above is not null and i.bulk_id = b.id and r.finished_at > b.throttled_at
+                   and i.seq < b.next_seq and i.seq >= b.next_seq - 2 * b.parallel - ${THROTTLE_WINDOW}
+                 order by r.finished_at desc limit ${THROTTLE_WINDOW}) e) t
      where b.id = any(array(${numbers(sql, bulk_ids)})) and b.finished_at is null
      order by b.id`;
 }
@@ -107,14 +109,14 @@ export interface Helping {
   items: number;
 }
 
-/** Items -> runs. Plans the next feed at the end of the interval; without one, the next change of the bulk is soon enough. */
+/** Items -> runs. They take all the room there is, so no next feed is planned before something of the bulk changes. */
 export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ bulk_id: number; runs: number }[]> {
   return await sql<{ bulk_id: number; runs: number }[]>`
     with ${fence(sql, term)},
     fed as (
       update bulk b
          set next_seq = b.next_seq + h.items, started_at = coalesce(b.started_at, clock_timestamp()), fed_at = clock_timestamp(),
-             next_feed_at = case when b.interval_seconds > 0 then clock_timestamp() + b.interval_seconds * interval '1 s' end
+             next_feed_at = null
         from fence, jsonb_to_recordset(${json(sql, helpings)}) as h(bulk_id bigint, next_seq bigint, items int)
        where b.id = h.bulk_id and b.next_seq = h.next_seq and b.state = 'RUNNING'
       returning b.id, b.job_definition_id, b.priority, h.next_seq as first_seq, h.items, fence.epoch),

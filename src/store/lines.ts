@@ -51,7 +51,7 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
       select n.id from limited k cross join lateral (
         select r.id from job_run r
          where r.limit_key = k.key and r.state in (${live(sql)}) and r.state in ('PENDING', 'RETRYING', 'ORPHANED')
-           and r.wakes_at is null and r.due_at <= clock_timestamp() and not ${behindKey(sql)}
+           and r.wakes_at is null and r.due_at <= clock_timestamp() and not ${behindKey(sql)} and not ${beyondBulk(sql)}
          order by r.priority, r.due_at, r.id
          limit greatest(0, k.most - (select count(*) from job_run o where o.limit_key = k.key and o.state in (${
     live(sql)
@@ -91,6 +91,12 @@ export function beyondLimit(sql: Db) {
     select count(*) from job_run o where o.limit_key = r.limit_key and o.state in (${
     live(sql)
   }) and o.state in ('ASSIGNED', 'RUNNING')))`;
+}
+
+/** Whether run `r` may not start because its bulk runs as many as it may, or is paused: then it keeps nobody else waiting. */
+function beyondBulk(sql: Db) {
+  return sql`(r.bulk_id is not null and exists (select from bulk b where b.id = r.bulk_id and b.running_limit <= (
+    select count(*) from job_run o where o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING'))))`;
 }
 
 function live(sql: Db) {
