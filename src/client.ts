@@ -35,6 +35,7 @@ import { retryBulk } from "./store/bulks.ts";
 import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
 import { emitEvent } from "./store/events.ts";
 
+/** How a bulk is asked for and told of; and what everything here throws that cannot be done. */
 export { type BulkChanges, type BulkItems, type BulkOptions, type BulkProgress, type BulkStarted, EnqueueError };
 
 /** How to reach Dandori. */
