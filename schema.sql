@@ -210,8 +210,9 @@ create or replace function check_bulk() returns trigger language plpgsql as $$
 begin
   insert into bulk_check (bulk_id) values (new.id);
   if tg_op = 'UPDATE' and new.priority <> old.priority then  -- runs that wait move as well, but not one that was moved by itself
-    update job_run set priority = new.priority
-     where bulk_id = new.id and state in ('PENDING', 'RETRYING', 'ORPHANED') and priority = old.priority;
+    update job_run set priority = new.priority where id = any(array(
+      select id from job_run where bulk_id = new.id and state in ('PENDING', 'RETRYING', 'ORPHANED') and priority = old.priority
+         for update skip locked));  -- one that is just being given to a worker needs none
   end if;
   perform pg_notify('scheduler', 'bulk');
   return null;

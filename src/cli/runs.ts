@@ -182,6 +182,7 @@ function describe(run: RunView): string {
     ["result", run.result === null ? null : JSON.stringify(run.result)],
     ["error", run.error_summary],
     ["repeats run", run.rerun_of],
+    ["of bulk", run.bulk_id],
   ];
   return lines.filter(([, value]) => value !== null && value !== undefined)
     .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value)).replaceAll("\n", "\n" + " ".repeat(15))}`)

@@ -33,6 +33,7 @@ export interface RunView {
   node: string | null;
   idempotency_key: string | null;
   event_id: number | null;
+  bulk_id: number | null;
   rerun_of: number | null;
   cancel_requested_at: Date | null;
   cancel_requested_by: string | null;
@@ -98,7 +99,7 @@ function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason,
+    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
 
