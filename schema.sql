@@ -44,7 +44,9 @@ create table if not exists worker (
   process_started text not null,  -- kernel's start time of the pid: together they name a process for ever
   grpc_host text not null,
   grpc_port int not null check (grpc_port between 0 and 65535),
-  tls_fingerprint text,
+  tls_fingerprint text,         -- of its certificate; "mesh" where a service mesh identifies
+  tls_former_fingerprint text,  -- that of before, for a minute after a rotation
+  tls_trust_digest text,        -- the same for all that let in the same peers
   slots int not null check (slots > 0),
   version text not null default '',
   started_at timestamptz not null default clock_timestamp(),
@@ -57,6 +59,8 @@ alter table worker add column if not exists detach_reason text;
 alter table worker add column if not exists subleader boolean not null default false;
 -- The kernel and the pid namespace whose number the pid is: whoever has the same can tell whether the process lives.
 alter table worker add column if not exists host text not null default '';
+alter table worker add column if not exists tls_former_fingerprint text;
+alter table worker add column if not exists tls_trust_digest text;
 create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
 
 -- Something of which there is only so much, e.g. license tokens.

@@ -13,6 +13,7 @@ const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => 
   grpc_host: "127.0.0.1",
   grpc_port: 1,
   tls_fingerprint: "",
+  tls_former_fingerprint: null,
   slots: 2,
   load: 0,
   ...more,

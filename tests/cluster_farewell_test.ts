@@ -1,14 +1,14 @@
 /**
  * A worker that closes its channels sends no HTTP/2 GOAWAY: a Deno process can die of receiving one. The other side here
- * is a bare TLS server that keeps every byte, so that the frames can be read.
+ * is a bare listener that keeps every byte, so that the frames can be read.
  */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { createServer, type TLSSocket } from "node:tls";
 import type { AddressInfo } from "node:net";
-import { ensureDevCerts } from "../src/cluster/certs.ts";
 import { Peers } from "../src/cluster/peers.ts";
-import { Tls } from "../src/cluster/tls.ts";
+import { MeshWire } from "../src/cluster/mesh.ts";
+import { openWire, type Wire } from "../src/cluster/wire.ts";
+import { twoNodes } from "./support/cluster_peers.ts";
 
 const SETTINGS = 4, HEADERS = 1, GOAWAY = 7;
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".length;
@@ -25,20 +25,28 @@ function frameTypes(bytes: Uint8Array): number[] {
 }
 
 Deno.test("closing the channels to peers cuts them, without a farewell", async () => {
-  const dir = Deno.makeTempDirSync({ prefix: "dandori-farewell-" });
-  const certs = await ensureDevCerts(dir, ["one", "other"]);
-  const [one, other] = ["one", "other"].map((name) => new Tls(certs[name] as NonNullable<typeof certs[string]>));
-  assert(one && other);
+  const [one, other] = await twoNodes();
+  await closesWithoutFarewell(openWire({ tls: one.files }), openWire({ tls: other.files }));
+});
+
+Deno.test("the same in plain text, in a mesh", async () => {
+  await closesWithoutFarewell(new MeshWire(), new MeshWire());
+});
+
+async function closesWithoutFarewell(one: Wire, other: Wire): Promise<void> {
   const heard: Uint8Array[] = [];
   const ended = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
-  const server = createServer({ ...other.serverOptions(), ALPNProtocols: ["h2"] }, (socket: TLSSocket) => {
-    socket.write(EMPTY_SETTINGS);
-    socket.on("data", (bytes: Uint8Array) => {
-      heard.push(bytes);
-      if (frameTypes(new Uint8Array(Buffer.concat(heard))).includes(HEADERS)) called.resolve();
-    });
-    socket.on("error", () => {}).on("close", () => ended.resolve());
+  const server = other.listener({
+    letIn(socket) {
+      socket.write(EMPTY_SETTINGS);
+      socket.on("data", (bytes: Uint8Array) => {
+        heard.push(bytes);
+        if (frameTypes(new Uint8Array(Buffer.concat(heard))).includes(HEADERS)) called.resolve();
+      });
+      socket.on("error", () => {}).on("close", () => ended.resolve());
+    },
+    handshakeFailed: (socket) => socket.destroy(),
   });
   try {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
@@ -55,6 +63,5 @@ Deno.test("closing the channels to peers cuts them, without a farewell", async (
   } finally {
     await new Promise((resolve) => server.close(resolve));
     await Promise.all([one.close(), other.close()]);
-    Deno.removeSync(dir, { recursive: true });
   }
-});
+}

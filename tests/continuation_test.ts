@@ -39,7 +39,13 @@ function anAsker(runs: number[], reply: Reply, settings: Partial<Settings> = {})
     settings: { ...DEFAULT_SETTINGS, continuation_retry_interval_seconds: 0.05, ...settings },
   });
   standing.detached = true;
-  standing.answerers = ["leader", "sub"].map((worker_id) => ({ ...at(1), worker_id, tls_fingerprint: "x" }));
+  standing.answerers = ["leader", "sub"].map((worker_id) => ({
+    ...at(1),
+    worker_id,
+    node_id: "n",
+    tls_fingerprint: "x",
+    tls_former_fingerprint: null,
+  }));
   const asked: string[] = [];
   const acts: string[] = [];
   const peers = {

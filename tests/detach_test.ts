@@ -12,7 +12,14 @@ import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const BY = { actor: "cli:somebody", reason: "its disk is full" };
-const MY = { lease_ms: 60_000, slots: 10, tls_fingerprint: "mine", subleader: false };
+const MY = {
+  lease_ms: 60_000,
+  slots: 10,
+  tls_fingerprint: "mine",
+  tls_former_fingerprint: null,
+  tls_trust_digest: "",
+  subleader: false,
+};
 
 async function aTerm(sql: Sql): Promise<Term> {
   const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });

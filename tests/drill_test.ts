@@ -177,6 +177,8 @@ Deno.test("a drill is refused where it would break what is not dev's own, or wha
           lease_ms: 60_000,
           slots: 1,
           tls_fingerprint: "",
+          tls_former_fingerprint: null,
+          tls_trust_digest: "",
           subleader: false,
         });
       }, { name: "a stranger", stop: over.signal });

@@ -1,7 +1,8 @@
 /** Certificates as they are made and read: what is refused, and what the error says. */
 import assert from "node:assert/strict";
 import { addPin, ensureDevCerts, makeCertificate } from "../src/cluster/certs.ts";
-import { certificatesIn, readTlsFiles } from "../src/cluster/tls_files.ts";
+import { readTlsFiles } from "../src/cluster/tls_files.ts";
+import { certificatesIn } from "../src/cluster/trust.ts";
 import { aNode, type TestNode, writeIdentity, writePins } from "./support/cluster_peers.ts";
 
 // openssl x509 -req -signkey ... -days 36500: without extensions it makes X.509 v1.
@@ -42,13 +43,13 @@ Deno.test("development certificates are made once, complete, and for their owner
   addEventListener("unload", () => Deno.removeSync(dir, { recursive: true }));
   const files = await ensureDevCerts(`${dir}/tls`, ["n1", "n2"]);
   const first = readTlsFiles(files.n1!);
-  assert.equal(first.pins.size, 2);
+  assert.equal(first.trust.pins.size, 2);
   assert.notEqual(first.certificate.fingerprint, readTlsFiles(files.n2!).certificate.fingerprint);
   assert.equal(Deno.statSync(files.n1!.key_file).mode! & 0o777, 0o600);
   assert.equal(Deno.statSync(`${dir}/tls`).mode! & 0o777, 0o700);
   const again = await ensureDevCerts(`${dir}/tls`, ["n1", "n2", "n3"]);
   assert.equal(readTlsFiles(again.n1!).certificate.fingerprint, first.certificate.fingerprint);
-  assert.equal(readTlsFiles(files.n1!).pins.size, 3, "all share the pins");
+  assert.equal(readTlsFiles(files.n1!).trust.pins.size, 3, "all share the pins");
   await assert.rejects(ensureDevCerts(`${dir}/tls`, [".."]), /Cannot make certificate for node "\.\."/);
 });
 
@@ -61,7 +62,7 @@ Deno.test("a broken development certificate is made anew", async () => {
   await ensureDevCerts(dir, ["n1"]);
   const after = readTlsFiles(n1!);
   assert.notEqual(after.certificate.fingerprint, before);
-  assert.ok(after.pins.has(before), "the old pin stays until it expires");
+  assert.ok(after.trust.pins.has(before), "the old pin stays until it expires");
 });
 
 const WRONG: { name: string; make: (node: TestNode) => void | Promise<void>; says: RegExp[] }[] = [

@@ -1,13 +1,9 @@
 /** Real handshakes, both ways: who is let in, who is not, and what happens when the files change. */
-import "reflect-metadata";
 import assert from "node:assert/strict";
-import { connect as connectTls, createServer, type TLSSocket } from "node:tls";
-import * as x509 from "@peculiar/x509";
-import { type Facts, hear } from "../src/base/facts.ts";
+import type { Facts } from "../src/base/facts.ts";
 import { makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
 import { Peers } from "../src/cluster/peers.ts";
 import { Tls } from "../src/cluster/tls.ts";
-import { fingerprintOf } from "../src/cluster/tls_files.ts";
 import {
   aNode,
   asLeader,
@@ -18,6 +14,7 @@ import {
   writeIdentity,
   writePins,
 } from "./support/cluster_peers.ts";
+import { bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
 
 Deno.test("pinned peers are let in, and the handler knows by which certificate", async () => {
   const [server, client] = await twoNodes();
@@ -161,7 +158,7 @@ Deno.test("a new certificate is used without a restart, and no call fails on the
     await until(() => tls.fingerprint === next.fingerprint);
     swapped = true;
     await calls;
-    assert.equal(await client_tls.fingerprintAt("127.0.0.1", port), next.fingerprint);
+    assert.equal((await client_tls.whoIsAt("127.0.0.1", port))?.certificate.fingerprint, next.fingerprint);
     assert.ok((await peers.to({ ...at(port, next.fingerprint), worker_id: "w2" }).ping(asLeader)).ok);
   });
 });
@@ -216,78 +213,12 @@ Deno.test("a certificate that ends soon is reported", async () => {
   await hearing("certificate.expiring", async (heard) => {
     const tls = new Tls(node.files);
     await tls.close();
-    assert.deepEqual(heard, [{ fingerprint: node.fingerprint, days_left: 4 }]);
+    assert.deepEqual(heard, [{ what: "this node's certificate", fingerprint: node.fingerprint, days_left: 4 }]);
   });
 });
 
-async function hearing<Name extends keyof Facts>(
-  name: Name,
-  act: (heard: Facts[Name][]) => Promise<void>,
-): Promise<void> {
-  const heard: Facts[Name][] = [];
-  const silence = hear((fact_name, fact) =>
-    void (fact_name as string === name && heard.push(fact as unknown as Facts[Name]))
-  );
-  try {
-    await act(heard);
-  } finally {
-    silence();
-  }
-}
-
 function pick(fact: Facts["peer.refused"] | undefined) {
   return { theirs: fact?.theirs, ours: fact?.ours };
-}
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (!await holds()) {
-    if (performance.now() > deadline) throw new Error(`Waited 5 s for ${holds}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-/** What a server sends to somebody who completes the handshake with this certificate and speaks HTTP/2. */
-function bytesFrom(port: number, identity?: NodeCertificate): Promise<number> {
-  return new Promise((resolve) => {
-    let bytes = 0;
-    const socket = connectTls({
-      host: "127.0.0.1",
-      port,
-      servername: "dandori-worker",
-      rejectUnauthorized: false,
-      cert: identity?.certificate,
-      key: identity?.private_key,
-      ALPNProtocols: ["h2"],
-    }, () => socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"));
-    socket.on("data", (data: Uint8Array) => {
-      bytes += data.length;
-      socket.destroy();
-    });
-    socket.on("error", () => {}).on("close", () => resolve(bytes));
-  });
-}
-
-/** A TLS server with any certificate, good or not, that would take any client. */
-async function withBareServer(identity: NodeCertificate, act: (port: number) => Promise<void>): Promise<void> {
-  const sockets = new Set<TLSSocket>();
-  const server = createServer(
-    { cert: identity.certificate, key: identity.private_key, ALPNProtocols: ["h2"] },
-    (socket) => {
-      sockets.add(socket);
-      socket.on("error", () => {});
-    },
-  );
-  server.on("tlsClientError", () => {});
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
-  });
-  try {
-    await act(port);
-  } finally {
-    for (const socket of sockets) socket.destroy();
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-  }
 }
 
 async function refusedBy(client: TestNode, port: number, how: { reason: RegExp }): Promise<void> {
@@ -305,24 +236,6 @@ async function refusedBy(client: TestNode, port: number, how: { reason: RegExp }
 
 /** A certificate with a key of its own, signed by a node's key as if that were an authority. */
 async function signedBy(issuer: NodeCertificate, name: string): Promise<NodeCertificate> {
-  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
-  const der = x509.PemConverter.decodeFirst(issuer.private_key);
-  const signingKey = await crypto.subtle.importKey("pkcs8", der, algorithm, false, ["sign"]);
-  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]) as CryptoKeyPair;
-  const made = await x509.X509CertificateGenerator.create({
-    subject: `CN=${name}`,
-    issuer: new x509.X509Certificate(issuer.certificate).subject,
-    notBefore: new Date(Date.now() - 60_000),
-    notAfter: new Date(Date.now() + 86_400_000),
-    publicKey: keys.publicKey,
-    signingKey,
-    signingAlgorithm: algorithm,
-    extensions: [new x509.BasicConstraintsExtension(false, undefined, true)],
-  });
-  const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
-  return {
-    certificate: made.toString("pem") + "\n" + issuer.certificate,
-    private_key: x509.PemConverter.encode(key, "PRIVATE KEY"),
-    fingerprint: fingerprintOf(new Uint8Array(made.rawData)),
-  };
+  const made = await makeCertificate(name, { days: 1, authority: issuer });
+  return { ...made, certificate: made.certificate + issuer.certificate };
 }

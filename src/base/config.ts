@@ -8,14 +8,17 @@
  * | REDIS_URL | the running `dev`'s | Redis: `redis://`, `rediss://`, `redis+sentinel://`, `redis+cluster://` |
  * | SCHEDULER_REDIS_PREFIX | `scheduler:`, on Cluster `{scheduler}:` | before every Redis key; Redis Cluster needs a `{hash tag}` in it |
  * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |
- * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address that this worker listens on and tells its peers |
+ * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address at which peers reach this worker |
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
  * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` that peers are told, when something stands in between |
+ * | SCHEDULER_GRPC_BIND | SCHEDULER_GRPC_HOST; 127.0.0.1 with a mesh | address that it listens on |
  * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
  * | DANDORI_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
+ * | SCHEDULER_TLS | mtls | `mtls`, or `mesh`: plain text, for a service mesh that encrypts and identifies (docs/tls.md) |
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
- * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem | certificates (PEM) of the peers that may connect |
+ * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem, unless there is a CA | certificates (PEM) of the peers that may connect |
+ * | SCHEDULER_TLS_CA_FILE | none | authorities (PEM): a certificate of theirs that names its node need not be pinned |
  */
 import { hostname } from "node:os";
 import { fromFileUrl, resolvePath } from "./paths.ts";
@@ -31,11 +34,24 @@ export interface Config {
   grpc_advertise: { host: string; port: number } | undefined;
   slots: number | undefined;
   jobs_dir: string;
-  tls_cert_file: string;
-  tls_key_file: string;
-  tls_pins_file: string;
+  /** Where this worker listens; peers are told `grpc_host`. */
+  grpc_bind: string;
+  tls: TlsFiles | "mesh";
   /** Where workers keep outcomes and bodies' folders, and `dev` its databases, certificates and the note by which other commands find it. */
   state_dir: string;
+}
+
+/**
+ * By which this process is known and knows its peers. With pins and authorities both, either is enough: so a cluster goes
+ * over from one to the other without a stop. Without both, nobody is let in, and it is refused.
+ */
+export interface TlsFiles {
+  cert_file: string;
+  key_file: string;
+  pins_file?: string;
+  ca_file?: string;
+  /** What its certificate must name when an authority vouches for it. */
+  node_id?: string;
 }
 
 /** What a running `dev` leaves in `.dandori/dev.json` so that other commands in the same checkout find it. */
@@ -58,38 +74,88 @@ export class ConfigError extends Error {
 }
 
 /** Reads and checks all boot settings; every problem is named at once. */
-export function readConfig(env: Record<string, string | undefined> = environment()): Config {
-  const problems: string[] = [];
+export function readConfig(env: Env = environment()): Config {
+  const problems = dangers(env);
   const { jobs_dir, state_dir } = readConfigForFiles(env);
   const dev = readDevNote(state_dir);
   const database_url = env.DATABASE_URL || dev?.database_url || "";
   const redis_url = env.REDIS_URL || dev?.redis_url || "";
   if (!database_url) problems.push("DATABASE_URL is not set, and no `deno task dev` is running in this checkout");
   if (!redis_url) problems.push("REDIS_URL is not set, and no `deno task dev` is running in this checkout");
-  const tls_dir = dev?.tls_dir ?? "/etc/scheduler/tls";
+  const node_id = env.SCHEDULER_NODE_ID || hostname();
+  const grpc_host = env.SCHEDULER_GRPC_HOST || "127.0.0.1";
+  const tls = readTls(env, { tls_dir: dev?.tls_dir ?? "/etc/scheduler/tls", node_id, problems });
   const config: Config = {
     database_url,
     redis_url,
     redis_prefix: env.SCHEDULER_REDIS_PREFIX || (/^rediss?\+cluster:/.test(redis_url) ? "{scheduler}:" : "scheduler:"),
-    node_id: env.SCHEDULER_NODE_ID || hostname(),
-    grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
+    node_id,
+    grpc_host,
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
     grpc_advertise: address(env, "SCHEDULER_GRPC_ADVERTISE", problems),
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
     jobs_dir,
-    tls_cert_file: env.SCHEDULER_TLS_CERT_FILE || `${tls_dir}/tls.crt`,
-    tls_key_file: env.SCHEDULER_TLS_KEY_FILE || `${tls_dir}/tls.key`,
-    tls_pins_file: env.SCHEDULER_TLS_PINS_FILE || `${tls_dir}/pins.pem`,
+    grpc_bind: env.SCHEDULER_GRPC_BIND || (tls === "mesh" ? "127.0.0.1" : grpc_host),
+    tls,
     state_dir,
   };
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return config;
 }
 
+type Env = Record<string, string | undefined>;
+
+function readTls(env: Env, on: { tls_dir: string; node_id: string; problems: string[] }): TlsFiles | "mesh" {
+  const { tls_dir, node_id, problems } = on;
+  const kind = env.SCHEDULER_TLS || "mtls";
+  if (kind !== "mtls" && kind !== "mesh") {
+    problems.push(`SCHEDULER_TLS must be mtls or mesh: current value is "${kind}"`);
+  }
+  if (kind === "mesh") {
+    for (const name of ["CERT", "KEY", "PINS", "CA"].map((file) => `SCHEDULER_TLS_${file}_FILE`)) {
+      if (env[name]) problems.push(`SCHEDULER_TLS=mesh uses no certificate, but ${name} is set: unset one of the two`);
+    }
+    return "mesh";
+  }
+  const ca_file = env.SCHEDULER_TLS_CA_FILE || undefined;
+  return {
+    cert_file: env.SCHEDULER_TLS_CERT_FILE || `${tls_dir}/tls.crt`,
+    key_file: env.SCHEDULER_TLS_KEY_FILE || `${tls_dir}/tls.key`,
+    pins_file: env.SCHEDULER_TLS_PINS_FILE || (ca_file ? undefined : `${tls_dir}/pins.pem`),
+    ca_file,
+    node_id,
+  };
+}
+
+/** Switches that turn the checks of TLS off, for every connection of this process. */
+function dangers(env: Env): string[] {
+  const problems: string[] = [];
+  if (env.NODE_TLS_REJECT_UNAUTHORIZED === "0") {
+    problems.push("NODE_TLS_REJECT_UNAUTHORIZED=0 turns the checks of certificates off: unset it");
+  }
+  const flag = runtimeFlags().find((one) => one.startsWith("--unsafely-ignore-certificate-errors"));
+  if (flag) problems.push(`Deno was started with ${flag}, which turns the checks of certificates off: leave it out`);
+  return problems;
+}
+
+/** How Deno itself was started, up to the program's file. Empty where there is no /proc. */
+function runtimeFlags(): string[] {
+  try {
+    const words = Deno.readTextFileSync("/proc/self/cmdline").split("\0");
+    const program = words.findIndex((word, place) => place > 0 && /\.[cm]?[jt]sx?$/.test(word));
+    return program < 0 ? words : words.slice(0, program);
+  } catch {
+    return [];
+  }
+}
+
+/** Whether only this machine can reach what listens there. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
 /** What commands need that only touch files. */
-export function readConfigForFiles(
-  env: Record<string, string | undefined> = environment(),
-): { jobs_dir: string; state_dir: string } {
+export function readConfigForFiles(env: Env = environment()): { jobs_dir: string; state_dir: string } {
   return {
     jobs_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_JOBS_DIR || "jobs"),
     state_dir: resolvePath(PROJECT_DIR, env.DANDORI_STATE_DIR || ".dandori"),
@@ -113,7 +179,7 @@ export function environment(): Record<string, string> {
 }
 
 function wholeNumber(
-  env: Record<string, string | undefined>,
+  env: Env,
   name: string,
   range: { least: number; most: number },
   problems: string[],

@@ -27,7 +27,8 @@ export interface Facts {
   "redis.away": { server: string; error: string };
   "redis.back": { server: string; away_ms: number };
   "tls.kept": { fingerprint: string; problem: string };
-  "tls.reloaded": { fingerprint: string; pins: number };
+  "tls.reloaded": { fingerprint: string; pins: number; authorities: number };
+  "mesh.used": { grpc_bind: string; exposed: boolean; meaning: string };
   "run.born": { job_run_id: number; job_name: string; source: string };
   "run.assigned": { job_run_id: number; attempt: number; worker_id: string; epoch: number };
   "run.refused": { job_run_id: number; attempt: number; worker_id: string; result: string; message: string };
@@ -74,7 +75,7 @@ export interface Facts {
   "body.spawned": { job_name: string; pid: number; spare: boolean; spawn_ms: number };
   "body.killed": { job_run_id: number; pid: number; signal: string; reason: string };
   "sync.applied": { added: number; changed: number; removed: number };
-  "certificate.expiring": { fingerprint: string; days_left: number };
+  "certificate.expiring": { what: string; fingerprint: string; days_left: number };
   "settings.problem": { problem: string };
   "loop.failed": { loop: string; error: string };
   "dev.service": { service: string; state: string; detail: string };

@@ -8,7 +8,7 @@
  * A worker that Postgres declared dead, or that was detached and has nothing in hand any more, comes back under a new id,
  * after its bodies are proven gone.
  */
-import { type Config, PROJECT_DIR, readConfig } from "../base/config.ts";
+import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
 import { after, Bell, rest, wallClock, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
@@ -16,7 +16,7 @@ import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { clearDetach, nextWorkerId, remove } from "../cluster/roster.ts";
 import { type RunningServer, startServer } from "../cluster/server.ts";
-import { Tls } from "../cluster/tls.ts";
+import { openWire, type Wire } from "../cluster/wire.ts";
 import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
 import { workerHandlers } from "../roles/handlers.ts";
@@ -40,6 +40,7 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
   hear((name, fact) => console.log(factLine(name, fact, wallClock())));
   observe("process.started", { role: "worker", pid: Deno.pid });
   await refuseWithoutJobs(config.jobs_dir);
+  if (config.tls === "mesh") warnOfMesh(config);
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
   let epoch = 0;
   while (!stop.aborted) {
@@ -59,6 +60,25 @@ async function refuseWithoutJobs(jobs_dir: string): Promise<void> {
   );
 }
 
+/** Said at each start: nobody should learn by accident that nothing is encrypted here. */
+function warnOfMesh({ grpc_bind, grpc_host }: Config): void {
+  const exposed = !isLoopback(grpc_bind);
+  const meaning = exposed
+    ? `everybody who can connect to ${grpc_bind} can order this worker about; let only the mesh's sidecar reach it`
+    : "peers are whoever this machine lets connect, as the mesh decides";
+  observe("mesh.used", { grpc_bind, exposed, meaning });
+  if (exposed) {
+    console.error(
+      `WARNING: SCHEDULER_TLS=mesh: gRPC is plain text on ${grpc_bind}: ${meaning}, or use SCHEDULER_TLS=mtls`,
+    );
+  } else if (!isLoopback(grpc_host)) {
+    // What most sidecars do; some connect to the pod's own address instead.
+    console.error(
+      `note: gRPC listens on ${grpc_bind} only, and peers are told ${grpc_host}: the sidecar must pass it on`,
+    );
+  }
+}
+
 /** Without a parent there is nobody to wait for: what does not end within seconds is given back. */
 function withParent({ stop, hurry }: Signals): Signals {
   const closed = stdinClosed();
@@ -73,7 +93,7 @@ interface Opened {
   sql: Sql;
   lease_sql: Sql;
   redis: RedisDoor;
-  tls: Tls;
+  wire: Wire;
   peers: Peers;
 }
 
@@ -99,7 +119,7 @@ async function runWorker(
   const sandbox = openSandbox(config, {
     spares: settings.spare_processes,
     owner: worker_id,
-    secret_paths: [config.tls_key_file, config.tls_cert_file],
+    secret_paths: config.tls === "mesh" ? [] : [config.tls.key_file, config.tls.cert_file],
   });
   sandbox.hold(() => standing.mayRun);
   const me = await identify(worker_id);
@@ -113,9 +133,9 @@ async function runWorker(
     spool,
   });
   const server = await startServer({
-    host: config.grpc_host,
+    host: config.grpc_bind,
     port: config.grpc_port,
-    tls: open.tls,
+    wire: open.wire,
     handlers: workerHandlers({ sql: open.sql, standing, executor }),
   });
   const parts: WorkerParts = {
@@ -127,6 +147,8 @@ async function runWorker(
   };
   await introduce(parts, me, stop);
   spool.open();
+  // A new certificate is used once the row has it; as part of the lease's own session, so that no older renewal undoes it.
+  open.wire.announce = () => renewOnce(parts).then(() => undefined);
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
   return await live(parts, { open, sandbox, server, stop, hurry, spool, watch });
 }
@@ -155,18 +177,14 @@ async function newWorkerId({ sql, redis }: Opened, settings: Settings): Promise<
 }
 
 function openAll(config: Config): Opened {
-  const tls = new Tls({
-    cert_file: config.tls_cert_file,
-    key_file: config.tls_key_file,
-    pins_file: config.tls_pins_file,
-  });
+  const wire = openWire(config);
   const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6 });
   return {
     sql,
     lease_sql: connectDb(config.database_url, { name: `lease ${config.node_id}`, max: 1 }),
     redis: connectRedis(config.redis_url, { prefix: config.redis_prefix, name: `worker ${config.node_id}` }),
-    tls,
-    peers: new Peers(tls),
+    wire,
+    peers: new Peers(wire),
   };
 }
 
@@ -177,7 +195,7 @@ async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): P
     node_id: standing.node_id,
     grpc_host: grpc.host,
     grpc_port: grpc.port,
-    tls_fingerprint: parts.tls.fingerprint,
+    tls_fingerprint: parts.wire.fingerprint,
     slots: standing.slots,
     version: VERSION,
   };
@@ -253,7 +271,7 @@ async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> 
 async function closeAll(open: Opened, server?: RunningServer): Promise<undefined> {
   open.peers.close();
   if (server) await quietly("closing gRPC", server.close());
-  await open.tls.close();
+  await open.wire.close();
   await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
 }
 

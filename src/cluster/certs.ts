@@ -9,7 +9,7 @@ import "reflect-metadata"; // what @peculiar/x509 asks of its caller; must come 
 import * as x509 from "@peculiar/x509";
 import { wallClock } from "../base/loop.ts";
 import { createPrivateKey } from "node:crypto";
-import { certificatesIn, fingerprintOf, type TlsFiles } from "./tls_files.ts";
+import { certificatesIn, fingerprintOf } from "./trust.ts";
 
 const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 86_400_000;
@@ -18,31 +18,73 @@ const DEV_DAYS = 3_650;
 /** What is left of a development certificate's life when a new one is made. */
 const DEV_RENEW_DAYS = 30;
 
+/** One node's files, where peers are pinned. */
+export interface PinnedFiles {
+  cert_file: string;
+  key_file: string;
+  pins_file: string;
+}
+
 export interface NodeCertificate {
   certificate: string;
   private_key: string;
   fingerprint: string;
 }
 
-/** A new key pair and its certificate, PEM. Valid from five minutes ago, for clocks that run behind. */
+/** What signs certificates: an authority's own, and its key. */
+export type Authority = NodeCertificate;
+
+interface Asked {
+  days: number;
+  hosts?: string[];
+  /** Default: five minutes ago, for clocks that run behind. */
+  from?: Date;
+}
+
+/** A new key pair and its certificate, PEM: signed by itself, to be pinned, or by an authority. */
 export async function makeCertificate(
   node_id: string,
-  options: { days: number; hosts?: string[]; from?: Date },
+  options: Asked & { authority?: Authority },
+): Promise<NodeCertificate> {
+  // An authority's word must not make a node "localhost" to all others.
+  const here = options.authority ? [] : ["localhost", "127.0.0.1", "::1"];
+  return await make(node_id, options, [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+    new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]),
+    new x509.SubjectAlternativeNameExtension(namesFor([node_id, ...here, ...options.hosts ?? []])),
+  ]);
+}
+
+/** An authority that signs nodes' certificates, and no further authorities. */
+export async function makeAuthority(name: string, options: Asked): Promise<Authority> {
+  return await make(name, options, [
+    new x509.BasicConstraintsExtension(true, 0, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+  ]);
+}
+
+async function make(
+  name: string,
+  options: Asked & { authority?: Authority },
+  extensions: x509.Extension[],
 ): Promise<NodeCertificate> {
   const from = options.from ?? new Date(wallClock().getTime() - 5 * 60_000);
   const keys = await crypto.subtle.generateKey(KEY_ALGORITHM, true, ["sign", "verify"]) as CryptoKeyPair;
-  const made = await x509.X509CertificateGenerator.createSelfSigned({
-    name: [{ CN: [node_id] }],
-    keys,
+  const subject = new x509.Name([{ CN: [name] }]);
+  const authority = options.authority && new x509.X509Certificate(options.authority.certificate);
+  const made = await x509.X509CertificateGenerator.create({
+    subject: subject.toString(),
+    issuer: authority?.subject ?? subject.toString(),
     notBefore: from,
     notAfter: new Date(from.getTime() + options.days * DAY_MS),
+    publicKey: keys.publicKey,
+    signingKey: options.authority ? await signingKey(options.authority) : keys.privateKey,
     signingAlgorithm: KEY_ALGORITHM,
     extensions: [
-      new x509.BasicConstraintsExtension(false, undefined, true),
-      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth, x509.ExtendedKeyUsage.clientAuth]),
-      new x509.SubjectAlternativeNameExtension(namesFor(node_id, options.hosts ?? [])),
+      ...extensions,
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      ...(authority ? [await x509.AuthorityKeyIdentifierExtension.create(authority.publicKey)] : []),
     ],
   });
   const key = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
@@ -51,6 +93,16 @@ export async function makeCertificate(
     private_key: x509.PemConverter.encode(key, "PRIVATE KEY") + "\n",
     fingerprint: fingerprintOf(new Uint8Array(made.rawData)),
   };
+}
+
+async function signingKey({ private_key }: Authority): Promise<CryptoKey> {
+  return await crypto.subtle.importKey(
+    "pkcs8",
+    x509.PemConverter.decodeFirst(private_key),
+    KEY_ALGORITHM,
+    false,
+    ["sign"],
+  );
 }
 
 /** The bundle with one more certificate; the same bundle when it is in there already. */
@@ -65,11 +117,11 @@ export function addPin(bundle: string, certificate: string): string {
  * A certificate for each node under `dir/<node_id>/`, and one bundle of pins that all share. What is there and good for
  * another month stays. Keys are readable by their owner only. Each node's folder is complete: tls.crt, tls.key, pins.pem.
  */
-export async function ensureDevCerts(dir: string, node_ids: string[]): Promise<Record<string, TlsFiles>> {
+export async function ensureDevCerts(dir: string, node_ids: string[]): Promise<Record<string, PinnedFiles>> {
   const bundle_file = `${dir}/pins.pem`;
   Deno.mkdirSync(dir, { recursive: true, mode: 0o700 });
   let bundle = withoutExpired(readIfThere(bundle_file));
-  const files: Record<string, TlsFiles> = {};
+  const files: Record<string, PinnedFiles> = {};
   for (const node_id of node_ids) {
     const home = `${dir}/${folderFor(node_id)}`;
     Deno.mkdirSync(home, { recursive: true, mode: 0o700 });
@@ -87,9 +139,8 @@ export async function ensureDevCerts(dir: string, node_ids: string[]): Promise<R
   return files;
 }
 
-function namesFor(node_id: string, hosts: string[]): x509.JsonGeneralName[] {
-  const names = new Set([node_id, "localhost", "127.0.0.1", "::1", ...hosts]);
-  return [...names].map((name) => ({ type: isAddress(name) ? "ip" : "dns", value: name }));
+function namesFor(names: string[]): x509.JsonGeneralName[] {
+  return [...new Set(names)].map((name) => ({ type: isAddress(name) ? "ip" : "dns", value: name }));
 }
 
 function isAddress(name: string): boolean {
@@ -105,7 +156,7 @@ function folderFor(node_id: string): string {
   return folder;
 }
 
-function isGood(own: TlsFiles): boolean {
+function isGood(own: PinnedFiles): boolean {
   try {
     const [certificate] = certificatesIn(Deno.readTextFileSync(own.cert_file));
     Deno.statSync(own.key_file);

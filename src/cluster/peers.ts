@@ -6,14 +6,7 @@
  * answer came, never that the call had no effect: it may have been carried out. Watch has no deadline; its first status
  * has one, and after that keepalive ends it within about 1.5 s of the peer's silence.
  */
-import {
-  Client,
-  type ClientReadableStream,
-  Metadata,
-  type MethodDefinition,
-  type ServiceError,
-  status,
-} from "@grpc/grpc-js";
+import { type ClientReadableStream, Metadata, type MethodDefinition, type ServiceError, status } from "@grpc/grpc-js";
 import { observe } from "../base/facts.ts";
 import { after, rest, wallClock } from "../base/loop.ts";
 import {
@@ -30,14 +23,21 @@ import {
   workerService,
   type WorkerStatus,
 } from "./protocol.ts";
-import type { Tls } from "./tls.ts";
+import { type Channel, openChannel } from "./channel.ts";
+import { RefusedServers } from "./refused_servers.ts";
+import type { Meant, Shown } from "./trust.ts";
+import type { Wire } from "./wire.ts";
 
 /** Where a worker is, as its row in Postgres says; with its fingerprint, nobody else is taken for it. */
 export interface PeerAddress {
   worker_id: string;
+  /** What its certificate must name when an authority vouches for it. */
+  node_id?: string | null;
   grpc_host: string;
   grpc_port: number;
   tls_fingerprint?: string | null;
+  /** That of before a rotation, which its connections may still show. */
+  tls_former_fingerprint?: string | null;
 }
 
 /** A gRPC status by name. DEADLINE_EXCEEDED and UNAVAILABLE are the network's; the rest the peer's. */
@@ -74,45 +74,32 @@ const PAUSE_BETWEEN_TRIES_MS = 50;
 /** A connect that was swallowed in the handshake is never given up by grpc-js (grpc/grpc-node#2785); a new channel is. */
 const DEADLINES_BEFORE_NEW_CHANNEL = 2;
 
-const CHANNEL_OPTIONS = {
-  "grpc.keepalive_time_ms": 1_000,
-  "grpc.keepalive_timeout_ms": 500,
-  "grpc.keepalive_permit_without_calls": 1,
-  "grpc.initial_reconnect_backoff_ms": 100,
-  "grpc.max_reconnect_backoff_ms": 1_000,
-  "grpc.use_local_subchannel_pool": 1, // a new channel must mean a new connection
-  "grpc.enable_http_proxy": 0, // workers are reached directly, whatever the environment says of proxies
-  "grpc.enable_retries": 0,
-  "grpc.enable_channelz": 0,
-  "grpc.service_config_disable_resolution": 1,
-};
-
 /** Longer than any call may take. */
 const OLD_CHANNEL_MS = 5_000;
 
-interface Channel {
-  client: Client;
-  close(): void;
-}
-
 /** All workers that this process talks to. */
 export class Peers {
-  readonly #tls: Tls;
+  readonly #wire: Wire;
   readonly #peers = new Map<string, Peer>();
   readonly #unhear: () => void;
 
-  constructor(tls: Tls) {
-    this.#tls = tls;
-    this.#unhear = tls.onChange(() => {
+  constructor(wire: Wire) {
+    this.#wire = wire;
+    this.#unhear = wire.onChange(() => {
       for (const peer of this.#peers.values()) peer.renewIdentity();
     });
   }
 
   /** The worker at that address; asking again gives the same one, with its connection. */
   to(address: PeerAddress): Peer {
-    const key = `${address.worker_id} ${address.grpc_host} ${address.grpc_port} ${address.tls_fingerprint ?? ""}`;
-    let peer = this.#peers.get(key);
-    if (!peer) this.#peers.set(key, peer = new Peer(address, this.#tls));
+    const key = `${address.worker_id} ${address.grpc_host} ${address.grpc_port}`;
+    const known = this.#peers.get(key);
+    if (known) {
+      known.expect(address);
+      return known;
+    }
+    const peer = new Peer(address, this.#wire);
+    this.#peers.set(key, peer);
     return peer;
   }
 
@@ -135,22 +122,23 @@ export class Peers {
 /** One other worker. */
 export class Peer {
   readonly worker_id: string;
-  readonly #address: PeerAddress;
-  readonly #tls: Tls;
+  #address: PeerAddress;
+  readonly #wire: Wire;
   readonly #calls = new Set<{ cancel(): void }>();
   #channel: Channel;
   /** Close the channels that were replaced and still serve calls. */
   readonly #old = new Set<() => void>();
   #missed_deadlines = 0;
   readonly #told = new Set<string>();
-  #server_fingerprint: string | undefined;
-  /** What was last said in the log of a refused server, so that it is said once and not at every attempt. */
-  #refused = "";
+  /** Whom the latest connection found, if that was right. */
+  #server: Shown | undefined;
+  readonly #refused: RefusedServers;
 
-  constructor(address: PeerAddress, tls: Tls) {
+  constructor(address: PeerAddress, wire: Wire) {
     this.worker_id = address.worker_id;
     this.#address = address;
-    this.#tls = tls;
+    this.#wire = wire;
+    this.#refused = new RefusedServers(wire);
     this.#channel = this.#connect();
   }
 
@@ -196,10 +184,18 @@ export class Peer {
     return this.#follow(stream, listener);
   }
 
+  /** What its row says now. A server that it no longer names, as some time after a rotation, is dialed anew. */
+  expect(address: PeerAddress): void {
+    const before = meantBy(this.#address).fingerprints.join();
+    this.#address = address;
+    if (meantBy(address).fingerprints.join() === before) return;
+    const kept = this.#server && this.#wire.refusal(this.#server, meantBy(address)) === undefined;
+    if (!kept) this.#reconnect();
+  }
+
   /** Uses the certificates of now: new calls on a new connection, old calls to their end, unless the pin is gone. */
   renewIdentity(): void {
-    const server = this.#server_fingerprint;
-    if (server !== undefined && this.#tls.refusal(server) !== undefined) this.#cancelAll();
+    if (this.#server && this.#wire.refusal(this.#server) !== undefined) this.#cancelAll();
     this.#reconnect();
   }
 
@@ -298,20 +294,13 @@ export class Peer {
   }
 
   #connect(): Channel {
-    const { grpc_host, grpc_port, tls_fingerprint } = this.#address;
-    const host = grpc_host.includes(":") ? `[${grpc_host}]` : grpc_host;
-    const { credentials, cut } = this.#tls.clientCredentials(tls_fingerprint ?? undefined, (theirs, refusal) => {
-      this.#server_fingerprint = theirs;
-      if (refusal) this.#logRefused(theirs, refusal);
-    });
-    const client = new Client(`${host}:${grpc_port}`, credentials, { ...CHANNEL_OPTIONS, ...this.#tls.client_options });
-    return {
-      client,
-      close() {
-        cut(); // first: a channel that is closed in good order says farewell, see cutting.ts
-        client.close();
+    return openChannel(this.#wire, this.#address, {
+      meant: () => meantBy(this.#address),
+      onServer: (server, refusal) => {
+        this.#server = refusal === undefined ? server : undefined;
+        if (refusal) this.#refused.tell(this.#address, { server, reason: refusal });
       },
-    };
+    });
   }
 
   #reconnect(): void {
@@ -340,32 +329,15 @@ export class Peer {
       observe("peer.failed", { worker_id: this.worker_id, call, error: `${failure.code}: ${failure.message}` });
     }
     this.#told.add(kind);
-    if (/self.signed|certificate/i.test(failure.message)) this.#nameRefused(failure.message);
+    if (/self.signed|certificate/i.test(failure.message)) {
+      this.#refused.lookAndTell(this.#address, { meant: meantBy(this.#address), message: failure.message });
+    }
   }
+}
 
-  /** The TLS library refuses an unknown server before it shows whom: look who is there, once for each set of pins. */
-  async #nameRefused(message: string): Promise<void> {
-    if (this.#refused.startsWith(`${this.#tls.generation} `)) return;
-    this.#refused = `${this.#tls.generation} `;
-    const { grpc_host, grpc_port, tls_fingerprint } = this.#address;
-    const theirs = await this.#tls.fingerprintAt(grpc_host, grpc_port);
-    this.#logRefused(
-      theirs ?? "unknown",
-      (theirs && this.#tls.refusal(theirs, tls_fingerprint ?? undefined)) ?? message,
-    );
-  }
-
-  #logRefused(theirs: string, reason: string): void {
-    const told = `${this.#tls.generation} ${theirs} ${reason}`;
-    if (told === this.#refused) return;
-    this.#refused = told;
-    const where = `${this.#address.grpc_host}:${this.#address.grpc_port}`;
-    observe("peer.refused", {
-      reason: `server of ${this.worker_id} at ${where}: ${reason}`,
-      theirs,
-      ours: this.#tls.fingerprint,
-    });
-  }
+function meantBy({ tls_fingerprint, tls_former_fingerprint, node_id }: PeerAddress): Meant {
+  const fingerprints = [tls_fingerprint, tls_former_fingerprint].filter((one) => typeof one === "string" && one !== "");
+  return { fingerprints: fingerprints as string[], node_id: node_id ?? undefined };
 }
 
 const METHODS = new Map(Object.values(workerService).map((method) => [method.originalName, method]));

@@ -148,7 +148,7 @@ export interface FinishedJob {
 
 /** Who calls, as the TLS connection proved it. Everything that a message says about its sender is only a claim. */
 export interface Caller {
-  /** SHA-256 of the caller's certificate, as `openssl x509 -fingerprint -sha256` prints it. */
+  /** SHA-256 of the caller's certificate, as `openssl x509 -fingerprint -sha256` prints it; `mesh` for all in a mesh. */
   fingerprint: string;
   address: string;
 }

@@ -1,16 +1,14 @@
 /**
- * The gRPC server of a worker. Peers reach the handlers only through a TLS connection whose certificate is pinned, and
- * every call looks again, since pins change while connections live.
- *
- * A peer that is not let in gets a closed connection and not a byte more; both fingerprints go to the log. When a pin is
- * removed, the connections made with it are closed at once.
+ * The gRPC server of a worker. Peers reach the handlers only through the door (door.ts), which every call asks again,
+ * since pins change while connections live.
  *
  * The server never sends GOAWAY: the process that receives one may die of it (denoland/deno#36788, seen on 2.9.6 as a
  * segmentation fault within a few tries). So gRPC's own shutdown and its keepalive of connections are not used here;
  * calls and streams are ended, then the sockets are cut. Frozen or lost watchers are left to TCP.
  *
- * Promised to handlers: who calls is proven; ids and epochs are exact numbers; a thrown error tells the caller nothing
- * about the inside. Not promised: that the caller is the leader, which the handler must judge by fingerprint and epoch.
+ * Promised to handlers: who calls is proven, or, with a mesh, was let in by it; ids and epochs are exact numbers; a thrown
+ * error tells the caller nothing about the inside. Not promised: that the caller is the leader, which the handler must
+ * judge by fingerprint and epoch.
  */
 import {
   type sendUnaryData,
@@ -21,9 +19,9 @@ import {
   status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
-import { createServer, type Server as TlsServer, type TLSSocket } from "node:tls";
 import { observe } from "../base/facts.ts";
 import { rest } from "../base/loop.ts";
+import { CLOSE_GRACE_MS, Door } from "./door.ts";
 import {
   admit,
   BadMessage,
@@ -35,16 +33,10 @@ import {
   workerService,
   type WorkerStatus,
 } from "./protocol.ts";
-import { fingerprintOf } from "./tls_files.ts";
-import type { Tls } from "./tls.ts";
+import type { Wire } from "./wire.ts";
 
 /** Room for about 2,000 orders in one StartJobs. */
 const MAX_REQUEST_BYTES = 256 * 1024;
-const HANDSHAKE_TIMEOUT_MS = 5_000;
-/** Silence after which TCP asks whether the other machine is still there. */
-const LOST_PEER_PROBE_MS = 60_000;
-/** How long calls under way may take when the server closes. */
-const CLOSE_GRACE_MS = 500;
 /** For the last replies to leave, before the connections are cut. */
 const FLUSH_MS = 20;
 
@@ -57,7 +49,7 @@ export interface ServerOptions {
   host: string;
   /** 0: any free one. */
   port: number;
-  tls: Tls;
+  wire: Wire;
   handlers: WorkerHandlers;
 }
 
@@ -71,12 +63,12 @@ export interface RunningServer {
 
 /** Listens; rejects with the reason and the fix when the address cannot be had. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const door = new Door(options.tls);
+  const door = new Door(options.wire);
   const stop = new AbortController();
   const grpc = new Server(SERVER_OPTIONS);
   const under_way = new UnderWay();
   grpc.addService(workerService, implementation(options.handlers, { door, stop: stop.signal, under_way }));
-  // The TLS is ours, so that a refused peer can be named; gRPC sees only connections that were let in.
+  // The listener is ours, so that a refused peer can be named; gRPC sees only connections that were let in.
   const inside = grpc.createConnectionInjector(ServerCredentials.createInsecure());
   const port = await door.open(options.host, options.port, (socket) => inside.injectConnection(socket));
   return {
@@ -90,107 +82,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       await door.close();
     },
   };
-}
-
-/** The TLS listener: lets pinned peers in, remembers who is on which connection. */
-class Door {
-  readonly #tls: Tls;
-  readonly #inside = new Map<string, { socket: TLSSocket; fingerprint: string }>();
-  readonly #knocking = new Set<{ destroy(): void }>();
-  #listener: TlsServer | undefined;
-  #unhear = () => {};
-
-  constructor(tls: Tls) {
-    this.#tls = tls;
-  }
-
-  open(host: string, port: number, letIn: (socket: TLSSocket) => void): Promise<number> {
-    const listener = createServer({ ...this.#tls.serverOptions(), handshakeTimeout: HANDSHAKE_TIMEOUT_MS });
-    this.#listener = listener;
-    listener.on("connection", (socket) => {
-      this.#knocking.add(socket);
-      socket.once("close", () => this.#knocking.delete(socket));
-    });
-    listener.on("secureConnection", (socket) => this.#admit(socket) && letIn(socket));
-    listener.on("tlsClientError", (error, socket) => {
-      // Somebody who connects and goes, as a health check does, is no peer that was refused.
-      if ((error as { code?: string }).code !== "ECONNRESET") {
-        this.#refuse(socket, { reason: `the handshake failed: ${error.message}`, theirs: "unknown" });
-      }
-    });
-    this.#unhear = this.#tls.onChange(() => {
-      listener.setSecureContext(this.#tls.serverOptions());
-      this.#closeUnpinned();
-    });
-    return new Promise((resolve, reject) => {
-      listener.once("error", (error) => reject(new Error(whyNotListening(host, port, error), { cause: error })));
-      listener.listen(port, host, () => {
-        listener.on("error", (error) => observe("rpc.failed", { call: "accept", caller: "", error: error.message }));
-        resolve((listener.address() as { port: number }).port);
-      });
-    });
-  }
-
-  /** Who is on a connection, checked again; a text says why it may no longer call. */
-  caller(address: string): Caller | string {
-    const connection = this.#inside.get(address);
-    if (!connection) return "its connection is not known";
-    const { fingerprint } = connection;
-    return this.#tls.refusal(fingerprint) ?? { fingerprint, address };
-  }
-
-  expel(address: string, reason: string): void {
-    const connection = this.#inside.get(address);
-    if (connection) this.#refuse(connection.socket, { reason, theirs: connection.fingerprint });
-  }
-
-  stopListening(): void {
-    this.#unhear();
-    this.#listener?.close();
-  }
-
-  async close(): Promise<void> {
-    const closed = new Promise<void>((resolve) => {
-      if (!this.#listener?.listening && this.#knocking.size === 0) resolve();
-      else this.#listener?.once("close", () => resolve());
-    });
-    for (const socket of this.#knocking) socket.destroy();
-    for (const { socket } of this.#inside.values()) socket.destroy();
-    await Promise.race([closed, rest(CLOSE_GRACE_MS)]);
-  }
-
-  #admit(socket: TLSSocket): boolean {
-    socket.on("error", () => socket.destroy()); // a peer that resets is gone, no more
-    const raw = socket.getPeerCertificate().raw as Uint8Array | undefined;
-    const theirs = raw && fingerprintOf(raw);
-    const reason = this.#tls.refusal(theirs) ??
-      (socket.authorized ? undefined : `its certificate leads to no pin: ${socket.authorizationError}`);
-    if (theirs === undefined || reason !== undefined) {
-      this.#refuse(socket, { reason: reason ?? "it showed no certificate", theirs: theirs ?? "none" });
-      return false;
-    }
-    const address = `${socket.remoteAddress}:${socket.remotePort}`;
-    this.#inside.set(address, { socket, fingerprint: theirs });
-    socket.once("close", () => {
-      if (this.#inside.get(address)?.socket === socket) this.#inside.delete(address);
-    });
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true, LOST_PEER_PROBE_MS);
-    return true;
-  }
-
-  #refuse(socket: TLSSocket, why: { reason: string; theirs: string }): void {
-    const from = socket.remoteAddress ?? "unknown address";
-    socket.destroy();
-    observe("peer.refused", { ...why, reason: `client ${from}: ${why.reason}`, ours: this.#tls.fingerprint });
-  }
-
-  #closeUnpinned(): void {
-    for (const { socket, fingerprint } of this.#inside.values()) {
-      const reason = this.#tls.refusal(fingerprint);
-      if (reason) this.#refuse(socket, { reason, theirs: fingerprint });
-    }
-  }
 }
 
 /** The calls that are being answered. */
@@ -304,14 +195,4 @@ function asStatus(error: unknown, on: { call: string; caller: string }): Error {
 
 function asError(code: keyof typeof status, message: string): Error {
   return Object.assign(new Error(message), { code: status[code], details: message });
-}
-
-function whyNotListening(host: string, port: number, error: Error): string {
-  const code = (error as { code?: string }).code;
-  const fix = code === "EADDRINUSE"
-    ? "another process has that port: choose another with SCHEDULER_GRPC_PORT, 0 for any free one"
-    : code === "EADDRNOTAVAIL"
-    ? "this machine has no such address: set SCHEDULER_GRPC_HOST to one of its own"
-    : "check SCHEDULER_GRPC_HOST and SCHEDULER_GRPC_PORT";
-  return `Cannot listen on ${host} port ${port}: ${error.message}; ${fix}`;
 }

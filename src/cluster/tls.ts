@@ -1,121 +1,176 @@
 /**
- * Who this process is to its peers, and whom it lets in: mutual TLS by pinned certificates.
+ * Who this process is to its peers, and whom it lets in: mutual TLS by pinned certificates, or by an authority.
  *
- * A peer must pass three gates, and each would do alone:
- *   1. the TLS library: its certificate leads to a pinned one, and it holds the key;
- *   2. `refusal`, when the connection is made: its certificate is byte for byte a pinned one, within its dates, and the
- *      one of the worker that was meant, where that is known;
+ * A peer must pass three gates:
+ *   1. the TLS library: its certificate leads to a pinned one or to an authority, and it holds the key;
+ *   2. `refusal`, when the connection is made: its certificate is byte for byte a pinned one or signed by an authority of
+ *      ours, within its dates, and the one of the worker and node that were meant, where they are known;
  *   3. `refusal` again on every call that the server gets, since a pin may have been removed meanwhile.
  * The second is needed: a key that is pinned could sign other certificates, Deno's TLS client also trusts the public
  * authorities, and its TLS server does not look at the dates of a pinned certificate.
  *
  * The files are looked at every few seconds. Good new ones are taken: new connections use them at once, connections that
  * are open go on for a while unless their peer's pin is gone. Bad ones are reported and the old ones stay in use.
+ *
+ *   in use --good new files--> announced (a new certificate only: its fingerprint goes into the worker's row) --> in use
+ *
+ * Announced first, or peers would refuse the new certificate until the next renewal of the worker's lease.
  */
 import { credentials } from "@grpc/grpc-js";
-import { connect as connectTls, type TlsOptions } from "node:tls";
+import type { Server } from "node:net";
+import {
+  connect as connectTls,
+  createServer,
+  type DetailedPeerCertificate,
+  type PeerCertificate,
+  type TlsOptions,
+  type TLSSocket,
+} from "node:tls";
+import type { TlsFiles } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
-import { every, wallClock } from "../base/loop.ts";
+import { every, monotonicMs, wallClock } from "../base/loop.ts";
 import { type Cuttable, cuttable } from "./cutting.ts";
-import { fingerprintOf, outsideItsDates, readTlsFiles, type TlsFiles, type TlsMaterial } from "./tls_files.ts";
+import { readTlsFiles, type TlsMaterial } from "./tls_files.ts";
+import { type Certificate, type Meant, type Shown, shownBy, trustDigest, whyNotTrusted } from "./trust.ts";
+import type { ListenerEvents, Wire } from "./wire.ts";
 
-export { type TlsFiles, TlsFilesError } from "./tls_files.ts";
+export { TlsFilesError } from "./tls_files.ts";
 
 /** All workers answer to this name in the handshake; who they are is said by their certificate. */
 const SERVER_NAME = "dandori-worker";
-/** Days before the end of a certificate from which on it is reported, once a day. */
-const EXPIRY_WARNING_DAYS = 21;
+/** A certificate whose days run out is reported when these many are left, and again when it has expired. */
+export const EXPIRY_WARNING_DAYS = [21, 7, 1, 0];
 const DAY_MS = 86_400_000;
+const HANDSHAKE_TIMEOUT_MS = 5_000;
+/** Longer than connections live that were made with the certificate of before, and than peers need to read the row. */
+const FORMER_MS = 60_000;
+const PEER_PATIENCE_MS = 1_000;
+const MOST_SHOWN = 6;
 
 export interface TlsSettings {
   /** How often the files are looked at; default 5000. */
   poll_ms?: number;
 }
 
-export class Tls {
+export class Tls implements Wire {
+  announce: (() => Promise<void>) | undefined;
   readonly #files: TlsFiles;
   readonly #listeners = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #watching: Promise<void>;
   #material: TlsMaterial;
+  #next: TlsMaterial | undefined;
+  #former: { fingerprint: string; until_ms: number } | undefined;
   #generation = 1;
   #seen: string;
-  #warned_days = Infinity;
+  #told_problem = "";
+  /** By fingerprint: the fewest days of which was told. */
+  readonly #warned_days = new Map<string, number>();
 
   /** Reads the files; throws a TlsFilesError that names every problem when they are not good. */
   constructor(files: TlsFiles, options: TlsSettings = {}) {
     this.#files = files;
     this.#seen = lookAt(files);
     this.#material = readTlsFiles(files);
-    const tick = () => Promise.resolve(this.reload());
-    this.#watching = every(options.poll_ms ?? 5_000, tick, { name: "tls", stop: this.#stop.signal });
+    this.#watching = every(options.poll_ms ?? 5_000, () => this.reload(), { name: "tls", stop: this.#stop.signal });
   }
 
+  /** From its announcement on it is the new one. */
   get fingerprint(): string {
-    return this.#material.certificate.fingerprint;
+    return (this.#next ?? this.#material).certificate.fingerprint;
   }
 
-  get not_after(): Date {
-    return this.#material.certificate.not_after;
+  get former_fingerprint(): string | null {
+    if (this.#next) return this.#material.certificate.fingerprint;
+    return this.#former && monotonicMs() < this.#former.until_ms ? this.#former.fingerprint : null;
   }
 
-  /** Fingerprints of the peers that may connect. */
-  get pinned(): string[] {
-    return [...this.#material.pins.keys()];
+  get trust_digest(): string {
+    return trustDigest(this.#material.trust);
   }
 
-  /** Counts the material taken: 1 at the start, one more for each change on disk that was good. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Calls `listener` after each change; the returned function ends that. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Takes what is on disk if it changed and is good. Done by itself every `poll_ms`. */
-  reload(): void {
+  /** Takes what is on disk if it changed and is good. Done by itself every `poll_ms`, one after the other. */
+  async reload(): Promise<void> {
     this.#warnOfExpiry();
     const seen = lookAt(this.#files);
     if (seen === this.#seen) return;
-    this.#seen = seen;
-    let material: TlsMaterial;
     try {
-      material = readTlsFiles(this.#files);
+      const material = readTlsFiles(this.#files);
+      await this.#announce(material);
+      this.#take(material);
+      this.#told_problem = "";
     } catch (error) {
-      observe("tls.kept", { fingerprint: this.fingerprint, problem: (error as Error).message });
-      return;
+      if (error instanceof NotAnnounced) return this.#keep(error.message); // and tried again
+      this.#keep((error as Error).message);
+    }
+    this.#seen = seen;
+  }
+
+  async #announce(material: TlsMaterial): Promise<void> {
+    const { certificate } = this.#material;
+    if (!this.announce || material.certificate.fingerprint === certificate.fingerprint) return;
+    this.#next = material;
+    try {
+      await this.announce();
+    } catch (error) {
+      this.#next = undefined;
+      // One that expired is of no use to anybody; then rather a few seconds of refusals.
+      if (certificate.not_after > wallClock()) throw new NotAnnounced(error);
+    }
+  }
+
+  #take(material: TlsMaterial): void {
+    const former = this.#material.certificate.fingerprint;
+    if (material.certificate.fingerprint !== former) {
+      this.#former = { fingerprint: former, until_ms: monotonicMs() + FORMER_MS };
     }
     this.#material = material;
+    this.#next = undefined;
     this.#generation += 1;
-    observe("tls.reloaded", { fingerprint: this.fingerprint, pins: material.pins.size });
+    const { pins, authorities } = material.trust;
+    observe("tls.reloaded", { fingerprint: this.fingerprint, pins: pins.size, authorities: authorities.length });
     for (const listener of this.#listeners) listener();
   }
 
-  /**
-   * Why a peer's certificate is not acceptable now, undefined when it is. `expected` is the fingerprint of the worker
-   * that was meant to be there.
-   */
-  refusal(fingerprint: string | undefined, expected?: string): string | undefined {
-    if (fingerprint === undefined) return "it showed no certificate";
-    const pin = this.#material.pins.get(fingerprint);
-    if (!pin) return "its certificate is not pinned here";
-    const outside = outsideItsDates(pin);
-    if (outside) return `its certificate ${outside}`;
-    if (expected !== undefined && fingerprint !== expected) return `the worker meant has certificate ${expected}`;
-    return undefined;
+  #keep(problem: string): void {
+    if (problem !== this.#told_problem) observe("tls.kept", { fingerprint: this.fingerprint, problem });
+    this.#told_problem = problem;
+  }
+
+  refusal(shown: Shown | undefined, meant?: Meant): string | undefined {
+    return shown ? whyNotTrusted(this.#material.trust, shown, meant) : "it showed no certificate";
   }
 
   /**
-   * For a TLS listener. Its handshake asks for a certificate and completes without a good one, so that the listener
-   * learns whom it turns away: it must check `authorized` and `refusal` before it reads a byte.
+   * Its handshake asks for a certificate and completes without a good one, so that it is known who was turned away:
+   * `letIn` must look at `problem` and `refusal` before it reads a byte.
    */
+  listener(on: ListenerEvents): Server {
+    const listener = createServer({ ...this.serverOptions(), handshakeTimeout: HANDSHAKE_TIMEOUT_MS });
+    listener.on("secureConnection", (socket: TLSSocket) => {
+      const shown = shownIn(socket.getPeerCertificate(true));
+      const problem = socket.authorized ? undefined : `its certificate leads to nobody: ${socket.authorizationError}`;
+      on.letIn(socket, { fingerprint: shown?.certificate.fingerprint, shown, problem });
+    });
+    listener.on("tlsClientError", (error, socket) => on.handshakeFailed(socket, error));
+    const unhear = this.onChange(() => listener.setSecureContext(this.serverOptions()));
+    listener.once("close", unhear);
+    return listener;
+  }
+
   serverOptions(): TlsOptions {
-    const { certificate, private_key } = this.#material;
+    const { chain, private_key } = this.#material;
     return {
-      cert: certificate.pem,
+      cert: chain,
       key: private_key,
       ca: this.#roots(),
       requestCert: true,
@@ -125,49 +180,40 @@ export class Tls {
     };
   }
 
-  /**
-   * For a gRPC channel to the worker that has this certificate, or to any pinned one. Made anew after each change.
-   * `onServer` hears of each server that passed the TLS library, and why it is refused nevertheless if it is.
-   */
   clientCredentials(
-    expected: string | undefined,
-    onServer: (fingerprint: string, refusal: string | undefined) => void,
+    meant: () => Meant,
+    onServer: (shown: Shown | undefined, refusal: string | undefined) => void,
   ): Cuttable {
-    const { certificate, private_key } = this.#material;
-    return cuttable(credentials.createSsl(this.#roots(), Buffer.from(private_key), Buffer.from(certificate.pem), {
+    const { chain, private_key } = this.#material;
+    return cuttable(credentials.createSsl(this.#roots(), Buffer.from(private_key), Buffer.from(chain), {
       rejectUnauthorized: true, // said aloud, so that no environment variable can turn it off
       checkServerIdentity: (_name, server) => {
-        const theirs = fingerprintOf(server.raw);
-        const refusal = this.refusal(theirs, expected);
-        onServer(theirs, refusal);
+        const shown = shownIn(server);
+        const refusal = this.refusal(shown, meant());
+        onServer(shown, refusal);
         return refusal === undefined ? undefined : new Error(`the server is refused: ${refusal}`);
       },
     }));
   }
 
-  /** Channel options that go with `clientCredentials`. */
   readonly client_options = { "grpc.ssl_target_name_override": SERVER_NAME };
 
-  /**
-   * The fingerprint of whoever listens there, for the log only: nothing is trusted and nothing is sent. When a server is
-   * not pinned the handshake fails before anybody is told its certificate.
-   */
-  fingerprintAt(host: string, port: number, patience_ms = 1_000): Promise<string | undefined> {
-    const { certificate, private_key } = this.#material;
+  /** When a server is not trusted the handshake fails before anybody is told its certificate. */
+  whoIsAt(host: string, port: number): Promise<Shown | undefined> {
+    const { chain, private_key } = this.#material;
     return new Promise((resolve) => {
       const socket = connectTls({
         host,
         port,
         servername: SERVER_NAME,
         rejectUnauthorized: false,
-        cert: certificate.pem,
+        cert: chain,
         key: private_key,
         ALPNProtocols: ["h2"],
-        timeout: patience_ms,
+        timeout: PEER_PATIENCE_MS,
       });
       const done = () => {
-        const raw = socket.getPeerCertificate()?.raw;
-        resolve(raw && fingerprintOf(raw));
+        resolve(shownIn(socket.getPeerCertificate(true)));
         socket.destroy();
       };
       socket.once("secureConnect", done).once("timeout", done).once("close", done).on("error", done);
@@ -181,23 +227,52 @@ export class Tls {
   }
 
   #roots(): Buffer {
-    return Buffer.from([...this.#material.pins.values()].map((pin) => pin.pem).join(""));
+    const { pins, authorities } = this.#material.trust;
+    return Buffer.from([...pins.values(), ...authorities].map((one) => one.pem).join(""));
   }
 
   #warnOfExpiry(): void {
-    const days_left = Math.floor((this.not_after.getTime() - wallClock().getTime()) / DAY_MS);
-    if (days_left > EXPIRY_WARNING_DAYS) this.#warned_days = Infinity;
-    else if (days_left < this.#warned_days) {
-      this.#warned_days = days_left;
-      observe("certificate.expiring", { fingerprint: this.fingerprint, days_left });
+    const { certificate, trust } = this.#material;
+    const own: [string, Certificate] = ["this node's certificate", certificate];
+    const others = trust.authorities.map((one): [string, Certificate] => ["an authority of the CA file", one]);
+    for (const [what, { fingerprint, not_after }] of [own, ...others]) {
+      const left_ms = not_after.getTime() - wallClock().getTime();
+      const step = EXPIRY_WARNING_DAYS.findLast((days) => left_ms <= days * DAY_MS);
+      if (step === undefined || step >= (this.#warned_days.get(fingerprint) ?? Infinity)) continue;
+      this.#warned_days.set(fingerprint, step);
+      observe("certificate.expiring", { what, fingerprint, days_left: daysLeft(not_after) });
     }
   }
 }
 
+/** Whole days; below 0 when it has expired. */
+export function daysLeft(not_after: Date): number {
+  return Math.floor((not_after.getTime() - wallClock().getTime()) / DAY_MS);
+}
+
+class NotAnnounced extends Error {
+  constructor(cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(`a new certificate waits until its fingerprint can be written into the worker's row: ${why}`, { cause });
+  }
+}
+
+/** As Deno gives it: each certificate with that of its issuer, the last with itself or with nothing. */
+function shownIn(peer: PeerCertificate | undefined): Shown | undefined {
+  const ders: Uint8Array[] = [];
+  let at = peer as Partial<DetailedPeerCertificate> | undefined;
+  while (at?.raw && ders.length < MOST_SHOWN) {
+    ders.push(at.raw);
+    at = at.issuerCertificate === at ? undefined : at.issuerCertificate;
+  }
+  return shownBy(ders);
+}
+
 /** Changes when one of the files does: also by a rename over it, or by a link that leads elsewhere. */
-function lookAt(files: TlsFiles): string {
-  return [files.cert_file, files.key_file, files.pins_file].map((file) => {
+function lookAt({ cert_file, key_file, pins_file, ca_file }: TlsFiles): string {
+  return [cert_file, key_file, pins_file, ca_file].map((file) => {
     try {
+      if (file === undefined) return "";
       const { mtime, size, ino } = Deno.statSync(file);
       return `${mtime?.getTime()} ${size} ${ino}`;
     } catch {

@@ -1,81 +1,46 @@
 /**
- * Certificate, key and pins as they lie on disk, read and judged. Either all three are good together, or nothing is
- * taken and every problem is named with its fix.
+ * Certificate, key, pins and authorities as they lie on disk, read and judged. Either all are good together, or nothing
+ * is taken and every problem is named with its fix.
  *
  * Pins are whole certificates, PEM, one after the other. A peer's certificate must be byte for byte one of them; that a
  * pinned key signed it is not enough, or any node could make up others.
  */
-import { createHash, createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
-import { wallClock } from "../base/loop.ts";
-
-export interface TlsFiles {
-  cert_file: string;
-  key_file: string;
-  pins_file: string;
-}
-
-export interface Certificate {
-  pem: string;
-  /** SHA-256 of the DER, in the form that `openssl x509 -fingerprint -sha256` prints: "0A:3E:…". */
-  fingerprint: string;
-  subject: string;
-  not_before: Date;
-  not_after: Date;
-  x509: X509Certificate;
-}
+import { createPrivateKey, type KeyObject } from "node:crypto";
+import type { TlsFiles } from "../base/config.ts";
+import { isVersion3 } from "./der.ts";
+import { type Certificate, certificatesIn, outsideItsDates, type Trust, whyNotTrusted } from "./trust.ts";
 
 /** What one process shows to its peers, and whom it lets in. */
 export interface TlsMaterial {
   certificate: Certificate;
+  /** Its certificate, and those between it and its authority, as they are shown. */
+  chain: string;
   private_key: string;
-  /** By fingerprint. */
-  pins: Map<string, Certificate>;
+  trust: Trust;
 }
 
 export class TlsFilesError extends Error {
   override name = "TlsFilesError";
 }
 
-/** Reads the three files and checks that they are good together. Throws one error that names every problem. */
+/** Reads the files and checks that they are good together. Throws one error that names every problem. */
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const problems: string[] = [];
   const cert_text = readOr(problems, files.cert_file, "SCHEDULER_TLS_CERT_FILE");
   const key_text = readOr(problems, files.key_file, "SCHEDULER_TLS_KEY_FILE");
-  const pins_text = readOr(problems, files.pins_file, "SCHEDULER_TLS_PINS_FILE");
-  const certificate = cert_text === undefined ? undefined : firstCertificate(cert_text, files.cert_file, problems);
-  const pins = pins_text === undefined ? undefined : pinsIn(pins_text, files.pins_file, problems);
+  const trust: Trust = {
+    pins: new Map(peersIn(problems, files.pins_file, "SCHEDULER_TLS_PINS_FILE").map((pin) => [pin.fingerprint, pin])),
+    authorities: authoritiesIn(problems, files.ca_file),
+  };
+  checkAnchors(trust, { files, problems });
+  const shown = cert_text === undefined ? [] : shownIn(cert_text, files.cert_file, problems);
+  const [certificate, ...issuers] = shown;
   if (certificate && key_text !== undefined) checkPair(certificate, key_text, { files, problems });
-  if (certificate) checkDates(certificate, files.cert_file, problems);
-  if (certificate && pins && pins.size > 0 && !pins.has(certificate.fingerprint)) {
-    problems.push(
-      `"${files.pins_file}" pins ${pins.size} certificates but not this node's own ${certificate.fingerprint}, so its ` +
-        `peers would refuse it: give every node a bundle with it, e.g. cat ${files.cert_file} >> ${files.pins_file}`,
-    );
-  }
-  if (problems.length > 0 || !certificate || !pins || key_text === undefined) {
+  if (certificate) checkOwn({ certificate, issuers }, trust, { files, problems });
+  if (problems.length > 0 || !certificate || key_text === undefined) {
     throw new TlsFilesError(`Cannot use the TLS files: ${problems.join("; ")}`);
   }
-  return { certificate, private_key: key_text, pins };
-}
-
-/** Every certificate in a text, in order. Throws when one cannot be read. */
-export function certificatesIn(text: string): Certificate[] {
-  const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  return blocks.map((block) => {
-    const x509 = new X509Certificate(block);
-    return {
-      pem: block + "\n",
-      fingerprint: fingerprintOf(x509.raw),
-      subject: x509.subject,
-      not_before: new Date(x509.validFrom),
-      not_after: new Date(x509.validTo),
-      x509,
-    };
-  });
-}
-
-export function fingerprintOf(der: Uint8Array): string {
-  return createHash("sha256").update(der).digest("hex").toUpperCase().match(/../g)!.join(":");
+  return { certificate, chain: shown.map((one) => one.pem).join(""), private_key: key_text, trust };
 }
 
 function readOr(problems: string[], file: string, variable: string): string | undefined {
@@ -90,47 +55,97 @@ function readOr(problems: string[], file: string, variable: string): string | un
   }
 }
 
-function firstCertificate(text: string, file: string, problems: string[]): Certificate | undefined {
+function shownIn(text: string, file: string, problems: string[]): Certificate[] {
   try {
-    const [certificate] = certificatesIn(text);
-    if (certificate) return certificate;
+    const certificates = certificatesIn(text);
+    if (certificates.length > 0) return certificates;
     problems.push(`"${file}" holds no certificate: it must begin with -----BEGIN CERTIFICATE-----`);
   } catch (error) {
     problems.push(`"${file}" holds a certificate that cannot be read: ${(error as Error).message}`);
   }
-  return undefined;
+  return [];
 }
 
-function pinsIn(text: string, file: string, problems: string[]): Map<string, Certificate> | undefined {
+/** The certificates of a file that says whom to trust; none when it is not named. */
+function peersIn(problems: string[], file: string | undefined, variable: string): Certificate[] {
+  const text = file === undefined ? undefined : readOr(problems, file, variable);
+  if (text === undefined) return [];
   if (text.includes("PRIVATE KEY-----")) {
     problems.push(`"${file}" holds a private key: it goes to every node, so leave only certificates in it`);
-    return undefined;
+    return [];
   }
   try {
-    const pins = certificatesIn(text);
-    if (pins.length === 0) problems.push(`"${file}" pins no certificate: put the certificate of every node in it, PEM`);
-    for (const pin of pins) {
-      if (isVersion3(pin.x509.raw)) continue;
-      problems.push(`"${file}" pins ${pin.fingerprint}, an X.509 v1 certificate that proves nothing: make a v3 one`);
+    const certificates = certificatesIn(text);
+    if (certificates.length === 0) {
+      problems.push(
+        variable === "SCHEDULER_TLS_CA_FILE"
+          ? `"${file}" holds no certificate: put that of the authority in it, PEM`
+          : `"${file}" pins no certificate: put the certificate of every node in it, PEM`,
+      );
     }
-    return new Map(pins.map((pin) => [pin.fingerprint, pin]));
+    for (const { x509, fingerprint } of certificates) {
+      if (isVersion3(x509.raw)) continue;
+      problems.push(`"${file}" pins ${fingerprint}, an X.509 v1 certificate that proves nothing: make a v3 one`);
+    }
+    return certificates;
   } catch (error) {
     problems.push(`"${file}" holds a certificate that cannot be read: ${(error as Error).message}`);
-    return undefined;
+    return [];
   }
 }
 
-/**
- * Deno's TLS client does not check the signature of a server that shows an X.509 v1 certificate, so whoever has seen
- * such a certificate could pass for its owner.
- */
-function isVersion3(der: Uint8Array): boolean {
-  let at = 0;
-  for (let sequence = 0; sequence < 2; sequence++) { // into Certificate, then into TBSCertificate
-    const length = der[at + 1] ?? 0;
-    at += length < 0x80 ? 2 : 2 + (length & 0x7f);
+function authoritiesIn(problems: string[], file: string | undefined): Certificate[] {
+  const certificates = peersIn(problems, file, "SCHEDULER_TLS_CA_FILE");
+  for (const { x509, subject } of certificates) {
+    if (x509.ca) continue;
+    problems.push(
+      `"${file}" holds the certificate "${subject}", which is no authority's: it may not sign others; ` +
+        "to accept just that certificate, pin it: SCHEDULER_TLS_PINS_FILE",
+    );
   }
-  return der[at] === 0xa0 && der[at + 4] === 2; // [0] EXPLICIT version, counted from 0
+  return certificates;
+}
+
+/** The TLS library asks of a certificate that its issuer is known as well, also of one that is pinned. */
+function checkAnchors(trust: Trust, on: { files: TlsFiles; problems: string[] }): void {
+  const known = new Set([...trust.pins.values(), ...trust.authorities].map((one) => one.subject));
+  for (const { fingerprint, x509 } of trust.pins.values()) {
+    if (known.has(x509.issuer)) continue;
+    on.problems.push(
+      `"${on.files.pins_file}" pins ${fingerprint}, which "${x509.issuer}" has signed: put that authority's ` +
+        "certificate there as well, or name it with SCHEDULER_TLS_CA_FILE instead of pins",
+    );
+  }
+}
+
+/** What peers will ask of this node's certificate; they have, or will have, the same pins and authorities. */
+function checkOwn(
+  own: { certificate: Certificate; issuers: Certificate[] },
+  trust: Trust,
+  on: { files: TlsFiles; problems: string[] },
+): void {
+  const { cert_file, pins_file, ca_file, node_id } = on.files;
+  const { certificate } = own;
+  const outside = outsideItsDates(certificate);
+  if (outside) {
+    on.problems.push(
+      `"${cert_file}" ${outside}: make a new one${ca_file ? "" : " and give it to every node as a pin"}`,
+    );
+  } else if (trust.authorities.length + trust.pins.size === 0) {
+    return; // that is a problem of its own, and said
+  } else if (trust.authorities.length === 0 && !trust.pins.has(certificate.fingerprint)) {
+    on.problems.push(
+      `"${pins_file}" pins ${trust.pins.size} certificates but not this node's own ${certificate.fingerprint}, so its ` +
+        `peers would refuse it: give every node a bundle with it, e.g. cat ${cert_file} >> ${pins_file}`,
+    );
+  } else {
+    const refusal = whyNotTrusted(trust, own, { fingerprints: [], node_id });
+    if (!refusal) return;
+    on.problems.push(
+      `peers would refuse "${cert_file}", with ${certificate.fingerprint}: ${refusal}; have one made by an authority of ` +
+        `"${ca_file}" with the node's id among its names, or set SCHEDULER_NODE_ID to one of them`,
+    );
+  }
 }
 
 function checkPair(
@@ -148,17 +163,4 @@ function checkPair(
   }
   if (certificate.x509.checkPrivateKey(key)) return;
   problems.push(`"${files.key_file}" is not the key of "${files.cert_file}": replace both together`);
-}
-
-function checkDates(certificate: Certificate, file: string, problems: string[]): void {
-  const outside = outsideItsDates(certificate);
-  if (outside) problems.push(`"${file}" ${outside}: make a new one and give its certificate to every node as a pin`);
-}
-
-/** "expired on …" or "is not valid before …"; undefined when it is valid now. */
-export function outsideItsDates(certificate: Certificate): string | undefined {
-  const now = wallClock();
-  if (certificate.not_after <= now) return `expired on ${certificate.not_after.toISOString()}`;
-  if (certificate.not_before > now) return `is not valid before ${certificate.not_before.toISOString()}`;
-  return undefined;
 }

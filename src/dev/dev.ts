@@ -12,8 +12,7 @@ import { dirname } from "node:path";
 import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
-import { ensureDevCerts } from "../cluster/certs.ts";
-import type { TlsFiles } from "../cluster/tls_files.ts";
+import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
 import { applySchema, connectDb, type Sql } from "../store/db.ts";
 import { readDefinitions } from "../store/definitions.ts";
@@ -113,7 +112,7 @@ async function startAndWatch(dev: DevRun): Promise<void> {
   try {
     await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
     const certs = await ensureDevCerts(`${dev.state_dir}/certs`, [...nodeIds(dev.workers), config.node_id]);
-    using _note = leaveNote(dev, { config, own: certs[config.node_id] as TlsFiles });
+    using _note = leaveNote(dev, { config, own: certs[config.node_id] as PinnedFiles });
     const jobs = { sql, sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
     const sayJobs = { stop, say: (text: string) => say("jobs", text) };
     await syncJobs(jobs, { ...sayJobs, always: true });
@@ -163,7 +162,7 @@ async function useOrStart(dev: DevRun, { given, name, start }: Wanted): Promise<
 }
 
 /** The note by which other commands of this checkout find what runs here; gone when dev is. */
-function leaveNote(dev: DevRun, { config, own }: { config: Config; own: TlsFiles }): Disposable {
+function leaveNote(dev: DevRun, { config, own }: { config: Config; own: PinnedFiles }): Disposable {
   const { database_url, redis_url, redis_prefix, jobs_dir } = config;
   const note: DevNote = {
     pid: Deno.pid,
@@ -187,7 +186,7 @@ function nodeIds(workers: number): string[] {
 interface CrewParts {
   config: Config;
   sql: Sql;
-  certs: Record<string, TlsFiles>;
+  certs: Record<string, PinnedFiles>;
 }
 
 /** The workers, and the line that says that they are ready. */
@@ -209,13 +208,15 @@ async function keepCrew(dev: DevRun, on: CrewParts): Promise<void> {
 }
 
 function workerEnv(node_id: string, dev: DevRun, { config, certs }: CrewParts): Record<string, string> {
-  const { cert_file, key_file, pins_file } = certs[node_id] as TlsFiles;
+  const { cert_file, key_file, pins_file } = certs[node_id] as PinnedFiles;
   return {
     DATABASE_URL: config.database_url,
     REDIS_URL: config.redis_url,
     DANDORI_STATE_DIR: dev.state_dir,
     SCHEDULER_NODE_ID: node_id,
     SCHEDULER_GRPC_PORT: "0",
+    SCHEDULER_TLS: "mtls",
+    SCHEDULER_TLS_CA_FILE: "",
     SCHEDULER_TLS_CERT_FILE: cert_file,
     SCHEDULER_TLS_KEY_FILE: key_file,
     SCHEDULER_TLS_PINS_FILE: pins_file,

@@ -3,9 +3,10 @@
  * hide the next, except what cannot be looked at without it: nothing in Postgres without Postgres or the schema.
  */
 import { readdirSync } from "node:fs";
-import { type Config, ConfigError, readConfig, readConfigForFiles } from "../base/config.ts";
+import { type Config, ConfigError, isLoopback, readConfig, readConfigForFiles } from "../base/config.ts";
 import { wallClock, within } from "../base/loop.ts";
 import { connectRedis } from "../cluster/redis.ts";
+import { daysLeft, EXPIRY_WARNING_DAYS } from "../cluster/tls.ts";
 import { readTlsFiles } from "../cluster/tls_files.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { readDefinitions } from "../store/definitions.ts";
@@ -65,7 +66,7 @@ const FIXES: Record<string, string> = {
   postgres: "start Postgres or `deno task dev`, and check DATABASE_URL",
   jobs: "make the folder, or set SCHEDULER_JOBS_DIR to that of your job files",
   redis: "start Redis or `deno task dev`, and check REDIS_URL",
-  tls: "make certificates with `deno task certs DIR --node ID`, and check SCHEDULER_TLS_*_FILE",
+  tls: "make certificates with `deno task certs make DIR --node ID`, and check SCHEDULER_TLS_*_FILE",
   settings: "mend them in the table scheduler_settings",
 };
 
@@ -156,17 +157,37 @@ async function redis(config: Config): Promise<Answer> {
   }
 }
 
-function tls(config: Config): Answer {
-  const files = { cert_file: config.tls_cert_file, key_file: config.tls_key_file, pins_file: config.tls_pins_file };
-  const { certificate, pins } = readTlsFiles(files);
-  const days = Math.floor((certificate.not_after.getTime() - wallClock().getTime()) / 86_400_000);
-  const detail = `certificate ${certificate.fingerprint.slice(0, 23)}... for ${days} days, ${pins.size} pinned`;
-  if (days >= 21) return ok(detail);
-  return {
-    state: "warning",
-    detail,
-    fix: "make a new certificate with `deno task certs`, and pin it before it is used",
-  };
+function tls({ tls, grpc_bind }: Config): Answer {
+  if (tls === "mesh") {
+    const detail = `SCHEDULER_TLS=mesh: plain text on ${grpc_bind}, and a service mesh must say who may connect`;
+    if (isLoopback(grpc_bind)) return ok(detail);
+    return {
+      state: "warning",
+      detail: `${detail}; that is no loopback address`,
+      fix: "set SCHEDULER_GRPC_BIND=127.0.0.1, or let nothing but the sidecar reach that address",
+    };
+  }
+  const { certificate, trust } = readTlsFiles(tls);
+  const days = daysLeft(certificate.not_after);
+  const detail = `certificate ${certificate.fingerprint.slice(0, 23)}... for ${days} days, ${trust.pins.size} pinned` +
+    (trust.authorities.length > 0 ? `, ${trust.authorities.length} in the CA file` : "");
+  const authority = trust.authorities.find((one) => daysLeft(one.not_after) < WARN_DAYS);
+  if (authority) {
+    const left = `the authority "${authority.subject}" ends in ${daysLeft(authority.not_after)} days`;
+    return worn(
+      daysLeft(authority.not_after),
+      `${detail}; ${left}`,
+      "give every node its successor's certificate as well",
+    );
+  }
+  if (days >= WARN_DAYS) return ok(detail);
+  return worn(days, detail, "make the next one before it ends: deno task certs rotate DIR, or by whatever makes yours");
+}
+
+const [WARN_DAYS = 0, , ALARM_DAYS = 0] = EXPIRY_WARNING_DAYS;
+
+function worn(days: number, detail: string, fix: string): Answer {
+  return { state: days < ALARM_DAYS ? "problem" : "warning", detail, fix };
 }
 
 async function workers(sql: Sql): Promise<Answer> {
@@ -181,5 +202,12 @@ async function workers(sql: Sql): Promise<Answer> {
       fix: "wait a few seconds; then read their logs",
     };
   }
-  return ok(`${alive.length} workers, led by ${leader.worker_id} in epoch ${leader.epoch}`);
+  const trusts = new Set(alive.map((one) => one.tls_trust_digest).filter((one) => one !== null));
+  const detail = `${alive.length} workers, led by ${leader.worker_id} in epoch ${leader.epoch}`;
+  if (trusts.size <= 1) return ok(detail);
+  return {
+    state: "warning",
+    detail: `${detail}; they let in different peers: ${trusts.size} sets of pins or authorities`,
+    fix: "bring the same pins.pem (or CA file) to every node; a rotation must wait until then",
+  };
 }

@@ -1,6 +1,7 @@
 /**
  * Who may order. The caller is known by its certificate, and that must be the one of the worker to which Postgres gave
- * the epoch that the order names. An older epoch is refused; one that was never seen is looked up before it is
+ * the epoch that the order names, or for a minute after a rotation the one it had before. In a mesh all callers are
+ * "mesh", and so is the leader's row: there the epoch alone decides. An older epoch is refused; one that was never seen is looked up before it is
  * believed, so that no peer can lock out the real leader with a number. One question to Postgres per epoch.
  */
 import { observe } from "../base/facts.ts";
@@ -14,7 +15,7 @@ export type OldEpoch = Pick<StartJobResponse, "message"> & { result: "REJECTED_O
 export class Authority {
   readonly #sql: Sql;
   readonly #standing: Standing;
-  #holder: { epoch: number; tls_fingerprint: string } | undefined;
+  #holder: { epoch: number; fingerprint: string; former: string | null } | undefined;
 
   constructor(parts: { sql: Sql; standing: Standing }) {
     this.#sql = parts.sql;
@@ -26,11 +27,12 @@ export class Authority {
     if (epoch < this.#standing.epoch) return this.#old(epoch);
     if (this.#holder?.epoch !== epoch) await this.#learn(epoch);
     if (epoch < this.#standing.epoch) return this.#old(epoch);
-    if (this.#holder?.tls_fingerprint === caller.fingerprint) return undefined;
-    await this.#learn(epoch); // it may have rotated its certificate since
-    if (this.#holder?.tls_fingerprint === caller.fingerprint) return undefined;
+    if (this.#holder?.fingerprint === caller.fingerprint) return undefined;
+    await this.#learn(epoch); // it may have rotated its certificate since, and still use a connection of before
+    const holder = this.#holder;
+    if (holder?.fingerprint === caller.fingerprint || holder?.former === caller.fingerprint) return undefined;
     const reason = `it orders under epoch ${epoch}, which is another worker's`;
-    observe("peer.refused", { reason, theirs: caller.fingerprint, ours: this.#holder?.tls_fingerprint ?? "" });
+    observe("peer.refused", { reason, theirs: caller.fingerprint, ours: holder?.fingerprint ?? "" });
     throw new RpcRefusal("PERMISSION_DENIED", "Only the leader of this epoch may order");
   }
 
@@ -42,7 +44,7 @@ export class Authority {
     }
     this.#holder = leader.tls_fingerprint === null
       ? undefined
-      : { epoch: leader.epoch, tls_fingerprint: leader.tls_fingerprint };
+      : { epoch: leader.epoch, fingerprint: leader.tls_fingerprint, former: leader.tls_former_fingerprint };
   }
 
   #old(epoch: number): OldEpoch {

@@ -119,10 +119,12 @@ export class Subleader {
     const watched = this.#watched;
     this.#watched = undefined;
     if (!watched) return;
-    const { peers } = this.#parts;
+    const { peers, sql, bell } = this.#parts;
     const proof = await peers.to(watched.leader).ping({ caller_role: "subleader", leader_epoch: watched.epoch });
     if (!proof.ok && /ECONNREFUSED/.test(proof.message)) return await this.#depose(watched);
-    if (proof.ok) return this.#parts.bell.ring(); // it lives: watch it again
+    if (proof.ok) return bell.ring(); // it lives: watch it again
+    const now = await currentLeader(sql);
+    if (now.tls_fingerprint !== watched.leader.tls_fingerprint) return bell.ring(); // it has a new certificate: watch that
     await this.#heardNothing(watched, `${why.code}: ${proof.message}`);
   }
 

@@ -11,6 +11,7 @@ import { observe } from "../base/facts.ts";
 import { every, monotonicMs, wallClock, within } from "../base/loop.ts";
 import { RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { beat } from "../cluster/roster.ts";
+import type { Wire } from "../cluster/wire.ts";
 import type { Sql } from "../store/db.ts";
 import { type OwnRun, renewWorker } from "../store/nodes.ts";
 import { type AttemptRef, giveBack } from "../store/runs.ts";
@@ -27,7 +28,7 @@ export interface WorkerParts {
   executor: Executor;
   standing: Standing;
   /** Its certificate of now goes into the row, so that peers know it after a rotation. */
-  tls: { readonly fingerprint: string };
+  wire: Pick<Wire, "fingerprint" | "former_fingerprint" | "trust_digest">;
   pid: number;
   grpc: { host: string; port: number };
 }
@@ -59,8 +60,10 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   const question = renewWorker(parts.lease_sql, standing.worker_id, {
     lease_ms: worker_lease_seconds * 1000,
     slots: standing.slots,
-    tls_fingerprint: parts.tls.fingerprint,
     subleader: standing.role === "subleader",
+    tls_fingerprint: parts.wire.fingerprint,
+    tls_former_fingerprint: parts.wire.former_fingerprint,
+    tls_trust_digest: parts.wire.trust_digest,
   });
   const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
   if (!renewal) {

@@ -105,6 +105,8 @@ export interface Leadership {
   grpc_port: number | null;
   /** The certificate of the worker that got this epoch, by which its orders are known. */
   tls_fingerprint: string | null;
+  /** And that of before, for a minute after a rotation. */
+  tls_former_fingerprint: string | null;
   acquired_at: Date | null;
 }
 
@@ -112,7 +114,7 @@ export interface Leadership {
 export async function currentLeader(sql: Db): Promise<Leadership> {
   const [row] = await sql<(Omit<Leadership, "worker_id"> & { worker_id: string | null })[]>`
     select t.epoch, case when t.lease_until > clock_timestamp() then t.worker_id end as worker_id, t.acquired_at,
-           w.tls_fingerprint, w.node_id, w.grpc_host, w.grpc_port
+           w.tls_fingerprint, w.tls_former_fingerprint, w.node_id, w.grpc_host, w.grpc_port
       from leader_term t left join worker w on w.worker_id = t.worker_id where t.id = 1`;
   if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
   return { ...row, worker_id: row.worker_id ?? undefined };

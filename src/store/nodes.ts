@@ -69,9 +69,11 @@ export interface OwnRun {
 /** Where a worker is reached, and the certificate by which it is known. */
 export interface WorkerAddress {
   worker_id: string;
+  node_id: string;
   grpc_host: string;
   grpc_port: number;
   tls_fingerprint: string;
+  tls_former_fingerprint: string | null;
 }
 
 export interface Renewal {
@@ -89,11 +91,13 @@ export interface Renewal {
   runs: OwnRun[];
 }
 
-/** What may have changed of a worker since it registered: a live setting, a certificate that was rotated. */
+/** What may have changed of a worker since it registered: a live setting, a certificate that was rotated, its pins. */
 export interface Renewed {
   lease_ms: number;
   slots: number;
   tls_fingerprint: string;
+  tls_former_fingerprint: string | null;
+  tls_trust_digest: string;
   subleader: boolean;
 }
 
@@ -109,11 +113,13 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
   };
   const [row] = await sql<Row[]>`
     with me as (
-      update worker set slots = ${my.slots}, tls_fingerprint = ${my.tls_fingerprint}, subleader = ${my.subleader},
+      update worker set slots = ${my.slots}, subleader = ${my.subleader},
+             tls_fingerprint = ${my.tls_fingerprint}, tls_former_fingerprint = ${my.tls_former_fingerprint},
+             tls_trust_digest = ${my.tls_trust_digest},
              lease_until = case when state = 'DETACHED' then lease_until else clock_timestamp() + ${my.lease_ms} * interval '1 ms' end
        where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, node_id, state, detached_by, detach_reason),
     answerers as (
-      select w.worker_id, w.grpc_host, w.grpc_port, w.tls_fingerprint
+      select w.worker_id, w.node_id, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint
         from me, leader_term t, worker w
        where w.worker_id <> me.worker_id and w.state in ('ACTIVE', 'DRAINING') and w.lease_until > clock_timestamp()
          and (w.subleader or (w.worker_id = t.worker_id and t.lease_until > clock_timestamp()))
@@ -207,6 +213,7 @@ export interface WorkerRow {
   grpc_host: string;
   grpc_port: number;
   tls_fingerprint: string;
+  tls_former_fingerprint: string | null;
   slots: number;
   /** Runs that are ASSIGNED to it or RUNNING on it, counted from their rows. */
   load: number;
@@ -224,7 +231,8 @@ export interface NodeRow {
 /** Workers whose lease holds, with their nodes and what they carry, counted now. */
 export async function liveWorkers(sql: Db): Promise<(WorkerRow & { node: NodeRow })[]> {
   return await sql<(WorkerRow & { node: NodeRow })[]>`
-    select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.slots, coalesce(l.load, 0)::int as load,
+    select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint,
+           w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load,
            json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
                              'max_concurrent', n.max_concurrent) as node
       from worker w join node n using (node_id)
@@ -248,6 +256,8 @@ export interface WorkerListing extends WorkerRow {
   detach_reason: string | null;
   version: string;
   started_at: Date;
+  /** The same for all that let in the same peers. */
+  tls_trust_digest: string | null;
   lease_seconds_left: number;
 }
 
@@ -259,7 +269,8 @@ export async function listWorkers(sql: Db): Promise<WorkerListing[]> {
                 when w.subleader then 'subleader' else 'worker' end as role,
            w.state, w.detached_by, w.detach_reason,
            (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
-           w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.version, w.started_at,
+           w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint,
+           w.tls_trust_digest, w.version, w.started_at,
            greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left
       from worker w, leader_term t
      where w.state <> 'DEAD' and w.lease_until > clock_timestamp()

@@ -10,8 +10,7 @@ import { rest } from "../../src/base/loop.ts";
 import { problemText } from "../../src/catalog/problem.ts";
 import { sync } from "../../src/catalog/sync.ts";
 import { type Client, createClient } from "../../src/client.ts";
-import { ensureDevCerts } from "../../src/cluster/certs.ts";
-import type { TlsFiles } from "../../src/cluster/tls_files.ts";
+import { ensureDevCerts, type PinnedFiles } from "../../src/cluster/certs.ts";
 import { WORKER_ARGS } from "../../src/dev/crew.ts";
 import { Sandbox } from "../../src/sandbox/pool.ts";
 import { changeSettings, type Settings } from "../../src/store/settings.ts";
@@ -127,7 +126,7 @@ export class Cluster {
   readonly effects_dir: string;
   readonly #dir: string;
   #nodes = 0;
-  #certs: Promise<Record<string, TlsFiles>> = Promise.resolve({});
+  #certs: Promise<Record<string, PinnedFiles>> = Promise.resolve({});
   readonly #options: ClusterOptions;
 
   constructor(dir: string, stores: Stores, options: ClusterOptions) {
@@ -252,12 +251,12 @@ export class Cluster {
   }
 
   /** The certificate of a node: whoever has it is let in as that node. */
-  async tlsOf(node_id: string): Promise<TlsFiles> {
-    return (await this.#certify([node_id]))[node_id] as TlsFiles;
+  async tlsOf(node_id: string): Promise<PinnedFiles> {
+    return (await this.#certify([node_id]))[node_id] as PinnedFiles;
   }
 
   /** One after another, since all share one bundle of pins. */
-  #certify(node_ids: string[]): Promise<Record<string, TlsFiles>> {
+  #certify(node_ids: string[]): Promise<Record<string, PinnedFiles>> {
     this.#certs = this.#certs.then(() => ensureDevCerts(`${this.#dir}/certs`, node_ids));
     return this.#certs;
   }

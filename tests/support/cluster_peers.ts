@@ -2,15 +2,15 @@
  * Nodes with certificates, and a worker's server with handlers that answer at once. Run as a program with a node's
  * folder as its argument it serves until it is killed, and prints its port.
  */
-import { makeCertificate, type NodeCertificate } from "../../src/cluster/certs.ts";
+import type { TlsFiles } from "../../src/base/config.ts";
+import { type Authority, makeCertificate, type NodeCertificate, type PinnedFiles } from "../../src/cluster/certs.ts";
 import { Peers } from "../../src/cluster/peers.ts";
 import type { Caller, WorkerHandlers, WorkerStatus } from "../../src/cluster/protocol.ts";
 import { type RunningServer, startServer } from "../../src/cluster/server.ts";
 import { Tls } from "../../src/cluster/tls.ts";
-import type { TlsFiles } from "../../src/cluster/tls_files.ts";
 
 export interface TestNode extends NodeCertificate {
-  files: TlsFiles;
+  files: PinnedFiles;
 }
 
 /** A node's files in a folder of its own, pinning itself and what else is given. */
@@ -27,11 +27,26 @@ export async function aNode(
   return node;
 }
 
-export function filesIn(dir: string): TlsFiles {
+/** A node that lets in whom an authority vouches for, as it vouches for it. */
+export async function aCertifiedNode(
+  authority: Authority,
+  name: string,
+  options: { days?: number; from?: Date } = {},
+): Promise<NodeCertificate & { files: TlsFiles & { ca_file: string } }> {
+  const { files } = await aNode(name);
+  const made = await makeCertificate(name, { days: 1, ...options, authority });
+  const ca_file = files.pins_file.replace("pins.pem", "ca.crt");
+  Deno.writeTextFileSync(ca_file, authority.certificate);
+  const node = { ...made, files: { cert_file: files.cert_file, key_file: files.key_file, ca_file, node_id: name } };
+  writeIdentity(node, made);
+  return node;
+}
+
+export function filesIn(dir: string): PinnedFiles {
   return { cert_file: `${dir}/tls.crt`, key_file: `${dir}/tls.key`, pins_file: `${dir}/pins.pem` };
 }
 
-export function writeIdentity(node: TestNode, identity: NodeCertificate): void {
+export function writeIdentity(node: { files: TlsFiles }, identity: NodeCertificate): void {
   Deno.writeTextFileSync(node.files.key_file, identity.private_key);
   Deno.writeTextFileSync(node.files.cert_file, identity.certificate);
 }
@@ -56,14 +71,19 @@ export interface Serving extends RunningServer {
 
 /** A server and a client, each with its node's files, for the length of `act`. */
 export async function withServer(
-  nodes: { server: TestNode; client: TestNode },
+  nodes: Record<"server" | "client", { files: TlsFiles }>,
   act: (serving: Serving, peers: Peers, client_tls: Tls) => Promise<void>,
   handlers: Partial<WorkerHandlers> = {},
 ): Promise<void> {
   const tls = new Tls(nodes.server.files, { poll_ms: 20 });
   const client_tls = new Tls(nodes.client.files, { poll_ms: 20 });
   const callers: Caller[] = [];
-  const server = await startServer({ host: "127.0.0.1", port: 0, tls, handlers: handlersThat(callers, handlers) });
+  const server = await startServer({
+    host: "127.0.0.1",
+    port: 0,
+    wire: tls,
+    handlers: handlersThat(callers, handlers),
+  });
   const peers = new Peers(client_tls);
   try {
     await act({ ...server, tls, callers }, peers, client_tls);
@@ -92,7 +112,7 @@ export const aStatus: WorkerStatus = {
   finished: [{ job_run_id: 811, attempt: 1, outcome: "SUCCEEDED" }],
 };
 
-function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): WorkerHandlers {
+export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): WorkerHandlers {
   return {
     ping(request, caller) {
       callers.push(caller);
@@ -122,6 +142,6 @@ function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): WorkerHa
 
 if (import.meta.main) {
   const tls = new Tls(filesIn(Deno.args[0]!));
-  const server = await startServer({ host: "127.0.0.1", port: 0, tls, handlers: handlersThat([], {}) });
+  const server = await startServer({ host: "127.0.0.1", port: 0, wire: tls, handlers: handlersThat([], {}) });
   console.log(server.port);
 }

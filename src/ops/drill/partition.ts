@@ -136,6 +136,8 @@ class LinkedWorker {
         SCHEDULER_GRPC_HOST: "127.0.0.1",
         SCHEDULER_GRPC_PORT: String(port),
         SCHEDULER_GRPC_ADVERTISE: `127.0.0.1:${grpc.link.port}`,
+        SCHEDULER_TLS: "mtls",
+        SCHEDULER_TLS_CA_FILE: "",
         SCHEDULER_TLS_CERT_FILE: `${note.tls_dir}/tls.crt`,
         SCHEDULER_TLS_KEY_FILE: `${note.tls_dir}/tls.key`,
         SCHEDULER_TLS_PINS_FILE: `${note.tls_dir}/pins.pem`,
