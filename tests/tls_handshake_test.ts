@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Facts } from "../src/base/facts.ts";
 import { makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
-import { Peers } from "../src/cluster/peers.ts";
+import { type PeerAddress, Peers } from "../src/cluster/peers.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import {
   aNode,
@@ -15,6 +15,8 @@ import {
   writePins,
 } from "./support/cluster_peers.ts";
 import { bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
+
+const DAY_MS = 86_400_000;
 
 Deno.test("pinned peers are let in, and the handler knows by which certificate", async () => {
   const [server, client] = await twoNodes();
@@ -57,7 +59,7 @@ Deno.test("a pinned client whose certificate has expired is refused", async () =
     await withServer({ server, client: server }, async ({ port }) => {
       assert.equal(await bytesFrom(port, expired), 0);
       assert.match(heard[0]!.reason, /its certificate expired on 2020-01-02/);
-      assert.equal(heard[0]!.theirs, expired.fingerprint);
+      assert.deepEqual(pick(heard[0]), { theirs: expired.fingerprint, ours: server.fingerprint });
     });
   });
 });
@@ -96,7 +98,8 @@ Deno.test("a pinned server whose certificate has expired is refused", async () =
   const client = await aNode("client");
   const expired = await makeCertificate("server", { days: 1, from: new Date("2020-01-01T00:00:00Z") });
   writePins(client, [client, expired]);
-  await withBareServer(expired, (port) => refusedBy(client, port, { reason: /its certificate expired on 2020-01-02/ }));
+  const reason = /its certificate expired on 2020-01-02/;
+  await withBareServer(expired, (port) => refusedBy(client, port, { reason, theirs: expired.fingerprint }));
 });
 
 Deno.test("a pinned server that is another worker than the one meant is refused", async () => {
@@ -117,7 +120,8 @@ Deno.test("a server's certificate that a pinned key signed is refused", async ()
   const pinned = await aNode("pinned");
   writePins(client, [client, pinned]);
   const forged = await signedBy(pinned, "forged");
-  await withBareServer(forged, (port) => refusedBy(client, port, { reason: /its certificate is not pinned here/ }));
+  const reason = /its certificate is not pinned here/;
+  await withBareServer(forged, (port) => refusedBy(client, port, { reason, theirs: forged.fingerprint }));
 });
 
 Deno.test("a pin that appears on disk lets its owner in, one that goes cuts its connections", async () => {
@@ -178,18 +182,86 @@ Deno.test("a client's new certificate is used for the calls that follow", async 
   });
 });
 
-Deno.test("bad files on disk are reported, and the good ones stay in use", async () => {
+Deno.test("bad files on disk are reported once, and the good ones stay in use", async () => {
   const [server, client] = await twoNodes();
   await hearing("tls.kept", async (heard) => {
     await withServer({ server, client }, async ({ port, tls }, peers) => {
-      Deno.writeTextFileSync(server.files.cert_file, "nonsense");
+      const lookAgain = async () => {
+        for (let look = 0; look < 3; look++) await tls.reload();
+      };
+      const torn = await makeCertificate("server", { days: 1 });
+      Deno.writeTextFileSync(server.files.key_file, torn.private_key);
       await until(() => heard.length > 0);
-      assert.match(heard[0]!.problem, /tls\.crt" holds no certificate/);
+      await lookAgain();
+      assert.match(heard[0]!.problem, /tls\.key" is not the key of ".*tls\.crt": replace both together/);
+      Deno.writeTextFileSync(server.files.cert_file, "nonsense");
+      await until(() => heard.length > 1);
+      await lookAgain();
+      assert.match(heard[1]!.problem, /tls\.crt" holds no certificate/);
       assert.equal(tls.generation, 1);
       assert.ok((await peers.to(at(port)).ping(asLeader)).ok);
       Deno.removeSync(server.files.pins_file);
-      await until(() => heard.length > 1);
+      await until(() => heard.length > 2);
+      await lookAgain();
+      assert.equal(heard.length, 3);
       assert.ok((await peers.to({ ...at(port), worker_id: "w2" }).ping(asLeader)).ok, "also for a new connection");
+      writeIdentity(server, server);
+      writePins(server, [server, client]);
+      await until(() => tls.generation === 2);
+    });
+  });
+});
+
+Deno.test("a new certificate is announced before it is used, and waits until that is done", async () => {
+  const [server, client] = await twoNodes();
+  const next = await makeCertificate("server", { days: 1 });
+  writePins(client, [client, server, next]);
+  writePins(server, [server, client, next]);
+  await hearing("tls.kept", async (heard) => {
+    await withServer({ server, client }, async ({ port, tls }, _peers, client_tls) => {
+      const inUse = async () => (await client_tls.whoIsAt("127.0.0.1", port))?.certificate.fingerprint;
+      let fails = true;
+      const told: (string | null)[][] = [];
+      const announced = Promise.withResolvers<void>();
+      const go_on = Promise.withResolvers<void>();
+      tls.announce = async () => {
+        told.push([tls.fingerprint, tls.former_fingerprint]);
+        if (fails) throw new Error("Postgres is away");
+        announced.resolve();
+        await go_on.promise;
+      };
+      writeIdentity(server, next);
+      await until(() => told.length > 2); // tried again at each look
+      assert.deepEqual([heard.length, await inUse()], [1, server.fingerprint]);
+      assert.match(heard[0]!.problem, /waits until its fingerprint can be written .*: Postgres is away/);
+      assert.deepEqual(told[0], [next.fingerprint, server.fingerprint]);
+      fails = false;
+      await announced.promise;
+      assert.equal(await inUse(), server.fingerprint);
+      go_on.resolve();
+      await until(async () => await inUse() === next.fingerprint);
+      assert.deepEqual([tls.fingerprint, tls.former_fingerprint], [next.fingerprint, server.fingerprint]);
+    });
+  });
+});
+
+Deno.test("a connection of before serves while the row names both certificates, and is made anew when it names one", async () => {
+  const [server, client] = await twoNodes();
+  const next = await makeCertificate("server", { days: 1 });
+  writePins(client, [client, server, next]);
+  writePins(server, [server, client, next]);
+  await hearing("peer.refused", async (heard) => {
+    await withServer({ server, client }, async ({ port, tls }, peers) => {
+      const row = at(port, server.fingerprint);
+      const ping = async (address: PeerAddress) => assert.ok((await peers.to(address).ping(asLeader)).ok);
+      await ping(row);
+      writeIdentity(server, next);
+      await until(() => tls.fingerprint === next.fingerprint);
+      await ping({ ...row, tls_fingerprint: next.fingerprint, tls_former_fingerprint: server.fingerprint });
+      await ping({ ...row, tls_fingerprint: next.fingerprint, tls_former_fingerprint: null });
+      assert.equal(heard.length, 0);
+      const gone = await peers.to(row).ping(asLeader);
+      assert.match(gone.ok ? "" : gone.message, /the worker meant has certificate/);
     });
   });
 });
@@ -208,20 +280,35 @@ Deno.test("no environment variable turns the checks off", async () => {
   }
 });
 
-Deno.test("a certificate that ends soon is reported", async () => {
-  const node = await aNode("n", { days: 5 });
+Deno.test("a certificate that ends is reported at 21, 7 and 1 days, and when it has ended, each once", async () => {
+  const node = await aNode("n", { days: 40 });
   await hearing("certificate.expiring", async (heard) => {
-    const tls = new Tls(node.files);
+    const tls = new Tls(node.files, { poll_ms: 600_000 });
+    for (const days of [25, 21, 20, 15, 7, 6, 3, 1, 0.5, 0, -1]) {
+      using _clock = wallClockAhead((40 - days) * DAY_MS);
+      await tls.reload();
+    }
     await tls.close();
-    assert.deepEqual(heard, [{ what: "this node's certificate", fingerprint: node.fingerprint, days_left: 4 }]);
+    assert.deepEqual(heard.map(({ days_left }) => days_left), [20, 6, 0, -1]);
   });
 });
+
+/** The wall clock of this process, for as long as it is used. */
+function wallClockAhead(by_ms: number): Disposable {
+  const RealDate = Date;
+  globalThis.Date = class extends RealDate {
+    constructor(...given: unknown[]) {
+      super(given.length > 0 ? given[0] as number : RealDate.now() + by_ms);
+    }
+  } as DateConstructor;
+  return { [Symbol.dispose]: () => void (globalThis.Date = RealDate) };
+}
 
 function pick(fact: Facts["peer.refused"] | undefined) {
   return { theirs: fact?.theirs, ours: fact?.ours };
 }
 
-async function refusedBy(client: TestNode, port: number, how: { reason: RegExp }): Promise<void> {
+async function refusedBy(client: TestNode, port: number, how: { reason: RegExp; theirs: string }): Promise<void> {
   const tls = new Tls(client.files);
   const peers = new Peers(tls);
   await hearing("peer.refused", async (heard) => {
@@ -229,6 +316,7 @@ async function refusedBy(client: TestNode, port: number, how: { reason: RegExp }
     assert.equal(!answer.ok && answer.code, "UNAVAILABLE");
     await until(() => heard.length > 0);
     assert.match(heard[0]!.reason, how.reason);
+    assert.deepEqual(pick(heard[0]), { theirs: how.theirs, ours: client.fingerprint });
   });
   peers.close();
   await tls.close();

@@ -147,10 +147,18 @@ async function runWorker(
   };
   await introduce(parts, me, stop);
   spool.open();
-  // A new certificate is used once the row has it; as part of the lease's own session, so that no older renewal undoes it.
-  open.wire.announce = () => renewOnce(parts).then(() => undefined);
+  open.wire.announce = () => announce(parts, stop);
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
   return await live(parts, { open, sandbox, server, stop, hurry, spool, watch });
+}
+
+/**
+ * A new certificate goes into the row first, on the lease's own session, so that no older renewal undoes it. It is used a
+ * renewal later: by then all who keep what they read of this row have read it again.
+ */
+async function announce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
+  await renewOnce(parts);
+  await rest(parts.standing.settings.worker_renew_seconds * 1000, stop);
 }
 
 /** Asks until Postgres is there: a worker that starts before it waits for it. */

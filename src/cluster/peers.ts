@@ -74,8 +74,8 @@ const PAUSE_BETWEEN_TRIES_MS = 50;
 /** A connect that was swallowed in the handshake is never given up by grpc-js (grpc/grpc-node#2785); a new channel is. */
 const DEADLINES_BEFORE_NEW_CHANNEL = 2;
 
-/** Longer than any call may take. */
-const OLD_CHANNEL_MS = 5_000;
+/** How long a channel that was replaced is kept for the calls on it: longer than any may take. */
+export const OLD_CHANNEL_MS = 5_000;
 
 /** All workers that this process talks to. */
 export class Peers {

@@ -120,11 +120,15 @@ export class Subleader {
     this.#watched = undefined;
     if (!watched) return;
     const { peers, sql, bell } = this.#parts;
-    const proof = await peers.to(watched.leader).ping({ caller_role: "subleader", leader_epoch: watched.epoch });
+    // Its row may have changed since, as after a rotation of certificates: then the old one would be a wrong address.
+    const now = await currentLeader(sql).catch(() => watched.leader);
+    if (now.epoch !== watched.epoch) return bell.ring();
+    const proof = await peers.to(isReachable(now) ? now : watched.leader).ping({
+      caller_role: "subleader",
+      leader_epoch: watched.epoch,
+    });
     if (!proof.ok && /ECONNREFUSED/.test(proof.message)) return await this.#depose(watched);
     if (proof.ok) return bell.ring(); // it lives: watch it again
-    const now = await currentLeader(sql);
-    if (now.tls_fingerprint !== watched.leader.tls_fingerprint) return bell.ring(); // it has a new certificate: watch that
     await this.#heardNothing(watched, `${why.code}: ${proof.message}`);
   }
 

@@ -234,6 +234,16 @@ export class Cluster {
     return file ? Deno.statSync(`${folder}/${file.name}`).size : -1;
   }
 
+  /** Where a node's certificate, key and pins lie. All nodes' pins are one file. */
+  async tlsFiles(node_id: string): Promise<PinnedFiles> {
+    return (await this.#certify([node_id]))[node_id] as PinnedFiles;
+  }
+
+  /** How often any worker printed this fact. */
+  times(fact: FactName): number {
+    return this.hearing.lines.filter(({ text }) => text.startsWith(`{"fact":"${fact}"`)).length;
+  }
+
   /** All that the worker of a node printed; its standard error too. */
   printed(node_id: string): string {
     const lines = this.hearing.lines.filter(({ who }) => who === node_id || who === `${node_id}!`);

@@ -1,0 +1,158 @@
+/** Certificates change under load, in real processes: with overlap nothing fails, nothing is refused, nothing restarts. */
+import assert from "node:assert/strict";
+import { rest } from "../src/base/loop.ts";
+import { type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
+import { OLD_CHANNEL_MS } from "../src/cluster/peers.ts";
+import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { underLoad } from "./support/steady_load.ts";
+import { waitFor } from "./support/waiting.ts";
+
+const NODES = ["node-1", "node-2", "node-3"];
+/** Leases that a busy machine keeps: what happens here shall happen for no other reason than certificates. */
+const CALM = {
+  settings: { worker_lease_seconds: 30, leader_lease_seconds: 8, leader_stale_seconds: 8, heartbeat_ttl_seconds: 8 },
+};
+/** Each would be a trace of a peer that was not understood, or of work that was taken back. */
+const NONE_OF = [
+  "peer.refused",
+  "rpc.failed",
+  "tls.kept",
+  "run.refused",
+  "run.orphaned",
+  "worker.lost",
+  "worker.buried",
+  "leader.silent",
+  "leader.ended",
+  "leader.deposed",
+] as const;
+
+Deno.test("pins and then certificates of all nodes are swapped under load, and the old pins removed", async () => {
+  await withProcesses(3, async (cluster) => {
+    await cluster.hears("leader.elected");
+    const { pins_file } = await cluster.tlsFiles("node-1");
+    const old_pins = Deno.readTextFileSync(pins_file);
+    const next = new Map(
+      await Promise.all(NODES.map(async (node_id) => [node_id, await makeCertificate(node_id, { days: 90 })] as const)),
+    );
+    const new_pins = [...next.values()].map(({ certificate }) => certificate).join("");
+    const account = await underLoad(cluster, async () => {
+      await runsStartOnBoth(cluster);
+      Deno.writeTextFileSync(pins_file, old_pins + new_pins); // the same file for all
+      await allTook(cluster, NODES);
+      for (const [node_id, identity] of next) await write(cluster, node_id, identity);
+      await allTook(cluster, NODES, next);
+      await runsStartOnBoth(cluster);
+      await rest(OLD_CHANNEL_MS + 1_000); // the overlap that is needed: connections of before come to their end
+      Deno.writeTextFileSync(pins_file, new_pins);
+      await allTook(cluster, NODES);
+      await runsStartOnBoth(cluster);
+    });
+    await nothingHappened(cluster, account);
+  }, CALM);
+});
+
+Deno.test("with an authority, certificates are renewed and then the authority is replaced, under load", async () => {
+  const [authority, successor] = await Promise.all(
+    ["company", "successor"].map((name) => makeAuthority(name, { days: 900 })),
+  );
+  assert(authority && successor);
+  await withProcesses(0, async (cluster) => {
+    const ca_file = (await cluster.tlsFiles("node-1")).pins_file.replace("node-1/pins.pem", "ca.crt");
+    Deno.writeTextFileSync(ca_file, authority.certificate);
+    for (const node_id of NODES) {
+      await write(cluster, node_id, await makeCertificate(node_id, { days: 90, authority }));
+      const env = { SCHEDULER_TLS_CA_FILE: ca_file, SCHEDULER_TLS_PINS_FILE: "" };
+      await cluster.startWorker({ node_id, env });
+    }
+    await cluster.hears("leader.elected");
+    const renew = async (by: Authority) => {
+      const next = new Map<string, NodeCertificate>();
+      for (const node_id of NODES) next.set(node_id, await makeCertificate(node_id, { days: 90, authority: by }));
+      for (const [node_id, identity] of next) await write(cluster, node_id, identity);
+      await allTook(cluster, NODES, next);
+      await runsStartOnBoth(cluster);
+    };
+    const account = await underLoad(cluster, async () => {
+      await runsStartOnBoth(cluster);
+      await renew(authority); // nothing is told to the peers
+      Deno.writeTextFileSync(ca_file, authority.certificate + successor.certificate);
+      await allTook(cluster, NODES);
+      await renew(successor);
+      await rest(OLD_CHANNEL_MS + 1_000);
+      Deno.writeTextFileSync(ca_file, successor.certificate);
+      await allTook(cluster, NODES);
+      await runsStartOnBoth(cluster);
+    });
+    await nothingHappened(cluster, account);
+  }, CALM);
+});
+
+Deno.test("a certificate that is no good is not taken under load, and is said once", async () => {
+  await withProcesses(3, async (cluster) => {
+    await cluster.hears("leader.elected");
+    const { cert_file, key_file } = await cluster.tlsFiles("node-2");
+    const [certificate, key] = [Deno.readTextFileSync(cert_file), Deno.readTextFileSync(key_file)];
+    const other = await makeCertificate("node-2", { days: 90 });
+    const account = await underLoad(cluster, async () => {
+      Deno.writeTextFileSync(key_file, other.private_key); // half of a pair
+      const torn = await cluster.hears("tls.kept");
+      assert.match(torn.problem, /tls\.key" is not the key of ".*tls\.crt"/);
+      Deno.writeTextFileSync(cert_file, other.certificate); // a pair now, but nobody has its pin
+      const unpinned = await cluster.hears("tls.kept", {}, { after: torn });
+      assert.match(unpinned.problem, /pins \d+ certificates but not this node's own/);
+      await runsStartOnBoth(cluster);
+      Deno.writeTextFileSync(key_file, key);
+      Deno.writeTextFileSync(cert_file, certificate);
+      await cluster.hears("tls.reloaded", {}, { after: unpinned });
+    });
+    assert.deepEqual(account.ends, { "SUCCEEDED/1": account.runs });
+    assert.equal(cluster.times("peer.refused"), 0);
+    assert.ok(cluster.times("tls.kept") <= 3, "each once; between the two last writes it may have been looked at");
+  }, CALM);
+});
+
+/** Key first, then the certificate: in between they do not match, and a look at that moment is said, and passes. */
+async function write(cluster: Cluster, node_id: string, identity: NodeCertificate): Promise<void> {
+  const { cert_file, key_file } = await cluster.tlsFiles(node_id);
+  Deno.writeTextFileSync(key_file, identity.private_key);
+  Deno.writeTextFileSync(cert_file, identity.certificate);
+}
+
+/** Waits until every worker has taken what is on disk now: its own new certificate, or whatever came last. */
+async function allTook(cluster: Cluster, node_ids: string[], next?: Map<string, NodeCertificate>): Promise<void> {
+  const after = cluster.hearing.last;
+  for (const node_id of node_ids) {
+    const fingerprint = next?.get(node_id)?.fingerprint;
+    await cluster.hearing.waitFor(`tls.reloaded of ${node_id}`, ({ who, text }) => {
+      if (who !== node_id || !text.startsWith('{"fact":"tls.reloaded"')) return undefined;
+      return !fingerprint || text.includes(fingerprint) || undefined;
+    }, after.place);
+  }
+}
+
+/** Until both workers that do not lead have started a run from now on. */
+async function runsStartOnBoth(cluster: Cluster): Promise<void> {
+  const from = cluster.hearing.last.place;
+  await waitFor("runs on two workers", () => {
+    const starts = cluster.hearing.lines.slice(from).filter(({ text }) => text.startsWith('{"fact":"run.started"'));
+    return Promise.resolve(new Set(starts.map(({ who }) => who)).size >= 2 || undefined);
+  });
+}
+
+async function nothingHappened(
+  cluster: Cluster,
+  account: { runs: number; ends: Record<string, number> },
+): Promise<void> {
+  for (const fact of NONE_OF) {
+    const said = cluster.hearing.lines.filter(({ text }) => text.startsWith(`{"fact":"${fact}"`));
+    assert.deepEqual(said.map(({ who, text }) => `${who} ${text}`), [], fact);
+  }
+  assert.equal(cluster.times("leader.elected"), 1);
+  assert.equal(cluster.times("process.started"), 3);
+  assert.deepEqual(account.ends, { "SUCCEEDED/1": account.runs });
+  const [sums] = await cluster.sql`
+    select count(*)::int as runs, sum(failures)::int as failures, sum(interruptions)::int as interruptions from job_run`;
+  assert.deepEqual({ ...sums }, { runs: account.runs, failures: 0, interruptions: 0 });
+  const twice = await cluster.sql<{ id: number }[]>`select id from job_run order by id`;
+  assert.deepEqual(twice.filter(({ id }) => cluster.effects(id) !== 1), []);
+}
