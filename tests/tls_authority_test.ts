@@ -10,7 +10,7 @@ import { Peers } from "../src/cluster/peers.ts";
 import { readTlsFiles } from "../src/cluster/tls_files.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import { certificatesIn, shownBy } from "../src/cluster/trust.ts";
-import { aCertifiedNode, aNode, asLeader, at, withServer, writeIdentity } from "./support/cluster_peers.ts";
+import { aCertifiedNode, aNode, asLeader, at, patiently, withServer, writeIdentity } from "./support/cluster_peers.ts";
 import { bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
 
 const EXPIRED = { days: 1, from: new Date("2020-01-01T00:00:00Z") };
@@ -19,7 +19,7 @@ Deno.test("peers of one authority let each other in without pins, and know each 
   const { server, client } = await certifiedPair();
   await withServer({ server, client }, async ({ port, callers }, peers) => {
     const there = { ...at(port, server.fingerprint), node_id: "web-1" };
-    assert.ok((await peers.to(there).ping(asLeader)).ok);
+    assert.ok((await peers.to(there).ping(asLeader, patiently)).ok);
     assert.equal(callers[0]?.fingerprint, client.fingerprint);
   });
 });
@@ -122,7 +122,7 @@ Deno.test("an authority in between is accepted when its own certificate is shown
   }));
   assert(server && client);
   await withServer({ server, client }, async ({ port, callers }, peers) => {
-    assert.ok((await peers.to({ ...at(port, server.fingerprint), node_id: "web-1" }).ping(asLeader)).ok);
+    assert.ok((await peers.to({ ...at(port, server.fingerprint), node_id: "web-1" }).ping(asLeader, patiently)).ok);
     assert.equal(callers[0]?.fingerprint, client.fingerprint);
   });
 });
@@ -154,14 +154,14 @@ Deno.test("a renewed certificate of a node is good at once, without any file at 
   const { authority, server, client } = await certifiedPair();
   await withServer({ server, client }, async ({ port, tls, callers }, peers, client_tls) => {
     const there = { ...at(port), node_id: "web-1" };
-    assert.ok((await peers.to(there).ping(asLeader)).ok);
+    assert.ok((await peers.to(there).ping(asLeader, patiently)).ok);
     const [next, next_client] = await Promise.all(
       ["web-1", "web-2"].map((name) => makeCertificate(name, { days: 1, authority })),
     ) as [NodeCertificate, NodeCertificate];
     writeIdentity(server, next);
     writeIdentity(client, next_client);
     await until(() => tls.fingerprint === next.fingerprint && client_tls.fingerprint === next_client.fingerprint);
-    assert.ok((await peers.to(there).ping(asLeader)).ok);
+    assert.ok((await peers.to(there).ping(asLeader, patiently)).ok);
     assert.deepEqual(callers.map((one) => one.fingerprint), [client.fingerprint, next_client.fingerprint]);
     assert.deepEqual([tls.former_fingerprint, client_tls.former_fingerprint], [server.fingerprint, client.fingerprint]);
   });
@@ -197,7 +197,7 @@ Deno.test("with pins and authorities both, either is enough: so a cluster goes o
   const certified = await aCertifiedNode(authority, "web-3");
   for (const client of [moving, certified]) {
     await withServer({ server: both, client }, async ({ port, callers }, peers) => {
-      assert.ok((await peers.to({ ...at(port), node_id: "web-1" }).ping(asLeader)).ok);
+      assert.ok((await peers.to({ ...at(port), node_id: "web-1" }).ping(asLeader, patiently)).ok);
       assert.equal(callers[0]?.fingerprint, client.fingerprint);
     });
   }

@@ -8,6 +8,7 @@ import {
   aNode,
   asLeader,
   at,
+  patiently,
   type TestNode,
   twoNodes,
   withServer,
@@ -110,7 +111,7 @@ Deno.test("a pinned server that is another worker than the one meant is refused"
       assert.match(answer.ok ? "" : answer.message, /the worker meant has certificate/);
       assert.equal(callers.length, 0);
       assert.deepEqual(pick(heard[0]), { theirs: server.fingerprint, ours: client.fingerprint });
-      assert.ok((await peers.to(at(port, server.fingerprint)).ping(asLeader)).ok);
+      assert.ok((await peers.to(at(port, server.fingerprint)).ping(asLeader, patiently)).ok);
     });
   });
 });
@@ -163,7 +164,7 @@ Deno.test("a new certificate is used without a restart, and no call fails on the
     swapped = true;
     await calls;
     assert.equal((await client_tls.whoIsAt("127.0.0.1", port))?.certificate.fingerprint, next.fingerprint);
-    assert.ok((await peers.to({ ...at(port, next.fingerprint), worker_id: "w2" }).ping(asLeader)).ok);
+    assert.ok((await peers.to({ ...at(port, next.fingerprint), worker_id: "w2" }).ping(asLeader, patiently)).ok);
   });
 });
 
@@ -174,10 +175,10 @@ Deno.test("a client's new certificate is used for the calls that follow", async 
   writePins(server, [server, client, next]);
   await withServer({ server, client }, async ({ port, callers }, peers, client_tls) => {
     const peer = peers.to(at(port));
-    assert.ok((await peer.ping(asLeader)).ok);
+    assert.ok((await peer.ping(asLeader, patiently)).ok);
     writeIdentity(client, next);
     await until(() => client_tls.fingerprint === next.fingerprint);
-    assert.ok((await peer.ping(asLeader)).ok);
+    assert.ok((await peer.ping(asLeader, patiently)).ok);
     assert.deepEqual(callers.map((caller) => caller.fingerprint), [client.fingerprint, next.fingerprint]);
   });
 });
@@ -199,12 +200,15 @@ Deno.test("bad files on disk are reported once, and the good ones stay in use", 
       await lookAgain();
       assert.match(heard[1]!.problem, /tls\.crt" holds no certificate/);
       assert.equal(tls.generation, 1);
-      assert.ok((await peers.to(at(port)).ping(asLeader)).ok);
+      assert.ok((await peers.to(at(port)).ping(asLeader, patiently)).ok);
       Deno.removeSync(server.files.pins_file);
       await until(() => heard.length > 2);
       await lookAgain();
       assert.equal(heard.length, 3);
-      assert.ok((await peers.to({ ...at(port), worker_id: "w2" }).ping(asLeader)).ok, "also for a new connection");
+      assert.ok(
+        (await peers.to({ ...at(port), worker_id: "w2" }).ping(asLeader, patiently)).ok,
+        "also for a new connection",
+      );
       writeIdentity(server, server);
       writePins(server, [server, client]);
       await until(() => tls.generation === 2);
@@ -253,7 +257,7 @@ Deno.test("a connection of before serves while the row names both certificates, 
   await hearing("peer.refused", async (heard) => {
     await withServer({ server, client }, async ({ port, tls }, peers) => {
       const row = at(port, server.fingerprint);
-      const ping = async (address: PeerAddress) => assert.ok((await peers.to(address).ping(asLeader)).ok);
+      const ping = async (address: PeerAddress) => assert.ok((await peers.to(address).ping(asLeader, patiently)).ok);
       await ping(row);
       writeIdentity(server, next);
       await until(() => tls.fingerprint === next.fingerprint);

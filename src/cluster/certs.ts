@@ -13,6 +13,8 @@ import { certificatesIn, fingerprintOf } from "./trust.ts";
 
 const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 86_400_000;
+/** Valid from now is from so much earlier, and until so much later. */
+const CLOCKS_DIFFER_MS = 5 * 60_000;
 /** Development certificates live long on purpose: nobody rotates them. */
 const DEV_DAYS = 3_650;
 /** What is left of a development certificate's life when a new one is made. */
@@ -37,7 +39,7 @@ export type Authority = NodeCertificate;
 interface Asked {
   days: number;
   hosts?: string[];
-  /** Default: five minutes ago, for clocks that run behind. */
+  /** Default: now. */
   from?: Date;
 }
 
@@ -69,15 +71,16 @@ async function make(
   options: Asked & { authority?: Authority },
   extensions: x509.Extension[],
 ): Promise<NodeCertificate> {
-  const from = options.from ?? new Date(wallClock().getTime() - 5 * 60_000);
+  const slack_ms = options.from ? 0 : CLOCKS_DIFFER_MS;
+  const from = options.from ?? wallClock();
   const keys = await crypto.subtle.generateKey(KEY_ALGORITHM, true, ["sign", "verify"]) as CryptoKeyPair;
   const subject = new x509.Name([{ CN: [name] }]);
   const authority = options.authority && new x509.X509Certificate(options.authority.certificate);
   const made = await x509.X509CertificateGenerator.create({
     subject: subject.toString(),
     issuer: authority?.subject ?? subject.toString(),
-    notBefore: from,
-    notAfter: new Date(from.getTime() + options.days * DAY_MS),
+    notBefore: new Date(from.getTime() - slack_ms),
+    notAfter: new Date(from.getTime() + options.days * DAY_MS + slack_ms),
     publicKey: keys.publicKey,
     signingKey: options.authority ? await signingKey(options.authority) : keys.privateKey,
     signingAlgorithm: KEY_ALGORITHM,

@@ -98,6 +98,9 @@ export function at(port: number, tls_fingerprint?: string) {
   return { worker_id: "w1-00000000", grpc_host: "127.0.0.1", grpc_port: port, tls_fingerprint };
 }
 
+/** For calls that must succeed, also on a busy machine. */
+export const patiently = { deadline_ms: 20_000 };
+
 export const asLeader = { caller_role: "leader" as const, leader_epoch: 7 };
 
 export const aStatus: WorkerStatus = {
