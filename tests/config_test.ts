@@ -1,5 +1,9 @@
 /** What the environment may say of TLS, and what it may not. */
 import assert from "node:assert/strict";
+import { makeAuthority } from "../src/cluster/certs.ts";
+import type { Finding } from "../src/ops/doctor.ts";
+import { cliWith } from "./support/cli.ts";
+import { aCertifiedNode, aNode } from "./support/cluster_peers.ts";
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../src/base/config.ts";
 
 const STORES = {
@@ -63,5 +67,51 @@ Deno.test("nothing starts while the checks of certificates are turned off", asyn
     const said = new TextDecoder().decode(stderr);
     assert.equal(code, 3, said);
     assert.match(said, new RegExp(`Cannot start: Deno was started with ${flag}, which turns the checks`));
+  }
+});
+
+Deno.test("doctor says how peers are known, and warns of what is exposed or ends soon", async () => {
+  const tls = async (env: Record<string, string>) => {
+    const { out } = await cliWith({
+      ...STORES,
+      DATABASE_URL: "postgres://a@127.0.0.1:1/x",
+      REDIS_URL: "redis://127.0.0.1:1",
+      ...env,
+    })("doctor", "--json");
+    return (JSON.parse(out) as Finding[]).find((one) => one.check === "tls");
+  };
+  const with_days = async (days: number) => {
+    const { files } = await aNode("web-1", { days });
+    return {
+      SCHEDULER_TLS_CERT_FILE: files.cert_file,
+      SCHEDULER_TLS_KEY_FILE: files.key_file,
+      SCHEDULER_TLS_PINS_FILE: files.pins_file,
+    };
+  };
+  const authority = await makeAuthority("company", { days: 5 });
+  const { files } = await aCertifiedNode(authority, "web-1", { days: 90 });
+  const certified = {
+    SCHEDULER_TLS_CERT_FILE: files.cert_file,
+    SCHEDULER_TLS_KEY_FILE: files.key_file,
+    SCHEDULER_TLS_CA_FILE: files.ca_file,
+  };
+  const cases: [Record<string, string>, Finding["state"], RegExp][] = [
+    [{ SCHEDULER_TLS: "mesh" }, "ok", /plain text on 127\.0\.0\.1/],
+    [
+      { SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_BIND: "0.0.0.0" },
+      "warning",
+      /plain text on 0\.0\.0\.0.*no loopback address/,
+    ],
+    [await with_days(90), "ok", /for 90 days, 1 pinned/],
+    [await with_days(20), "warning", /for 20 days/],
+    [await with_days(0.5), "problem", /for 0 days/],
+    [certified, "warning", /1 in the CA file; the authority "CN=company" ends in 5 days/],
+    [{ ...certified, SCHEDULER_NODE_ID: "web-7" }, "problem", /is for web-1, and the node meant is web-7/],
+  ];
+  const found = await Promise.all(cases.map(([env]) => tls(env)));
+  for (const [place, [, state, detail]] of cases.entries()) {
+    assert.equal(found[place]?.state, state, JSON.stringify(found[place]));
+    assert.match(found[place]?.detail ?? "", detail);
+    assert.equal(found[place]?.fix !== "", state !== "ok");
   }
 });

@@ -9,7 +9,7 @@ import { Standing } from "../src/roles/standing.ts";
 import { acquire } from "../src/store/leadership.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { withProcesses } from "./support/cluster.ts";
-import { aNode, asLeader, at, handlersThat } from "./support/cluster_peers.ts";
+import { aNode, asLeader, at, handlersThat, patiently } from "./support/cluster_peers.ts";
 import { aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -79,6 +79,39 @@ Deno.test("workers in a mesh elect a leader and run jobs, and lose nothing when 
   }, { env: IN_A_MESH });
 });
 
+Deno.test("who gets past the mesh starts nothing that Postgres did not assign, whatever it says", async () => {
+  await withProcesses(2, async (cluster) => {
+    const leader = await cluster.hears("leader.elected");
+    const ready = await cluster.hears("worker.ready");
+    const [job] = await cluster.sql<
+      { command_name: string; digest: string }[]
+    >`select command_name, digest from job_definition`;
+    assert(job);
+    const held = (await cluster.client.enqueue("append_one_row", {}, { runAt: new Date("2100-01-01") })).id;
+    const wire = new MeshWire();
+    const peers = new Peers(wire);
+    const victim = peers.to({
+      worker_id: ready.worker_id,
+      grpc_host: "127.0.0.1",
+      grpc_port: Number(ready.grpc_address.split(":").at(-1)),
+    });
+    const order = { job_run_id: held, attempt: 1, ...job };
+    const said = await victim.startJob({ leader_epoch: leader.epoch, ...order }, patiently);
+    assert.deepEqual([said.ok, said.ok && said.value.result], [true, "REJECTED_INVALID"]);
+    const ahead = await victim.startJob({ leader_epoch: leader.epoch + 1_000, ...order }, patiently);
+    assert.equal(!ahead.ok && ahead.code, "FAILED_PRECONDITION");
+    const drained = await victim.drain({ leader_epoch: leader.epoch, enable: true }, patiently);
+    assert.deepEqual(
+      [drained.ok, drained.ok && drained.value.draining],
+      [true, true],
+      "that it can do: see docs/tls.md",
+    );
+    peers.close();
+    await wire.close();
+    assert.equal(cluster.effects(held), 0);
+  }, { env: IN_A_MESH, settings: { worker_lease_seconds: 30, leader_lease_seconds: 20, leader_stale_seconds: 20 } });
+});
+
 Deno.test("a worker in a mesh that listens beyond this machine warns loudly", async () => {
   await withProcesses(1, async (cluster) => {
     const { worker, meaning } = await cluster.hears("mesh.used", { grpc_bind: "0.0.0.0", exposed: true });
@@ -103,7 +136,7 @@ async function withWires(
   try {
     await act({
       callers,
-      ping: (fingerprint) => peers.to(at(server.port, fingerprint)).ping(asLeader),
+      ping: (fingerprint) => peers.to(at(server.port, fingerprint)).ping(asLeader, patiently),
       async watch() {
         const began = Promise.withResolvers<void>();
         const end = peers.to(at(server.port)).watch(asLeader, { onStatus: () => began.resolve(), onEnd: () => {} });

@@ -167,6 +167,43 @@ Deno.test("a renewed certificate of a node is good at once, without any file at 
   });
 });
 
+Deno.test("one Secret for all pods, as Kubernetes mounts it: a name with *, and all files swapped by one link", async () => {
+  const authority = await makeAuthority("scheduler-ca", { days: 1 });
+  const issue = () => makeCertificate("scheduler", { days: 1, authority, hosts: ["*.scheduler-worker"] });
+  const [first, second] = await Promise.all([issue(), issue()]);
+  const pods = ["scheduler-worker-0.scheduler-worker", "scheduler-worker-1.scheduler-worker"].map((node_id) => {
+    const dir = Deno.makeTempDirSync({ prefix: "dandori-secret-" });
+    addEventListener("unload", () => Deno.removeSync(dir, { recursive: true }));
+    const mount = (identity: NodeCertificate, version: string) => {
+      Deno.mkdirSync(`${dir}/..${version}`);
+      Deno.writeTextFileSync(`${dir}/..${version}/tls.crt`, identity.certificate);
+      Deno.writeTextFileSync(`${dir}/..${version}/tls.key`, identity.private_key);
+      Deno.writeTextFileSync(`${dir}/..${version}/ca.crt`, authority.certificate);
+      Deno.symlinkSync(`..${version}`, `${dir}/..data_tmp`);
+      Deno.renameSync(`${dir}/..data_tmp`, `${dir}/..data`);
+    };
+    mount(first, "2026_1");
+    for (const name of ["tls.crt", "tls.key", "ca.crt"]) Deno.symlinkSync(`..data/${name}`, `${dir}/${name}`);
+    const files = { cert_file: `${dir}/tls.crt`, key_file: `${dir}/tls.key`, ca_file: `${dir}/ca.crt`, node_id };
+    return { files, renew: () => mount(second, "2026_2") };
+  });
+  const [server, client] = pods as [typeof pods[0], typeof pods[0]];
+  await hearing("tls.kept", async (kept) => {
+    await withServer({ server, client }, async ({ port, tls }, peers, client_tls) => {
+      const peer = peers.to({ ...at(port), node_id: server.files.node_id });
+      const works = async () => assert.ok((await peer.ping(asLeader, patiently)).ok);
+      await works();
+      server.renew(); // kubelets are minutes apart
+      await until(() => tls.fingerprint === second.fingerprint);
+      await works();
+      client.renew();
+      await until(() => client_tls.fingerprint === second.fingerprint);
+      await works();
+      assert.deepEqual(kept, []);
+    });
+  });
+});
+
 Deno.test("a CA file that changes on disk lets another authority's nodes in, and cuts them when it leaves", async () => {
   const { server } = await certifiedPair();
   const other = await makeAuthority("successor", { days: 1 });

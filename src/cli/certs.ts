@@ -39,6 +39,9 @@ export async function makeCommand(dir: string, options: MakeOptions): Promise<vo
   const kept = made.filter((one) => !one.made).map((one) => one.node_id);
   const next = [
     `bring ${folder.trust_file} to every node, then each folder's tls.crt and tls.key to its own`,
+    ...(folder.hasAuthority
+      ? ["on every node: SCHEDULER_TLS_CA_FILE=/etc/scheduler/tls/ca.crt, or wherever it lies"]
+      : []),
     ...(kept.length > 0 ? [`kept, to renew: deno task certs rotate ${dir} --node ${kept.join(" ")}`] : []),
   ];
   tell(options, { nodes: made, next });
