@@ -9,6 +9,7 @@ import "reflect-metadata"; // what @peculiar/x509 asks of its caller; must come 
 import * as x509 from "@peculiar/x509";
 import { wallClock } from "../base/loop.ts";
 import { createPrivateKey } from "node:crypto";
+import { rmSync } from "node:fs";
 import { certificatesIn, fingerprintOf } from "./trust.ts";
 
 const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
@@ -176,12 +177,11 @@ function withoutExpired(bundle: string): string {
   return certificatesIn(bundle).filter((pin) => pin.not_after > now).map((pin) => pin.pem).join("");
 }
 
+/** Also in place of a copy, as `certs rotate` leaves it. */
 function linkBundle(pins_file: string): void {
-  try {
-    Deno.symlinkSync("../pins.pem", pins_file);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-  }
+  rmSync(`${pins_file}.new`, { force: true });
+  Deno.symlinkSync("../pins.pem", `${pins_file}.new`);
+  Deno.renameSync(`${pins_file}.new`, pins_file);
 }
 
 function readIfThere(file: string): string {

@@ -31,6 +31,7 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const trust: Trust = {
     pins: new Map(peersIn(problems, files.pins_file, "SCHEDULER_TLS_PINS_FILE").map((pin) => [pin.fingerprint, pin])),
     authorities: authoritiesIn(problems, files.ca_file),
+    paths: new WeakMap(),
   };
   checkAnchors(trust, { files, problems });
   const shown = cert_text === undefined ? [] : shownIn(cert_text, files.cert_file, problems);

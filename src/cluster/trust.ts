@@ -39,6 +39,8 @@ export interface Trust {
   /** By fingerprint. */
   pins: Map<string, Certificate>;
   authorities: Certificate[];
+  /** What was found of peers, who are judged again at each call: following signatures costs most of a millisecond. */
+  paths: WeakMap<Shown, Certificate[]>;
 }
 
 const MOST_ISSUERS = 5;
@@ -81,25 +83,34 @@ export function whyNotTrusted(trust: Trust, shown: Shown, meant?: Meant): string
   return `its certificate is for ${names.join(", ") || "no name"}, and the node meant is ${node_id}`;
 }
 
-function whyUnknown({ pins, authorities }: Trust, shown: Shown): string | undefined {
-  if (authorities.length === 0) return "its certificate is not pinned here";
-  const problem = whyNotVouchedFor(shown, authorities);
-  return problem && (pins.size > 0 ? `its certificate is not pinned here, and ${problem}` : problem);
+function whyUnknown(trust: Trust, shown: Shown): string | undefined {
+  if (trust.authorities.length === 0) return "its certificate is not pinned here";
+  const problem = whyNotVouchedFor(shown, trust);
+  return problem && (trust.pins.size > 0 ? `its certificate is not pinned here, and ${problem}` : problem);
 }
 
-/** Follows the signatures upwards. */
-function whyNotVouchedFor({ certificate, issuers }: Shown, authorities: Certificate[]): string | undefined {
-  let below = certificate;
-  for (let steps = 0; steps <= MOST_ISSUERS; steps++) {
-    const authority = authorities.find((one) => hasSigned(one, below));
-    const issuer = authority ?? issuers.find((one) => one !== below && one.x509.ca && hasSigned(one, below));
-    if (!issuer) break;
+function whyNotVouchedFor(shown: Shown, trust: Trust): string | undefined {
+  let path = trust.paths.get(shown);
+  if (!path) trust.paths.set(shown, path = pathUp(shown, trust.authorities));
+  for (const issuer of path) {
     const outside = outsideItsDates(issuer);
     if (outside) return `the certificate of its authority "${issuer.subject}" ${outside}`;
-    if (authority) return undefined;
+  }
+  return path.length > 0 ? undefined : "no authority of the CA file has signed its certificate";
+}
+
+/** Follows the signatures up to an authority; empty when they lead to none. */
+function pathUp({ certificate, issuers }: Shown, authorities: Certificate[]): Certificate[] {
+  const path: Certificate[] = [];
+  for (let below = certificate; path.length <= MOST_ISSUERS;) {
+    const authority = authorities.find((one) => hasSigned(one, below));
+    if (authority) return [...path, authority];
+    const issuer = issuers.find((one) => one !== below && one.x509.ca && hasSigned(one, below));
+    if (!issuer) break;
+    path.push(issuer);
     below = issuer;
   }
-  return "no authority of the CA file has signed its certificate";
+  return [];
 }
 
 /** `checkIssued` would also refuse an issuer without a key identifier, which is allowed to be missing. */
@@ -120,7 +131,7 @@ export function outsideItsDates(certificate: Certificate): string | undefined {
 }
 
 /** The same for all who accept the same certificates, in whatever order: 16 hexadecimal digits. */
-export function trustDigest({ pins, authorities }: Trust): string {
+export function trustDigest({ pins, authorities }: Omit<Trust, "paths">): string {
   const all = [...pins.keys(), ...authorities.map((one) => `CA ${one.fingerprint}`)].sort();
   return createHash("sha256").update(all.join("\n")).digest("hex").slice(0, 16);
 }
