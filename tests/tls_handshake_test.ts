@@ -233,6 +233,7 @@ Deno.test("a new certificate is announced before it is used, and waits until tha
         if (fails) throw new Error("Postgres is away");
         announced.resolve();
         await go_on.promise;
+        return 50;
       };
       writeIdentity(server, next);
       await until(() => told.length > 2); // tried again at each look

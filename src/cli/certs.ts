@@ -108,7 +108,7 @@ export async function switchCommand(dir: string, options: MakeOptions & { force?
     nodes: switched,
     next: [
       `whether every worker has the new ${folder.hasAuthority ? "authority" : "pins"}: ${checked}`,
-      "bring each folder's tls.crt and tls.key to its node; workers use them within some 10 s, without a restart",
+      "bring each folder's tls.crt and tls.key to its node; workers use them within a minute, without a restart",
       `the old ones stay known; a day later, or at once when a key has leaked: deno task certs forget ${dir} --former`,
     ],
   });
@@ -168,7 +168,7 @@ export async function forgetCommand(dir: string, what: string | undefined, optio
     throw new CommandError(
       `Cannot forget what workers still show: ${
         named(used)
-      }; bring them their new tls.crt and tls.key, wait a minute ` +
+      }; bring them their new tls.crt and tls.key, wait two minutes ` +
         "and try again, or shut them out with --force",
     );
   }

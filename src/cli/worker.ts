@@ -42,13 +42,18 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
   await refuseWithoutJobs(config.jobs_dir);
   if (config.tls === "mesh") warnOfMesh(config);
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
+  const wire = openWire(config); // for all its lives: one that comes back must not depend on what is on disk just then
   let epoch = 0;
-  while (!stop.aborted) {
-    const lost = await runWorker(config, { stop, hurry, epoch });
-    if (!lost) return;
-    epoch = lost.epoch; // what this process has seen is not forgotten with its id: a leader of an older epoch is still refused
-    observe("worker.lost", { worker_id: lost.worker_id, reason: lost.reason });
-    await rest(1_000, stop);
+  try {
+    while (!stop.aborted) {
+      const lost = await runWorker({ config, wire, stop, hurry, epoch });
+      if (!lost) return;
+      epoch = lost.epoch; // what this process has seen is not forgotten with its id: a leader of an older epoch is still refused
+      observe("worker.lost", { worker_id: lost.worker_id, reason: lost.reason });
+      await rest(1_000, stop);
+    }
+  } finally {
+    await wire.close();
   }
 }
 
@@ -106,16 +111,14 @@ interface LostLife {
 
 /** One life of a worker under one id. Gives why it was lost, or undefined when it was stopped. */
 async function runWorker(
-  config: Config,
-  before: Signals & { epoch: number },
+  { config, wire, stop, hurry, epoch }: { config: Config; wire: Wire; epoch: number } & Signals,
 ): Promise<LostLife | undefined> {
-  const { stop, hurry } = before;
-  const open = openAll(config);
+  const open = openAll(config, wire);
   const settings = await patiently(() => readSettings(open.sql), stop);
   const worker_id = settings && await patiently(() => newWorkerId(open, settings), stop);
   if (!settings || !worker_id || stop.aborted) return await closeAll(open);
   const standing = new Standing({ worker_id, node_id: config.node_id, slots: config.slots, settings });
-  standing.sawEpoch(before.epoch);
+  standing.sawEpoch(epoch);
   const sandbox = openSandbox(config, {
     spares: settings.spare_processes,
     owner: worker_id,
@@ -147,18 +150,18 @@ async function runWorker(
   };
   await introduce(parts, me, stop);
   spool.open();
-  open.wire.announce = () => announce(parts, stop);
+  open.wire.announce = () => announce(parts);
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
   return await live(parts, { open, sandbox, server, stop, hurry, spool, watch });
 }
 
 /**
  * A new certificate goes into the row first, on the lease's own session, so that no older renewal undoes it. It is used a
- * renewal later: by then all who keep what they read of this row have read it again.
+ * worker's lease later: by then whoever keeps what it read of this row has read it again, or is dead.
  */
-async function announce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
+async function announce(parts: WorkerParts): Promise<number> {
   await renewOnce(parts);
-  await rest(parts.standing.settings.worker_renew_seconds * 1000, stop);
+  return parts.standing.settings.worker_lease_seconds * 1000;
 }
 
 /** Asks until Postgres is there: a worker that starts before it waits for it. */
@@ -184,8 +187,7 @@ async function newWorkerId({ sql, redis }: Opened, settings: Settings): Promise<
   return await nextWorkerId(redis, highest);
 }
 
-function openAll(config: Config): Opened {
-  const wire = openWire(config);
+function openAll(config: Config, wire: Wire): Opened {
   const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6 });
   return {
     sql,
@@ -279,7 +281,7 @@ async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> 
 async function closeAll(open: Opened, server?: RunningServer): Promise<undefined> {
   open.peers.close();
   if (server) await quietly("closing gRPC", server.close());
-  await open.wire.close();
+  open.wire.announce = undefined;
   await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
 }
 

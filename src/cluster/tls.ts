@@ -12,9 +12,10 @@
  * The files are looked at every few seconds. Good new ones are taken: new connections use them at once, connections that
  * are open go on for a while unless their peer's pin is gone. Bad ones are reported and the old ones stay in use.
  *
- *   in use --good new files--> announced (a new certificate only: its fingerprint goes into the worker's row) --> in use
+ *   in use --good new files--> whom to let in: in use at once
+ *                          \-> a new certificate: announced in the worker's row --when all have read it--> in use
  *
- * Announced first, or peers would refuse the new certificate until the next renewal of the worker's lease.
+ * Announced first, or peers would refuse the new certificate until they next read the row.
  */
 import { credentials } from "@grpc/grpc-js";
 import type { Server } from "node:net";
@@ -31,7 +32,15 @@ import { observe } from "../base/facts.ts";
 import { every, monotonicMs, wallClock } from "../base/loop.ts";
 import { type Cuttable, cuttable } from "./cutting.ts";
 import { readTlsFiles, type TlsMaterial } from "./tls_files.ts";
-import { type Certificate, type Meant, type Shown, shownBy, trustDigest, whyNotTrusted } from "./trust.ts";
+import {
+  type Certificate,
+  certificatesIn,
+  type Meant,
+  type Shown,
+  shownBy,
+  trustDigest,
+  whyNotTrusted,
+} from "./trust.ts";
 import type { ListenerEvents, Wire } from "./wire.ts";
 
 export { TlsFilesError } from "./tls_files.ts";
@@ -42,7 +51,7 @@ const SERVER_NAME = "dandori-worker";
 export const EXPIRY_WARNING_DAYS = [21, 7, 1, 0];
 const DAY_MS = 86_400_000;
 const HANDSHAKE_TIMEOUT_MS = 5_000;
-/** Longer than connections live that were made with the certificate of before, and than peers need to read the row. */
+/** Longer than connections live that were made with the certificate of before. */
 const FORMER_MS = 60_000;
 const PEER_PATIENCE_MS = 1_000;
 const MOST_SHOWN = 6;
@@ -52,14 +61,20 @@ export interface TlsSettings {
   poll_ms?: number;
 }
 
+/** A new certificate that is not used yet: from `usable_at_ms` on, once it is announced. */
+interface Waiting {
+  material: TlsMaterial;
+  usable_at_ms: number | undefined;
+}
+
 export class Tls implements Wire {
-  announce: (() => Promise<void>) | undefined;
+  announce: (() => Promise<number>) | undefined;
   readonly #files: TlsFiles;
   readonly #listeners = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #watching: Promise<void>;
   #material: TlsMaterial;
-  #next: TlsMaterial | undefined;
+  #next: Waiting | undefined;
   #former: { fingerprint: string; until_ms: number } | undefined;
   #generation = 1;
   #seen: string;
@@ -77,7 +92,7 @@ export class Tls implements Wire {
 
   /** From its announcement on it is the new one. */
   get fingerprint(): string {
-    return (this.#next ?? this.#material).certificate.fingerprint;
+    return (this.#next?.material ?? this.#material).certificate.fingerprint;
   }
 
   get former_fingerprint(): string | null {
@@ -102,30 +117,42 @@ export class Tls implements Wire {
   async reload(): Promise<void> {
     this.#warnOfExpiry();
     const seen = lookAt(this.#files);
-    if (seen === this.#seen) return;
-    try {
-      const material = readTlsFiles(this.#files);
-      await this.#announce(material);
-      this.#take(material);
-      this.#told_problem = "";
-    } catch (error) {
-      if (error instanceof NotAnnounced) return this.#keep(error.message); // and tried again
-      this.#keep((error as Error).message);
+    if (seen !== this.#seen) {
+      this.#seen = seen;
+      try {
+        this.#adopt(readTlsFiles(this.#files));
+        this.#told_problem = "";
+      } catch (error) {
+        this.#keep((error as Error).message);
+      }
     }
-    this.#seen = seen;
+    if (this.#next) await this.#tryNext(this.#next);
   }
 
-  async #announce(material: TlsMaterial): Promise<void> {
+  /** Whom to let in counts at once; a new certificate waits to be announced, unless nobody would accept the old one. */
+  #adopt(material: TlsMaterial): void {
     const { certificate } = this.#material;
-    if (!this.announce || material.certificate.fingerprint === certificate.fingerprint) return;
-    this.#next = material;
+    const old = { certificate, issuers: certificatesIn(this.#material.chain).slice(1) };
+    const is_new = material.certificate.fingerprint !== certificate.fingerprint;
+    this.#next = undefined;
+    if (!is_new || !this.announce || whyNotTrusted(material.trust, old) !== undefined) return this.#take(material);
+    if (trustDigest(material.trust) !== this.trust_digest) this.#take({ ...this.#material, trust: material.trust });
+    this.#next = { material, usable_at_ms: undefined };
+  }
+
+  async #tryNext(next: Waiting): Promise<void> {
     try {
-      await this.announce();
+      next.usable_at_ms ??= await this.announce?.().then((settle_ms) => monotonicMs() + settle_ms) ?? 0;
     } catch (error) {
-      this.#next = undefined;
-      // One that expired is of no use to anybody; then rather a few seconds of refusals.
-      if (certificate.not_after > wallClock()) throw new NotAnnounced(error);
+      const why = error instanceof Error ? error.message : String(error);
+      this.#keep(`a new certificate waits until its fingerprint can be written into the worker's row: ${why}`);
+      if (this.#material.certificate.not_after > wallClock()) return; // else it is of no use any more: rather seconds of refusals
+      next.usable_at_ms = 0;
     }
+    if (monotonicMs() < next.usable_at_ms) return;
+    this.#next = undefined;
+    this.#take(next.material);
+    this.#told_problem = "";
   }
 
   #take(material: TlsMaterial): void {
@@ -134,10 +161,13 @@ export class Tls implements Wire {
       this.#former = { fingerprint: former, until_ms: monotonicMs() + FORMER_MS };
     }
     this.#material = material;
-    this.#next = undefined;
     this.#generation += 1;
     const { pins, authorities } = material.trust;
-    observe("tls.reloaded", { fingerprint: this.fingerprint, pins: pins.size, authorities: authorities.length });
+    observe("tls.reloaded", {
+      fingerprint: material.certificate.fingerprint,
+      pins: pins.size,
+      authorities: authorities.length,
+    });
     for (const listener of this.#listeners) listener();
   }
 
@@ -248,13 +278,6 @@ export class Tls implements Wire {
 /** Whole days; below 0 when it has expired. */
 export function daysLeft(not_after: Date): number {
   return Math.floor((not_after.getTime() - wallClock().getTime()) / DAY_MS);
-}
-
-class NotAnnounced extends Error {
-  constructor(cause: unknown) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    super(`a new certificate waits until its fingerprint can be written into the worker's row: ${why}`, { cause });
-  }
 }
 
 /** As Deno gives it: each certificate with that of its issuer, the last with itself or with nothing. */

@@ -20,8 +20,8 @@ export interface Wire {
   readonly generation: number;
   /** Calls `listener` after each change; the returned function ends that. */
   onChange(listener: () => void): () => void;
-  /** Called before a new certificate is used, so that others can know it; a failure puts the change off. */
-  announce: (() => Promise<void>) | undefined;
+  /** Makes a new certificate known, and gives the ms after which it may be used; a failure puts the change off. */
+  announce: (() => Promise<number>) | undefined;
   /** Why a peer is not acceptable now, undefined when it is. */
   refusal(shown: Shown | undefined, meant?: Meant): string | undefined;
   /** A listener that is not listening yet. `letIn` hears of each peer before a byte of it is read, and judges it. */

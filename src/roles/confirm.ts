@@ -40,7 +40,7 @@ export async function answerContinuation(
     if (!isUnreachable(error) && !(error instanceof DeadlineExceeded)) throw error;
     return unavailable(`Postgres could not be asked from ${standing.worker_id}: ${(error as Error).message}`);
   }
-  if (verdict.tls_fingerprint !== caller.fingerprint) {
+  if (!verdict.known) {
     const reason = `it asks for worker ${worker_id}, which is not known by this certificate`;
     observe("peer.refused", { reason, theirs: caller.fingerprint, ours: verdict.tls_fingerprint ?? "" });
     throw new RpcRefusal("PERMISSION_DENIED", `Only ${worker_id} itself may ask for its runs`);

@@ -93,6 +93,8 @@ export interface Question {
 export interface Verdict {
   /** The lease was renewed. */
   allowed: boolean;
+  /** The certificate is the worker's, or the one it had until a minute ago. */
+  known: boolean;
   /** What stands in the rows; null where there is none. */
   tls_fingerprint: string | null;
   worker_state: WorkerState | null;
@@ -112,13 +114,15 @@ export async function confirm(sql: Db, ask: Question): Promise<Verdict> {
     renewed as (
       update worker w set lease_until = greatest(w.lease_until, clock_timestamp() + ${ask.lease_ms} * interval '1 ms')
         from mine
-       where w.worker_id = ${ask.worker_id} and w.state <> 'DEAD' and w.tls_fingerprint = ${ask.tls_fingerprint}
+       where w.worker_id = ${ask.worker_id} and w.state <> 'DEAD'
+         and ${ask.tls_fingerprint} in (w.tls_fingerprint, w.tls_former_fingerprint)
          and w.lease_until > '-infinity' -- that one was proven gone
       returning w.worker_id),
     freed as (
       update job_run r set continuation_state = 'NONE' from renewed
        where r.id = ${ask.job_run_id} and r.attempt = ${ask.attempt} and r.continuation_state = 'CONFIRMING')
-    select exists (select from renewed) as allowed, w.tls_fingerprint, w.state as worker_state, r.state, r.attempt,
+    select exists (select from renewed) as allowed, w.tls_fingerprint, w.state as worker_state,
+           coalesce(${ask.tls_fingerprint} in (w.tls_fingerprint, w.tls_former_fingerprint), false) as known, r.state, r.attempt,
            r.assigned_worker_id, r.cancel_requested_at is not null as canceled
       from (values (1)) as one left join worker w on w.worker_id = ${ask.worker_id}
       left join job_run r on r.id = ${ask.job_run_id}`;

@@ -234,11 +234,6 @@ export class Cluster {
     return file ? Deno.statSync(`${folder}/${file.name}`).size : -1;
   }
 
-  /** Where a node's certificate, key and pins lie. All nodes' pins are one file. */
-  async tlsFiles(node_id: string): Promise<PinnedFiles> {
-    return (await this.#certify([node_id]))[node_id] as PinnedFiles;
-  }
-
   /** How often any worker printed this fact. */
   times(fact: FactName): number {
     return this.hearing.lines.filter(({ text }) => text.startsWith(`{"fact":"${fact}"`)).length;
@@ -260,7 +255,7 @@ export class Cluster {
     await this.client.close();
   }
 
-  /** The certificate of a node: whoever has it is let in as that node. */
+  /** The certificate of a node: whoever has it is let in as that node. All nodes' pins are one file. */
   async tlsOf(node_id: string): Promise<PinnedFiles> {
     return (await this.#certify([node_id]))[node_id] as PinnedFiles;
   }

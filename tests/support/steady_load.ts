@@ -42,3 +42,24 @@ export async function underLoad(
   }
   return account;
 }
+
+/**
+ * Nothing was lost and nothing charged: every run SUCCEEDED, without a failure; its body did its work once, and once more
+ * for each attempt that began and was given back. Gives how many runs were given back after they had begun.
+ */
+export async function nothingLostOrCharged(cluster: Cluster): Promise<number> {
+  type Row = { id: number; state: string; failures: number; begun: number; kinds: string[] };
+  const runs = await cluster.sql<Row[]>`
+    select r.id, r.state, r.failures,
+           (select count(*)::int from job_run_attempt a where a.job_run_id = r.id and a.started_at is not null) as begun,
+           (select coalesce(array_agg(distinct a.outcome), '{}') from job_run_attempt a
+             where a.job_run_id = r.id and a.started_at is not null) as kinds
+      from job_run r order by r.id`;
+  for (const run of runs) {
+    const told = JSON.stringify(run);
+    assert.deepEqual([run.state, run.failures], ["SUCCEEDED", 0], told);
+    assert.ok(run.kinds.every((kind) => kind === "GIVEN_BACK"), told);
+    assert.equal(cluster.effects(run.id), 1 + run.begun, told);
+  }
+  return runs.filter((run) => run.begun > 0).length;
+}
