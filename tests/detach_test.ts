@@ -147,6 +147,12 @@ Deno.test("a yes renews the lease of the worker, also of one that is not detache
     await sql`update worker set state = 'ACTIVE' where worker_id = ${worker_id}`;
     assert.equal((await confirm(sql, question)).allowed, true);
     assert.equal((await confirm(sql, { ...question, tls_fingerprint: "another's" })).allowed, false);
+    await sql`update worker set tls_fingerprint = 'new', tls_former_fingerprint = ${question.tls_fingerprint}`;
+    for (const tls_fingerprint of ["new", question.tls_fingerprint]) { // over a rotation
+      const { allowed, known } = await confirm(sql, { ...question, tls_fingerprint });
+      assert.deepEqual([allowed, known], [true, true]);
+    }
+    await sql`update worker set tls_fingerprint = ${question.tls_fingerprint}, tls_former_fingerprint = null`;
   });
 });
 

@@ -22,7 +22,7 @@ const DAY_MS = 86_400_000;
 Deno.test("pinned peers are let in, and the handler knows by which certificate", async () => {
   const [server, client] = await twoNodes();
   await withServer({ server, client }, async ({ port, callers }, peers) => {
-    const answer = await peers.to(at(port, server.fingerprint)).ping(asLeader);
+    const answer = await peers.to(at(port, server.fingerprint)).ping(asLeader, patiently);
     assert.ok(answer.ok);
     assert.equal(callers[0]?.fingerprint, client.fingerprint);
   });
@@ -247,6 +247,25 @@ Deno.test("a new certificate is announced before it is used, and waits until tha
       await until(async () => await inUse() === next.fingerprint);
       assert.deepEqual([tls.fingerprint, tls.former_fingerprint], [next.fingerprint, server.fingerprint]);
     });
+  });
+});
+
+Deno.test("while a new certificate waits, pins change at once; one that nobody accepts any more waits for nothing", async () => {
+  const [server, client] = await twoNodes();
+  const next = await makeCertificate("server", { days: 1 });
+  await withServer({ server, client }, async ({ port, tls }, peers, client_tls) => {
+    const inUse = async () => (await client_tls.whoIsAt("127.0.0.1", port))?.certificate.fingerprint;
+    const A_LONG_TIME_MS = 600_000;
+    tls.announce = () => Promise.resolve(A_LONG_TIME_MS);
+    assert.ok((await peers.to(at(port)).ping(asLeader, patiently)).ok);
+    writePins(server, [server, next]); // without the client's
+    writeIdentity(server, next);
+    await until(() => tls.former_fingerprint === server.fingerprint);
+    await until(() => tls.generation === 2);
+    assert.equal((await peers.to(at(port)).ping(asLeader)).ok, false);
+    assert.deepEqual([await inUse(), tls.fingerprint], [server.fingerprint, next.fingerprint]);
+    writePins(server, [next, client]); // nor the certificate in use
+    await until(async () => await inUse() === next.fingerprint);
   });
 });
 
