@@ -12,7 +12,7 @@ const STORES = {
   SCHEDULER_NODE_ID: "web-1",
   DANDORI_STATE_DIR: "/nowhere",
 };
-const read = (env: Record<string, string>): Config => readConfig({ ...STORES, ...env });
+const read = (env: Record<string, string | undefined>): Config => readConfig({ ...STORES, ...env });
 
 Deno.test("certificates are pinned unless an authority is named; with both, either is enough", () => {
   const files = { cert_file: "/etc/scheduler/tls/tls.crt", key_file: "/etc/scheduler/tls/tls.key", node_id: "web-1" };
@@ -42,11 +42,10 @@ Deno.test("a mesh is asked for by its name, and nothing falls back to it", () =>
   }
 });
 
-Deno.test("with certificates a worker listens where peers reach it, in a mesh on this machine alone", () => {
-  const reach = { SCHEDULER_GRPC_HOST: "10.0.0.9" };
-  assert.equal(read(reach).grpc_bind, "10.0.0.9");
-  assert.equal(read({ ...reach, SCHEDULER_TLS: "mesh" }).grpc_bind, "127.0.0.1");
-  assert.equal(read({ ...reach, SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_BIND: "0.0.0.0" }).grpc_bind, "0.0.0.0");
+Deno.test("a worker listens on this machine alone unless told otherwise, in a mesh as well", () => {
+  for (const env of [{}, { SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_ADVERTISE: "10.0.0.9:7000" }]) {
+    assert(isLoopback(read(env).grpc_host));
+  }
   for (const host of ["127.0.0.1", "127.1.2.3", "::1", "localhost"]) assert(isLoopback(host), host);
   for (const host of ["0.0.0.0", "::", "10.0.0.9", "127.evil.example", "localhost.example"]) {
     assert(!isLoopback(host), host);
@@ -98,7 +97,7 @@ Deno.test("doctor says how peers are known, and warns of what is exposed or ends
   const cases: [Record<string, string>, Finding["state"], RegExp][] = [
     [{ SCHEDULER_TLS: "mesh" }, "ok", /plain text on 127\.0\.0\.1/],
     [
-      { SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_BIND: "0.0.0.0" },
+      { SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_HOST: "0.0.0.0" },
       "warning",
       /plain text on 0\.0\.0\.0.*no loopback address/,
     ],

@@ -68,7 +68,7 @@ Deno.test("workers in a mesh elect a leader and run jobs, and lose nothing when 
     const started = await cluster.hears("run.started", { job_run_id: first });
     assert.notEqual(started.worker_id, leader.worker_id);
     const said = await cluster.hears("mesh.used", { exposed: false });
-    assert.equal(said.grpc_bind, "127.0.0.1");
+    assert.equal(said.grpc_host, "127.0.0.1");
     const [row] = await cluster.sql`select count(*)::int as others from worker where tls_fingerprint <> ${MESH}`;
     assert.equal(row?.others, 0);
 
@@ -114,10 +114,10 @@ Deno.test("who gets past the mesh starts nothing that Postgres did not assign, w
 
 Deno.test("a worker in a mesh that listens beyond this machine warns loudly", async () => {
   await withProcesses(1, async (cluster) => {
-    const { worker, meaning } = await cluster.hears("mesh.used", { grpc_bind: "0.0.0.0", exposed: true });
+    const { worker, meaning } = await cluster.hears("mesh.used", { grpc_host: "0.0.0.0", exposed: true });
     assert.match(meaning, /everybody who can connect to 0\.0\.0\.0 can order/);
     assert.match(cluster.printed(worker.node_id), /WARNING: SCHEDULER_TLS=mesh: gRPC is plain text on 0\.0\.0\.0/);
-  }, { env: { ...IN_A_MESH, SCHEDULER_GRPC_BIND: "0.0.0.0" } });
+  }, { env: { ...IN_A_MESH, SCHEDULER_GRPC_HOST: "0.0.0.0" } });
 });
 
 async function withWires(

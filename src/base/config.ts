@@ -8,10 +8,9 @@
  * | REDIS_URL | the running `dev`'s | Redis: `redis://`, `rediss://`, `redis+sentinel://`, `redis+cluster://` |
  * | SCHEDULER_REDIS_PREFIX | `scheduler:`, on Cluster `{scheduler}:` | before every Redis key; Redis Cluster needs a `{hash tag}` in it |
  * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |
- * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address at which peers reach this worker |
+ * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address that this worker listens on and tells its peers |
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
  * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` that peers are told, when something stands in between |
- * | SCHEDULER_GRPC_BIND | SCHEDULER_GRPC_HOST; 127.0.0.1 with a mesh | address that it listens on |
  * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
  * | DANDORI_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
@@ -34,8 +33,6 @@ export interface Config {
   grpc_advertise: { host: string; port: number } | undefined;
   slots: number | undefined;
   jobs_dir: string;
-  /** Where this worker listens; peers are told `grpc_host`. */
-  grpc_bind: string;
   tls: TlsFiles | "mesh";
   /** Where workers keep outcomes and bodies' folders, and `dev` its databases, certificates and the note by which other commands find it. */
   state_dir: string;
@@ -83,19 +80,17 @@ export function readConfig(env: Env = environment()): Config {
   if (!database_url) problems.push("DATABASE_URL is not set, and no `deno task dev` is running in this checkout");
   if (!redis_url) problems.push("REDIS_URL is not set, and no `deno task dev` is running in this checkout");
   const node_id = env.SCHEDULER_NODE_ID || hostname();
-  const grpc_host = env.SCHEDULER_GRPC_HOST || "127.0.0.1";
   const tls = readTls(env, { tls_dir: dev?.tls_dir ?? "/etc/scheduler/tls", node_id, problems });
   const config: Config = {
     database_url,
     redis_url,
     redis_prefix: env.SCHEDULER_REDIS_PREFIX || (/^rediss?\+cluster:/.test(redis_url) ? "{scheduler}:" : "scheduler:"),
     node_id,
-    grpc_host,
+    grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
     grpc_advertise: address(env, "SCHEDULER_GRPC_ADVERTISE", problems),
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
     jobs_dir,
-    grpc_bind: env.SCHEDULER_GRPC_BIND || (tls === "mesh" ? "127.0.0.1" : grpc_host),
     tls,
     state_dir,
   };

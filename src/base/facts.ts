@@ -28,7 +28,7 @@ export interface Facts {
   "redis.back": { server: string; away_ms: number };
   "tls.kept": { fingerprint: string; problem: string };
   "tls.reloaded": { fingerprint: string; pins: number; authorities: number };
-  "mesh.used": { grpc_bind: string; exposed: boolean; meaning: string };
+  "mesh.used": { grpc_host: string; exposed: boolean; meaning: string };
   "run.born": { job_run_id: number; job_name: string; source: string };
   "run.assigned": { job_run_id: number; attempt: number; worker_id: string; epoch: number };
   "run.refused": { job_run_id: number; attempt: number; worker_id: string; result: string; message: string };

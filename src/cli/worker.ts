@@ -66,22 +66,16 @@ async function refuseWithoutJobs(jobs_dir: string): Promise<void> {
 }
 
 /** Said at each start: nobody should learn by accident that nothing is encrypted here. */
-function warnOfMesh({ grpc_bind, grpc_host }: Config): void {
-  const exposed = !isLoopback(grpc_bind);
+function warnOfMesh({ grpc_host }: Config): void {
+  const exposed = !isLoopback(grpc_host);
   const meaning = exposed
-    ? `everybody who can connect to ${grpc_bind} can order this worker about; let only the mesh's sidecar reach it`
+    ? `everybody who can connect to ${grpc_host} can order this worker about; let only the mesh's sidecar reach it`
     : "peers are whoever this machine lets connect, as the mesh decides";
-  observe("mesh.used", { grpc_bind, exposed, meaning });
-  if (exposed) {
-    console.error(
-      `WARNING: SCHEDULER_TLS=mesh: gRPC is plain text on ${grpc_bind}: ${meaning}, or use SCHEDULER_TLS=mtls`,
-    );
-  } else if (!isLoopback(grpc_host)) {
-    // What most sidecars do; some connect to the pod's own address instead.
-    console.error(
-      `note: gRPC listens on ${grpc_bind} only, and peers are told ${grpc_host}: the sidecar must pass it on`,
-    );
-  }
+  observe("mesh.used", { grpc_host, exposed, meaning });
+  if (!exposed) return;
+  console.error(
+    `WARNING: SCHEDULER_TLS=mesh: gRPC is plain text on ${grpc_host}: ${meaning}, or use SCHEDULER_TLS=mtls`,
+  );
 }
 
 /** Without a parent there is nobody to wait for: what does not end within seconds is given back. */
@@ -136,7 +130,7 @@ async function runWorker(
     spool,
   });
   const server = await startServer({
-    host: config.grpc_bind,
+    host: config.grpc_host,
     port: config.grpc_port,
     wire: open.wire,
     handlers: workerHandlers({ sql: open.sql, standing, executor }),

@@ -157,14 +157,15 @@ async function redis(config: Config): Promise<Answer> {
   }
 }
 
-function tls({ tls, grpc_bind }: Config): Answer {
+function tls({ tls, grpc_host }: Config): Answer {
   if (tls === "mesh") {
-    const detail = `SCHEDULER_TLS=mesh: plain text on ${grpc_bind}, and a service mesh must say who may connect`;
-    if (isLoopback(grpc_bind)) return ok(detail);
+    const detail = `SCHEDULER_TLS=mesh: plain text on ${grpc_host}, and a service mesh must say who may connect`;
+    if (isLoopback(grpc_host)) return ok(detail);
     return {
       state: "warning",
       detail: `${detail}; that is no loopback address`,
-      fix: "set SCHEDULER_GRPC_BIND=127.0.0.1, or let nothing but the sidecar reach that address",
+      fix:
+        "set SCHEDULER_GRPC_HOST=127.0.0.1 and SCHEDULER_GRPC_ADVERTISE, or let nothing but the sidecar reach that address",
     };
   }
   const { certificate, trust } = readTlsFiles(tls);
