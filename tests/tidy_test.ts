@@ -41,8 +41,14 @@ const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?
   { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/cluster\// },
   {
     what: "the exit of this process and its signals",
-    uses: /^(Deno\.(exit|addSignalListener)|process\.(exit|kill))$/,
+    uses: /^(Deno\.(exit|addSignalListener)|process\.exit)$/,
     door: /^main\.ts$/,
+    body: true,
+  },
+  {
+    what: "signals to processes",
+    uses: /^(Deno|process)\.kill$/,
+    door: /^src\/(sandbox\/process_table|base\/failpoint)\.ts$/,
     body: true,
   },
 ];

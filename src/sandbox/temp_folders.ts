@@ -1,6 +1,7 @@
 /** The temp folders of bodies: one folder for each worker, in it one for each process, and nothing left of either. */
 import { rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
+import { isThere } from "./process_table.ts";
 import { hostname } from "node:os";
 
 /** Makes it, readable to its owner only, and removes those whose worker is gone. @throws Error where it cannot be made. */
@@ -21,17 +22,8 @@ export function makeTempRoot(state_dir: string): string {
 function sweep(parent: string, host: string): void {
   for (const entry of Deno.readDirSync(parent)) {
     const [, of_host, pid] = /^(.+)_(\d+)_[0-9a-f]{8}$/.exec(entry.name) ?? [];
-    if (of_host !== host || Number(pid) === Deno.pid || isAlive(Number(pid))) continue;
+    if (of_host !== host || Number(pid) === Deno.pid || isThere(Number(pid))) continue;
     Deno.remove(resolvePath(parent, entry.name), { recursive: true }).catch(() => {}); // the next one tries again
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    Deno.kill(pid, 0 as unknown as Deno.Signal);
-    return true;
-  } catch (error) {
-    return !(error instanceof Deno.errors.NotFound);
   }
 }
 
