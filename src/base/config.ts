@@ -18,8 +18,10 @@
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
  * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem, unless there is a CA | certificates (PEM) of the peers that may connect |
  * | SCHEDULER_TLS_CA_FILE | none | authorities (PEM): a certificate of theirs that names its node need not be pinned |
+ * | SCHEDULER_FAILPOINT | none | for tests alone: where a worker stops, dies or fails on purpose (failpoint.ts) |
  */
 import { hostname } from "node:os";
+import { type Failpoint, failpointsIn } from "./failpoint.ts";
 import { fromFileUrl, resolvePath } from "./paths.ts";
 
 export interface Config {
@@ -36,6 +38,7 @@ export interface Config {
   tls: TlsFiles | "mesh";
   /** Where workers keep outcomes and bodies' folders, and `dev` its databases, certificates and the note by which other commands find it. */
   state_dir: string;
+  failpoints: Failpoint[];
 }
 
 /**
@@ -93,6 +96,7 @@ export function readConfig(env: Env = environment()): Config {
     jobs_dir,
     tls,
     state_dir,
+    failpoints: failpointsIn(env.SCHEDULER_FAILPOINT ?? "", problems),
   };
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return config;

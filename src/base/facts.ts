@@ -5,6 +5,8 @@
  */
 export interface Facts {
   "process.started": { role: string; pid: number };
+  "failpoint.set": { failpoint: string; hit: number; action: string };
+  "failpoint.hit": { failpoint: string; hit: number; action: string };
   "worker.ready": { worker_id: string; node_id: string; grpc_address: string; slots: number };
   "worker.draining": { worker_id: string; reason: string };
   "worker.stopped": { worker_id: string };

@@ -10,6 +10,7 @@
  */
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
+import { failpoint, setFailpoints } from "../base/failpoint.ts";
 import { after, Bell, rest, wallClock, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
@@ -39,6 +40,7 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
   const config = readConfig();
   hear((name, fact) => console.log(factLine(name, fact, wallClock())));
   observe("process.started", { role: "worker", pid: Deno.pid });
+  setFailpoints(config.failpoints);
   await refuseWithoutJobs(config.jobs_dir);
   if (config.tls === "mesh") warnOfMesh(config);
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
@@ -205,6 +207,7 @@ async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): P
   };
   const lease_ms = standing.settings.worker_lease_seconds * 1000;
   const lease_until_ms = await patiently(() => registerWorker(parts.sql, registration, lease_ms), stop);
+  await failpoint("after-register");
   if (lease_until_ms === undefined) return;
   standing.holdsUntil(lease_until_ms);
   observe("worker.ready", {
@@ -247,6 +250,7 @@ async function live(
   if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);
   else await leaveWell(parts, around.hurry);
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
+  await failpoint("after-bodies-gone-before-retire");
   beating.abort();
   await Promise.all([heart, lease, asking]);
   await quietly("ending the vigil", vigil);

@@ -7,6 +7,7 @@
  */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import type { TlsFiles } from "../base/config.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { isVersion3 } from "./der.ts";
 import { type Certificate, certificatesIn, outsideItsDates, type Trust, whyNotTrusted } from "./trust.ts";
 
@@ -27,6 +28,7 @@ export class TlsFilesError extends Error {
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const problems: string[] = [];
   const cert_text = readOr(problems, files.cert_file, "SCHEDULER_TLS_CERT_FILE");
+  failpoint("between-cert-read-and-key-read");
   const key_text = readOr(problems, files.key_file, "SCHEDULER_TLS_KEY_FILE");
   const trust: Trust = {
     pins: new Map(peersIn(problems, files.pins_file, "SCHEDULER_TLS_PINS_FILE").map((pin) => [pin.fingerprint, pin])),

@@ -10,6 +10,7 @@
  * and of the two only one gets the row.
  */
 import { observe } from "../base/facts.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { Bell, chance, Gather, monotonicMs, rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
@@ -169,6 +170,7 @@ export class Executor {
         return this.#drop(going, { result: "REJECTED_INVALID", message });
       }
       this.#launch(run, going);
+      await failpoint("after-spawn");
       return { result: "ACCEPTED", message: "" };
     } catch (error) {
       const message = `Cannot start run "${order.job_run_id}": ${messageOf(error)}`;
@@ -187,7 +189,9 @@ export class Executor {
     const me = { worker_id: this.#me.worker_id, epoch: this.#me.epoch };
     let started: StartedRun[];
     try {
+      await failpoint("before-start-commit");
       started = await startRuns(this.#sql, me, orders);
+      await failpoint("after-start-commit-before-spawn");
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       started = await this.#untilHeard(() => readStarted(this.#sql, me.worker_id, orders));
@@ -258,6 +262,7 @@ export class Executor {
     if ("kind" in ending) {
       const how = this.#me.draining ? "GIVEN_BACK" as const : "LOST" as const;
       const back = { ...refOf(run), outcome: how, cause: ending.error_summary };
+      await failpoint("before-give-back");
       const given = await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
       return given.length > 0 ? "ORPHANED" : undefined;
     }
@@ -291,7 +296,9 @@ export class Executor {
   /** One ending that Postgres cannot take must not keep the others of its batch from being recorded. */
   async #finishAll(endings: Ending[]): Promise<(RunState | undefined | Promise<RunState | undefined>)[]> {
     try {
+      await failpoint("after-body-exit-before-finish");
       const rows = await finishRuns(this.#sql, this.#me.worker_id, endings);
+      await failpoint("after-finish-commit");
       const found = new Map(rows.map((row) => [row.job_run_id, row.state]));
       return endings.map((ending) => found.get(ending.job_run_id));
     } catch (error) {
@@ -331,6 +338,7 @@ export class Executor {
   /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
   async drain(grace_ms: number, hurry: AbortSignal): Promise<void> {
     this.#me.draining = true;
+    await failpoint("during-drain");
     const until_ms = monotonicMs() + grace_ms;
     await this.#whileGoing(() => monotonicMs() < until_ms && !hurry.aborted, hurry);
     await this.stop("its worker is stopping", hurry);

@@ -1,6 +1,7 @@
 /**
  * What this worker answers on gRPC. Every handler is idempotent, and orders are obeyed only on authority (authority.ts).
  */
+import { failpoint } from "../base/failpoint.ts";
 import { Bell, wallClock } from "../base/loop.ts";
 import { RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
 import type { Sql } from "../store/db.ts";
@@ -50,6 +51,7 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
         const { job_run_id, attempt } = order;
         return { job_run_id, attempt, ...(old ?? await executor.accept(order)) };
       }));
+      await failpoint("after-rpc-before-reply");
       return { results, ...observed() };
     },
     cancelJob: async (request, caller) => {

@@ -10,6 +10,7 @@
  * reaches Redis but not Postgres).
  */
 import { observe } from "../base/facts.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { type Bell, chance, monotonicMs, rest, within } from "../base/loop.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
 import { claimSeat, releaseSeat, takeSeat } from "../cluster/seat.ts";
@@ -41,6 +42,7 @@ export async function playRole(parts: MemberParts, stop: AbortSignal): Promise<v
     const term = await findSeat(parts, stop);
     await parts.subleader.leave();
     if (!term) return;
+    await failpoint("after-pg-acquire");
     await sitDown(parts, term);
     await parts.lead(term, stop);
     if (!stop.aborted) await rest(parts.standing.settings.leader_lease_seconds * 1000, stop); // let another one lead
@@ -57,6 +59,7 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
       if (attempt.kind === "won" || (stale && attempt.kind !== "unfit")) {
         if (attempt.kind !== "unheard") checked_ms = monotonicMs();
         if (attempt.kind !== "won") await rest(chance() * 500, stop);
+        await failpoint("after-redis-lock");
         const term = await tryPostgres(me, attempt);
         if (term) return term;
       } else if (attempt.kind === "unfit") checked_ms = monotonicMs();

@@ -12,6 +12,7 @@
  * the new leader is not on the node that is in trouble. Nothing here is needed for safety: the fence is.
  */
 import { observe } from "../base/facts.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { type Bell, rest } from "../base/loop.ts";
 import type { Failure, Peers } from "../cluster/peers.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
@@ -149,6 +150,7 @@ export class Subleader {
     const ask = { worker_id: standing.worker_id, lease_ms, epoch, epoch_hint: standing.epoch };
     const term = await depose(sql, ask);
     if (!term) return bell.ring(); // another one was quicker, or it had resigned
+    await failpoint("after-depose");
     observe("leader.deposed", { worker_id: leader.worker_id, epoch, by: standing.worker_id });
     this.#won = term;
     bell.ring();

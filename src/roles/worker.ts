@@ -8,6 +8,7 @@
  * A StartJob is only a hint: each renewal also brings the runs that are assigned here, so a lost order costs seconds.
  */
 import { observe } from "../base/facts.ts";
+import { failpoint } from "../base/failpoint.ts";
 import { every, monotonicMs, wallClock, within } from "../base/loop.ts";
 import { RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { beat } from "../cluster/roster.ts";
@@ -66,6 +67,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
     tls_trust_digest: parts.wire.trust_digest,
   });
   const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
+  await failpoint("after-worker-renew");
   if (!renewal) {
     standing.may_run_until_ms = 0;
     return "Postgres says that this worker is dead";

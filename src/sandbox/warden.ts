@@ -10,6 +10,7 @@
  *
  * Not caught: a grandchild (only a body with `unsafe.run` has any) that moved into a session of its own.
  */
+import { failpoint } from "../base/failpoint.ts";
 import { monotonicMs } from "../base/loop.ts";
 import { signalGroup } from "./process_table.ts";
 import { GUARD_MARK } from "./remains.ts";
@@ -68,6 +69,7 @@ export class Warden {
     if (this.#groups.size === 0) this.#beaten_ms = monotonicMs();
     const lapses = this.lapses;
     this.#groups.add(group);
+    await failpoint("after-spawn-before-guard");
     for (;;) {
       const guard = this.#guard ??= this.#open();
       if (await this.#say(guard, `+${group}`) || this.#closing) break;

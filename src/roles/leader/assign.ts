@@ -4,6 +4,7 @@
  * Workers in a crew of several leave the leader free to lead (`leader_runs_jobs`).
  */
 import { observe } from "../../base/facts.ts";
+import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs, within } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
 import { isUniqueViolation } from "../../store/db.ts";
@@ -60,6 +61,7 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   if (more || behind.length > 0) me.bell.ring();
   if (chosen.length === 0) return [];
   const assigned = await writeAssignments(me, await leased(me, chosen));
+  await failpoint("after-assign-before-rpc");
   for (const { job_run_id, attempt, worker_id } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
   }
@@ -89,6 +91,7 @@ async function tell(me: Leading, gates: Gate[]): Promise<void> {
 
 /** Interrupted too often, wherever it ran: it may be what kills the workers. */
 async function giveUpWornOut(me: Leading): Promise<void> {
+  await failpoint("after-lease-check-quarantine");
   for (const run of await quarantine(me.sql, me.term)) observe("run.quarantined", run);
   me.bell.ring();
 }
@@ -130,6 +133,7 @@ const LEASE_PATIENCE_MS = 200;
 /** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
 async function writeAssignments(me: Leading, chosen: Assignment[]): Promise<Assigned[]> {
   if (chosen.length === 0) return [];
+  await failpoint("after-lease-check-assign");
   try {
     return await assignRuns(me.sql, me.term, chosen);
   } catch (error) {

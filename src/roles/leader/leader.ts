@@ -9,6 +9,7 @@
  * fence. Returning from `lead` is the loss of the role; nothing is left behind that could go on leading.
  */
 import { observe } from "../../base/facts.ts";
+import { failpoint } from "../../base/failpoint.ts";
 import { Bell, DeadlineExceeded, monotonicMs, within } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { RedisDoor } from "../../cluster/redis.ts";
@@ -103,6 +104,7 @@ async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms <= 0) return "its trust deadline passed";
   renewLock(me, lease_ms);
+  await failpoint("before-pg-renew");
   const question = renewAndLook(me.sql, me.term, {
     lease_ms,
     reassign_after_ms: me.settings.reassign_after_seconds * 1000,
@@ -111,6 +113,7 @@ async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
   if (!renewed) return "Postgres says that the term is over";
   me.term = renewed.term;
   contact.made(me.settings.worker_lease_seconds * 1000);
+  await failpoint("after-pg-renew");
   return me.lost ?? renewed.agenda;
 }
 

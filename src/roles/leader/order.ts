@@ -4,6 +4,7 @@
  * which is safe because both would have to move the same row.
  */
 import { observe } from "../../base/facts.ts";
+import { failpoint } from "../../base/failpoint.ts";
 import { cancelsToDeliver } from "../../store/requests.ts";
 import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
@@ -60,6 +61,7 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
 
 async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
   if (!me.term.trusted) return [];
+  await failpoint("after-lease-check-refused");
   const taken = await orphanAssigned(me.sql, me.term, { refused: runs });
   for (const run of taken) observe("run.orphaned", { ...run, cause: "refused" });
   return taken;
@@ -67,6 +69,7 @@ async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
 
 /** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */
 export async function deliverCancels(me: Leading): Promise<void> {
+  await failpoint("after-lease-check-cancels");
   for (const run of await cancelRequested(me.sql, me.term)) {
     observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
   }

@@ -1,5 +1,6 @@
 /** The first steps of a tick: what has come due becomes runs, and what came too late is skipped. */
 import { observe } from "../../base/facts.ts";
+import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { planSlots } from "../../catalog/schedule.ts";
 import { createSlotRuns, type SlotPlan, takeEvents } from "../../store/births.ts";
@@ -28,11 +29,14 @@ export async function planDueSlots(me: Leading): Promise<void> {
     if (plan) plans.push(plan);
   }
   if (plans.length === 0) return;
+  await failpoint("after-lease-check-slots");
   const born = await createSlotRuns(me.sql, me.term, plans);
   for (const run of born) observe("run.born", { job_run_id: run.id, job_name: run.job_name, source: "schedule" });
+  await failpoint("after-lease-check-forbid");
   for (const run of await skipForbidden(me.sql, me.term)) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: "forbid" });
   }
+  await failpoint("after-lease-check-replaced");
   await requestReplaced(me.sql, me.term);
   if (more) me.bell.ring();
 }
@@ -54,6 +58,7 @@ function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefi
 }
 
 export async function planEvents(me: Leading): Promise<void> {
+  await failpoint("after-lease-check-events");
   const taken = await takeEvents(me.sql, me.term, EVENTS_AT_ONCE);
   if (taken.events > 0) observe("events.taken", taken);
   if (taken.events === EVENTS_AT_ONCE) me.bell.ring();
@@ -62,6 +67,7 @@ export async function planEvents(me: Leading): Promise<void> {
 export async function planLate(me: Leading): Promise<void> {
   const late_seconds = me.settings.skip_late_runs_after_seconds;
   if (late_seconds === 0) return;
+  await failpoint("after-lease-check-late");
   for (const run of await skipLate(me.sql, me.term, late_seconds)) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: `late by more than ${late_seconds} s` });
   }

@@ -6,6 +6,7 @@
  * statements lie further apart than half a worker lease, and when a leader takes over.
  */
 import { observe } from "../../base/facts.ts";
+import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { buryWorkers } from "../../store/nodes.ts";
 import { orphanAssigned, orphanLost } from "../../store/runs.ts";
@@ -30,6 +31,7 @@ export class Contact {
 /** ASSIGNED for too long, or to a worker that is detached: given to someone else. One that is not detached answers calls but starts nothing, so it gets no more for a while. */
 export async function reassignStuck(me: Leading): Promise<void> {
   const limit_ms = me.settings.reassign_after_seconds * 1000;
+  await failpoint("after-lease-check-stuck");
   const stuck = await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms });
   for (const run of stuck) observe("run.orphaned", { ...run, cause: `not started within ${limit_ms} ms` });
   for (const worker_id of new Set(stuck.map((run) => run.worker_id))) {
@@ -43,10 +45,12 @@ export async function reassignStuck(me: Leading): Promise<void> {
 /** Workers whose lease is over are dead, finally; only then is their work given to others. */
 export async function recoverLost(me: Leading, contact: Contact): Promise<void> {
   if (contact.isLongerThan(me.settings.worker_lease_seconds * 1000)) {
+    await failpoint("after-lease-check-bury");
     for (const worker_id of await buryWorkers(me.sql, me.term)) {
       observe("worker.buried", { worker_id, epoch: me.term.epoch });
     }
   }
+  await failpoint("after-bury-before-orphan");
   for (const run of await orphanLost(me.sql, me.term)) {
     observe("run.orphaned", { ...run, cause: "its worker is dead" });
     me.bell.ring();
