@@ -1,6 +1,7 @@
 /** The dead man's guard: a body outlives neither the death nor the freezing of its worker, nor the end of its right to run. */
 import assert from "node:assert/strict";
 import { monotonicMs } from "../src/base/loop.ts";
+import { failpointsIn, setFailpoints } from "../src/base/failpoint.ts";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { fromFileUrl } from "../src/base/paths.ts";
 import { membersOf } from "../src/sandbox/process_table.ts";
@@ -122,6 +123,8 @@ Deno.test("a body outlives many beats of a healthy worker, also when its guard i
 
 Deno.test("a body whose worker stands still before a guard knows of it does not begin afterwards", () =>
   withSandbox(async (sandbox) => {
+    const until_ms = monotonicMs() + 2_000;
+    sandbox.hold(() => monotonicMs() < until_ms);
     const heard = new Heard(sandbox, orderFor("hangs", "spin", { timeout_ms: 10_000 }));
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000); // longer than guards wait
     const outcome = await heard.body.outcome;
@@ -133,7 +136,7 @@ Deno.test("a guard without bash does the same with timeout and dd", async () => 
   for (const tool of ["sh", "timeout", "dd", "sleep"]) await Deno.symlink(await whereIs(tool), `${tools}/${tool}`);
   const sleeper = () => new Deno.Command("sleep", { args: ["60"], detached: true, stdin: "null" }).spawn();
   const [kept, removed] = [sleeper(), sleeper()];
-  const warden = new Warden({ PATH: tools }, []);
+  const warden = new Warden({ PATH: tools }, { bashes: [] });
   try {
     await warden.add(kept.pid);
     await warden.add(removed.pid);
@@ -156,8 +159,24 @@ Deno.test("a guard without bash does the same with timeout and dd", async () => 
   }
 });
 
+Deno.test("a right to run that ends between the start of a process and its guard keeps the body from beginning", async () => {
+  await withSandbox(async (sandbox) => {
+    let allowed = true;
+    sandbox.hold(() => allowed);
+    setFailpoints(failpointsIn("after-spawn-before-guard:1:delay:50", []));
+    try {
+      const body = new Heard(sandbox, orderFor("add", { a: 1, b: 2 }));
+      allowed = false;
+      const outcome = await body.body.outcome;
+      assert.match(JSON.stringify(outcome), /"LOST".*Not started: this worker may run nothing now/);
+    } finally {
+      setFailpoints([]);
+    }
+  });
+});
+
 Deno.test("without any guard no body is started, and its run is given back", async () => {
-  const warden = new Warden({ PATH: "/nowhere" }, []);
+  const warden = new Warden({ PATH: "/nowhere" }, { bashes: [] });
   const child = new Child({
     mode: "run",
     job_file: bodyFile("hangs"),

@@ -75,7 +75,9 @@ export class Sandbox {
   constructor(options: SandboxOptions) {
     this.#options = options;
     const { env, owner } = options;
-    this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner });
+    this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner }, {
+      mayRun: () => this.#mayRun(),
+    });
   }
 
   /** Bodies live only while this says true; asked each second. */
@@ -242,7 +244,7 @@ export class Sandbox {
   }
 
   #beat(): Promise<void> {
-    if (this.#mayRun()) this.#warden.beat();
+    this.#warden.beat();
     const now_ms = monotonicMs();
     const beyond = this.#spares.length - this.#options.spares;
     const stale = this.#spares.filter(({ idle_since_ms }, place) =>

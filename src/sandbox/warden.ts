@@ -53,29 +53,32 @@ export class Warden {
   #lapses = 0;
 
   readonly #bashes: readonly string[];
+  readonly #mayRun: () => boolean;
 
-  constructor(env: Record<string, string>, bashes: readonly string[] = ["/bin/bash", "/usr/bin/bash"]) {
-    this.#bashes = bashes;
+  /** Without `mayRun`'s yes nothing is guarded, and there is no beat. */
+  constructor(env: Record<string, string>, on: { mayRun?: () => boolean; bashes?: readonly string[] } = {}) {
+    this.#bashes = on.bashes ?? ["/bin/bash", "/usr/bin/bash"];
+    this.#mayRun = on.mayRun ?? (() => true);
     this.#env = { PATH: env.PATH || "/usr/local/bin:/usr/bin:/bin" };
     if (env[GUARD_MARK]) this.#env[GUARD_MARK] = env[GUARD_MARK];
   }
 
   /**
-   * Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a
-   * usable shell, and when this process stood still meanwhile: a guard that had not heard of the group cannot have
-   * killed it, and others may have taken its work.
+   * Resolves once the guard is sure to learn of the group, whatever becomes of this process. @throws Error without a usable
+   * shell, or when bodies may not run: this process may have stood still since it was last asked. From here on the guard
+   * ends what that makes too old; before it has heard of the group it cannot, and others may have taken its work.
    */
   async add(group: number): Promise<void> {
     if (this.#groups.size === 0) this.#beaten_ms = monotonicMs();
-    const lapses = this.lapses;
     this.#groups.add(group);
     await failpoint("after-spawn-before-guard");
     for (;;) {
       const guard = this.#guard ??= this.#open();
-      if (await this.#say(guard, `+${group}`) || this.#closing) break;
+      const heard = await this.#say(guard, `+${group}`);
+      if (!this.#mayRun()) throw new Error("this worker may run nothing now");
+      if (heard || this.#closing) return;
       if (this.#guard === guard) this.#guard = undefined;
     }
-    if (this.lapses > lapses) throw new Error("its worker stood still before a guard knew of it");
   }
 
   /** The group is proven empty. */
@@ -85,6 +88,7 @@ export class Warden {
   }
 
   beat(): void {
+    if (!this.#mayRun()) return;
     this.#lapses = this.lapses;
     this.#beaten_ms = monotonicMs();
     if (this.#guard) this.#say(this.#guard, ".");
