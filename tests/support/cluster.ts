@@ -20,11 +20,13 @@ import { type Stores, withStores } from "./stores.ts";
 
 export interface ClusterOptions {
   /** Job files: name, with its extension, and source. Default: `append_one_row` alone, see `effects`. */
-  jobs?: Record<string, string>;
+  jobs?: Record<string, string> | ((effects_dir: string) => Record<string, string>);
   /** Live settings beside those of `TEST_SETTINGS`. */
   settings?: Partial<Settings>;
   /** More of the workers' environment. */
   env?: Record<string, string>;
+  /** Workers on nodes of their own that the test may start later; default 3. */
+  more_workers?: number;
 }
 
 /** About ten times as fast as the defaults. Lease, margin and the guard's window of 3 s still fit each other. */
@@ -141,11 +143,14 @@ export class Cluster {
 
   async prepare(workers: number): Promise<void> {
     // Known to all from their start, those that a test may add later as well.
-    await this.#certify(Array.from({ length: workers + 3 }, (_, place) => `node-${place + 1}`));
+    await this.#certify(
+      Array.from({ length: workers + (this.#options.more_workers ?? 3) }, (_, place) => `node-${place + 1}`),
+    );
     Deno.mkdirSync(this.jobs_dir);
     Deno.mkdirSync(this.effects_dir);
     await changeSettings(this.sql, { ...TEST_SETTINGS, ...this.#options.settings }, { actor: "test" });
-    await this.sync(this.#options.jobs ?? { "append_one_row.ts": appendOneRow(this.effects_dir) });
+    const { jobs = { "append_one_row.ts": appendOneRow(this.effects_dir) } } = this.#options;
+    await this.sync(typeof jobs === "function" ? jobs(this.effects_dir) : jobs);
   }
 
   /** Writes job files and syncs all that are there. Throws when one is broken. */
@@ -183,17 +188,18 @@ export class Cluster {
 
   /**
    * The first such fact that a worker printed, or will print; `match` holds some of its fields. `after`: only what came
-   * after that one. A worker that comes back under a new id has it from here on.
+   * after that one. `by`: only what this process said.
    */
   hears<K extends FactName>(
     fact: K,
     match: Partial<Facts[K]> = {},
-    on: { after?: { place: number } } = {},
+    on: { after?: { place: number }; by?: WorkerProcess } = {},
   ): Promise<Heard<K>> {
     return this.hearing.waitFor(`${fact} ${JSON.stringify(match)}`, ({ who, text, place }) => {
       const said = factIn(text, fact);
       if (!said || !Object.entries(match).every(([name, value]) => said[name as keyof Facts[K]] === value)) return;
       const worker = this.workers.find(({ node_id }) => node_id === who);
+      if (on.by && on.by !== worker) return;
       return worker ? { ...said, worker, place } : undefined;
     }, on.after?.place);
   }

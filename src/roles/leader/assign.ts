@@ -61,10 +61,10 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   if (more || behind.length > 0) me.bell.ring();
   if (chosen.length === 0) return [];
   const assigned = await writeAssignments(me, await leased(me, chosen));
-  await failpoint("after-assign-before-rpc");
   for (const { job_run_id, attempt, worker_id } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
   }
+  await failpoint("after-assign-before-rpc");
   return assigned;
 }
 

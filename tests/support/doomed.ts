@@ -1,0 +1,44 @@
+/** Workers with a failpoint: where they stop or die is known before they start, so what happens there is no chance. */
+import { type FailpointName, FAILPOINTS } from "../../src/base/failpoint.ts";
+import type { FactName, Facts } from "../../src/base/facts.ts";
+import type { Settings } from "../../src/store/settings.ts";
+import type { Cluster, Heard, WorkerProcess } from "./cluster.ts";
+
+/** `after-spawn:1:kill`, several with commas between. */
+export type Doom = `${FailpointName}:${number}:${"stop" | "kill" | "error" | `delay:${number}`}`;
+
+/** So long that on a busy machine no term, lease or order ends by itself; what is waited for is waited for anyway. */
+export const STEADY: Partial<Settings> = {
+  leader_lease_seconds: 5,
+  leader_stale_seconds: 5,
+  worker_lease_seconds: 7,
+  reassign_after_seconds: 3,
+};
+
+/** Starts a worker with one slot: it gets one run, and comes by with that one. */
+export function startDoomed(cluster: Cluster, ...doom: Doom[]): Promise<WorkerProcess> {
+  return cluster.startWorker({ env: { SCHEDULER_FAILPOINT: doom.join(","), SCHEDULER_SLOTS: "1" } });
+}
+
+/** Waits until that process has come to that point. */
+export async function reaches(
+  cluster: Cluster,
+  worker: WorkerProcess,
+  failpoint: FailpointName,
+): Promise<Heard<"failpoint.hit">> {
+  if (!(failpoint in FAILPOINTS)) throw new Error(`There is no failpoint ${failpoint}`);
+  return await cluster.hears("failpoint.hit", { failpoint }, { by: worker });
+}
+
+/** What one process has said so far under some names, later than `after`. */
+export function saidBy<K extends FactName>(
+  cluster: Cluster,
+  worker: WorkerProcess,
+  on: { facts: readonly K[]; after?: { place: number } },
+): { fact: K; said: Facts[K] }[] {
+  return cluster.hearing.lines.slice((on.after?.place ?? -1) + 1)
+    .filter(({ who, text }) => who === worker.node_id && text.startsWith('{"fact":"'))
+    .map(({ text }) => JSON.parse(text) as Facts[K] & { fact: K })
+    .filter(({ fact }) => on.facts.includes(fact))
+    .map((said) => ({ fact: said.fact, said }));
+}

@@ -1,0 +1,121 @@
+/**
+ * Work of every kind that a leader has to do something about, and what must have become of it in the end, whoever led
+ * and however often that changed.
+ */
+import assert from "node:assert/strict";
+import { requestCancel } from "../../src/store/requests.ts";
+import type { Cluster } from "./cluster.ts";
+import { aRun, aWorker } from "./factories.ts";
+import { ledgerJob } from "./ledger.ts";
+import { waitFor } from "./waiting.ts";
+
+const EACH_SECOND = `schedule: { cron: "* * * * * *" },`;
+
+export function leaderJobs(effects_dir: string): Record<string, string> {
+  return {
+    "ledger.ts": ledgerJob(effects_dir, `on: "thing.happened",`),
+    "ticking.ts": ledgerJob(effects_dir, EACH_SECOND),
+    "forbidding.ts": ledgerJob(effects_dir, `${EACH_SECOND} concurrency: "forbid",`),
+    "replacing.ts": ledgerJob(effects_dir, `${EACH_SECOND} concurrency: "replace",`),
+  };
+}
+
+export interface Work {
+  /** Runs by what must become of them. */
+  ends: { id: number; state: string; error_name?: string; attempt?: number }[];
+  /** An event that one run must come of. */
+  event_id: number;
+  /** A worker that must be declared dead. */
+  dead_worker_id: string;
+  /** Runs that the test made with a history that has no rows. */
+  made_up: number[];
+}
+
+/** No slot comes before there is a leader to be watched. */
+export async function holdSchedules(cluster: Cluster): Promise<void> {
+  await cluster.sql`update job_schedule set enabled = false`;
+}
+
+/** Gives the leader one of each. */
+export async function giveWork(cluster: Cluster): Promise<Work> {
+  const { sql, client } = cluster;
+  const [ledger] = await sql<{ id: number }[]>`select id from job_definition where name = 'ledger'`;
+  const of_ledger = { job_definition_id: ledger?.id };
+  const in_an_hour = { runAt: new Date(Date.now() + 3_600_000) };
+  const ghost = await aWorker(sql, { node_id: "ghosts", lease_ms: 600_000 });
+  const late = await aRun(sql, { ...of_ledger, source: "schedule", due_at: new Date(Date.now() - 7_200_000) });
+  const stuck = await aRun(sql, { ...of_ledger, state: "ASSIGNED", assigned_worker_id: ghost.worker_id });
+  const lost = await aRun(sql, { ...of_ledger, state: "RUNNING", fence: 0 });
+  const worn_out = await aRun(sql, { ...of_ledger, state: "ORPHANED", interruptions: 9 });
+  const gone = await aWorker(sql, { node_id: "ghosts", lease_ms: -1_000 });
+  const unwanted = (await client.enqueue("ledger", {}, in_an_hour)).id;
+  await requestCancel(sql, unwanted, { actor: "test", reason: "not needed any more" });
+  const blocking = (await client.enqueue("forbidding", {}, in_an_hour)).id;
+  const replaced = (await client.enqueue("replacing", {}, in_an_hour)).id;
+  await sql`
+    update job_schedule set enabled = true, last_slot = date_trunc('second', clock_timestamp()) - interval '2 s',
+           next_slot = date_trunc('second', clock_timestamp()) - interval '1 s' where not enabled`;
+  const plain = await cluster.enqueue("ledger");
+  const event = await client.emit("thing.happened");
+  return {
+    event_id: event.id,
+    dead_worker_id: gone.worker_id,
+    made_up: [worn_out.id, blocking],
+    ends: [
+      { id: plain, state: "SUCCEEDED" },
+      { id: late.id, state: "SKIPPED", error_name: "Late" },
+      { id: stuck.id, state: "SUCCEEDED" },
+      { id: lost.id, state: "SUCCEEDED" },
+      { id: worn_out.id, state: "FAILED", error_name: "Quarantined" },
+      { id: unwanted, state: "CANCELED", error_name: "Canceled" },
+      { id: replaced, state: "CANCELED", error_name: "Canceled" },
+    ],
+  };
+}
+
+/**
+ * Waits until all of it is done, and shows that it was done once. Slots come no more afterwards. `burials` too: those take
+ * a leader that was in contact for a whole worker lease.
+ */
+export async function workIsDone(cluster: Cluster, works: Work[], on: { burials: boolean }): Promise<void> {
+  const { sql } = cluster;
+  for (const { id, ...expected } of works.flatMap(({ ends }) => ends)) {
+    const run = await cluster.ends(id);
+    const { state, error_name } = run;
+    const as_it_should = state === expected.state && error_name === (expected.error_name ?? error_name);
+    assert(as_it_should, `run ${id} should be ${JSON.stringify(expected)}: ${JSON.stringify(run)}`);
+  }
+  for (const { event_id, dead_worker_id } of works) {
+    const by_event = await waitFor("a run of the event", async () => {
+      const runs = await sql<{ id: number }[]>`select id from job_run where event_id = ${event_id}`;
+      return runs.length > 0 ? runs : undefined;
+    });
+    assert.equal(by_event.length, 1);
+    assert.equal((await cluster.ends((by_event[0] as { id: number }).id)).state, "SUCCEEDED");
+    if (!on.burials) continue;
+    await waitFor("the death of a worker", async () => {
+      return (await sql`select 1 from worker where worker_id = ${dead_worker_id} and state = 'DEAD'`)[0];
+    });
+  }
+  await sql`update job_schedule set enabled = false`;
+  await waitFor("the end of all that was due", async () => {
+    const [open] = await sql`select 1 from job_run where finished_at is null and due_at <= clock_timestamp()`;
+    return open ? undefined : true;
+  });
+  await slotsAreWhole(cluster);
+}
+
+/** Each second from the first slot to the last has exactly one run of each schedule; a forbidden one is SKIPPED. */
+async function slotsAreWhole({ sql }: Cluster): Promise<void> {
+  const rows = await sql<{ name: string; runs: number; slots: number; skipped: number }[]>`
+    select d.name, count(*)::int as runs,
+           (extract(epoch from max(r.scheduled_for) - min(r.scheduled_for)) + 1)::int as slots,
+           count(*) filter (where r.state = 'SKIPPED')::int as skipped
+      from job_run r join job_definition d on d.id = r.job_definition_id
+     where r.job_schedule_id is not null group by d.name order by d.name`;
+  assert.deepEqual(rows.map(({ name }) => name), ["forbidding", "replacing", "ticking"]);
+  for (const { name, runs, slots, skipped } of rows) {
+    assert.equal(runs, slots, `${name}: ${runs} runs for ${slots} slots`);
+    assert.equal(skipped, name === "forbidding" ? slots : 0, `${name}: ${skipped} of ${slots} were skipped`);
+  }
+}
