@@ -174,7 +174,9 @@ export class Executor {
       return { result: "ACCEPTED", message: "" };
     } catch (error) {
       const message = `Cannot start run "${order.job_run_id}": ${messageOf(error)}`;
-      return this.#drop(going, { result: "REJECTED_INVALID", message });
+      // Without Postgres it says nothing of the run nor of the code: another order will do.
+      const result = isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID";
+      return this.#drop(going, { result, message });
     }
   }
 
@@ -185,9 +187,10 @@ export class Executor {
   }
 
   /** When the reply is lost the statement may have been carried out: read our own tokens back before anything else. */
-  async #startAll(orders: StartOrder[]): Promise<(StartedRun | undefined)[]> {
+  async #startAll(orders: StartOrder[]): Promise<(StartedRun | undefined | Promise<never>)[]> {
     const me = { worker_id: this.#me.worker_id, epoch: this.#me.epoch };
     let started: StartedRun[];
+    let unheard: (() => Promise<never>) | undefined;
     try {
       await failpoint("before-start-commit");
       started = await startRuns(this.#sql, me, orders);
@@ -195,9 +198,10 @@ export class Executor {
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       started = await this.#untilHeard(() => readStarted(this.#sql, me.worker_id, orders));
+      unheard = () => Promise.reject(error);
     }
     const found = new Map(started.map((run) => [run.job_run_id, run]));
-    return orders.map((order) => found.get(order.job_run_id));
+    return orders.map((order) => found.get(order.job_run_id) ?? unheard?.());
   }
 
   #launch(run: StartedRun, going: Going): void {

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import type { FailpointName } from "../../src/base/failpoint.ts";
 import { type Cluster, withProcesses, type WorkerProcess } from "../support/cluster.ts";
-import { reaches, saidBy, startDoomed, STEADY } from "../support/doomed.ts";
+import { lastGivenTo, reaches, startDoomed, STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob, readLedger } from "../support/ledger.ts";
 import { waitFor } from "../support/waiting.ts";
 
@@ -76,14 +76,6 @@ async function freezeAll(cluster: Cluster) {
     );
   }
   return stories;
-}
-
-/** The run with which it stopped. */
-function lastGivenTo(cluster: Cluster, { worker_id }: WorkerProcess): { id: number; attempt: number } {
-  const given = cluster.workers.flatMap((leader) => saidBy(cluster, leader, { facts: ["run.assigned"] }))
-    .map(({ said }) => said).findLast((said) => said.worker_id === worker_id);
-  assert(given);
-  return { id: given.job_run_id, attempt: given.attempt };
 }
 
 function notesOf(cluster: Cluster, job_run_id: number, attempt: number): string[] {

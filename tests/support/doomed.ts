@@ -42,3 +42,11 @@ export function saidBy<K extends FactName>(
     .filter(({ fact }) => on.facts.includes(fact))
     .map((said) => ({ fact: said.fact, said }));
 }
+
+/** The attempt that was given to a worker last: the one with which it came to its failpoint, when it has one slot. */
+export function lastGivenTo(cluster: Cluster, { worker_id }: WorkerProcess): { id: number; attempt: number } {
+  const given = cluster.workers.flatMap((leader) => saidBy(cluster, leader, { facts: ["run.assigned"] }))
+    .map(({ said }) => said).findLast((said) => said.worker_id === worker_id);
+  if (!given) throw new Error(`Nothing was given to ${worker_id}`);
+  return { id: given.job_run_id, attempt: given.attempt };
+}
