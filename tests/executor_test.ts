@@ -155,3 +155,19 @@ Deno.test("what cannot be recorded is waited for while the lease holds, and not 
     assert(facts.some(({ name, fact }) => name === "run.finished" && fact.state === "not recorded"));
   });
 });
+
+Deno.test("a body that was lost is charged to its run as an interruption, one that its worker might not begin is not", async () => {
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    for (const [unbegun, kept, interruptions] of [[false, "LOST", 1], [true, "GIVEN_BACK", 0]] as const) {
+      const order = await assigned();
+      await executor.accept(order);
+      bodies.get(order.job_run_id)?.end({ kind: "LOST", error_summary: "gone", exit_code: null, unbegun });
+      const run = await waitFor("it to be given back", async () => {
+        const row = await readRun(sql, order.job_run_id);
+        return row?.state === "ORPHANED" ? row : undefined;
+      });
+      assert.equal(run.interruptions, interruptions);
+      assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), [kept]);
+    }
+  });
+});

@@ -168,7 +168,7 @@ Deno.test("a right to run that ends between the start of a process and its guard
       const body = new Heard(sandbox, orderFor("add", { a: 1, b: 2 }));
       allowed = false;
       const outcome = await body.body.outcome;
-      assert.match(JSON.stringify(outcome), /"LOST".*Not started: this worker may run nothing now/);
+      assert.match(JSON.stringify(outcome), /"LOST".*Not started: this worker may run nothing now.*"unbegun":true/);
     } finally {
       setFailpoints([]);
     }
@@ -193,7 +193,10 @@ Deno.test("without any guard no body is started, and its run is given back", asy
   const story = { ended_by_us: undefined, verdict: undefined, exiting: undefined, started: false, lapsed: false, end };
   const subject = { job_name: "hangs", timeout_ms: 1, memory_mb: 1, permissions: {}, project_dir: PROJECT_DIR };
   const outcome = outcomeOf(story, subject);
-  assert.match(JSON.stringify(outcome), /"LOST".*Cannot guard bodies.*neither bash nor sh, timeout, dd is in PATH/);
+  assert.match(
+    JSON.stringify(outcome),
+    /"LOST".*Cannot guard bodies.*neither bash nor sh, timeout, dd is in PATH.*"unbegun":false/,
+  );
 });
 
 async function whereIs(tool: string): Promise<string> {

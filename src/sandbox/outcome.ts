@@ -13,6 +13,7 @@ import type { BodyError, FromBody } from "./frames.ts";
 import { FLOOD_BYTES } from "./output.ts";
 import { lineThatGrants } from "./permissions.ts";
 import type { ChildEnd } from "./process.ts";
+import { MayRunNothing } from "./warden.ts";
 
 export type Outcome =
   | { kind: "SUCCEEDED"; result: Json; exit_code: number }
@@ -26,8 +27,8 @@ export type Outcome =
   /** `error_summary` says which of signal, TERM and KILL ended it. */
   | { kind: "TIMED_OUT"; error_summary: string; exit_code: number | null }
   | { kind: "CANCELED"; error_summary: string; exit_code: number | null }
-  /** Ended by us or our guard for reasons that are not the body's: to be given back, uncharged. */
-  | { kind: "LOST"; error_summary: string; exit_code: number | null };
+  /** Ended by us or our guard for reasons that are not the body's: to be given back. `unbegun`: the worker may run nothing. */
+  | { kind: "LOST"; error_summary: string; exit_code: number | null; unbegun?: boolean };
 
 export type Verdict = Extract<FromBody, { kind: "result" | "error" }>;
 
@@ -67,7 +68,7 @@ const OWN_CODE = new URL("./", import.meta.url).href;
 export function outcomeOf(story: Story, subject: Subject): Outcome {
   const { code } = story.end;
   if (story.end.unguarded) {
-    return { kind: "LOST", error_summary: `Not started: ${story.end.unguarded}`, exit_code: null };
+    return notStarted(story.end.unguarded);
   }
   if (story.ended_by_us) return endedByUs(story.ended_by_us, story, subject);
   if (story.verdict) return verdictOutcome(story.verdict, { ...subject, exit_code: code });
@@ -76,6 +77,12 @@ export function outcomeOf(story: Story, subject: Subject): Outcome {
     return { kind: "LOST", error_summary, exit_code: null };
   }
   return { kind: "FAILED", exit_code: code, retry: "policy", ...endWithoutVerdict(story, subject) };
+}
+
+/** Nothing of the job was run. When that was for want of the right to, the job can have had no part in it. */
+export function notStarted(why: Error): Outcome {
+  const unbegun = why instanceof MayRunNothing;
+  return { kind: "LOST", error_summary: `Not started: ${why.message}`, exit_code: null, unbegun };
 }
 
 /** The outcome of a verdict; `exit_code` is null when the process was killed after it. */

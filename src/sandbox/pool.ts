@@ -18,12 +18,12 @@ import { after, Bell, every, monotonicMs } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import { type Body, type BodyEars, type BodyOrder, RunningBody } from "./body.ts";
 import { type Described, descriptionFrom } from "./describe.ts";
-import type { Outcome } from "./outcome.ts";
+import { notStarted } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
 import { Child } from "./process.ts";
 import { GUARD_MARK } from "./remains.ts";
 import { makeTempRoot } from "./temp_folders.ts";
-import { BEAT_MS, Warden } from "./warden.ts";
+import { BEAT_MS, MayRunNothing, Warden } from "./warden.ts";
 
 export type { Body, BodyEars, BodyOrder } from "./body.ts";
 export type { Described, Description } from "./describe.ts";
@@ -88,8 +88,8 @@ export class Sandbox {
 
   /** Starts a body. Never throws: what prevents a start is an outcome too. */
   start(order: BodyOrder, ears: BodyEars): Body {
-    if (this.#stop.signal.aborted) return neverStarted("this worker is stopping");
-    if (!this.#mayRun()) return neverStarted("this worker may run nothing now");
+    if (this.#stop.signal.aborted) return neverStarted(new MayRunNothing("this worker is stopping"));
+    if (!this.#mayRun()) return neverStarted(new MayRunNothing("this worker may run nothing now"));
     const began_ms = monotonicMs();
     const key = keyOf(order);
     const spare = this.#takeSpare(key);
@@ -105,7 +105,7 @@ export class Sandbox {
       return body;
     } catch (error) {
       return neverStarted(
-        `its process could not be started: ${error instanceof Error ? error.message : String(error)}`,
+        new Error(`its process could not be started: ${error instanceof Error ? error.message : String(error)}`),
       );
     }
   }
@@ -259,7 +259,6 @@ function keyOf(order: BodyOrder): string {
   return JSON.stringify([order.job_file, order.digest, permissionsKey(order.permissions), order.memory_mb]);
 }
 
-function neverStarted(reason: string): Body {
-  const outcome: Outcome = { kind: "LOST", error_summary: `Not started: ${reason}`, exit_code: null };
-  return { pid: 0, outcome: Promise.resolve(outcome), cancel() {}, abandon() {} };
+function neverStarted(why: Error): Body {
+  return { pid: 0, outcome: Promise.resolve(notStarted(why)), cancel() {}, abandon() {} };
 }

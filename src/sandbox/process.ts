@@ -54,7 +54,7 @@ export interface ChildEnd {
   /** Something in its group outlived it and had to be killed. */
   left_others: boolean;
   /** Why there is no guard for it; it was killed before it got a byte. */
-  unguarded: string | undefined;
+  unguarded: Error | undefined;
 }
 
 /** V8 reserves half a GiB for code that counts as data; threads and Deno itself need the rest. */
@@ -77,7 +77,7 @@ export class Child {
   #ears: ChildEars | undefined;
   #early: [Stream, Uint8Array][] = [];
   #early_bytes = 0;
-  #unguarded: string | undefined;
+  #unguarded: Error | undefined;
   #last_words = new Uint8Array();
   #ready = false;
   #alive = true;
@@ -103,7 +103,7 @@ export class Child {
     this.#opened = warden.add(this.pid).then(
       () => this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) }),
       (error) => {
-        this.#unguarded = error.message;
+        this.#unguarded = error;
         this.kill();
       },
     );

@@ -39,6 +39,11 @@ note() {
 ${hear}
 for group in $groups; do kill -s KILL -- "-$group"; done`;
 
+/** Why no body begins on a worker that stops, or whose lease is over. */
+export class MayRunNothing extends Error {
+  override name = "MayRunNothing";
+}
+
 interface Guard {
   process: Deno.ChildProcess;
   writer: WritableStreamDefaultWriter<Uint8Array>;
@@ -75,7 +80,7 @@ export class Warden {
     for (;;) {
       const guard = this.#guard ??= this.#open();
       const heard = await this.#say(guard, `+${group}`);
-      if (!this.#mayRun()) throw new Error("this worker may run nothing now");
+      if (!this.#mayRun()) throw new MayRunNothing("this worker may run nothing now");
       if (heard || this.#closing) return;
       if (this.#guard === guard) this.#guard = undefined;
     }
