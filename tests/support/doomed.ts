@@ -1,7 +1,8 @@
 /** Workers with a failpoint: where they stop or die is known before they start, so what happens there is no chance. */
-import { type FailpointName, FAILPOINTS } from "../../src/base/failpoint.ts";
+import type { FailpointName } from "../../src/base/failpoint.ts";
 import type { FactName, Facts } from "../../src/base/facts.ts";
 import type { Settings } from "../../src/store/settings.ts";
+import { waitFor } from "./waiting.ts";
 import type { Cluster, Heard, WorkerProcess } from "./cluster.ts";
 
 /** `after-spawn:1:kill`, several with commas between. */
@@ -20,14 +21,21 @@ export function startDoomed(cluster: Cluster, ...doom: Doom[]): Promise<WorkerPr
   return cluster.startWorker({ env: { SCHEDULER_FAILPOINT: doom.join(","), SCHEDULER_SLOTS: "1" } });
 }
 
-/** Waits until that process has come to that point. */
+/** Waits until that process has come to that point; where it stops, until it stands still and can be woken. */
 export async function reaches(
   cluster: Cluster,
   worker: WorkerProcess,
   failpoint: FailpointName,
 ): Promise<Heard<"failpoint.hit">> {
-  if (!(failpoint in FAILPOINTS)) throw new Error(`There is no failpoint ${failpoint}`);
-  return await cluster.hears("failpoint.hit", { failpoint }, { by: worker });
+  const hit = await cluster.hears("failpoint.hit", { failpoint }, { by: worker });
+  if (hit.action === "stop") {
+    await waitFor(`${worker.node_id} to stand still`, () => Promise.resolve(isStopped(worker.pid) || undefined));
+  }
+  return hit;
+}
+
+function isStopped(pid: number): boolean {
+  return /^\d+ \(.*\) T/.test(Deno.readTextFileSync(`/proc/${pid}/stat`));
 }
 
 /** What one process has said so far under some names, later than `after`. */

@@ -42,11 +42,11 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   const [ledger] = await sql<{ id: number }[]>`select id from job_definition where name = 'ledger'`;
   const of_ledger = { job_definition_id: ledger?.id };
   const in_an_hour = { runAt: new Date(Date.now() + 3_600_000) };
-  const ghost = await aWorker(sql, { node_id: "ghosts", lease_ms: 600_000 });
+  const ghost = await aWorker(sql, { node_id: "ghosts", state: "DRAINING", lease_ms: 600_000 }); // no crew for a leader
   const late = await aRun(sql, { ...of_ledger, source: "schedule", due_at: new Date(Date.now() - 7_200_000) });
   const stuck = await aRun(sql, { ...of_ledger, state: "ASSIGNED", assigned_worker_id: ghost.worker_id });
   const lost = await aRun(sql, { ...of_ledger, state: "RUNNING", fence: 0 });
-  const worn_out = await aRun(sql, { ...of_ledger, state: "ORPHANED", interruptions: 9 });
+  const worn_out = await aRun(sql, { ...of_ledger, state: "ORPHANED", interruptions: 1_000 });
   const gone = await aWorker(sql, { node_id: "ghosts", lease_ms: -1_000 });
   const unwanted = (await client.enqueue("ledger", {}, in_an_hour)).id;
   await requestCancel(sql, unwanted, { actor: "test", reason: "not needed any more" });

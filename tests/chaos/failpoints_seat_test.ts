@@ -1,0 +1,106 @@
+/**
+ * Leaders die at every step of leading, and candidates at every step to the seat, while there is work of every kind.
+ * The next one does what is left, once; nobody leads beside another.
+ */
+import assert from "node:assert/strict";
+import type { FailpointName } from "../../src/base/failpoint.ts";
+import { within } from "../../src/base/loop.ts";
+import { type Cluster, withProcesses, type WorkerProcess } from "../support/cluster.ts";
+import { type Doom, reaches, saidBy, STEADY } from "../support/doomed.ts";
+import { giveWork, holdSchedules, leaderJobs, type Work, workIsDone } from "../support/leader_work.ts";
+import { judge } from "../support/ledger.ts";
+
+const DEATHS_OF_LEADERS: FailpointName[] = [
+  "after-redis-lock",
+  "after-pg-acquire",
+  "before-pg-renew",
+  "after-pg-renew",
+  "after-lease-check-slots",
+  "after-lease-check-forbid",
+  "after-lease-check-replaced",
+  "after-lease-check-events",
+  "after-lease-check-late",
+  "after-lease-check-cancels",
+  "after-lease-check-stuck",
+  "after-bury-before-orphan",
+  "after-lease-check-quarantine",
+  "after-lease-check-assign",
+  "after-assign-before-rpc",
+];
+const LEADERS_AT_ONCE = 5;
+const PATIENCE_MS = 45_000;
+
+function start(cluster: Cluster, ...doom: Doom[]): Promise<WorkerProcess> {
+  return cluster.startWorker({ env: { SCHEDULER_FAILPOINT: doom.join(",") } });
+}
+
+Deno.test("leaders that die one after the other at each step lose nothing and double nothing", async () => {
+  await withProcesses(0, async (cluster) => {
+    await holdSchedules(cluster);
+    await cluster.sql`update job_definition set max_interruptions = 100`; // a leader that is alone works, and dies with it
+    const works: Work[] = [];
+    for (let from = 0; from < DEATHS_OF_LEADERS.length; from += LEADERS_AT_ONCE) {
+      const points = DEATHS_OF_LEADERS.slice(from, from + LEADERS_AT_ONCE);
+      const leaders = await Promise.all(points.map((point) => start(cluster, `${point}:1:kill`)));
+      while (leaders.length > 0) {
+        works.push(await giveWork(cluster));
+        const dead = await within(PATIENCE_MS, "the death of a leader", Promise.race(leaders.map(endOf)));
+        leaders.splice(leaders.indexOf(dead), 1);
+      }
+    }
+    await Promise.all([start(cluster), start(cluster)]);
+    await settles(cluster, works);
+  }, { jobs: leaderJobs, more_workers: DEATHS_OF_LEADERS.length + 2 });
+});
+
+Deno.test("a subleader that freezes when it has deposed a dead leader finds that it does not lead, and does no harm", async () => {
+  await withProcesses(0, async (cluster) => {
+    await holdSchedules(cluster);
+    await start(cluster);
+    const first = await cluster.hears("leader.elected");
+    const next = await start(cluster, "after-depose:1:stop");
+    await cluster.hears("subleader.seated", {}, { by: next });
+    const running = await cluster.enqueue("ledger", { hold_ms: 100 });
+    await cluster.hears("run.started", { job_run_id: running }, { by: next });
+    await cluster.ends(running);
+    first.worker.kill("SIGKILL");
+    const hit = await reaches(cluster, next, "after-depose");
+    const third = await start(cluster);
+    const works = [await giveWork(cluster)];
+    const elected = await cluster.hears("leader.elected", {}, { by: third });
+    assert(elected.epoch >= first.epoch + 2);
+    next.kill("SIGCONT");
+    await settles(cluster, works);
+    assert.deepEqual(saidBy(cluster, next, { facts: ["leader.elected"], after: hit }), []);
+  }, { jobs: leaderJobs, settings: STEADY });
+});
+
+Deno.test("two that freeze on their way to the seat, before and after Postgres gave it, wake beside a third that has it", async () => {
+  await withProcesses(0, async (cluster) => {
+    await holdSchedules(cluster);
+    const second = await start(cluster, "after-pg-acquire:1:stop");
+    await reaches(cluster, second, "after-pg-acquire");
+    const first = await start(cluster, "after-redis-lock:1:stop");
+    await reaches(cluster, first, "after-redis-lock");
+    const third = await start(cluster);
+    const works = [await giveWork(cluster)];
+    const { epoch } = await cluster.hears("leader.elected", {}, { by: third });
+    for (const worker of [first, second]) worker.kill("SIGCONT");
+    await settles(cluster, works);
+    const [old] = saidBy(cluster, second, { facts: ["leader.ended"] });
+    assert(old?.fact === "leader.ended" && old.said.epoch < epoch);
+  }, { jobs: leaderJobs, settings: STEADY });
+});
+
+async function settles(cluster: Cluster, works: Work[]): Promise<void> {
+  await workIsDone(cluster, works, { burials: true });
+  await judge(cluster, { apart: works.flatMap(({ made_up }) => made_up) });
+  const elected = cluster.workers.flatMap((worker) => saidBy(cluster, worker, { facts: ["leader.elected"] }));
+  const epochs = elected.map(({ said }) => said.epoch);
+  assert.equal(new Set(epochs).size, epochs.length, "no epoch has two leaders");
+}
+
+async function endOf(worker: WorkerProcess): Promise<WorkerProcess> {
+  assert.equal((await worker.ended).signal, "SIGKILL");
+  return worker;
+}
