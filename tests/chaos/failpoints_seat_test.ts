@@ -24,6 +24,10 @@ const DEATHS_OF_LEADERS: FailpointName[] = [
   "after-lease-check-stuck",
   "after-bury-before-orphan",
   "after-lease-check-quarantine",
+  "after-lease-check-wake",
+  "after-lease-check-lines",
+  "after-lease-check-hold",
+  "after-lease-check-why",
   "after-lease-check-assign",
   "after-assign-before-rpc",
 ];

@@ -39,6 +39,9 @@ Deno.test("a stale leader assigns nothing, and its order is not obeyed", () =>
     "after-lease-check-stuck",
   ));
 
+Deno.test("a stale leader moves nobody in a line", () =>
+  staleAt("after-lease-check-wake", "after-lease-check-lines", "after-lease-check-hold", "after-lease-check-why"));
+
 Deno.test("a stale leader ends nothing", () =>
   staleAt("after-lease-check-late", "after-lease-check-cancels", "after-lease-check-quarantine"));
 

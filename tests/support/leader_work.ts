@@ -3,6 +3,7 @@
  * and however often that changed.
  */
 import assert from "node:assert/strict";
+import type { Sql } from "../../src/store/db.ts";
 import { requestCancel } from "../../src/store/requests.ts";
 import type { Cluster } from "./cluster.ts";
 import { aRun, aWorker } from "./factories.ts";
@@ -43,6 +44,10 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   const of_ledger = { job_definition_id: ledger?.id };
   const in_an_hour = { runAt: new Date(Date.now() + 3_600_000) };
   const ghost = await aWorker(sql, { node_id: "ghosts", state: "DRAINING", lease_ms: 600_000 }); // no crew for a leader
+  await sql`insert into lane_wait (job_definition_id, node, reason) values (${
+    Number(ledger?.id)
+  }, 'nowhere', 'made up') on conflict do nothing`;
+  const lined_up = await linedUp(cluster, Number(ledger?.id));
   const late = await aRun(sql, { ...of_ledger, source: "schedule", due_at: new Date(Date.now() - 7_200_000) });
   const stuck = await aRun(sql, { ...of_ledger, state: "ASSIGNED", assigned_worker_id: ghost.worker_id });
   const lost = await aRun(sql, { ...of_ledger, state: "RUNNING", fence: 0 });
@@ -62,6 +67,7 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
     dead_worker_id: gone.worker_id,
     made_up: [worn_out.id, blocking],
     ends: [
+      ...lined_up.map((id) => ({ id, state: "SUCCEEDED" })),
       { id: plain, state: "SUCCEEDED" },
       { id: late.id, state: "SKIPPED", error_name: "Late" },
       { id: stuck.id, state: "SUCCEEDED" },
@@ -71,6 +77,24 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
       { id: replaced, state: "CANCELED", error_name: "Canceled" },
     ],
   };
+}
+
+/** One that has slept, one that is next in its line, and two that cannot both be: seen by the leader at once or not at all. */
+function linedUp({ sql }: Cluster, job_definition_id: number): Promise<number[]> {
+  const due_at = new Date(Date.now() - 1_000);
+  const [free, contested] = [crypto.randomUUID(), crypto.randomUUID()];
+  return sql.begin(async (tx) => {
+    const rows = [
+      { held: true, wakes_at: due_at },
+      { held: true, serial_key: free },
+      { serial_key: contested },
+      { serial_key: contested },
+    ];
+    await tx`insert into line_check (line) values (${`serial:${free}`})`;
+    const ids: number[] = [];
+    for (const row of rows) ids.push((await aRun(tx as unknown as Sql, { job_definition_id, due_at, ...row })).id);
+    return ids;
+  });
 }
 
 /**

@@ -63,5 +63,7 @@ async function everything({ sql }: Cluster): Promise<unknown[]> {
     sql`select * from event order by id`,
     sql`select id, last_slot, next_slot from job_schedule order by id`,
     sql`select worker_id, state, dead_epoch from worker order by worker_id`,
+    sql`select * from line_check order by id`,
+    sql`select * from lane_wait order by job_definition_id, node`,
   ]).then((tables) => tables.map((rows) => [...rows]));
 }

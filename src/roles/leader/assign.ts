@@ -23,7 +23,9 @@ const SAY_EVERY_MS = 250;
 
 /** Lets go what has come due or is next in its line. */
 export async function letGo(me: Leading): Promise<void> {
+  await failpoint("after-lease-check-wake");
   const asleep = await wake(me.sql, me.term);
+  await failpoint("after-lease-check-lines");
   const lines = await checkLines(me.sql, me.term);
   if (asleep || lines.more) me.bell.ring();
 }
@@ -56,6 +58,7 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   const { sure, more } = inOrder(await candidates(me.sql, shares), shares);
   if (sure.some((run) => run.worn_out)) await giveUpWornOut(me);
   const behind = sure.filter((run) => run.behind);
+  if (behind.length > 0) await failpoint("after-lease-check-hold");
   if (behind.length > 0) await hold(me.sql, me.term, behind.map((run) => run.job_run_id));
   const chosen = choose(sure.filter((run) => !run.worn_out && !run.behind), open, hall).slice(0, most);
   if (more || behind.length > 0) me.bell.ring();
@@ -85,6 +88,7 @@ async function tell(me: Leading, gates: Gate[]): Promise<void> {
       : []
   );
   const text = JSON.stringify(waits);
+  if (me.told?.text !== text) await failpoint("after-lease-check-why");
   if (me.told?.text !== text) await sayWhy(me.sql, me.term, waits);
   me.told = { at_ms: now_ms, text };
 }
