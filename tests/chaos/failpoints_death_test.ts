@@ -1,9 +1,10 @@
 /** Workers die between two steps, and replies are lost between two: every run ends once, and each repeat is explained. */
 import assert from "node:assert/strict";
 import type { FailpointName } from "../../src/base/failpoint.ts";
+import { requestCancel } from "../../src/store/requests.ts";
 import { readAttempts, readRun } from "../../src/store/run_view.ts";
 import { withProcesses, type WorkerProcess } from "../support/cluster.ts";
-import { type Doom, lastGivenTo, startDoomed, STEADY } from "../support/doomed.ts";
+import { caughtWith, type Doom, reaches, startDoomed, STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob, readLedger } from "../support/ledger.ts";
 
 /** Where a worker dies with its run; how that attempt ended, and whether its body had done its work. */
@@ -24,7 +25,7 @@ Deno.test("a worker that is killed between two steps loses no run, and its run i
     for (const _ of DEATHS) await cluster.enqueue("ledger", { hold_ms: 100 });
     await Promise.all(workers.map(({ ended }) => ended));
     for (const [place, { point, first, worked }] of DEATHS.entries()) {
-      const { id, attempt } = lastGivenTo(cluster, workers[place] as WorkerProcess);
+      const { id, attempt } = await caughtWith(cluster, workers[place] as WorkerProcess);
       const run = await cluster.ends(id);
       assert.equal(run.state, "SUCCEEDED", point);
       const kept = (await readAttempts(cluster.sql, id)).find((one) => one.attempt === attempt);
@@ -62,6 +63,23 @@ Deno.test("a worker whose replies are lost runs each run once, and records its e
     assert.equal(result, "REJECTED_DETACHED", "not as if it had other code, which would be believed of it for a while");
     assert.deepEqual([...await cluster.sql`select 1 from admin_action_log where action = 'run.late_result'`], []);
   }, { jobs, settings: STEADY, more_workers: LOST_REPLIES.length });
+});
+
+Deno.test("what is asked between a start's commit and its body is done, and the body does not begin", async () => {
+  await withProcesses(1, async (cluster) => {
+    await cluster.hears("leader.elected");
+    const doom = "after-start-commit-before-spawn:1:delay:4000";
+    const [canceled, drained] = await Promise.all([startDoomed(cluster, doom), startDoomed(cluster, doom)]);
+    const runs = await Promise.all([0, 1].map(() => cluster.enqueue("ledger", { hold_ms: [60_000, 100] })));
+    for (const worker of [canceled, drained]) await reaches(cluster, worker, "after-start-commit-before-spawn");
+    const unwanted = (await caughtWith(cluster, canceled)).id;
+    await requestCancel(cluster.sql, unwanted, { actor: "test", reason: "not needed any more" });
+    drained.kill("SIGTERM");
+    const ends = await Promise.all(runs.map((id) => cluster.ends(id)));
+    for (const { id, state } of ends) assert.equal(state, id === unwanted ? "CANCELED" : "SUCCEEDED");
+    assert.deepEqual(readLedger(cluster).filter((note) => note.job_run_id === unwanted), []);
+    await judge(cluster, { births: 2 });
+  }, { jobs, settings: { ...STEADY, drain_grace_seconds: 0 } });
 });
 
 function jobs(effects_dir: string): Record<string, string> {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readAttempts } from "../../src/store/run_view.ts";
 import { withProcesses, type WorkerProcess } from "../support/cluster.ts";
-import { lastGivenTo, reaches, startDoomed, STEADY } from "../support/doomed.ts";
+import { caughtWith, reaches, startDoomed, STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob } from "../support/ledger.ts";
 import { waitFor } from "../support/waiting.ts";
 
@@ -28,7 +28,7 @@ Deno.test("a worker that dies or freezes in the middle of leaving loses nothing,
     freezes.kill("SIGCONT");
     assert.equal((await freezes.ended).code, 0);
     const outcomes = await Promise.all(workers.map(async (worker) => {
-      const { id, attempt } = lastGivenTo(cluster, worker);
+      const { id, attempt } = await caughtWith(cluster, worker);
       return (await readAttempts(cluster.sql, id)).find((kept) => kept.attempt === attempt)?.outcome;
     }));
     assert.deepEqual(outcomes, ["LOST", "LOST", "LOST"]);

@@ -51,10 +51,14 @@ export function saidBy<K extends FactName>(
     .map((said) => ({ fact: said.fact, said }));
 }
 
-/** The attempt that was given to a worker last: the one with which it came to its failpoint, when it has one slot. */
-export function lastGivenTo(cluster: Cluster, { worker_id }: WorkerProcess): { id: number; attempt: number } {
-  const given = cluster.workers.flatMap((leader) => saidBy(cluster, leader, { facts: ["run.assigned"] }))
-    .map(({ said }) => said).findLast((said) => said.worker_id === worker_id);
-  if (!given) throw new Error(`Nothing was given to ${worker_id}`);
+/** The attempt with which a worker of one slot came to its failpoint: the last that it was given until then. */
+export async function caughtWith(cluster: Cluster, worker: WorkerProcess): Promise<{ id: number; attempt: number }> {
+  const hit = await cluster.hears("failpoint.hit", {}, { by: worker });
+  const given = cluster.hearing.lines.slice(0, hit.place).filter(({ text }) =>
+    text.startsWith('{"fact":"run.assigned"')
+  )
+    .map(({ text }) => JSON.parse(text) as Facts["run.assigned"])
+    .findLast(({ worker_id }) => worker_id === worker.worker_id);
+  if (!given) throw new Error(`Nothing was given to ${worker.worker_id}`);
   return { id: given.job_run_id, attempt: given.attempt };
 }
