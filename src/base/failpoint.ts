@@ -29,6 +29,8 @@ export const FAILPOINTS = {
   "after-lease-check-cancels": "trusted; requests to cancel are not carried out yet",
   "after-lease-check-refused": "trusted; an order failed or was refused, its run is not taken back yet",
   "after-lease-check-stuck": "trusted; what was assigned long ago is not taken back yet",
+  "after-lease-check-detached": "trusted; what detached workers have not started is not taken back yet",
+  "after-lease-check-detach": "trusted; workers of which nothing is heard are not detached yet",
   "after-lease-check-bury": "trusted; workers whose lease is over are not marked dead yet",
   "after-bury-before-orphan": "trusted; workers were marked dead, their runs are still theirs",
   "after-lease-check-quarantine": "trusted; runs that were interrupted too often are not given up yet",

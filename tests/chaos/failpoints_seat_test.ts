@@ -22,6 +22,7 @@ const DEATHS_OF_LEADERS: FailpointName[] = [
   "after-lease-check-late",
   "after-lease-check-cancels",
   "after-lease-check-stuck",
+  "after-lease-check-detached",
   "after-bury-before-orphan",
   "after-lease-check-quarantine",
   "after-lease-check-wake",

@@ -45,8 +45,13 @@ Deno.test("a stale leader moves nobody in a line", () =>
 Deno.test("a stale leader ends nothing", () =>
   staleAt("after-lease-check-late", "after-lease-check-cancels", "after-lease-check-quarantine"));
 
-Deno.test("a stale leader declares nobody dead, and takes nothing from the dead", () =>
-  staleAt("after-lease-check-bury", "after-bury-before-orphan"));
+Deno.test("a stale leader declares nobody dead or detached, and takes nothing from them", () =>
+  staleAt(
+    "after-lease-check-bury",
+    "after-bury-before-orphan",
+    "after-lease-check-detached",
+    "after-lease-check-detach",
+  ));
 
 Deno.test("a leader that was stopped around its renewal learns that it no longer leads", () =>
   staleAt("before-pg-renew", "after-pg-renew"));

@@ -50,6 +50,13 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   const lined_up = await linedUp(cluster, Number(ledger?.id));
   const late = await aRun(sql, { ...of_ledger, source: "schedule", due_at: new Date(Date.now() - 7_200_000) });
   const stuck = await aRun(sql, { ...of_ledger, state: "ASSIGNED", assigned_worker_id: ghost.worker_id });
+  const detached = await aWorker(sql, { node_id: "ghosts", state: "DETACHED", lease_ms: 600_000 });
+  const taken_back = await aRun(sql, {
+    ...of_ledger,
+    state: "ASSIGNED",
+    assigned_worker_id: detached.worker_id,
+    assigned_at: new Date(Date.now() + 3_600_000), // so that it is not taken back for having waited too long
+  });
   const lost = await aRun(sql, { ...of_ledger, state: "RUNNING", fence: 0 });
   const worn_out = await aRun(sql, { ...of_ledger, state: "ORPHANED", interruptions: 1_000 });
   const gone = await aWorker(sql, { node_id: "ghosts", lease_ms: -1_000 });
@@ -71,6 +78,7 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
       { id: plain, state: "SUCCEEDED" },
       { id: late.id, state: "SKIPPED", error_name: "Late" },
       { id: stuck.id, state: "SUCCEEDED" },
+      { id: taken_back.id, state: "SUCCEEDED" },
       { id: lost.id, state: "SUCCEEDED" },
       { id: worn_out.id, state: "FAILED", error_name: "Quarantined" },
       { id: unwanted, state: "CANCELED", error_name: "Canceled" },

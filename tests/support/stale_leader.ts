@@ -43,7 +43,10 @@ export async function staleLeader(point: FailpointName, also: Doom[] = []): Prom
     next.kill("SIGCONT");
     await workIsDone(cluster, [work], { burials: point === "after-lease-check-bury" });
     await judge(cluster, { apart: work.made_up });
-  }, { jobs: leaderJobs, settings: STEADY });
+  }, {
+    jobs: leaderJobs,
+    settings: { ...STEADY, ...(point === "after-lease-check-detach" ? { worker_detach_grace_seconds: 1 } : {}) },
+  });
 }
 
 function start(cluster: Cluster, doom: Doom[]): Promise<WorkerProcess> {

@@ -8,6 +8,7 @@
  * it has not started, and tells it to ask before it goes on.
  */
 import { observe } from "../../base/facts.ts";
+import { failpoint } from "../../base/failpoint.ts";
 import { RedisAway } from "../../cluster/redis.ts";
 import { list, setDetach } from "../../cluster/roster.ts";
 import { detachSilent } from "../../store/detach.ts";
@@ -37,6 +38,7 @@ async function lookAt(me: Leading, unheard: WorkerRow[], grace_ms: number): Prom
   const actor = `leader:${me.term.worker_id}`;
   const reason = `neither a call nor a heartbeat of it for ${grace_ms / 1000} s`;
   const worker_ids = silent.map((one) => one.worker_id);
+  await failpoint("after-lease-check-detach");
   const detached = await detachSilent(me.sql, me.term, { worker_ids, actor, reason });
   for (const { worker_id } of detached) observe("worker.detached", { worker_id, by: actor, reason });
   me.bell.ring(); // what it did not start goes elsewhere

@@ -37,6 +37,7 @@ export async function reassignStuck(me: Leading): Promise<void> {
   for (const worker_id of new Set(stuck.map((run) => run.worker_id))) {
     me.crew.suspect(worker_id, me.settings.suspect_seconds);
   }
+  await failpoint("after-lease-check-detached");
   const detached = await orphanAssigned(me.sql, me.term, "to_detached");
   for (const run of detached) observe("run.orphaned", { ...run, cause: "its worker is detached" });
   if (stuck.length + detached.length > 0) me.bell.ring();
