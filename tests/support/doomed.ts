@@ -8,11 +8,10 @@ import type { Cluster, Heard, WorkerProcess } from "./cluster.ts";
 /** `after-spawn:1:kill`, several with commas between. */
 export type Doom = `${FailpointName}:${number}:${"stop" | "kill" | "error" | `delay:${number}`}`;
 
-/** So long that on a busy machine no term, lease or order ends by itself; what is waited for is waited for anyway. */
+/** So long that on a busy machine no term and no order ends by itself; what is waited for is waited for anyway. */
 export const STEADY: Partial<Settings> = {
   leader_lease_seconds: 5,
   leader_stale_seconds: 5,
-  worker_lease_seconds: 7,
   reassign_after_seconds: 3,
 };
 
