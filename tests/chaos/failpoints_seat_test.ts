@@ -10,8 +10,8 @@ import { type Doom, reaches, saidBy, STEADY } from "../support/doomed.ts";
 import { giveWork, holdSchedules, leaderJobs, type Work, workIsDone } from "../support/leader_work.ts";
 import { judge } from "../support/ledger.ts";
 
+/** Not after the lock in Redis: who deposes a dead leader comes to the seat without it. */
 const DEATHS_OF_LEADERS: FailpointName[] = [
-  "after-redis-lock",
   "after-pg-acquire",
   "before-pg-renew",
   "after-pg-renew",
