@@ -48,7 +48,7 @@ Deno.test("enqueued, emitted, scheduled, retried and refused runs end as they sh
     const run = await cluster.ends(id);
     assert.deepEqual([run.state, run.result, run.attempt, run.exit_code], ["SUCCEEDED", { sum: 3 }, 1, 0]);
     const started = await cluster.hears("run.started", { job_run_id: id });
-    const elected = await cluster.hears("leader.elected");
+    const elected = await cluster.hears("leader.elected", { epoch: started.epoch });
     assert.notEqual(started.worker_id, elected.worker_id, "a leader with a crew does not work itself");
     await cluster.hears("run.finished", { job_run_id: id, outcome: "SUCCEEDED", state: "SUCCEEDED" });
     const view = await readRun(sql, id);
