@@ -33,6 +33,13 @@ create table if not exists node (
   check_result jsonb,
   created_at timestamptz not null default clock_timestamp()
 );
+-- When it is checked next, by the leader; infinity: when a worker of it comes. And how often in a row it was not available.
+alter table node add column if not exists next_check_at timestamptz not null default clock_timestamp();
+alter table node add column if not exists failed_checks int not null default 0;
+-- Who put it into maintenance (is_active = false), and why.
+alter table node add column if not exists inactive_by text;
+alter table node add column if not exists inactive_reason text;
+create index if not exists node_checks on node (next_check_at) where is_active;
 
 -- One process. worker_id is never used twice; DEAD is final, and the same process comes back under a new id.
 create table if not exists worker (

@@ -56,6 +56,10 @@ const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => ({
   status: "available",
   labels: {},
   max_concurrent: null,
+  problem: null,
+  checked: true,
+  inactive_by: null,
+  inactive_reason: null,
   ...more,
 });
 

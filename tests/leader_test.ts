@@ -31,6 +31,7 @@ interface Scene extends Stores {
 type Reply = (order: Order, worker_id: string) => StartResultCode | Promise<StartResultCode>;
 
 const IDLE: Agenda = {
+  checks: false,
   slots: false,
   events: false,
   bulks: false,
@@ -79,6 +80,7 @@ function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promis
       crew: new Crew({ peers, bell, epoch: term.epoch }),
       bell,
       node_id: "here",
+      checking: new Set(),
       term,
       settings: DEFAULT_SETTINGS,
     };

@@ -15,6 +15,7 @@
  * | DANDORI_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
  * | SCHEDULER_TLS | mtls | `mtls`, or `mesh`: plain text, for a service mesh that encrypts and identifies (docs/tls.md) |
+ * | SCHEDULER_CHECKS_DIR | none | folder of an operator's executables that must succeed for this node to be available |
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
  * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem, unless there is a CA | certificates (PEM) of the peers that may connect |
  * | SCHEDULER_TLS_CA_FILE | none | authorities (PEM): a certificate of theirs that names its node need not be pinned |
@@ -36,6 +37,8 @@ export interface Config {
   slots: number | undefined;
   jobs_dir: string;
   tls: TlsFiles | "mesh";
+  /** Of executables that say whether this node can work. */
+  checks_dir: string | undefined;
   /** Where workers keep outcomes and bodies' folders, and `dev` its databases, certificates and the note by which other commands find it. */
   state_dir: string;
   failpoints: Failpoint[];
@@ -95,6 +98,7 @@ export function readConfig(env: Env = environment()): Config {
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
     jobs_dir,
     tls,
+    checks_dir: env.SCHEDULER_CHECKS_DIR ? resolvePath(PROJECT_DIR, env.SCHEDULER_CHECKS_DIR) : undefined,
     state_dir,
     failpoints: failpointsIn(env.SCHEDULER_FAILPOINT ?? "", problems),
   };

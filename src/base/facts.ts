@@ -16,6 +16,7 @@ export interface Facts {
   "worker.uncertified": { worker_id: string; by: string; left: string };
   "worker.remains_killed": { worker_id: string; by: string; groups: number };
   "worker.buried": { worker_id: string; epoch: number };
+  "node.status": { node_id: string; status: string; was: string; problem: string };
   "leader.elected": { worker_id: string; epoch: number };
   "leader.ended": { worker_id: string; epoch: number; reason: string };
   "leader.silent": { worker_id: string; epoch: number; error: string };

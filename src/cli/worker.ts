@@ -18,6 +18,7 @@ import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { clearDetach, nextWorkerId, remove } from "../cluster/roster.ts";
 import { type RunningServer, startServer } from "../cluster/server.ts";
 import { openWire, type Wire } from "../cluster/wire.ts";
+import { CheckUp } from "../roles/check_up.ts";
 import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
 import { workerHandlers } from "../roles/handlers.ts";
@@ -131,11 +132,12 @@ async function runWorker(
     jobs_dir: config.jobs_dir,
     spool,
   });
+  const check_up = new CheckUp({ state_dir: config.state_dir, checks_dir: config.checks_dir });
   const server = await startServer({
     host: config.grpc_host,
     port: config.grpc_port,
     wire: open.wire,
-    handlers: workerHandlers({ sql: open.sql, standing, executor }),
+    handlers: workerHandlers({ sql: open.sql, standing, executor, check_up }),
   });
   const parts: WorkerParts = {
     ...open,

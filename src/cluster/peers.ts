@@ -14,6 +14,7 @@ import {
   type CallName,
   type Calls,
   type CancelJobRequest,
+  type CheckNodeRequest,
   type ConfirmContinuationRequest,
   type DrainRequest,
   type PingRequest,
@@ -68,6 +69,7 @@ const PATIENCE: Record<CallName, { deadline_ms: number; tries: number }> = {
   cancelJob: { deadline_ms: 2_000, tries: 1 },
   drain: { deadline_ms: 2_000, tries: 1 },
   confirmContinuation: { deadline_ms: 1_000, tries: 1 },
+  checkNode: { deadline_ms: 12_000, tries: 2 },
 };
 const FIRST_STATUS_MS = 2_000;
 const PAUSE_BETWEEN_TRIES_MS = 50;
@@ -168,6 +170,10 @@ export class Peer {
 
   confirmContinuation(request: ConfirmContinuationRequest, options?: CallOptions) {
     return this.#call("confirmContinuation", request, options);
+  }
+
+  checkNode(request: CheckNodeRequest, options?: CallOptions) {
+    return this.#call("checkNode", request, options);
   }
 
   /** Hears the peer's status now and at each change. The returned function ends it, silently. */

@@ -128,6 +128,27 @@ export interface ConfirmContinuationResponse {
   canceled: boolean;
 }
 
+export interface CheckNodeRequest extends PingRequest {
+  script_ms: number;
+}
+export interface CheckNodeResponse {
+  worker_id: string;
+  node_id: string;
+  load_percent: number;
+  cores: number;
+  /** -1: could not be measured. */
+  disk_free_mb: number;
+  memory_free_mb: number;
+  bodies: number;
+  scripts: ScriptCheck[];
+}
+export interface ScriptCheck {
+  name: string;
+  ok: boolean;
+  message: string;
+  ms: number;
+}
+
 export type WatchRequest = PingRequest;
 export interface WorkerStatus {
   worker_id: string;
@@ -162,6 +183,7 @@ export interface Calls {
   cancelJob: { request: CancelJobRequest; response: CancelJobResponse };
   drain: { request: DrainRequest; response: DrainResponse };
   confirmContinuation: { request: ConfirmContinuationRequest; response: ConfirmContinuationResponse };
+  checkNode: { request: CheckNodeRequest; response: CheckNodeResponse };
 }
 export type CallName = keyof Calls;
 

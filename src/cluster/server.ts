@@ -123,6 +123,7 @@ function implementation(handlers: WorkerHandlers, inside: Inside): UntypedServic
     CancelJob: unary("cancelJob"),
     Drain: unary("drain"),
     ConfirmContinuation: unary("confirmContinuation"),
+    CheckNode: unary("checkNode"),
     Watch: (call: ServerWritableStream<WatchRequest, WorkerStatus>) => {
       const watched = serveWatch(handlers, call, inside);
       inside.under_way.whilst(watched).then(() => call.end(), (error) => call.emit("error", error));

@@ -8,6 +8,7 @@ import type { Sql } from "../store/db.ts";
 import { setDraining } from "../store/nodes.ts";
 import { Authority } from "./authority.ts";
 import { answerContinuation } from "./confirm.ts";
+import type { CheckUp } from "./check_up.ts";
 import type { Executor } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
@@ -15,6 +16,7 @@ export interface HandlerParts {
   sql: Sql;
   standing: Standing;
   executor: Executor;
+  check_up: CheckUp;
 }
 
 const STATUS_EVERY_MS = 1_000;
@@ -72,6 +74,10 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
       return { draining: standing.draining, result: "ACCEPTED", ...observed() };
     },
     confirmContinuation: (request, caller) => answerContinuation(parts, request, caller),
+    checkNode: async (request) => {
+      const measured = await parts.check_up.take(request.script_ms);
+      return { worker_id: standing.worker_id, node_id: standing.node_id, bodies: executor.load, ...measured };
+    },
     watch: (_request, _caller, stop) => watch(parts, stop),
   };
 }

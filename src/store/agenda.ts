@@ -24,6 +24,8 @@ export interface Agenda {
   stuck: boolean;
   /** A worker's lease is over, or a dead worker still owns runs. */
   lost: boolean;
+  /** A node is to be checked. */
+  checks: boolean;
   /** Milliseconds until something is due that is not yet; undefined: nothing is known to come. */
   next_due_ms: number | undefined;
 }
@@ -61,10 +63,13 @@ export async function renewAndLook(
       exists (select from worker where state <> 'DEAD' and lease_until < clock.now)
         or exists (select from job_run r where r.state in ('ASSIGNED', 'RUNNING') and not exists (
              select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,
+      exists (select from node where is_active and next_check_at <= clock.now) as checks,
       (extract(epoch from least(
         (select min(next_slot) from job_schedule where enabled and next_slot > clock.now),
         (select min(next_feed_at) from bulk where next_feed_at > clock.now),
-        (select min(wakes_at) from job_run where wakes_at > clock.now)) - clock.now) * 1000)::float8 as next_due_ms
+        (select min(wakes_at) from job_run where wakes_at > clock.now),
+        (select min(next_check_at) from node where is_active and next_check_at > clock.now
+                                               and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms
     from renewed, clock`;
   if (!row) return undefined;
   return {

@@ -37,14 +37,17 @@ export async function highestWorkerNumber(sql: Db): Promise<number> {
 }
 
 /**
- * Adds a worker, and its node when it is new; gives until when its lease is trusted, on the local monotonic clock. Asking
+ * Adds a worker, and its node when it is new: unavailable until its first check passes (health.ts), which is due at once,
+ * as it is whenever a worker comes to a node. Gives until when its lease is trusted, on the local monotonic clock. Asking
  * again, since a reply was lost, is the same; another process cannot have an id that was ever used.
  */
 export async function registerWorker(sql: Db, me: Registration, lease_ms: number): Promise<number> {
   const asked_at_ms = monotonicMs();
   const rows = await sql`
     with host as (
-      insert into node (node_id, status) values (${me.node_id}, 'available') on conflict do nothing)
+      insert into node as n (node_id) values (${me.node_id})
+      on conflict (node_id) do update set next_check_at = clock_timestamp()
+      returning node_id, pg_notify('scheduler', 'node'))
     insert into worker (worker_id, node_id, lease_until, pid, process_started, host, grpc_host, grpc_port, tls_fingerprint, slots, version)
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
             ${me.host}, ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
@@ -167,8 +170,17 @@ export async function requestDrain(
 /** The last word of a worker that stops well: its lease is over, and its id is never used again. */
 export async function retireWorker(sql: Db, worker_id: string): Promise<void> {
   await sql`
-    update worker set state = 'DEAD', lease_until = '-infinity', ended_at = clock_timestamp()
-     where worker_id = ${worker_id} and state <> 'DEAD'`;
+    with dead as (
+      update worker set state = 'DEAD', lease_until = '-infinity', ended_at = clock_timestamp()
+       where worker_id = ${worker_id} and state <> 'DEAD' returning node_id),
+    ${nodeChecks(sql)}
+    select 1`;
+}
+
+/** Whoever marks workers DEAD has their nodes checked, in the same statement. */
+function nodeChecks(sql: Db) {
+  return sql`
+    checks as (update node n set next_check_at = clock_timestamp() where n.node_id in (select node_id from dead))`;
 }
 
 /**
@@ -185,7 +197,8 @@ export async function certifyDeath(
       update worker set state = 'DEAD', lease_until = '-infinity', ended_at = coalesce(ended_at, clock_timestamp())
        where worker_id = ${of.worker_id} and pid = ${of.pid} and process_started = ${of.process_started}
          and host = ${of.host} and host <> '' and lease_until > '-infinity'
-      returning worker_id),
+      returning worker_id, node_id),
+    ${nodeChecks(sql)},
     rung as (select pg_notify('scheduler', 'worker') from dead)
     select worker_id from dead left join rung on true`;
   return rows.length > 0;
@@ -197,12 +210,15 @@ export async function workerState(sql: Db, worker_id: string): Promise<WorkerSta
   return row?.state;
 }
 
-/** Marks workers DEAD whose lease is over. Only a leader that itself was in contact for a whole lease may ask this. */
+/** Marks workers DEAD whose lease is over, and has their nodes checked. Only a leader that itself was in contact for a whole lease may ask this. */
 export async function buryWorkers(sql: Db, term: Term): Promise<string[]> {
   const rows = await sql<{ worker_id: string }[]>`
-    with ${fence(sql, term)}
-    update worker w set state = 'DEAD', dead_epoch = fence.epoch, ended_at = clock_timestamp()
-      from fence where w.state <> 'DEAD' and w.lease_until < clock_timestamp() returning w.worker_id`;
+    with ${fence(sql, term)},
+    dead as (
+      update worker w set state = 'DEAD', dead_epoch = fence.epoch, ended_at = clock_timestamp()
+        from fence where w.state <> 'DEAD' and w.lease_until < clock_timestamp() returning w.worker_id, w.node_id),
+    ${nodeChecks(sql)}
+    select worker_id from dead`;
   return rows.map((row) => row.worker_id);
 }
 
@@ -226,6 +242,11 @@ export interface NodeRow {
   status: "available" | "busy" | "unavailable";
   labels: Record<string, string>;
   max_concurrent: number | null;
+  /** What its last check found wrong; null: nothing, or it was never checked. */
+  problem: string | null;
+  checked: boolean;
+  inactive_by: string | null;
+  inactive_reason: string | null;
 }
 
 /** Workers whose lease holds, with their nodes and what they carry, counted now. */
@@ -234,7 +255,9 @@ export async function liveWorkers(sql: Db): Promise<(WorkerRow & { node: NodeRow
     select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint,
            w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load,
            json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
-                             'max_concurrent', n.max_concurrent) as node
+                             'max_concurrent', n.max_concurrent, 'problem', n.check_result->>'problem',
+                             'checked', n.checked_at is not null, 'inactive_by', n.inactive_by,
+                             'inactive_reason', n.inactive_reason) as node
       from worker w join node n using (node_id)
       left join (select assigned_worker_id, count(*) as load from job_run where state in ('ASSIGNED', 'RUNNING')
                   group by assigned_worker_id) l on l.assigned_worker_id = w.worker_id

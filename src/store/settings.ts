@@ -97,6 +97,38 @@ export const NUMBER_SETTINGS = {
     most: 86_400,
     about: "A worker told to stop lets its bodies go on this long",
   },
+  node_check_seconds: { default: 300, least: 0.1, most: 86_400, about: "An available node is checked this often" },
+  node_retry_seconds: {
+    default: 60,
+    least: 0.1,
+    most: 86_400,
+    about: "One whose check failed is checked again so soon",
+  },
+  node_retry_count: { default: 3, least: 0, most: 1000, about: "So many times, and then every node_recheck_seconds" },
+  node_recheck_seconds: {
+    default: 30,
+    least: 0.1,
+    most: 86_400,
+    about: "How often a node is checked that stays away, until it is back",
+  },
+  node_script_seconds: {
+    default: 10,
+    least: 0.1,
+    most: 300,
+    about: "A script in SCHEDULER_CHECKS_DIR that takes longer has failed",
+  },
+  node_max_load_percent: {
+    default: 0,
+    least: 0,
+    most: 100_000,
+    about: "A node whose load average per core is above this is busy and gets no new work; 0: never",
+  },
+  node_min_free_disk_mb: {
+    default: 100,
+    least: 0,
+    most: 1_000_000_000,
+    about: "A node with less room where its workers keep their state is unavailable; 0: never",
+  },
 } as const satisfies Record<string, NumberSetting>;
 
 export const DISPATCH = ["running", "paused"] as const;

@@ -135,6 +135,16 @@ export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): W
     cancelJob: () => ({ result: "NOT_FOUND", message: "never heard of it", observed_leader_epoch: 7 }),
     drain: (request) => ({ draining: request.enable, result: "ACCEPTED", observed_leader_epoch: 7 }),
     confirmContinuation: () => ({ decision: "UNAVAILABLE", message: "no database", lease_ms: 0, canceled: false }),
+    checkNode: () => ({
+      worker_id: "w1-00000000",
+      node_id: "one",
+      load_percent: 42,
+      cores: 2,
+      disk_free_mb: 5_000,
+      memory_free_mb: 900,
+      bodies: 1,
+      scripts: [{ name: "license", ok: true, message: "3 free", ms: 12 }],
+    }),
     async *watch(_request, _caller, stop) {
       yield aStatus;
       await new Promise<void>((resolve) => stop.addEventListener("abort", () => resolve(), { once: true }));

@@ -45,7 +45,7 @@ export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Plac
     const own = places.filter((place) => place.node_id === node_id);
     const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
     const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;
-    const usable = node.is_active && node.status !== "unavailable";
+    const usable = node.is_active && node.status === "available";
     return { node, load, free: usable ? Math.max(0, Math.min(slots, limit)) : 0, places: own };
   });
 }
@@ -113,10 +113,12 @@ function closedByPlace(lane: Lane, hall: Hall): string | undefined {
     : ` on node "${lane.node}"`;
   if (named.length === 0) return `no worker is alive${which}`;
   const active = named.filter((host) => host.node.is_active);
-  if (active.length === 0) return `${nodesOf(named)} in maintenance`;
+  if (active.length === 0) return `${nodesOf(named)} in maintenance${whyInactive(named)}`;
   const reachable = active.filter((host) => host.node.status !== "unavailable");
-  if (reachable.length === 0) return `${nodesOf(active)} unavailable; its last check: deno task nodes ls`;
-  const working = reachable.filter((host) => host.places.length > 0);
+  if (reachable.length === 0) return `${nodesOf(active)} unavailable: ${problemOf(active)}`;
+  const calm = reachable.filter((host) => host.node.status !== "busy");
+  if (calm.length === 0) return `${nodesOf(reachable)} busy: ${problemOf(reachable)}`;
+  const working = calm.filter((host) => host.places.length > 0);
   if (working.length === 0) return `no worker${which} takes work: they are draining, detached, or do not answer`;
   const free = working.filter((host) => host.free > 0);
   if (free.length === 0) {
@@ -146,4 +148,18 @@ function leftOf(name: string, hall: Hall): number {
 function nodesOf(hosts: Host[]): string {
   const names = hosts.map((host) => `"${host.node.node_id}"`).join(", ");
   return hosts.length === 1 ? `node ${names} is` : `nodes ${names} are`;
+}
+
+function whyInactive(hosts: Host[]): string {
+  const [{ node }] = hosts as [Host];
+  if (hosts.length > 1 || node.inactive_by === null) return "";
+  return `, says ${node.inactive_by}${node.inactive_reason === null ? "" : `: ${node.inactive_reason}`}`;
+}
+
+/** What the checks of these nodes found, with the node's name where there are several. */
+function problemOf(hosts: Host[]): string {
+  return hosts.map(({ node }) => {
+    const problem = node.problem ?? (node.checked ? "nothing says why" : "its first check has not passed yet");
+    return hosts.length === 1 ? problem : `${node.node_id}: ${problem}`;
+  }).join("; ");
 }

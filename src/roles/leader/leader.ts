@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
  *
- *   renew and look -> slots -> events -> bulks -> late -> cancels -> lost -> silent -> lines -> assign -> order
+ *   renew and look -> slots -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
  * down, when a worker has seen a newer epoch, when its trust deadline passes without a renewal, or when the process
@@ -22,6 +22,7 @@ import { assignReady, letGo } from "./assign.ts";
 import { lookAfterBulks } from "./bulks.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
+import { checkNodes } from "./health.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels, orderStarts } from "./order.ts";
 import { planDueSlots, planEvents, planLate } from "./plan.ts";
@@ -43,6 +44,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
     bell,
     crew: new Crew({ peers: parts.peers, bell, epoch: first.epoch }),
     node_id: standing.node_id,
+    checking: new Set(),
     term: first,
     settings: standing.settings,
   };
@@ -140,6 +142,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["stuck", agenda.stuck, () => reassignStuck(me)],
     ["lost", agenda.lost, () => recoverLost(me, contact)],
     ["silent", true, () => Promise.resolve(detachUnheard(me))],
+    ["checks", agenda.checks, () => checkNodes(me)],
     ["lines", agenda.lines, () => letGo(me)],
     ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];

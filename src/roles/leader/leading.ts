@@ -23,6 +23,8 @@ export interface Leading {
   told?: { at_ms: number; text: string };
   /** Looking for workers to detach is under way. */
   looking?: boolean;
+  /** Nodes that are being checked. */
+  readonly checking: Set<string>;
   /** Why the term is over, when something other than Postgres says so. */
   lost?: string;
 }

@@ -1,0 +1,176 @@
+/**
+ * Health of nodes: which are due for a check, and what it found.
+ *
+ *   unavailable (new) --its check passes--> available <--checks--> busy, unavailable
+ *
+ * `status` is what the last check said, and only the leader writes it; `is_active = false` (maintenance) is an operator's,
+ * and such a node is not checked. A node that is full is not written down as busy: capacity is counted from rows.
+ * A check is due at `next_check_at`. Whoever wants one sooner (a worker that comes or goes, an operator) sets that to now;
+ * a result that arrives after such a wish is kept, and the node is checked again.
+ */
+import { type Db, json } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+import type { NodeRow, WorkerAddress } from "./nodes.ts";
+
+/** One thing that was looked at. */
+export interface CheckPart {
+  name: string;
+  ok: boolean;
+  /** What was measured, for people: "0.42 per core". */
+  value: string;
+  message: string;
+  ms: number;
+}
+
+export interface CheckResult {
+  /** Who was asked; null: there is nobody. */
+  worker_id: string | null;
+  /** The first part that failed, with what it said; null: none. */
+  problem: string | null;
+  parts: CheckPart[];
+}
+
+export interface DueCheck {
+  node_id: string;
+  /** The wish that this check answers. */
+  due: string;
+  /** Its living workers, those that take work before. */
+  workers: WorkerAddress[];
+}
+
+const NODES_AT_ONCE = 100;
+
+export async function dueChecks(sql: Db): Promise<DueCheck[]> {
+  return await sql<DueCheck[]>`
+    select n.node_id, n.next_check_at::text as due,
+           coalesce((select json_agg(json_build_object('worker_id', w.worker_id, 'grpc_host', w.grpc_host, 'grpc_port', w.grpc_port,
+                                                       'tls_fingerprint', w.tls_fingerprint)
+                            order by w.state = 'ACTIVE' desc, w.started_at desc)
+                       from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp()),
+                    '[]') as workers
+      from node n where n.is_active and n.next_check_at <= clock_timestamp() order by n.next_check_at limit ${NODES_AT_ONCE}`;
+}
+
+export interface Pace {
+  check_seconds: number;
+  retry_seconds: number;
+  retry_count: number;
+  recheck_seconds: number;
+}
+
+export interface Judged {
+  node_id: string;
+  due: string;
+  status: NodeRow["status"];
+  result: CheckResult;
+}
+
+/**
+ * Writes what a check found and when the next is due. A node without workers waits for one to come. Undefined: nothing was
+ * written, since the term is over, the node is in maintenance now, or a worker came to one that had none.
+ */
+export async function recordCheck(
+  sql: Db,
+  term: Term,
+  { node_id, due, status, result }: Judged,
+  pace: Pace,
+): Promise<{ status_was: NodeRow["status"]; failed_checks: number } | undefined> {
+  const nobody = result.worker_id === null;
+  const [row] = await sql<{ status_was: NodeRow["status"]; failed_checks: number }[]>`
+    with ${fence(sql, term)},
+    was as (
+      select n.node_id, n.status, case when ${status}::text = 'available' then 0 else n.failed_checks + 1 end as failed
+        from node n, fence where n.node_id = ${node_id} and n.is_active
+         and not (${nobody}::boolean and exists (
+               select from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp())))
+    update node n set status = ${status}, check_result = ${json(sql, result)}, checked_at = clock_timestamp(),
+           failed_checks = was.failed,
+           next_check_at = case
+             when n.next_check_at::text <> ${due} then n.next_check_at
+             when ${nobody}::boolean then 'infinity'
+             else clock_timestamp() + interval '1 second' * case
+               when was.failed = 0 then ${pace.check_seconds}::float8
+               when was.failed <= ${pace.retry_count}::int then ${pace.retry_seconds}::float8
+               else ${pace.recheck_seconds}::float8 end end
+      from was where n.node_id = was.node_id
+    returning was.status as status_was, was.failed as failed_checks`;
+  return row;
+}
+
+/** An operator's wish to have it checked now. False: no such node, or it is in maintenance. */
+export async function requestCheck(sql: Db, node_id: string): Promise<boolean> {
+  const rows = await sql`
+    update node set next_check_at = clock_timestamp() where node_id = ${node_id} and is_active
+    returning pg_notify('scheduler', 'check')`;
+  return rows.length > 0;
+}
+
+export interface NodeListing extends Omit<NodeRow, "checked"> {
+  /** Workers alive on it, and runs ASSIGNED to them or RUNNING on them. */
+  workers: number;
+  load: number;
+  checked_at: Date | null;
+  /** Null: only when a worker of it comes, or after its maintenance. */
+  next_check_at: Date | null;
+  failed_checks: number;
+  check_result: CheckResult | null;
+}
+
+/** For people: all nodes that were ever there, with the status that holds now: one that is full is busy. */
+export async function listNodes(sql: Db): Promise<NodeListing[]> {
+  return await sql<NodeListing[]>`
+    select n.node_id, n.is_active, case when n.status = 'available' and l.load >= n.max_concurrent then 'busy' else n.status end as status,
+           n.labels, n.max_concurrent,
+           case when n.status = 'available' and l.load >= n.max_concurrent then 'full: ' || l.load || ' of ' || n.max_concurrent
+                else n.check_result->>'problem' end as problem,
+           n.inactive_by, n.inactive_reason, l.workers, l.load, n.checked_at,
+           case when n.is_active and n.next_check_at < 'infinity' then n.next_check_at end as next_check_at, n.failed_checks, n.check_result
+      from node n cross join lateral (
+        select count(distinct w.worker_id)::int as workers, count(r.id)::int as load
+          from worker w left join job_run r on r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')
+         where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp()) l
+     order by n.node_id`;
+}
+
+/** What an operator changes of a node; what is not given stays. */
+export interface NodeChange {
+  /** Null: no limit but its workers' slots. */
+  max_concurrent?: number | null;
+  /** An empty value takes the label away. */
+  labels?: Record<string, string>;
+  maintenance?: boolean;
+}
+
+/** Changes a node, audited in the same statement; false: there is none of that name. After maintenance it is checked at once. */
+export async function changeNode(
+  sql: Db,
+  node_id: string,
+  change: NodeChange,
+  by: { actor: string; reason: string },
+): Promise<boolean> {
+  const { maintenance = null, max_concurrent, labels = {} } = change;
+  const rows = await sql`
+    with was as (select * from node where node_id = ${node_id} for update),
+    given as (
+      select coalesce(jsonb_object_agg(key, value) filter (where value <> ''), '{}') as added,
+             coalesce(array_agg(key) filter (where value = ''), '{}') as removed
+        from jsonb_each_text(${json(sql, labels)})),
+    moved as (
+      update node n set
+             max_concurrent = case when ${max_concurrent !== undefined}::boolean then ${
+    max_concurrent ?? null
+  }::int else n.max_concurrent end,
+             labels = (n.labels || given.added) - given.removed,
+             is_active = coalesce(not ${maintenance}::boolean, n.is_active),
+             inactive_by = case ${maintenance}::boolean when true then ${by.actor} when false then null else n.inactive_by end,
+             inactive_reason = case ${maintenance}::boolean when true then ${by.reason} when false then null else n.inactive_reason end,
+             next_check_at = case when not ${maintenance}::boolean then clock_timestamp() else n.next_check_at end
+        from was, given where n.node_id = was.node_id returning n.*)
+    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+    select ${by.actor}, 'node.set', 'node', moved.node_id,
+           jsonb_build_object('is_active', was.is_active, 'max_concurrent', was.max_concurrent, 'labels', was.labels),
+           jsonb_build_object('is_active', moved.is_active, 'max_concurrent', moved.max_concurrent, 'labels', moved.labels), ${by.reason}
+      from moved, was
+    returning pg_notify('scheduler', 'node')`;
+  return rows.length > 0;
+}

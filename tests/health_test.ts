@@ -1,0 +1,149 @@
+/** When nodes are checked, what checks find, and what is written down of it. */
+import assert from "node:assert/strict";
+import type { CheckNodeResponse } from "../src/cluster/protocol.ts";
+import { judge } from "../src/roles/leader/health.ts";
+import { type CheckResult, dueChecks, listNodes, recordCheck, requestCheck } from "../src/store/health.ts";
+import { acquire, type Term } from "../src/store/leadership.ts";
+import { registerWorker, retireWorker } from "../src/store/nodes.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import type { Sql } from "../src/store/db.ts";
+import { withStores } from "./support/stores.ts";
+
+const PACE = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
+const FINE: CheckResult = { worker_id: "w1", problem: null, parts: [] };
+const BROKEN: CheckResult = { worker_id: "w1", problem: "script license: none is free", parts: [] };
+const NOBODY: CheckResult = { worker_id: null, problem: "connection: no worker of it is alive", parts: [] };
+
+async function aTerm(sql: Sql): Promise<Term> {
+  const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+  assert(term);
+  return term;
+}
+
+async function register(sql: Sql, worker_id: string, node_id = "gpu-1"): Promise<void> {
+  await registerWorker(sql, {
+    worker_id,
+    node_id,
+    pid: 1,
+    process_started: "1",
+    host: "here",
+    grpc_host: "127.0.0.1",
+    grpc_port: 1,
+    tls_fingerprint: "",
+    slots: 1,
+    version: "",
+  }, 60_000);
+}
+
+/** Writes a result for the node that is due, and gives after how many seconds it is due again. */
+async function conclude(sql: Sql, term: Term, result: CheckResult): Promise<number> {
+  const status = result.problem ? "unavailable" : "available";
+  const [node] = await dueChecks(sql);
+  assert(node, "no node is due");
+  await recordCheck(sql, term, { node_id: node.node_id, due: node.due, status, result }, PACE);
+  const [row] = await sql<{ seconds: number }[]>`
+    select extract(epoch from next_check_at - checked_at)::float8 as seconds from node where node_id = ${node.node_id}`;
+  await sql`update node set next_check_at = clock_timestamp() where next_check_at < 'infinity'`;
+  return Math.round(row?.seconds ?? NaN);
+}
+
+Deno.test("a new node is unavailable, due at once, and available when its first check has passed", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await register(sql, "w1");
+    const [fresh] = await listNodes(sql);
+    assert.deepEqual([fresh?.status, fresh?.checked_at, fresh?.workers], ["unavailable", null, 1]);
+    assert.deepEqual((await dueChecks(sql))[0]?.workers.map((one) => one.worker_id), ["w1"]);
+    await conclude(sql, term, FINE);
+    assert.equal((await listNodes(sql))[0]?.status, "available");
+  });
+});
+
+Deno.test("a node is checked every 300 s, after a failure every 60 s three times, then every 30 s until it is back", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await register(sql, "w1");
+    const seconds: number[] = [];
+    for (const result of [FINE, BROKEN, BROKEN, BROKEN, BROKEN, BROKEN, FINE, BROKEN]) {
+      seconds.push(await conclude(sql, term, result));
+    }
+    assert.deepEqual(seconds, [300, 60, 60, 60, 30, 30, 300, 60]);
+  });
+});
+
+Deno.test("a check that was wished for while another is under way is made all the same", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await register(sql, "w1");
+    const [node] = await dueChecks(sql);
+    assert(node);
+    await requestCheck(sql, "gpu-1");
+    await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE);
+    assert.equal((await listNodes(sql))[0]?.status, "available");
+    assert.equal((await dueChecks(sql)).length, 1);
+  });
+});
+
+Deno.test("a node whose last worker goes is unavailable until one comes, and is not asked in vain meanwhile", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await register(sql, "w1");
+    await conclude(sql, term, FINE);
+    await retireWorker(sql, "w1");
+    const [node] = await dueChecks(sql);
+    assert.deepEqual(node?.workers, []);
+    await register(sql, "w2");
+    const late = await recordCheck(sql, term, { ...node!, status: "unavailable", result: NOBODY }, PACE);
+    assert.equal(late, undefined, "a worker came meanwhile");
+    assert.equal((await listNodes(sql))[0]?.status, "available");
+
+    await retireWorker(sql, "w2");
+    await conclude(sql, term, NOBODY);
+    assert.equal((await listNodes(sql))[0]?.status, "unavailable");
+    assert.equal((await dueChecks(sql)).length, 0);
+    await register(sql, "w3");
+    assert.equal((await dueChecks(sql)).length, 1);
+  });
+});
+
+Deno.test("a leader whose term is over writes no result, nor does anyone for a node in maintenance", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await register(sql, "w1");
+    const [node] = await dueChecks(sql);
+    assert(node);
+    await sql`update leader_term set epoch = epoch + 1`;
+    assert.equal(await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE), undefined);
+    await sql`update leader_term set epoch = epoch - 1`;
+    await sql`update node set is_active = false`;
+    assert.equal(await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE), undefined);
+    assert.equal((await listNodes(sql))[0]?.status, "unavailable");
+    assert.deepEqual(await dueChecks(sql).then((due) => due.length), 0);
+    assert.equal(await requestCheck(sql, "gpu-1"), false);
+  });
+});
+
+Deno.test("what is measured is judged by the settings: load makes a node busy, all else unavailable", () => {
+  const measured: CheckNodeResponse = {
+    worker_id: "w1",
+    node_id: "gpu-1",
+    load_percent: 150,
+    cores: 8,
+    disk_free_mb: 99,
+    memory_free_mb: 1_000,
+    bodies: 2,
+    scripts: [{ name: "load", ok: false, message: "no license is free", ms: 5 }],
+  };
+  const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100, node_min_free_disk_mb: 0 };
+  const told = (more: Partial<CheckNodeResponse>, by: Partial<typeof settings> = {}) => {
+    const { status, result } = judge({ ...measured, ...more }, { settings: { ...settings, ...by }, ms: 1 });
+    return [status, result.problem];
+  };
+  assert.deepEqual(told({ scripts: [], load_percent: 100 }), ["available", null]);
+  assert.deepEqual(told({ scripts: [] }), ["busy", "load: 150 % per core of 8, at most 100 % is allowed"]);
+  assert.deepEqual(told({ scripts: [] }, { node_max_load_percent: 0 }), ["available", null]);
+  assert.deepEqual(told({}), ["unavailable", "script load: no license is free"]);
+  assert.deepEqual(told({}, { node_max_load_percent: 0 }), ["unavailable", "script load: no license is free"]);
+  const disk = ["unavailable", "disk: 99 MB free, at least 100 MB must be free"];
+  assert.deepEqual(told({ scripts: [], load_percent: 0 }, { node_min_free_disk_mb: 100 }), disk);
+});

@@ -1,0 +1,87 @@
+/** Nodes in real processes: their checks decide who gets work, and whoever waits is told which check said no. */
+import assert from "node:assert/strict";
+import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { waitFor } from "./support/waiting.ts";
+
+/** A folder of one script, which is content while there is a file beside it. */
+async function withLicense(
+  test: (license: { dir: string; free(): void; taken(): void }) => Promise<void>,
+): Promise<void> {
+  const dir = Deno.makeTempDirSync({ prefix: "dandori-checks-" });
+  try {
+    Deno.writeTextFileSync(`${dir}/license`, "#!/bin/sh\n[ -f free ] || { echo no license is free; exit 1; }\n", {
+      mode: 0o755,
+    });
+    await test({
+      dir,
+      free: () => Deno.writeTextFileSync(`${dir}/free`, ""),
+      taken: () => Deno.removeSync(`${dir}/free`),
+    });
+  } finally {
+    Deno.removeSync(dir, { recursive: true });
+  }
+}
+
+async function reasonOf(cluster: Cluster, id: number): Promise<string | undefined> {
+  const [row] = await cluster.sql<
+    { reason: string | null }[]
+  >`select wait_reason(r) as reason from job_run r where id = ${id}`;
+  return row?.reason ?? undefined;
+}
+
+async function startedOn(cluster: Cluster, id: number): Promise<string> {
+  const { worker } = await cluster.hears("run.started", { job_run_id: id });
+  return worker.node_id;
+}
+
+Deno.test("a node whose script says no gets no work, says why, and gets it again when the script is content", async () => {
+  await withLicense(async (license) => {
+    const often = { node_retry_seconds: 0.2, node_recheck_seconds: 0.2, node_check_seconds: 0.2 };
+    await withProcesses(1, async (cluster) => {
+      await cluster.startWorker({ node_id: "gpu-1", env: { SCHEDULER_CHECKS_DIR: license.dir } });
+      const pinned = (await cluster.client.enqueue("append_one_row", {}, { node: "gpu-1" })).id;
+      const why = 'node "gpu-1" is unavailable: script license: no license is free';
+      await waitFor("the reason", async () => await reasonOf(cluster, pinned) === why || undefined);
+      const free = await cluster.enqueue("append_one_row");
+      assert.equal(await startedOn(cluster, free), "node-1", "work that may go elsewhere does");
+      assert.equal(await reasonOf(cluster, pinned), why);
+
+      license.free();
+      assert.equal((await cluster.ends(pinned)).state, "SUCCEEDED");
+      assert.equal(await startedOn(cluster, pinned), "gpu-1");
+      license.taken();
+      await cluster.hears("node.status", { node_id: "gpu-1", status: "unavailable" });
+    }, { settings: { ...often, leader_runs_jobs: "always" } });
+  });
+});
+
+Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it waits until it is back", async () => {
+  await withProcesses(3, async (cluster) => {
+    const { sql } = cluster;
+    const leader = await cluster.hears("leader.elected");
+    const ill = cluster.workers.find((one) => one.worker_id !== leader.worker_id);
+    assert(ill);
+    const on_it = (await cluster.client.enqueue("append_one_row", { hold_ms: 60_000 }, { node: ill.node_id })).id;
+    assert.equal(await startedOn(cluster, on_it), ill.node_id);
+    await sql`update job_run set node = null where id = ${on_it}`; // free to go elsewhere from its next attempt on
+    await sql`update job_definition set max_interruptions = 10`;
+    ill.kill("SIGKILL");
+    const pinned = (await cluster.client.enqueue("append_one_row", {}, { node: ill.node_id })).id;
+
+    const again = await cluster.hears("run.started", { job_run_id: on_it, attempt: 2 });
+    assert.notEqual(again.worker.node_id, ill.node_id);
+    const free = await cluster.enqueue("append_one_row");
+    assert.equal((await cluster.ends(free)).state, "SUCCEEDED", "what is pinned is in nobody's way");
+    await waitFor("the node to be unavailable", async () => {
+      const [node] =
+        await sql`select status, check_result->>'problem' as problem from node where node_id = ${ill.node_id}`;
+      return (node?.status === "unavailable" && node.problem === "connection: no worker of it is alive") || undefined;
+    });
+    const why = `no worker is alive on node "${ill.node_id}"`;
+    await waitFor("the reason", async () => await reasonOf(cluster, pinned) === why || undefined);
+
+    await cluster.startWorker({ node_id: ill.node_id });
+    assert.equal((await cluster.ends(pinned)).state, "SUCCEEDED");
+    assert.equal(await startedOn(cluster, pinned), ill.node_id);
+  });
+});
