@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { CheckNodeResponse } from "../src/cluster/protocol.ts";
 import { judge } from "../src/roles/leader/health.ts";
-import { type CheckResult, dueChecks, listNodes, recordCheck, requestCheck } from "../src/store/health.ts";
+import { type CheckResult, dueChecks, isAnswered, listNodes, recordCheck, requestCheck } from "../src/store/health.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { registerWorker, retireWorker } from "../src/store/nodes.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
@@ -77,10 +77,15 @@ Deno.test("a check that was wished for while another is under way is made all th
     await register(sql, "w1");
     const [node] = await dueChecks(sql);
     assert(node);
-    await requestCheck(sql, "gpu-1");
+    const wish = await requestCheck(sql, "gpu-1");
+    assert(wish);
     await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE);
     assert.equal((await listNodes(sql))[0]?.status, "available");
-    assert.equal((await dueChecks(sql)).length, 1);
+    const [again] = await dueChecks(sql);
+    assert(again);
+    assert.equal(await isAnswered(sql, "gpu-1", wish), false);
+    await recordCheck(sql, term, { ...again, status: "available", result: FINE }, PACE);
+    assert.equal(await isAnswered(sql, "gpu-1", wish), true);
   });
 });
 
@@ -119,7 +124,7 @@ Deno.test("a leader whose term is over writes no result, nor does anyone for a n
     assert.equal(await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE), undefined);
     assert.equal((await listNodes(sql))[0]?.status, "unavailable");
     assert.deepEqual(await dueChecks(sql).then((due) => due.length), 0);
-    assert.equal(await requestCheck(sql, "gpu-1"), false);
+    assert.equal(await requestCheck(sql, "gpu-1"), undefined);
   });
 });
 

@@ -1,5 +1,6 @@
 /** Nodes in real processes: their checks decide who gets work, and whoever waits is told which check said no. */
 import assert from "node:assert/strict";
+import { cliWith } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -83,5 +84,55 @@ Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it 
     await cluster.startWorker({ node_id: ill.node_id });
     assert.equal((await cluster.ends(pinned)).state, "SUCCEEDED");
     assert.equal(await startedOn(cluster, pinned), ill.node_id);
+  });
+});
+
+Deno.test("from the command line nodes are shown, tested and changed, with an audit", async () => {
+  await withLicense(async (license) => {
+    license.free();
+    await withProcesses(1, async (cluster) => {
+      const { sql, client } = cluster;
+      const { database_url, redis_url, prefix } = cluster.stores;
+      const cli = cliWith({ DATABASE_URL: database_url, REDIS_URL: redis_url, SCHEDULER_REDIS_PREFIX: prefix });
+      await cluster.hears("node.status", { node_id: "node-1", status: "available" });
+      assert.match((await cli("nodes", "ls")).out, /^node-1 +available .*Z/m);
+      assert.match((await cli("nodes", "test", "node-9")).err, /Cannot find node "node-9": there are node-1/);
+
+      const tested = await cli("nodes", "test", "node-1");
+      assert.equal(tested.code, 0, tested.err);
+      assert.match(tested.out, /^script license +ok/m);
+      license.taken();
+      const failed = await cli("nodes", "test", "node-1", "--json");
+      assert.equal(failed.code, 1);
+      assert.equal(JSON.parse(failed.out).problem, "script license: no license is free");
+      assert.match((await cli("nodes", "show", "node-1")).out, /^script license +FAILED +- +no license is free/m);
+      license.free();
+      assert.equal((await cli("nodes", "test", "node-1")).code, 0);
+
+      const set = (...more: string[]) => cli("nodes", "set", "node-1", ...more, "--reason", "new disk", "--json");
+      const changed = JSON.parse((await set("--max-concurrent", "2", "--label", "gpu=a100", "zone=tokyo")).out);
+      assert.deepEqual([changed.max_concurrent, changed.labels], [2, { gpu: "a100", zone: "tokyo" }]);
+      const labelled = (await client.enqueue("append_one_row", {}, { node: "gpu=a100" })).id;
+      assert.equal((await cluster.ends(labelled)).state, "SUCCEEDED");
+      assert.deepEqual(JSON.parse((await set("--label", "zone=")).out).labels, { gpu: "a100" });
+
+      assert.equal(JSON.parse((await set("--maintenance", "on")).out).is_active, false);
+      const waits = await cluster.enqueue("append_one_row");
+      await waitFor("the reason", async () => {
+        return /^node "node-1" is in maintenance, says .+: new disk$/.test(await reasonOf(cluster, waits) ?? "") ||
+          undefined;
+      });
+      assert.match((await cli("nodes", "test", "node-1")).err, /it is in maintenance; end that with/);
+      await set("--maintenance", "off", "--max-concurrent", "none");
+      assert.equal((await cluster.ends(waits)).state, "SUCCEEDED");
+      const audit =
+        await sql`select before_json, after_json, reason from admin_action_log where action = 'node.set' order by id`;
+      assert.deepEqual(audit.map((act) => act.after_json.is_active), [true, true, false, true]);
+      assert.deepEqual([audit[0]?.before_json.max_concurrent, audit[0]?.reason], [null, "new disk"]);
+
+      for (const wrong of [["--label", "gpu"], ["--max-concurrent", "-1"], ["--maintenance", "maybe"], []]) {
+        assert.equal((await set(...wrong)).code, 2, wrong.join(" "));
+      }
+    }, { env: { SCHEDULER_CHECKS_DIR: license.dir } });
   });
 });

@@ -1,17 +1,25 @@
-/** `nodes`: who is there, which role each holds, and who may take no new work. */
+/** `nodes`: who is there, which role each holds, and who may take no new work. Nodes themselves: node_health.ts. */
 import { readConfig } from "../base/config.ts";
 import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
 import { setDetach } from "../cluster/roster.ts";
 import type { Sql } from "../store/db.ts";
 import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
+import { listNodes } from "../store/health.ts";
 import { listWorkers, requestDrain } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
+import { printNodes } from "./node_health.ts";
 import { CommandError, printJson, printTable } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { json?: boolean }): Promise<void> {
-  const workers = await withDb(listWorkers);
-  if (options.json) return printJson(workers);
+  const [workers, nodes] = await withDb(async (sql) => [await listWorkers(sql), await listNodes(sql)] as const);
+  if (options.json) {
+    return printJson(workers.map((one) => ({ ...one, node: nodes.find(({ node_id }) => node_id === one.node_id) })));
+  }
+  if (nodes.length > 0) {
+    printNodes(nodes);
+    console.log();
+  }
   printTable(
     ["worker", "node", "role", "state", "load", "address", "pid", "since", "lease"],
     workers.map((one) => [

@@ -278,8 +278,22 @@ function addBulks(program: Command): void {
 
 function addLooking(program: Command, signals: Signals): void {
   const nodes = program.command("nodes").description("look at nodes and their workers");
-  nodes.command("ls").description("workers, their roles and loads").addOption(json())
+  nodes.command("ls").description("nodes and what their checks found; workers, their roles and loads").addOption(json())
     .action(async (options) => (await import("./nodes.ts")).listCommand(options));
+  nodes.command("show").description("nodes, with each part of their last checks")
+    .argument("[node]", "one of them; without it all, also those that no worker is alive on").addOption(json())
+    .action(async (node, options) => (await import("./node_health.ts")).showNodesCommand(node, options));
+  nodes.command("test").description("check a node now, exit 0 only when it is available").argument("<node>")
+    .addOption(json())
+    .action(async (node, options) => (await import("./node_health.ts")).testNodeCommand(node, options));
+  nodes.command("set").description("change a node: its limit, its labels, maintenance; what runs goes on")
+    .argument("<node>")
+    .option("--max-concurrent <n>", "bodies on it at once; none: as many as its workers have slots")
+    .option("--label <name=value...>", "such as gpu=a100; an empty value takes the label away")
+    .option("--maintenance <on|off>", "on: it gets no new work and is not checked")
+    .option("--reason <text>", "kept in the audit, and shown while in maintenance", "from the command line")
+    .addOption(json())
+    .action(async (node, options) => (await import("./node_health.ts")).setNodeCommand(node, options));
   for (const [verb, what] of [["drain", "take no new runs"], ["undrain", "take runs again"]] as const) {
     nodes.command(verb).description(`let a worker, or all of a node, ${what}`).argument(
       "<id>",

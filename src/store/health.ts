@@ -97,12 +97,19 @@ export async function recordCheck(
   return row;
 }
 
-/** An operator's wish to have it checked now. False: no such node, or it is in maintenance. */
-export async function requestCheck(sql: Db, node_id: string): Promise<boolean> {
-  const rows = await sql`
+/** An operator's wish to have it checked now, by which its answer is known. Undefined: no such node, or it is in maintenance. */
+export async function requestCheck(sql: Db, node_id: string): Promise<string | undefined> {
+  const [row] = await sql<{ due: string }[]>`
     update node set next_check_at = clock_timestamp() where node_id = ${node_id} and is_active
-    returning pg_notify('scheduler', 'check')`;
-  return rows.length > 0;
+    returning next_check_at::text as due, pg_notify('scheduler', 'check')`;
+  return row?.due;
+}
+
+/** Whether a check that began after that wish has been written down, or none will be. */
+export async function isAnswered(sql: Db, node_id: string, due: string): Promise<boolean> {
+  const rows = await sql`
+    select 1 from node where node_id = ${node_id} and is_active and (next_check_at::text = ${due} or next_check_at <= clock_timestamp())`;
+  return rows.length === 0;
 }
 
 export interface NodeListing extends Omit<NodeRow, "checked"> {
