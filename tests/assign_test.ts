@@ -1,6 +1,6 @@
 /** Who gets what: the choice is a pure function of what is waiting and who has room. */
 import assert from "node:assert/strict";
-import { placesFor } from "../src/roles/leader/assign.ts";
+import { placesFor, takesPart } from "../src/roles/leader/assign.ts";
 import { choose, inOrder, type OpenLane, sharesOf } from "../src/roles/leader/choose.ts";
 import { gateOf, type Hall, hostsOf, isNamed, startsLeft } from "../src/roles/leader/gates.ts";
 import type { NodeRow, WorkerRow } from "../src/store/nodes.ts";
@@ -74,7 +74,11 @@ function hall(
     ...row,
     node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
   }));
-  const places = placesFor(rows, { leader_worker_id: "", leader_runs_jobs: "alone", fit: () => true });
+  const places = placesFor(placed.filter((one) => takesPart(one.node)), {
+    leader_worker_id: "",
+    leader_runs_jobs: "alone",
+    fit: () => true,
+  });
   return { hosts: hostsOf(placed, places), resources: new Map(), paused: false, fit: () => true, ...more };
 }
 
@@ -172,6 +176,21 @@ Deno.test("a run that must go elsewhere waits for another node while there is on
   assert.deepEqual(chosen([moved], hall({ a: {} })), [[1, "a"]]);
 });
 
+Deno.test("nobody waits for a node that is away: a run that wants another node stays when the other one is", () => {
+  const avoiding = run(1, { avoid_node: "n1" });
+  const two = (more: Partial<NodeRow>) =>
+    hall({ a: {}, b: { node_id: "n2" } }, { nodes: [node("n1"), node("n2", more)] });
+  assert.deepEqual(chosen([avoiding], two({})), [[1, "b"]]);
+  assert.deepEqual(chosen([avoiding], two({ status: "unavailable" })), [[1, "a"]]);
+  assert.deepEqual(chosen([avoiding], two({ is_active: false })), [[1, "a"]]);
+  assert.deepEqual(
+    chosen([avoiding], two({ status: "unavailable", checked: false })),
+    [],
+    "its first check is under way",
+  );
+  assert.deepEqual(chosen([avoiding], two({ status: "busy" })), [], "it will have time");
+});
+
 Deno.test("a closed lane says why", () => {
   const place = hall({ a: {} }, { resources: new Map([["license", { left: 1, capacity: 5 }]]) });
   assert.match(reasonOf(lane({ paused_by: "eve" }), place), /paused by eve/);
@@ -183,8 +202,15 @@ Deno.test("a closed lane says why", () => {
   assert.match(reasonOf(lane({ node: "gpu=1" }), place), /no worker is alive with labels gpu=1/);
   assert.match(reasonOf(lane({ rate_count: 1, rate_seconds: 60, rate_wait_ms: 5 }), place), /at most 1 runs in 60 s/);
   const nodes = (more: Partial<NodeRow>) => hall({ a: {} }, { nodes: [node("n1", more)] });
-  assert.match(reasonOf(lane(), nodes({ is_active: false })), /node "n1" is in maintenance/);
-  assert.match(reasonOf(lane(), nodes({ status: "unavailable" })), /node "n1" is unavailable/);
+  assert.equal(reasonOf(lane(), nodes({ is_active: false })), 'node "n1" is in maintenance');
+  const by_ops = { is_active: false, inactive_by: "ops", inactive_reason: "new disk" };
+  assert.equal(reasonOf(lane(), nodes(by_ops)), 'node "n1" is in maintenance, says ops: new disk');
+  const away = { status: "unavailable", problem: "disk: 1 MB free" } as const;
+  assert.equal(reasonOf(lane(), nodes(away)), 'node "n1" is unavailable: disk: 1 MB free');
+  const fresh = { status: "unavailable", checked: false } as const;
+  assert.equal(reasonOf(lane(), nodes(fresh)), 'node "n1" is unavailable: its first check has not passed yet');
+  const busy = { status: "busy", problem: "load: 9 % per core of 2" } as const;
+  assert.equal(reasonOf(lane(), nodes(busy)), 'node "n1" is busy: load: 9 % per core of 2');
   assert.match(reasonOf(lane(), hall({ a: { load: 2 } })), /no free slot/);
   assert.match(reasonOf(lane(), hall({ a: { state: "DRAINING" } })), /draining/);
   assert.match(reasonOf(lane(), hall({}, { paused: true })), /all dispatch is paused/);

@@ -14,6 +14,7 @@ import { candidates, readLanes } from "../../src/store/waiting.ts";
 import { aDefinition, aWorker } from "./factories.ts";
 import { withStores } from "./stores.ts";
 
+const SOUND = { problem: null, checked: true, inactive_by: null, inactive_reason: null };
 const ME = "w-me";
 
 export type Client = ReturnType<typeof createClient>;
@@ -51,7 +52,14 @@ export class BulkScene {
     const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 500 })));
     await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
     const place = { worker_id: ME, node_id: "here", free: 1_000, load: 0 };
-    const node = { node_id: "here", is_active: true, status: "available" as const, labels: {}, max_concurrent: null };
+    const node = {
+      node_id: "here",
+      is_active: true,
+      status: "available" as const,
+      labels: {},
+      max_concurrent: null,
+      ...SOUND,
+    };
     const hall: Hall = {
       hosts: [{ node, load: 0, free: 1_000, places: [place] }],
       resources: new Map(),

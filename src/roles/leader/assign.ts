@@ -9,7 +9,7 @@ import { monotonicMs, within } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
 import { isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
-import { liveWorkers, type WorkerRow } from "../../store/nodes.ts";
+import { liveWorkers, type NodeRow, type WorkerRow } from "../../store/nodes.ts";
 import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
 import { candidates, type Lane, readLanes, readResources, sayWhy } from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
@@ -36,7 +36,7 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   me.crew.follow(workers);
   me.rate_wait_ms = Infinity;
   if (!busy) return [];
-  const places = placesFor(workers, {
+  const places = placesFor(workers.filter(({ node }) => takesPart(node)), {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
@@ -98,6 +98,14 @@ async function giveUpWornOut(me: Leading): Promise<void> {
   await failpoint("after-lease-check-quarantine");
   for (const run of await quarantine(me.sql, me.term)) observe("run.quarantined", run);
   me.bell.ring();
+}
+
+/**
+ * Workers of a node that is away or in maintenance are nobody to wait for: a leader whose crew they are works itself, and
+ * a run that wants another node stays. Not so before the first check, which will soon be over.
+ */
+export function takesPart(node: NodeRow): boolean {
+  return node.is_active && (node.status !== "unavailable" || !node.checked);
 }
 
 /** Workers that may be given work, with their free slots; the leader's own only when the rule allows it. */
