@@ -1,0 +1,184 @@
+/**
+ * The protocol under stress: several workers, one of which leads, in one process against a real Postgres and Redis. They
+ * are the production roles; between them and everything else stand the wires of stress/, on which a seeded chance loses,
+ * delays and doubles what passes, while processes are frozen, killed and cut off. In the end everything is healed, comes
+ * to rest, and is judged by the checker.
+ *
+ *   deno run -A tests/chaos/stress.ts --seed 7 --seconds 10
+ */
+import { type FactName, hear } from "../../src/base/facts.ts";
+import { rest } from "../../src/base/loop.ts";
+import { connectRedis } from "../../src/cluster/redis.ts";
+import { connectDb, type Sql } from "../../src/store/db.ts";
+import { type Stores, withStores } from "../support/stores.ts";
+import { check, explain, type Violation } from "./checker.ts";
+import { installHistory } from "./history.ts";
+import { Actor } from "./stress/actor.ts";
+import { Chance } from "./stress/chance.ts";
+import { prepareLoad } from "./stress/load.ts";
+import type { Mistake } from "./stress/mistakes.ts";
+import { strikeUntil } from "./stress/nemesis.ts";
+import { Network } from "./stress/network.ts";
+import { count, FAIR, FOUL, SETTINGS, type World } from "./stress/world.ts";
+
+export interface StressOptions {
+  seed: number;
+  /** Of foul weather; healing and judging come after. */
+  seconds: number;
+  mistake?: Mistake;
+}
+
+export interface StressReport {
+  seed: number;
+  violations: Violation[];
+  /** How often each thing happened. */
+  counts: Record<string, number>;
+  /** The violations and the histories of their runs, and how to run this again; empty when all is well. */
+  story: string;
+}
+
+const REST_WITHIN_MS = 30_000;
+const SHOWN = 3;
+
+export function stress(options: StressOptions): Promise<StressReport> {
+  return withStores((stores) => stressIn(stores, options));
+}
+
+async function stressIn(stores: Stores, options: StressOptions): Promise<StressReport> {
+  const world = makeWorld(stores, options);
+  const { mistake } = options;
+  await installHistory(world.sql);
+  await mistake?.schema?.(world.sql);
+  const mend = mistake?.code?.();
+  const errors = new Map<string, number>();
+  const silence = hear((name, fact) => note(world, errors, { name, fact }));
+  const load = await prepareLoad(world);
+  const actors = PLACES.map((place) => new Actor(world, place));
+  const stop = new AbortController();
+  const foul = AbortSignal.timeout(options.seconds * 1_000);
+  try {
+    const living = Promise.all(actors.map((actor) => actor.live(stop.signal)));
+    await Promise.all([load.run(foul), strikeUntil(world, actors, foul)]);
+    heal(world, actors);
+    await load.end(world.sql);
+    count(world, "rest after ms", await untilAtRest(world.sql));
+    stop.abort();
+    await living;
+    while (world.later.size > 0) await Promise.all(world.later);
+    return await judge(world, { options, births: load.births, errors });
+  } finally {
+    stop.abort();
+    silence();
+    mend?.();
+    await Promise.all([world.redis.close(), world.sql.end({ timeout: 2 })]);
+  }
+}
+
+const PLACES = [
+  { node_id: "north", port: 1 },
+  { node_id: "north", port: 2 },
+  { node_id: "south", port: 3 },
+  { node_id: "south", port: 4 },
+  { node_id: "south", port: 5 },
+];
+
+function makeWorld(stores: Stores, { seed, mistake }: StressOptions): World {
+  const world: Omit<World, "network"> = {
+    sql: connectDb(stores.database_url, { name: "stress", max: 16 }),
+    redis: connectRedis(stores.redis_url, { prefix: stores.prefix }),
+    chance: new Chance(seed),
+    weather: { ...FOUL, ...mistake?.weather },
+    ledger: [],
+    mistake,
+    without_postgres: new Set(),
+    without_redis: new Set(),
+    later: new Set(),
+    counts: new Map(),
+  };
+  return Object.assign(world, { network: new Network(world as World) });
+}
+
+function heal(world: World, actors: Actor[]): void {
+  world.weather = FAIR;
+  world.network.heal();
+  world.without_postgres.clear();
+  world.without_redis.clear();
+  for (const actor of actors) actor.process.thaw();
+}
+
+/** Until every event has its runs and every run its end; not for ever, since the checker says what did not. */
+async function untilAtRest(sql: Sql): Promise<number> {
+  const step_ms = 50;
+  for (let waited_ms = 0;; waited_ms += step_ms) {
+    const [open] = await sql`
+      select 1 from job_run where finished_at is null union all select 1 from event where processed_at is null limit 1`;
+    if (!open || waited_ms >= REST_WITHIN_MS) return waited_ms;
+    await rest(step_ms);
+  }
+}
+
+/** What production code complains of under these faults; anything else is a mistake in it. */
+const EXPECTED =
+  /the connection broke|was killed|gave no answer within|Redis|deadlock detected|statement timeout|lock timeout/;
+
+function note(world: World, errors: Map<string, number>, { name, fact }: { name: FactName; fact: object }): void {
+  count(world, name);
+  if (name !== "loop.failed") return;
+  const { loop, error } = fact as { loop: string; error: string };
+  if (!EXPECTED.test(error)) errors.set(`${loop.replaceAll(/\d+/g, "N")}: ${error}`, (errors.get(error) ?? 0) + 1);
+}
+
+async function judge(
+  world: World,
+  of: { options: StressOptions; births: string[]; errors: Map<string, number> },
+): Promise<StressReport> {
+  const { options, births, errors } = of;
+  if (options.mistake?.sql && !world.counts.get("planted")) {
+    throw new Error(`The mistake "${options.mistake.name}" was not planted: its text stands in no statement any more`);
+  }
+  const violations = await check(world.sql, {
+    effects: world.ledger,
+    births,
+    only_these_births: true,
+    leader_lease_ms: SETTINGS.leader_lease_seconds * 1000,
+    worker_lease_ms: SETTINGS.worker_lease_seconds * 1000,
+  });
+  for (const [error, times] of errors) violations.push({ invariant: "errors", detail: `${times} times: ${error}` });
+  return {
+    seed: options.seed,
+    violations,
+    counts: Object.fromEntries([...world.counts].sort()),
+    story: violations.length === 0 ? "" : await tell(world, options, violations),
+  };
+}
+
+async function tell(world: World, options: StressOptions, violations: Violation[]): Promise<string> {
+  const lines = [
+    `Seed ${options.seed}: ${violations.length} violations`,
+    ...violations.slice(0, 20).map(({ invariant, job_run_id, detail }) =>
+      `  ${invariant} run ${job_run_id ?? "-"}: ${detail}`
+    ),
+  ];
+  const runs = [...new Set(violations.map((one) => one.job_run_id).filter((id) => id !== undefined))].slice(0, SHOWN);
+  for (const id of runs) lines.push("", await explain(world.sql, id, world.ledger));
+  const planted = options.mistake ? ` --mistake "${options.mistake.name}"` : "";
+  lines.push(
+    "",
+    `Again: deno run -A tests/chaos/stress.ts --seed ${options.seed} --seconds ${options.seconds}${planted}`,
+  );
+  return lines.join("\n");
+}
+
+if (import.meta.main) {
+  const { MISTAKES } = await import("./stress/mistakes.ts");
+  const given = (name: string) => Deno.args[Deno.args.indexOf(`--${name}`) + 1];
+  const wanted = Deno.args.includes("--mistake") ? given("mistake") : undefined;
+  const report = await stress({
+    seed: Number(Deno.args.includes("--seed") ? given("seed") : 1),
+    seconds: Number(Deno.args.includes("--seconds") ? given("seconds") : 10),
+    mistake: MISTAKES.find((mistake) => mistake.name === wanted),
+  });
+  console.log(report.counts);
+  console.log(report.story || "No violation");
+  Deno.exit(report.violations.length === 0 ? 0 : 1);
+}

@@ -1,0 +1,153 @@
+/**
+ * A place where worker processes live, one after another: the production roles put together as cli/worker.ts does it,
+ * with wires, peers and bodies of the stress. What is thin here is only the loop that renews the lease, whose pace
+ * cannot be set that low, and gRPC.
+ */
+import { Bell, every, rest, within } from "../../../src/base/loop.ts";
+import type { Digests } from "../../../src/catalog/graph.ts";
+import { Executor } from "../../../src/roles/executor.ts";
+import { workerHandlers } from "../../../src/roles/handlers.ts";
+import { lead } from "../../../src/roles/leader/leader.ts";
+import { playRole } from "../../../src/roles/member.ts";
+import { Standing } from "../../../src/roles/standing.ts";
+import { Subleader } from "../../../src/roles/subleader.ts";
+import { renewOnce, type WorkerParts } from "../../../src/roles/worker.ts";
+import { isUnreachable } from "../../../src/store/db.ts";
+import { registerWorker, retireWorker, setDraining } from "../../../src/store/nodes.ts";
+import { asSandbox, SimSandbox } from "./bodies.ts";
+import { digestOf, MANNERS } from "./load.ts";
+import { SimProcess } from "./process.ts";
+import { postgresOf, redisOf } from "./wires.ts";
+import { count, SETTINGS, type World } from "./world.ts";
+
+const SLOTS = 4;
+const RETRY_MS = 50;
+
+export class Actor {
+  readonly world: World;
+  readonly node_id: string;
+  readonly port: number;
+  process: SimProcess;
+  /** Fires when the process is to end in good order. */
+  #leave = new AbortController();
+  #lives = 0;
+
+  constructor(world: World, place: { node_id: string; port: number }) {
+    this.world = world;
+    this.node_id = place.node_id;
+    this.port = place.port;
+    this.process = new SimProcess("nobody yet");
+  }
+
+  /** One life after another until stopped; the last one ends in good order. */
+  async live(stop: AbortSignal): Promise<void> {
+    while (!stop.aborted) {
+      await this.#oneLife(stop);
+      await rest(this.world.chance.between(10, 300), stop);
+    }
+  }
+
+  /** Ends the process in good order; another one begins. */
+  restart(): void {
+    this.#leave.abort();
+  }
+
+  async #oneLife(stop: AbortSignal): Promise<void> {
+    const { world, node_id, port } = this;
+    const worker_id = `w${port}.${++this.#lives}-${crypto.randomUUID().slice(0, 8)}`;
+    const process = this.process = new SimProcess(worker_id);
+    const leave = this.#leave = new AbortController();
+    const standing = new Standing({ worker_id, node_id, slots: SLOTS, settings: SETTINGS });
+    // Read from Postgres they would be refused: no real worker may keep time this short.
+    Object.defineProperty(standing, "settings", { get: () => SETTINGS, set: () => {} });
+    const sql = postgresOf(world, process);
+    const sandbox = new SimSandbox({ world, process, mayRun: () => standing.mayRun, manners: MANNERS });
+    const executor = new Executor({ sql, sandbox: asSandbox(sandbox), digests: DIGESTS, standing, jobs_dir: "/jobs" });
+    const fingerprint = `fingerprint of ${worker_id}`;
+    const endpoint = { port, process, fingerprint, handlers: workerHandlers({ sql, standing, executor }) };
+    const parts: WorkerParts = {
+      sql,
+      lease_sql: sql,
+      redis: redisOf(world, process),
+      executor,
+      standing,
+      tls: { fingerprint },
+      pid: port * 1_000 + this.#lives,
+      grpc: { host: "stress", port },
+    };
+    const over = AbortSignal.any([stop, leave.signal, process.end]);
+    world.network.open(endpoint);
+    try {
+      await this.#introduce(parts, over);
+      await this.#work(parts, { sandbox, over });
+    } catch (error) {
+      if (!process.crashed) throw error;
+    } finally {
+      world.network.close(endpoint);
+      process.kill();
+    }
+  }
+
+  async #introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
+    const { standing, grpc } = parts;
+    const registration = {
+      worker_id: standing.worker_id,
+      node_id: standing.node_id,
+      pid: parts.pid,
+      process_started: "0",
+      grpc_host: grpc.host,
+      grpc_port: grpc.port,
+      tls_fingerprint: parts.tls.fingerprint,
+      slots: standing.slots,
+      version: "stress",
+    };
+    while (!stop.aborted) {
+      try {
+        standing.holdsUntil(await registerWorker(parts.sql, registration, SETTINGS.worker_lease_seconds * 1000));
+        return;
+      } catch (error) {
+        if (!isUnreachable(error)) throw error;
+        await rest(RETRY_MS, stop);
+      }
+    }
+  }
+
+  async #work(parts: WorkerParts, around: { sandbox: SimSandbox; over: AbortSignal }): Promise<void> {
+    const { process, world } = this;
+    const { standing, executor } = parts;
+    const dead = new AbortController();
+    const renewing = new AbortController();
+    const lease = every(RETRY_MS, async () => {
+      if (await renewOnce(parts)) dead.abort();
+      return SETTINGS.worker_renew_seconds * 1000;
+    }, { name: "worker lease", stop: AbortSignal.any([renewing.signal, dead.signal, process.end]) });
+    const bell = new Bell();
+    const peers = world.network.peersOf({ process, fingerprint: parts.tls.fingerprint });
+    const subleader = new Subleader({ ...parts, peers, bell });
+    const leadTerm = (term: Parameters<typeof lead>[0], signal: AbortSignal) => lead(term, { ...parts, peers }, signal);
+    await playRole({ ...parts, bell, subleader, lead: leadTerm }, AbortSignal.any([around.over, dead.signal]));
+    if (process.crashed) return;
+    count(world, dead.signal.aborted ? "workers that found themselves dead" : "workers that left");
+    if (dead.signal.aborted) await executor.stop("its worker is dead to the others", process.end);
+    else await this.#leaveWell(parts);
+    await around.sandbox.close();
+    renewing.abort();
+    await lease;
+    await quietly(retireWorker(parts.sql, standing.worker_id));
+  }
+
+  async #leaveWell(parts: WorkerParts): Promise<void> {
+    const { standing, executor } = parts;
+    standing.stopping = true;
+    standing.draining = true;
+    await quietly(setDraining(parts.sql, standing.worker_id, true));
+    await quietly(renewOnce(parts));
+    await executor.drain(SETTINGS.drain_grace_seconds * 1000, this.process.end);
+  }
+}
+
+const DIGESTS = { of: (name: string) => Promise.resolve({ digest: digestOf(name) }) } as unknown as Digests;
+
+async function quietly(step: Promise<unknown>): Promise<void> {
+  await within(2_000, "a step of leaving", step).catch(() => undefined);
+}

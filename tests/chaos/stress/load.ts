@@ -1,0 +1,179 @@
+/** The work that the stress gives: schedules, events and enqueues of jobs with every policy, and people who cancel. */
+import { rest } from "../../../src/base/loop.ts";
+import { nextSlots } from "../../../src/catalog/schedule.ts";
+import { createRuns } from "../../../src/store/births.ts";
+import { isUnreachable, type Sql } from "../../../src/store/db.ts";
+import type { ScheduleSpec } from "../../../src/store/definitions.ts";
+import { emitEvent } from "../../../src/store/events.ts";
+import { requestCancel } from "../../../src/store/requests.ts";
+import { aDefinition } from "../../support/factories.ts";
+import type { Manner } from "./bodies.ts";
+import { Crashed, SimProcess } from "./process.ts";
+import { postgresOf } from "./wires.ts";
+import { count, type World } from "./world.ts";
+
+interface Job {
+  manner: Manner;
+  columns: Record<string, unknown>;
+  /** A slot each so many seconds. */
+  every_seconds?: number;
+}
+
+const QUICK: Manner = { least_ms: 5, most_ms: 120, fails: 0.25, fatal: 0.3 };
+const LONG: Manner = { least_ms: 200, most_ms: 1_500, fails: 0.1, fatal: 0.5 };
+const RETRIES = { max_retries: 2, retry_backoff_seconds: 0.05, retry_factor: 2, retry_jitter: 0.5 };
+/** Interrupted more often than in any real life; a few are quarantined all the same. */
+const TOUGH = { max_interruptions: 6 };
+
+const JOBS: Record<string, Job> = {
+  plain: { manner: QUICK, columns: { ...RETRIES } },
+  long: { manner: LONG, columns: { ...TOUGH, max_retries: 1, retry_backoff_seconds: 0.2 } },
+  keyed: { manner: QUICK, columns: { ...RETRIES, ...TOUGH, serial_key: "key:{key}" } },
+  heard: { manner: QUICK, columns: { ...RETRIES, event_types: ["something"], type: "event" } },
+  overheard: { manner: QUICK, columns: { event_types: ["something"], type: "event", serial_key: "key:{key}" } },
+  ticking: { manner: QUICK, columns: { ...RETRIES, type: "time" }, every_seconds: 1 },
+  guarded: {
+    manner: LONG,
+    columns: { type: "time", concurrency_policy: "forbid", max_retries: 1, retry_backoff_seconds: 0.1 },
+    every_seconds: 1,
+  },
+  replacing: { manner: LONG, columns: { ...TOUGH, type: "time", concurrency_policy: "replace" }, every_seconds: 2 },
+};
+
+export const MANNERS = new Map(Object.entries(JOBS).map(([name, job]) => [name, job.manner]));
+
+export function digestOf(command_name: string): string {
+  return `digest of ${command_name}`;
+}
+
+interface Schedule extends ScheduleSpec {
+  id: number;
+  from: Temporal.Instant;
+}
+
+export interface Load {
+  /** Keys of what was made so far, and will have a run. */
+  readonly births: string[];
+  /** Makes work until stopped; resolves when all that was begun has been heard of. */
+  run(stop: AbortSignal): Promise<void>;
+  /** No slot comes any more. Adds those that came to the births. */
+  end(sql: Sql): Promise<void>;
+}
+
+/** Definitions and schedules as rows; nothing happens yet. */
+export async function prepareLoad(world: World): Promise<Load> {
+  const ids = new Map<string, number>();
+  const schedules: Schedule[] = [];
+  for (const [name, job] of Object.entries(JOBS)) {
+    const digest = digestOf(`${name}.ts`);
+    const { id } = await aDefinition(world.sql, { name, digest, command_name: `${name}.ts`, ...job.columns });
+    ids.set(name, id);
+    if (job.every_seconds) schedules.push(await aSchedule(world.sql, id, job.every_seconds));
+  }
+  const births: string[] = [];
+  return {
+    births,
+    run: (stop) => makeWork(world, { ids, births }, stop),
+    async end(sql) {
+      await sql`update job_schedule set enabled = false`;
+      const rows = await sql<{ id: number; last_slot: Date }[]>`select id, last_slot from job_schedule`;
+      for (const schedule of schedules) {
+        const last_ms = rows.find((row) => row.id === schedule.id)?.last_slot.getTime() ?? 0;
+        for (const slot of nextSlots(schedule, { after: schedule.from, count: 1_000 })) {
+          if (slot.epochMilliseconds > last_ms) break;
+          births.push(`time:${schedule.id}:${slot}`);
+        }
+      }
+    },
+  };
+}
+
+async function aSchedule(sql: Sql, job_definition_id: number, seconds: number): Promise<Schedule> {
+  const spec: ScheduleSpec = {
+    schedule_type: "cron",
+    schedule_value: `*/${seconds} * * * * *`,
+    timezone: "UTC",
+    misfire: { policy: "all", within_seconds: null, max: 1_000 },
+    dst_gap: "after",
+    dst_overlap: "first",
+  };
+  const [clock] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
+  const from = Temporal.Instant.fromEpochMilliseconds((clock as { now: Date }).now.getTime());
+  const [next] = nextSlots(spec, { after: from, count: 1 });
+  const [row] = await sql<{ id: number }[]>`
+    insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, misfire, last_slot, next_slot)
+    values (${job_definition_id}, 'always', 'cron', ${spec.schedule_value}, ${sql.json(spec.misfire)}, ${
+    String(from)
+  }, ${String(next)})
+    returning id`;
+  return { ...spec, id: (row as { id: number }).id, from };
+}
+
+interface Made {
+  ids: Map<string, number>;
+  births: string[];
+}
+
+async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<void> {
+  const people = new SimProcess("people");
+  const sql = postgresOf(world, people);
+  const chance = world.chance.fork("load");
+  const under_way = new Set<Promise<void>>();
+  for (let turn = 0; !stop.aborted; turn++) {
+    const act = chance.happens(0.15) ? cancelSomething(sql, world) : giveWork(sql, made, { world, chance, turn });
+    const done = act.catch((error) => {
+      if (!(error instanceof Crashed)) throw error;
+    }).finally(() => under_way.delete(done));
+    under_way.add(done);
+    await rest(chance.between(5, 45), stop);
+  }
+  await Promise.all(under_way);
+}
+
+/** An enqueue, or an event with one run for each job that waits for it. Asked again until there is an answer. */
+async function giveWork(
+  sql: Sql,
+  made: Made,
+  { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
+): Promise<void> {
+  const args = { key: chance.whole(1, 4) };
+  if (chance.happens(0.2)) {
+    const event = { event_type: "something", payload: args, dedupe_key: `event ${turn}` };
+    const id = await untilHeard(() => emitEvent(sql, event));
+    for (const name of ["heard", "overheard"]) made.births.push(`event:${id}:${made.ids.get(name)}`);
+    return count(world, "events");
+  }
+  const job_name = chance.pick(["plain", "plain", "keyed", "keyed", "long"]);
+  const birth = {
+    job_name,
+    args,
+    idempotency_key: `${turn}`,
+    priority: chance.pick([120, 240, 240]),
+    ...(chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
+  };
+  await untilHeard(() => createRuns(sql, [birth]));
+  made.births.push(`enqueue:${made.ids.get(job_name)}:${turn}`);
+  count(world, "enqueues");
+}
+
+async function cancelSomething(sql: Sql, world: World): Promise<void> {
+  const [run] = await untilHeard(async () =>
+    await sql<
+      { id: number }[]
+    >`select id from job_run where finished_at is null and cancel_requested_at is null order by random() limit 1`
+  );
+  if (!run) return;
+  await untilHeard(() => requestCancel(sql, run.id, { actor: "somebody", reason: "chance" }));
+  count(world, "cancels");
+}
+
+async function untilHeard<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!isUnreachable(error)) throw error;
+      await rest(30);
+    }
+  }
+}

@@ -1,0 +1,113 @@
+/** Strikes at random: freezes and kills processes, cuts links and stores, drains, and restarts. */
+import { after, rest } from "../../../src/base/loop.ts";
+import { requestDrain } from "../../../src/store/nodes.ts";
+import type { Actor } from "./actor.ts";
+import type { Chance } from "./chance.ts";
+import type { SimProcess } from "./process.ts";
+import { count, later, type World } from "./world.ts";
+
+export type Strike =
+  | "freeze"
+  | "freeze the leader"
+  | "kill"
+  | "kill the leader"
+  | "restart"
+  | "cut a link"
+  | "no postgres for one"
+  | "no postgres for anybody"
+  | "no redis"
+  | "forget redis"
+  | "drain";
+
+const STRIKES: Record<Strike, number> = {
+  "freeze": 5,
+  "freeze the leader": 3,
+  "kill": 3,
+  "kill the leader": 1,
+  "restart": 2,
+  "cut a link": 4,
+  "no postgres for one": 3,
+  "no postgres for anybody": 1,
+  "no redis": 1,
+  "forget redis": 1,
+  "drain": 1,
+};
+
+export async function strikeUntil(world: World, actors: Actor[], stop: AbortSignal): Promise<void> {
+  const chance = world.chance.fork("nemesis");
+  const odds = { ...STRIKES, ...world.mistake?.strikes };
+  while (!stop.aborted) {
+    await rest(chance.between(0.2, 1.8) * 1_000 / world.weather.strikes, stop);
+    if (stop.aborted) return;
+    const strike = drawn(chance, odds);
+    count(world, strike);
+    await act(strike, { world, actors, chance });
+  }
+}
+
+function drawn(chance: Chance, odds: Record<Strike, number>): Strike {
+  const all = Object.entries(odds) as [Strike, number][];
+  let luck = chance.next() * all.reduce((sum, [, weight]) => sum + weight, 0);
+  for (const [strike, weight] of all) if ((luck -= weight) < 0) return strike;
+  return "freeze";
+}
+
+async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: Chance }): Promise<void> {
+  const { world, actors, chance } = on;
+  const victim = chance.pick(actors);
+  switch (strike) {
+    case "freeze":
+      return victim.process.freeze(chance.between(50, 2_000));
+    case "freeze the leader":
+      return (await leaderOf(world, actors))?.process.freeze(chance.between(100, 1_500));
+    case "kill":
+      return victim.process.kill();
+    case "kill the leader":
+      return (await leaderOf(world, actors))?.process.kill();
+    case "restart":
+      return victim.restart();
+    case "cut a link":
+      return world.network.cut(victim.process, chance.pick(actors).process, chance.between(100, 1_500));
+    case "no postgres for one":
+      return without(world.without_postgres, [victim.process], chance.between(50, 1_800));
+    case "no postgres for anybody":
+      return without(world.without_postgres, actors.map((actor) => actor.process), chance.between(100, 1_800));
+    case "no redis":
+      return without(
+        world.without_redis,
+        chance.happens(0.5) ? [victim.process] : actors.map((actor) => actor.process),
+        chance.between(200, 1_500),
+      );
+    case "forget redis":
+      return await forgetRedis(world);
+    case "drain":
+      return drain(world, victim, chance);
+  }
+}
+
+function without(set: Set<SimProcess>, processes: SimProcess[], ms: number): void {
+  for (const process of processes) set.add(process);
+  after(ms, () => {
+    for (const process of processes) set.delete(process);
+  });
+}
+
+async function leaderOf(world: World, actors: Actor[]): Promise<Actor | undefined> {
+  const [row] = await world.sql<{ worker_id: string | null }[]>`select worker_id from leader_term`;
+  return actors.find((actor) => actor.process.name === row?.worker_id);
+}
+
+/** A fail-over to an empty replica. */
+async function forgetRedis({ redis }: World): Promise<void> {
+  const keys = ["leader:lock", "leader:epoch", "leader:last_seen_ts", "leader:degrade"];
+  await redis.ask("forget", (client) => client.del(...keys)).catch(() => undefined);
+}
+
+function drain(world: World, { process }: Actor, chance: Chance): void {
+  const wish = { actor: "somebody", reason: "maintenance" };
+  later(world, requestDrain(world.sql, process.name, { ...wish, draining: true }));
+  after(
+    chance.between(100, 1_000),
+    () => later(world, requestDrain(world.sql, process.name, { ...wish, draining: false })),
+  );
+}

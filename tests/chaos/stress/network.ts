@@ -1,0 +1,199 @@
+/**
+ * The network between the processes, in place of gRPC: the production handlers are called, with the failures as values
+ * that a channel would give. A call may be lost, delivered twice, or delivered when its caller has long given up.
+ */
+import { after, rest } from "../../../src/base/loop.ts";
+import type { Answer, Failure, PeerAddress, Peers, WatchListener } from "../../../src/cluster/peers.ts";
+import { type Caller, RpcRefusal, type WatchRequest, type WorkerHandlers } from "../../../src/cluster/protocol.ts";
+import { Crashed, type SimProcess } from "./process.ts";
+import { count, later, type World } from "./world.ts";
+
+/** A process that listens. What is sent to its port reaches whoever listens there now. */
+export interface Endpoint {
+  port: number;
+  process: SimProcess;
+  fingerprint: string;
+  handlers: WorkerHandlers;
+}
+
+interface Stream {
+  from: SimProcess;
+  to: Endpoint;
+  end(why: Failure): void;
+}
+
+const DEADLINE_MS = 200;
+const KEEPALIVE_MS = 100;
+const LATEST_MS = 900;
+
+export class Network {
+  readonly #world: World;
+  readonly #endpoints = new Map<number, Endpoint>();
+  readonly #streams = new Set<Stream>();
+  /** Pairs that do not hear each other. */
+  readonly #cut = new Set<string>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  get endpoints(): Endpoint[] {
+    return [...this.#endpoints.values()];
+  }
+
+  open(endpoint: Endpoint): void {
+    this.#endpoints.set(endpoint.port, endpoint);
+    endpoint.process.end.addEventListener("abort", () => this.close(endpoint), { once: true });
+  }
+
+  close(endpoint: Endpoint): void {
+    if (this.#endpoints.get(endpoint.port) === endpoint) this.#endpoints.delete(endpoint.port);
+    for (const stream of this.#streams) {
+      if (stream.to === endpoint) stream.end(failure("UNAVAILABLE", "the peer ended"));
+    }
+  }
+
+  /** Nothing passes between the two for a while. */
+  cut(one: SimProcess, other: SimProcess, ms: number): void {
+    const pair = pairOf(one, other);
+    this.#cut.add(pair);
+    after(ms, () => this.#cut.delete(pair));
+    after(KEEPALIVE_MS, () => {
+      for (const stream of this.#streams) {
+        if (pairOf(stream.from, stream.to.process) === pair) stream.end(failure("UNAVAILABLE", "the peer fell silent"));
+      }
+    });
+  }
+
+  heal(): void {
+    this.#cut.clear();
+  }
+
+  /** All other workers, as one of them sees them. */
+  peersOf(me: { process: SimProcess; fingerprint: string }): Peers {
+    const to = ({ grpc_port }: PeerAddress) => {
+      const call = (name: keyof WorkerHandlers) => (request: unknown) =>
+        this.#call(me, { port: grpc_port, name, request });
+      return {
+        ping: call("ping"),
+        getStatus: call("getStatus"),
+        startJob: call("startJob"),
+        startJobs: call("startJobs"),
+        cancelJob: call("cancelJob"),
+        drain: call("drain"),
+        confirmContinuation: call("confirmContinuation"),
+        watch: (request: WatchRequest, listener: WatchListener) =>
+          this.#watch(me, { port: grpc_port, request, listener }),
+      };
+    };
+    return { to, retain: () => {}, close: () => {} } as unknown as Peers;
+  }
+
+  async #call(
+    me: { process: SimProcess; fingerprint: string },
+    sent: { port: number; name: keyof WorkerHandlers; request: unknown },
+  ): Promise<Answer<unknown>> {
+    const { weather, chance } = this.#world;
+    if (chance.happens(weather.pause)) {
+      count(this.#world, "paused before a call");
+      me.process.freeze(chance.between(50, 1_500));
+    }
+    await me.process.passes();
+    const target = this.#endpoints.get(sent.port);
+    if (!target) return failure("UNAVAILABLE", "connect ECONNREFUSED");
+    const silence = failure("DEADLINE_EXCEEDED", "no answer in time");
+    const deliver = async (wait_ms = 0) => {
+      await rest(wait_ms);
+      return await this.#deliver(me, { ...sent, target });
+    };
+    if (chance.happens(weather.rpc_twice)) {
+      count(this.#world, "calls delivered twice");
+      later(this.#world, deliver(chance.between(0, LATEST_MS)));
+    }
+    const late = chance.happens(weather.rpc_late);
+    if (late) {
+      count(this.#world, "calls delivered late");
+      later(this.#world, deliver(chance.between(0, LATEST_MS)));
+    }
+    if (late || chance.happens(weather.rpc_lost) || this.#isCut(me.process, target.process)) {
+      await rest(DEADLINE_MS);
+      await me.process.passes();
+      return silence;
+    }
+    let cancel = () => {};
+    const patience = new Promise<Failure>((resolve) => cancel = after(DEADLINE_MS, () => resolve(silence)));
+    const answer = deliver();
+    later(this.#world, answer);
+    const heard = await Promise.race([answer, patience]).finally(cancel);
+    await me.process.passes();
+    return chance.happens(weather.rpc_lost) ? silence : heard;
+  }
+
+  async #deliver(
+    me: { process: SimProcess; fingerprint: string },
+    sent: { target: Endpoint; name: keyof WorkerHandlers; request: unknown },
+  ): Promise<Answer<unknown>> {
+    const { process, handlers } = sent.target;
+    try {
+      await process.passes();
+      if (this.#isCut(me.process, process)) return failure("UNAVAILABLE", "the peer fell silent");
+      const handler = handlers[sent.name] as (request: unknown, caller: Caller) => unknown;
+      const value = structuredClone(await handler(structuredClone(sent.request), callerFrom(me)));
+      await process.passes();
+      return { ok: true, value };
+    } catch (error) {
+      if (error instanceof RpcRefusal) return failure(error.code, error.message);
+      return failure(error instanceof Crashed ? "UNAVAILABLE" : "INTERNAL", String(error));
+    }
+  }
+
+  #watch(
+    me: { process: SimProcess; fingerprint: string },
+    sent: { port: number; request: WatchRequest; listener: WatchListener },
+  ): () => void {
+    const over = new AbortController();
+    const to = this.#endpoints.get(sent.port);
+    const end = (why?: Failure) => {
+      if (over.signal.aborted) return;
+      over.abort();
+      if (stream) this.#streams.delete(stream);
+      if (why && !me.process.crashed) later(this.#world, me.process.passes().then(() => sent.listener.onEnd(why)));
+    };
+    const stream = to && { from: me.process, to, end };
+    if (!stream) {
+      later(this.#world, Promise.resolve().then(() => end(failure("UNAVAILABLE", "connect ECONNREFUSED"))));
+      return () => end();
+    }
+    this.#streams.add(stream);
+    const stopped = AbortSignal.any([over.signal, me.process.end, stream.to.process.end]);
+    const follow = async () => {
+      await stream.to.process.passes();
+      for await (const news of stream.to.handlers.watch(sent.request, callerFrom(me), stopped)) {
+        await stream.to.process.passes();
+        if (this.#isCut(me.process, stream.to.process)) return end(failure("UNAVAILABLE", "the peer fell silent"));
+        await me.process.passes();
+        if (stopped.aborted) break;
+        sent.listener.onStatus(structuredClone(news));
+      }
+      end(failure("UNAVAILABLE", "the peer ended the stream"));
+    };
+    later(this.#world, follow());
+    return () => end();
+  }
+
+  #isCut(one: SimProcess, other: SimProcess): boolean {
+    return this.#cut.has(pairOf(one, other));
+  }
+}
+
+function pairOf(one: SimProcess, other: SimProcess): string {
+  return [one.name, other.name].sort().join(" ");
+}
+
+function callerFrom({ fingerprint }: { fingerprint: string }): Caller {
+  return { fingerprint, address: "stress" };
+}
+
+function failure(code: Failure["code"], message: string): Failure {
+  return { ok: false, code, message };
+}

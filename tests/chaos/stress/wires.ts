@@ -1,0 +1,101 @@
+/**
+ * The ways of a process to Postgres and Redis, with all that can happen on them. Both ends are real; only what is
+ * between is ours: a statement that never arrives, one whose reply is lost, and one that is carried out later than
+ * its sender waits for it, as on a connection that broke while Postgres was busy.
+ */
+import { rest } from "../../../src/base/loop.ts";
+import { RedisAway, type RedisDoor } from "../../../src/cluster/redis.ts";
+import type { Sql } from "../../../src/store/db.ts";
+import type { SimProcess } from "./process.ts";
+import { count, later, type World } from "./world.ts";
+
+const LATEST_MS = 400;
+
+/** The pool as one process sees it. */
+export function postgresOf(world: World, process: SimProcess): Sql {
+  return new Proxy(world.sql, {
+    apply(pool, _this, args) {
+      const query = Reflect.apply(pool, undefined, planted(world, args)) as unknown;
+      if (!(query instanceof Promise)) return query; // a name or a list, to be put into a query
+      let answer: Promise<unknown> | undefined;
+      const ask = () => answer ??= carry(world, process, { query, text: (args[0] as string[]).join("?") });
+      // The driver sends a query when it is asked for its answer; one that becomes part of another never is.
+      Object.assign(query, {
+        then: (...on: Parameters<Promise<unknown>["then"]>) => ask().then(...on),
+        catch: (...on: Parameters<Promise<unknown>["catch"]>) => ask().catch(...on),
+        finally: (...on: Parameters<Promise<unknown>["finally"]>) => ask().finally(...on),
+      });
+      return query;
+    },
+    get: (pool, name) => Reflect.get(pool, name),
+  });
+}
+
+async function carry(world: World, process: SimProcess, sent: { query: Promise<unknown>; text: string }) {
+  const { weather, chance } = world;
+  const execute = () => Reflect.apply(Object.getPrototypeOf(sent.query).then, sent.query, [(rows: unknown) => rows]);
+  const odds = { ...weather, ...world.mistake?.odds?.(sent.text) };
+  if (chance.happens(odds.pause)) {
+    count(world, "paused before a statement");
+    process.freeze(chance.between(50, 1_500));
+  }
+  await process.passes();
+  if (world.without_postgres.has(process)) throw broken("ECONNREFUSED");
+  if (chance.happens(odds.sql_slow)) await rest(chance.between(5, 150));
+  const luck = chance.next();
+  if (luck < odds.sql_cut_before) {
+    count(world, "statements lost");
+    throw broken("CONNECTION_CLOSED");
+  }
+  if (luck < odds.sql_cut_before + odds.sql_late) {
+    count(world, "statements carried out late");
+    later(world, rest(chance.between(0, LATEST_MS)).then(execute));
+    throw broken("CONNECTION_CLOSED");
+  }
+  const rows = await execute();
+  await process.passes();
+  if (luck < odds.sql_cut_before + odds.sql_late + odds.sql_cut_after || world.without_postgres.has(process)) {
+    count(world, "replies lost");
+    throw broken("CONNECTION_CLOSED");
+  }
+  return rows;
+}
+
+function broken(code: string): Error {
+  return Object.assign(new Error(`the connection broke: ${code}`), { code });
+}
+
+const altered = new WeakMap<object, TemplateStringsArray>();
+
+/** A statement with the planted mistake in it, if it is one that the mistake is about. */
+function planted(world: World, args: unknown[]): unknown[] {
+  const strings = args[0] as TemplateStringsArray;
+  const changes = world.mistake?.sql;
+  if (!changes || !Array.isArray(strings?.raw)) return args;
+  let text = altered.get(strings);
+  if (!text) {
+    const pieces = strings.map((piece) => changes.reduce((now, [from, to]) => now.replaceAll(from, to), piece));
+    text = Object.assign(pieces, { raw: pieces }) as unknown as TemplateStringsArray;
+    altered.set(strings, text);
+  }
+  if (text.some((piece, place) => piece !== strings[place])) count(world, "planted");
+  return [text, ...args.slice(1)];
+}
+
+/** Redis as one process sees it. */
+export function redisOf(world: World, process: SimProcess): RedisDoor {
+  const door = world.redis;
+  const guarded = async (act: () => Promise<unknown>) => {
+    await process.passes();
+    if (world.without_redis.has(process)) throw new RedisAway("Cannot reach Redis: it is away");
+    const answer = await act();
+    await process.passes();
+    return answer;
+  };
+  return {
+    prefix: door.prefix,
+    script: (...args: Parameters<RedisDoor["script"]>) => guarded(() => door.script(...args)),
+    ask: (what: string, send: Parameters<RedisDoor["ask"]>[1]) => guarded(() => door.ask(what, send)),
+    pipeline: (...args: Parameters<RedisDoor["pipeline"]>) => guarded(() => door.pipeline(...args)),
+  } as unknown as RedisDoor;
+}

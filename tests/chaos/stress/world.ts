@@ -1,0 +1,100 @@
+/** What all parts of one stress share: the stores, the weather, the ledger, and the time scale. */
+import type { RedisDoor } from "../../../src/cluster/redis.ts";
+import type { Sql } from "../../../src/store/db.ts";
+import { DEFAULT_SETTINGS, type Settings } from "../../../src/store/settings.ts";
+import type { Effect } from "../checker.ts";
+import type { Chance } from "./chance.ts";
+import type { Mistake } from "./mistakes.ts";
+import type { Network } from "./network.ts";
+import type { SimProcess } from "./process.ts";
+
+/** How likely each fault is, each time that it could be. */
+export interface Weather {
+  /** The statement never reached Postgres. */
+  sql_cut_before: number;
+  /** It was carried out, and the reply was lost. */
+  sql_cut_after: number;
+  /** The connection broke, and Postgres carries the statement out all the same, some time later. */
+  sql_late: number;
+  sql_slow: number;
+  /** The whole process stops just before it sends a statement or a call. */
+  pause: number;
+  rpc_lost: number;
+  /** Delivered after the caller has given up. */
+  rpc_late: number;
+  rpc_twice: number;
+  /** How often the nemesis strikes: faults in a second. */
+  strikes: number;
+}
+
+export const FAIR: Weather = {
+  sql_cut_before: 0,
+  sql_cut_after: 0,
+  sql_late: 0,
+  sql_slow: 0,
+  pause: 0,
+  rpc_lost: 0,
+  rpc_late: 0,
+  rpc_twice: 0,
+  strikes: 0,
+};
+
+export const FOUL: Weather = {
+  sql_cut_before: 0.01,
+  sql_cut_after: 0.012,
+  sql_late: 0.012,
+  sql_slow: 0.03,
+  pause: 0.002,
+  rpc_lost: 0.03,
+  rpc_late: 0.03,
+  rpc_twice: 0.08,
+  strikes: 3,
+};
+
+/** Defaults divided by about twenty; a worker's guard strikes before its lease is over, as in production. */
+export const SETTINGS: Settings = {
+  ...DEFAULT_SETTINGS,
+  leader_tick_seconds: 0.05,
+  leader_lease_seconds: 0.4,
+  leader_stale_seconds: 0.5,
+  heartbeat_interval_seconds: 0.1,
+  heartbeat_ttl_seconds: 0.5,
+  worker_lease_seconds: 1,
+  worker_renew_seconds: 0.15,
+  worker_margin_seconds: 0.3,
+  reassign_after_seconds: 0.5,
+  suspect_seconds: 0.2,
+  skip_late_runs_after_seconds: 5,
+  drain_grace_seconds: 0.3,
+};
+
+/** A body whose worker has not been heard for this long is killed by its guard; less than the margin. */
+export const GUARD_MS = 200;
+export const BEAT_MS = 60;
+
+export interface World {
+  sql: Sql;
+  redis: RedisDoor;
+  chance: Chance;
+  weather: Weather;
+  network: Network;
+  ledger: Effect[];
+  mistake: Mistake | undefined;
+  /** Postgres, or Redis, cannot be reached by these. */
+  without_postgres: Set<SimProcess>;
+  without_redis: Set<SimProcess>;
+  /** What happens later whoever is still there, and must have happened before the end. */
+  later: Set<Promise<unknown>>;
+  /** How often each thing happened. */
+  counts: Map<string, number>;
+}
+
+export function count(world: Pick<World, "counts">, what: string, times = 1): void {
+  world.counts.set(what, (world.counts.get(what) ?? 0) + times);
+}
+
+/** Done some time later, and not forgotten: the stress waits for it before it judges. */
+export function later(world: Pick<World, "later">, act: Promise<unknown>): void {
+  const done = act.catch(() => undefined).finally(() => world.later.delete(done));
+  world.later.add(done);
+}
