@@ -33,6 +33,8 @@ export interface Evidence {
   exempt?: { job_run_id: number; attempt: number; reason: string }[];
   /** Processes of bodies that are still there at the end, each in a few words. */
   left_behind?: string[];
+  /** When the ledger's clock showed 0 ms, by Postgres' clock; where the two can be compared, to within `tolerance_ms`. */
+  clock?: { zero: Date; tolerance_ms: number };
   leader_lease_ms: number;
   worker_lease_ms: number;
 }
@@ -63,9 +65,11 @@ export async function check(sql: Sql, evidence: Evidence): Promise<Violation[]> 
 
 /** The evidence as tables that live as long as the transaction. */
 async function lay(tx: TransactionSql, evidence: Evidence): Promise<void> {
+  const zero = evidence.clock?.zero.toISOString() ?? null;
   await tx`
     create temp table effect on commit drop as
     select row_number() over (order by started_ms) as n, e.*, r.serial_key,
+           ${zero}::timestamptz + coalesce(ended_ms, started_ms) * interval '1 ms' as ended_at,
            exists (select from jsonb_to_recordset(${
     json(tx, evidence.exempt ?? [])
   }) as x(job_run_id bigint, attempt int)

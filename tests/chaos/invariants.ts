@@ -51,6 +51,17 @@ const BODY_INVARIANTS: Invariant[] = [
                              and v.fence = e.fence and v.worker_id = coalesce(e.worker_id, v.worker_id))`,
   },
   {
+    invariant: "outlived",
+    says: "a run leaves RUNNING only when its body is gone, also when its worker is dead",
+    violations: (sql, { clock }) =>
+      sql<Found[]>`
+        select v.job_run_id, 'it became ' || v.to_state || ', and the body of attempt ' || v.attempt || ' ended '
+                 || round(extract(epoch from e.ended_at - v.at) * 1000, 1) || ' ms later' as detail
+          from job_run_event v join effect e using (job_run_id, attempt, fence)
+         where v.from_state = 'RUNNING' and v.to_state <> 'RUNNING' and not e.exempt and v.error_name is distinct from 'Missing'
+           and v.at < e.ended_at - ${clock?.tolerance_ms ?? 0} * interval '1 ms'`,
+  },
+  {
     invariant: "I8",
     says: "no two bodies of one serial key overlap in time",
     violations: (sql) =>

@@ -20,7 +20,7 @@ import { SimProcess } from "./process.ts";
 import { postgresOf, redisOf } from "./wires.ts";
 import { count, SETTINGS, type World } from "./world.ts";
 
-const SLOTS = 4;
+const SLOTS = 8;
 const RETRY_MS = 50;
 
 export class Actor {

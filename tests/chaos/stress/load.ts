@@ -20,7 +20,7 @@ interface Job {
 }
 
 const QUICK: Manner = { least_ms: 5, most_ms: 120, fails: 0.25, fatal: 0.3 };
-const LONG: Manner = { least_ms: 200, most_ms: 1_500, fails: 0.1, fatal: 0.5 };
+const LONG: Manner = { least_ms: 200, most_ms: 2_500, fails: 0.1, fatal: 0.5 };
 const RETRIES = { max_retries: 2, retry_backoff_seconds: 0.05, retry_factor: 2, retry_jitter: 0.5 };
 /** Interrupted more often than in any real life; a few are quarantined all the same. */
 const TOUGH = { max_interruptions: 6 };
@@ -125,7 +125,7 @@ async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<vo
       if (!(error instanceof Crashed)) throw error;
     }).finally(() => under_way.delete(done));
     under_way.add(done);
-    await rest(chance.between(5, 45), stop);
+    await rest(chance.between(2, 24), stop);
   }
   await Promise.all(under_way);
 }
@@ -143,12 +143,12 @@ async function giveWork(
     for (const name of ["heard", "overheard"]) made.births.push(`event:${id}:${made.ids.get(name)}`);
     return count(world, "events");
   }
-  const job_name = chance.pick(["plain", "plain", "keyed", "keyed", "long"]);
+  const job_name = chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "keyed", "long"]);
   const birth = {
     job_name,
     args,
     idempotency_key: `${turn}`,
-    priority: chance.pick([120, 240, 240]),
+    priority: chance.whole(100, 300),
     ...(chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
   };
   await untilHeard(() => createRuns(sql, [birth]));

@@ -1,18 +1,20 @@
 /**
  * Mistakes that are planted to show that the stress and the checker can see them. Each changes what the stress runs, by
- * other SQL on the way to Postgres or other bodies; production code knows nothing of it.
+ * other SQL on the way to Postgres, other tables or other bodies; production code knows nothing of it. With each come
+ * the faults that expose it, more often than usual, so that few seeds are enough.
  */
+import { Contact } from "../../../src/roles/leader/watch_over.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import type { Strike } from "./nemesis.ts";
 import type { Weather } from "./world.ts";
 
 export interface Mistake {
   name: string;
-  /** What is written otherwise: each text within a statement, and what takes its place. */
-  sql?: [from: string, to: string][];
+  /** The pieces of a statement, written otherwise; undefined: the mistake is not about it. */
+  sql?: (pieces: readonly string[]) => readonly string[] | undefined;
   /** Other tables. */
   schema?: (sql: Sql) => Promise<unknown>;
-  /** Other code, until what it gives is called. */
+  /** Other code; what it gives undoes it. */
   code?: () => () => void;
   /** Bodies outlive their workers. */
   unguarded?: true;
@@ -20,10 +22,109 @@ export interface Mistake {
   lingering?: true;
   /** A body is started without a look at the lease. */
   unchecked_spawn?: true;
-  /** Faults that expose it, more often than usual. */
+  /** How many processes there are; five unless said. */
+  workers?: number;
   weather?: Partial<Weather>;
   strikes?: Partial<Record<Strike, number>>;
+  /** Faults of single statements, by their text. */
   odds?: (text: string) => Partial<Weather> | undefined;
 }
 
-export const MISTAKES: Mistake[] = [];
+/** Statements by which a leader moves runs. */
+const LEADERS = /set state = '(ASSIGNED|ORPHANED|SKIPPED|CANCELED)'|insert into job_run \(.*'schedule'/s;
+const FENCE = "fence as materialized (";
+
+export const MISTAKES: Mistake[] = [
+  {
+    name: "no fence",
+    sql: (pieces) =>
+      pieces[0]?.startsWith(FENCE) ? [`${FENCE}select `, "::bigint as epoch, ", "::text as worker_id)"] : undefined,
+    odds: (text) => LEADERS.test(text) ? { pause: 0.08 } : undefined,
+  },
+  {
+    name: "a fence that locks nothing",
+    sql: (pieces) => pieces[0]?.startsWith(FENCE) ? [...pieces.slice(0, -1), ")"] : undefined,
+    weather: { strikes: 5 },
+    strikes: { "hold rows": 30 },
+  },
+  {
+    name: "no dead-man",
+    unguarded: true,
+    strikes: { kill: 10, freeze: 10 },
+  },
+  {
+    name: "spawn on an unclear reply",
+    sql: (pieces) =>
+      changed(pieces, [
+        [" and r.start_token = s.token", ""],
+        ["where r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ", "where '' <> "],
+      ]),
+    odds: (text) => text.includes("start_token = s.token") ? { sql_cut_before: 0.05, sql_late: 0.05 } : undefined,
+  },
+  {
+    name: "no token",
+    sql: (pieces) =>
+      changed(pieces, [
+        ["and r.attempt = s.attempt and r.start_token = s.start_token", ""],
+        [
+          "r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ",
+          "r.state is not distinct from 'RUNNING' and '' <> ",
+        ],
+      ]),
+    strikes: { freeze: 10 },
+  },
+  {
+    name: "no serial index",
+    schema: (sql) => sql`drop index job_run_serial`,
+    odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.3 } : undefined,
+  },
+  {
+    name: "no quarantine of a new leader",
+    code: () => {
+      const { isLongerThan } = Contact.prototype;
+      Contact.prototype.isLongerThan = () => true;
+      return () => Contact.prototype.isLongerThan = isLongerThan;
+    },
+    strikes: { "no postgres for anybody": 10 },
+  },
+  {
+    name: "an order of an older attempt is obeyed",
+    sql: (pieces) =>
+      changed(pieces, [[
+        "and r.assigned_worker_id = me.worker_id and r.attempt = s.attempt",
+        "and r.assigned_worker_id = me.worker_id",
+      ]]),
+    workers: 2,
+    weather: { rpc_twice: 0.5, rpc_lost: 0.3 },
+  },
+  {
+    name: "finish before the group is empty",
+    lingering: true,
+  },
+  {
+    name: "unique on attempt",
+    schema: (sql) =>
+      sql`alter table job_run drop constraint job_run_idempotency_key_key, add unique (idempotency_key, attempt)`,
+    sql: (pieces) =>
+      changed(pieces, [[
+        "on conflict (idempotency_key) do nothing",
+        "on conflict (idempotency_key, attempt) do nothing",
+      ]]),
+    odds: (text) => text.includes("insert into job_run (") ? { sql_late: 0.4 } : undefined,
+  },
+  {
+    name: "no look at the lease before a body is started",
+    unchecked_spawn: true,
+    odds: (text) => text.includes("start_token = s.token") ? { pause_after: 0.03 } : undefined,
+  },
+  {
+    name: "the leader cancels what runs",
+    sql: (pieces) => changed(pieces, [["and (r.state <> 'RUNNING' or not exists (", "and (true or not exists ("]]),
+  },
+];
+
+/** With all of these texts replaced, when each of them is there. */
+function changed(pieces: readonly string[], texts: [from: string, to: string][]): readonly string[] | undefined {
+  if (!texts.every(([from]) => pieces.some((piece) => piece.includes(from)))) return undefined;
+  return pieces.map((piece) => texts.reduce((now, [from, to]) => now.replace(from, to), piece));
+}

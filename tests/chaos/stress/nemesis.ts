@@ -4,7 +4,7 @@ import { requestDrain } from "../../../src/store/nodes.ts";
 import type { Actor } from "./actor.ts";
 import type { Chance } from "./chance.ts";
 import type { SimProcess } from "./process.ts";
-import { count, later, type World } from "./world.ts";
+import { count, freezeFor, later, type World } from "./world.ts";
 
 export type Strike =
   | "freeze"
@@ -17,7 +17,8 @@ export type Strike =
   | "no postgres for anybody"
   | "no redis"
   | "forget redis"
-  | "drain";
+  | "drain"
+  | "hold rows";
 
 const STRIKES: Record<Strike, number> = {
   "freeze": 5,
@@ -31,6 +32,7 @@ const STRIKES: Record<Strike, number> = {
   "no redis": 1,
   "forget redis": 1,
   "drain": 1,
+  "hold rows": 2,
 };
 
 export async function strikeUntil(world: World, actors: Actor[], stop: AbortSignal): Promise<void> {
@@ -57,9 +59,9 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
   const victim = chance.pick(actors);
   switch (strike) {
     case "freeze":
-      return victim.process.freeze(chance.between(50, 2_000));
+      return victim.process.freeze(freezeFor(chance));
     case "freeze the leader":
-      return (await leaderOf(world, actors))?.process.freeze(chance.between(100, 1_500));
+      return (await leaderOf(world, actors))?.process.freeze(freezeFor(chance));
     case "kill":
       return victim.process.kill();
     case "kill the leader":
@@ -69,7 +71,7 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
     case "cut a link":
       return world.network.cut(victim.process, chance.pick(actors).process, chance.between(100, 1_500));
     case "no postgres for one":
-      return without(world.without_postgres, [victim.process], chance.between(50, 1_800));
+      return without(world.without_postgres, [victim.process], freezeFor(chance));
     case "no postgres for anybody":
       return without(world.without_postgres, actors.map((actor) => actor.process), chance.between(100, 1_800));
     case "no redis":
@@ -82,6 +84,8 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
       return await forgetRedis(world);
     case "drain":
       return drain(world, victim, chance);
+    case "hold rows":
+      return holdRows(world, chance);
   }
 }
 
@@ -109,5 +113,19 @@ function drain(world: World, { process }: Actor, chance: Chance): void {
   after(
     chance.between(100, 1_000),
     () => later(world, requestDrain(world.sql, process.name, { ...wish, draining: false })),
+  );
+}
+
+/** Somebody's slow transaction: statements that want these rows wait, in the middle of what they do. */
+function holdRows(world: World, chance: Chance): void {
+  const seconds = chance.between(0.1, 1.2);
+  later(
+    world,
+    world.sql.begin(async (tx) => {
+      await tx`select id from job_run where finished_at is null order by random() limit ${
+        chance.whole(1, 8)
+      } for update skip locked`;
+      await tx`select pg_sleep(${seconds})`;
+    }),
   );
 }

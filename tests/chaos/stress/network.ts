@@ -6,7 +6,7 @@ import { after, rest } from "../../../src/base/loop.ts";
 import type { Answer, Failure, PeerAddress, Peers, WatchListener } from "../../../src/cluster/peers.ts";
 import { type Caller, RpcRefusal, type WatchRequest, type WorkerHandlers } from "../../../src/cluster/protocol.ts";
 import { Crashed, type SimProcess } from "./process.ts";
-import { count, later, type World } from "./world.ts";
+import { count, freezeFor, later, type World } from "./world.ts";
 
 /** A process that listens. What is sent to its port reaches whoever listens there now. */
 export interface Endpoint {
@@ -73,7 +73,7 @@ export class Network {
   peersOf(me: { process: SimProcess; fingerprint: string }): Peers {
     const to = ({ grpc_port }: PeerAddress) => {
       const call = (name: keyof WorkerHandlers) => (request: unknown) =>
-        this.#call(me, { port: grpc_port, name, request });
+        this.#call(me, { port: grpc_port, name, request }).catch(asValue);
       return {
         ping: call("ping"),
         getStatus: call("getStatus"),
@@ -96,7 +96,7 @@ export class Network {
     const { weather, chance } = this.#world;
     if (chance.happens(weather.pause)) {
       count(this.#world, "paused before a call");
-      me.process.freeze(chance.between(50, 1_500));
+      me.process.freeze(freezeFor(chance));
     }
     await me.process.passes();
     const target = this.#endpoints.get(sent.port);
@@ -184,6 +184,12 @@ export class Network {
   #isCut(one: SimProcess, other: SimProcess): boolean {
     return this.#cut.has(pairOf(one, other));
   }
+}
+
+/** A call never throws; also not to a caller that is no more. */
+function asValue(error: unknown): Failure {
+  if (error instanceof Crashed) return failure("UNAVAILABLE", "the caller was killed");
+  throw error;
 }
 
 function pairOf(one: SimProcess, other: SimProcess): string {

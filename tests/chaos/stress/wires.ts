@@ -7,7 +7,7 @@ import { rest } from "../../../src/base/loop.ts";
 import { RedisAway, type RedisDoor } from "../../../src/cluster/redis.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import type { SimProcess } from "./process.ts";
-import { count, later, type World } from "./world.ts";
+import { count, freezeFor, later, type World } from "./world.ts";
 
 const LATEST_MS = 400;
 
@@ -37,7 +37,7 @@ async function carry(world: World, process: SimProcess, sent: { query: Promise<u
   const odds = { ...weather, ...world.mistake?.odds?.(sent.text) };
   if (chance.happens(odds.pause)) {
     count(world, "paused before a statement");
-    process.freeze(chance.between(50, 1_500));
+    process.freeze(freezeFor(chance));
   }
   await process.passes();
   if (world.without_postgres.has(process)) throw broken("ECONNREFUSED");
@@ -53,6 +53,10 @@ async function carry(world: World, process: SimProcess, sent: { query: Promise<u
     throw broken("CONNECTION_CLOSED");
   }
   const rows = await execute();
+  if (chance.happens(odds.pause_after)) {
+    count(world, "paused after a statement");
+    process.freeze(freezeFor(chance));
+  }
   await process.passes();
   if (luck < odds.sql_cut_before + odds.sql_late + odds.sql_cut_after || world.without_postgres.has(process)) {
     count(world, "replies lost");
@@ -65,20 +69,17 @@ function broken(code: string): Error {
   return Object.assign(new Error(`the connection broke: ${code}`), { code });
 }
 
-const altered = new WeakMap<object, TemplateStringsArray>();
-
 /** A statement with the planted mistake in it, if it is one that the mistake is about. */
 function planted(world: World, args: unknown[]): unknown[] {
   const strings = args[0] as TemplateStringsArray;
-  const changes = world.mistake?.sql;
-  if (!changes || !Array.isArray(strings?.raw)) return args;
-  let text = altered.get(strings);
+  if (!world.mistake?.sql || !Array.isArray(strings?.raw)) return args;
+  let text = world.statements.get(strings);
   if (!text) {
-    const pieces = strings.map((piece) => changes.reduce((now, [from, to]) => now.replaceAll(from, to), piece));
-    text = Object.assign(pieces, { raw: pieces }) as unknown as TemplateStringsArray;
-    altered.set(strings, text);
+    const pieces = world.mistake.sql(strings);
+    text = pieces ? Object.assign([...pieces], { raw: pieces }) as unknown as TemplateStringsArray : strings;
+    world.statements.set(strings, text);
   }
-  if (text.some((piece, place) => piece !== strings[place])) count(world, "planted");
+  if (text !== strings) count(world, "planted");
   return [text, ...args.slice(1)];
 }
 

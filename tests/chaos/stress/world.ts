@@ -2,7 +2,7 @@
 import type { RedisDoor } from "../../../src/cluster/redis.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../../src/store/settings.ts";
-import type { Effect } from "../checker.ts";
+import type { Effect, Evidence } from "../checker.ts";
 import type { Chance } from "./chance.ts";
 import type { Mistake } from "./mistakes.ts";
 import type { Network } from "./network.ts";
@@ -19,6 +19,8 @@ export interface Weather {
   sql_slow: number;
   /** The whole process stops just before it sends a statement or a call. */
   pause: number;
+  /** It stops just after Postgres has carried a statement out. */
+  pause_after: number;
   rpc_lost: number;
   /** Delivered after the caller has given up. */
   rpc_late: number;
@@ -33,6 +35,7 @@ export const FAIR: Weather = {
   sql_late: 0,
   sql_slow: 0,
   pause: 0,
+  pause_after: 0,
   rpc_lost: 0,
   rpc_late: 0,
   rpc_twice: 0,
@@ -45,6 +48,7 @@ export const FOUL: Weather = {
   sql_late: 0.012,
   sql_slow: 0.03,
   pause: 0.002,
+  pause_after: 0.002,
   rpc_lost: 0.03,
   rpc_late: 0.03,
   rpc_twice: 0.08,
@@ -79,7 +83,11 @@ export interface World {
   weather: Weather;
   network: Network;
   ledger: Effect[];
+  /** How the ledger's clock and Postgres' go together. */
+  clock: Evidence["clock"];
   mistake: Mistake | undefined;
+  /** Statements as they are sent: with the mistake, or as they were. */
+  statements: Map<TemplateStringsArray, TemplateStringsArray>;
   /** Postgres, or Redis, cannot be reached by these. */
   without_postgres: Set<SimProcess>;
   without_redis: Set<SimProcess>;
@@ -91,6 +99,11 @@ export interface World {
 
 export function count(world: Pick<World, "counts">, what: string, times = 1): void {
   world.counts.set(what, (world.counts.get(what) ?? 0) + times);
+}
+
+/** How long a process is frozen: mostly for less than any lease, now and then for longer than all of them. */
+export function freezeFor(chance: Chance): number {
+  return chance.happens(0.7) ? chance.between(30, 900) : chance.between(900, 3_500);
 }
 
 /** Done some time later, and not forgotten: the stress waits for it before it judges. */
