@@ -26,6 +26,7 @@ create table if not exists job_run_event (
   term_epoch bigint not null,         -- what leader_term said when the statement had done its work
   owner_state text,                   -- of the worker that owned the run before
   program text not null,
+  asked_at timestamptz not null,      -- when the statement reached Postgres; it may have waited for a lock since
   at timestamptz not null
 );
 create index if not exists job_run_event_of_run on job_run_event (job_run_id, seq);
@@ -117,12 +118,12 @@ begin
   end if;
   insert into job_run_event (job_run_id, version, from_state, to_state, attempt, worker_id, leader_epoch, fence, start_token, serial_key,
                              priority, due_at, failures, interruptions, cancel_requested, error_name, by_leader, term_epoch, owner_state,
-                             program, at)
+                             program, asked_at, at)
   select new.id, new.version, was.state, new.state, new.attempt, new.assigned_worker_id, new.leader_epoch, new.fence, new.start_token,
          new.serial_key, new.priority, new.due_at, new.failures, new.interruptions, new.cancel_requested_at is not null, new.error_name,
          position('fence as materialized' in current_query()) > 0, t.epoch,
          (select w.state from worker w where w.worker_id = was.assigned_worker_id),
-         coalesce(current_setting('application_name', true), ''), clock_timestamp()
+         coalesce(current_setting('application_name', true), ''), statement_timestamp(), clock_timestamp()
     from leader_term t;
   return null;
 end $$;

@@ -161,8 +161,8 @@ const ROW_INVARIANTS: Invariant[] = [
                          order by v.seq desc limit 1) was on true
          where b.from_state = 'PENDING' and b.to_state = 'ASSIGNED' and was.to_state = 'PENDING' and not was.cancel_requested
            and (born.priority, born.due_at, a.id) < (b.priority, b.due_at, b.job_run_id)
-           -- what a leader has read it may act on as long as it trusts its term
-           and greatest(born.due_at, born.at) < b.at - ${leader_lease_ms} * interval '1 ms'`,
+           -- what a leader has read it may act on as long as it trusts its term, and the statement is under way for a while
+           and greatest(born.due_at, born.at) < b.asked_at - ${2 * leader_lease_ms} * interval '1 ms'`,
   },
   {
     invariant: "I11",

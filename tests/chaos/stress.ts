@@ -19,13 +19,16 @@ import { prepareLoad } from "./stress/load.ts";
 import type { Mistake } from "./stress/mistakes.ts";
 import { strikeUntil } from "./stress/nemesis.ts";
 import { Network } from "./stress/network.ts";
-import { count, FAIR, FOUL, SETTINGS, type World } from "./stress/world.ts";
+import { count, FAIR, FOUL, settingsAt, type World } from "./stress/world.ts";
 
 export interface StressOptions {
   seed: number;
   /** Of foul weather; healing and judging come after. */
   seconds: number;
+  /** With one, nothing is waited for: what it breaks is broken by then. */
   mistake?: Mistake;
+  /** How many times slower than on an idle machine all goes; measured unless said. */
+  scale?: number;
 }
 
 export interface StressReport {
@@ -37,9 +40,10 @@ export interface StressReport {
   story: string;
 }
 
+/** What a statement and a rest of a millisecond take on an idle machine. */
+const IDLE_MS = 4;
+const SLOWEST = 4;
 const REST_WITHIN_MS = 30_000;
-/** With a mistake in it a run may never end, and that is not what is asked then. */
-const SPOILED_REST_MS = 5_000;
 const SHOWN = 3;
 
 export function stress(options: StressOptions): Promise<StressReport> {
@@ -49,7 +53,11 @@ export function stress(options: StressOptions): Promise<StressReport> {
 async function stressIn(stores: Stores, options: StressOptions): Promise<StressReport> {
   const world = makeWorld(stores, options);
   const { mistake } = options;
-  world.clock = await compareClocks(world.sql);
+  const clocks = await compareClocks(world.sql);
+  world.clock = clocks.clock;
+  world.scale = options.scale ?? Math.min(Math.max(1, clocks.usual_ms / IDLE_MS), SLOWEST);
+  world.settings = settingsAt(world.scale);
+  count(world, "time scale in percent", Math.round(100 * world.scale));
   await installHistory(world.sql);
   await mistake?.schema?.(world.sql);
   const mend = mistake?.code?.();
@@ -58,13 +66,13 @@ async function stressIn(stores: Stores, options: StressOptions): Promise<StressR
   const load = await prepareLoad(world);
   const actors = PLACES.slice(0, mistake?.workers ?? PLACES.length).map((place) => new Actor(world, place));
   const stop = new AbortController();
-  const foul = AbortSignal.timeout(options.seconds * 1_000);
+  const foul = AbortSignal.timeout(options.seconds * 1_000 * world.scale);
   try {
     const living = Promise.all(actors.map((actor) => actor.live(stop.signal)));
     await Promise.all([load.run(foul), strikeUntil(world, actors, foul)]);
     heal(world, actors);
     await load.end(world.sql);
-    count(world, "rest after ms", await untilAtRest(world.sql, mistake ? SPOILED_REST_MS : REST_WITHIN_MS));
+    if (!mistake) count(world, "rest after ms", await untilAtRest(world.sql));
     stop.abort();
     await living;
     while (world.later.size > 0) await Promise.all(world.later);
@@ -90,6 +98,8 @@ function makeWorld(stores: Stores, { seed, mistake }: StressOptions): World {
     sql: connectDb(stores.database_url, { name: "stress", max: 16 }),
     redis: connectRedis(stores.redis_url, { prefix: stores.prefix }),
     chance: new Chance(seed),
+    settings: settingsAt(1),
+    scale: 1,
     weather: { ...FOUL, ...mistake?.weather },
     ledger: [],
     clock: undefined,
@@ -103,20 +113,24 @@ function makeWorld(stores: Stores, { seed, mistake }: StressOptions): World {
   return Object.assign(world, { network: new Network(world as World) });
 }
 
-/** Both clocks run on this machine; the quickest of a few answers is the most exact. */
-async function compareClocks(sql: Sql): Promise<World["clock"]> {
-  let best = { took_ms: Infinity, zero_ms: 0 };
-  for (let tries = 0; tries < 10; tries++) {
+/** Both clocks run on this machine, so the quickest of a few answers is the most exact. And how long one usually takes, with a rest. */
+async function compareClocks(sql: Sql): Promise<{ clock: World["clock"]; usual_ms: number }> {
+  const answers: { took_ms: number; zero_ms: number; turn_ms: number }[] = [];
+  for (let tries = 0; tries < 21; tries++) {
     const asked_ms = monotonicMs();
     const [row] = await sql<
       { now_ms: number }[]
     >`select extract(epoch from clock_timestamp())::float8 * 1000 as now_ms`;
     const took_ms = monotonicMs() - asked_ms;
-    if (took_ms < best.took_ms) {
-      best = { took_ms, zero_ms: (row as { now_ms: number }).now_ms - asked_ms - took_ms / 2 };
-    }
+    await rest(1);
+    const { now_ms } = row as { now_ms: number };
+    answers.push({ took_ms, zero_ms: now_ms - asked_ms - took_ms / 2, turn_ms: monotonicMs() - asked_ms });
   }
-  return { zero: new Date(best.zero_ms), tolerance_ms: best.took_ms + 1 };
+  const quickest = answers.reduce((best, answer) => answer.took_ms < best.took_ms ? answer : best);
+  const usual_ms = answers.map((answer) => answer.turn_ms).sort((a, b) =>
+    a - b
+  )[Math.floor(answers.length * 0.8)] as number;
+  return { clock: { zero: new Date(quickest.zero_ms), tolerance_ms: quickest.took_ms + 1 }, usual_ms };
 }
 
 function heal(world: World, actors: Actor[]): void {
@@ -128,12 +142,12 @@ function heal(world: World, actors: Actor[]): void {
 }
 
 /** Until every event has its runs and every run its end; not for ever, since the checker says what did not. */
-async function untilAtRest(sql: Sql, within_ms: number): Promise<number> {
+async function untilAtRest(sql: Sql): Promise<number> {
   const step_ms = 50;
   for (let waited_ms = 0;; waited_ms += step_ms) {
     const [open] = await sql`
       select 1 from job_run where finished_at is null union all select 1 from event where processed_at is null limit 1`;
-    if (!open || waited_ms >= within_ms) return waited_ms;
+    if (!open || waited_ms >= REST_WITHIN_MS) return waited_ms;
     await rest(step_ms);
   }
 }
@@ -162,8 +176,8 @@ async function judge(
     births,
     only_these_births: true,
     clock: world.clock,
-    leader_lease_ms: SETTINGS.leader_lease_seconds * 1000,
-    worker_lease_ms: SETTINGS.worker_lease_seconds * 1000,
+    leader_lease_ms: world.settings.leader_lease_seconds * 1000,
+    worker_lease_ms: world.settings.worker_lease_seconds * 1000,
   });
   for (const [error, times] of errors) violations.push({ invariant: "errors", detail: `${times} times: ${error}` });
   return {
@@ -198,6 +212,7 @@ if (import.meta.main) {
   const report = await stress({
     seed: Number(Deno.args.includes("--seed") ? given("seed") : 1),
     seconds: Number(Deno.args.includes("--seconds") ? given("seconds") : 10),
+    scale: Deno.args.includes("--scale") ? Number(given("scale")) : undefined,
     mistake: MISTAKES.find((mistake) => mistake.name === wanted),
   });
   console.log(report.counts);

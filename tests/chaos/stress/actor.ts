@@ -18,7 +18,7 @@ import { asSandbox, SimSandbox } from "./bodies.ts";
 import { digestOf, MANNERS } from "./load.ts";
 import { SimProcess } from "./process.ts";
 import { postgresOf, redisOf } from "./wires.ts";
-import { count, SETTINGS, type World } from "./world.ts";
+import { count, type World } from "./world.ts";
 
 const SLOTS = 8;
 const RETRY_MS = 50;
@@ -43,7 +43,7 @@ export class Actor {
   async live(stop: AbortSignal): Promise<void> {
     while (!stop.aborted) {
       await this.#oneLife(stop);
-      await rest(this.world.chance.between(10, 300), stop);
+      await rest(this.world.chance.between(10, 300) * this.world.scale, stop);
     }
   }
 
@@ -57,9 +57,9 @@ export class Actor {
     const worker_id = `w${port}.${++this.#lives}-${crypto.randomUUID().slice(0, 8)}`;
     const process = this.process = new SimProcess(worker_id);
     const leave = this.#leave = new AbortController();
-    const standing = new Standing({ worker_id, node_id, slots: SLOTS, settings: SETTINGS });
+    const standing = new Standing({ worker_id, node_id, slots: SLOTS, settings: world.settings });
     // Read from Postgres they would be refused: no real worker may keep time this short.
-    Object.defineProperty(standing, "settings", { get: () => SETTINGS, set: () => {} });
+    Object.defineProperty(standing, "settings", { get: () => world.settings, set: () => {} });
     const sql = postgresOf(world, process);
     const sandbox = new SimSandbox({ world, process, mayRun: () => standing.mayRun, manners: MANNERS });
     const executor = new Executor({ sql, sandbox: asSandbox(sandbox), digests: DIGESTS, standing, jobs_dir: "/jobs" });
@@ -103,7 +103,9 @@ export class Actor {
     };
     while (!stop.aborted) {
       try {
-        standing.holdsUntil(await registerWorker(parts.sql, registration, SETTINGS.worker_lease_seconds * 1000));
+        standing.holdsUntil(
+          await registerWorker(parts.sql, registration, this.world.settings.worker_lease_seconds * 1000),
+        );
         return;
       } catch (error) {
         if (!isUnreachable(error)) throw error;
@@ -119,7 +121,7 @@ export class Actor {
     const renewing = new AbortController();
     const lease = every(RETRY_MS, async () => {
       if (await renewOnce(parts)) dead.abort();
-      return SETTINGS.worker_renew_seconds * 1000;
+      return this.world.settings.worker_renew_seconds * 1000;
     }, { name: "worker lease", stop: AbortSignal.any([renewing.signal, dead.signal, process.end]) });
     const bell = new Bell();
     const peers = world.network.peersOf({ process, fingerprint: parts.tls.fingerprint });
@@ -142,7 +144,7 @@ export class Actor {
     standing.draining = true;
     await quietly(setDraining(parts.sql, standing.worker_id, true));
     await quietly(renewOnce(parts));
-    await executor.drain(SETTINGS.drain_grace_seconds * 1000, this.process.end);
+    await executor.drain(this.world.settings.drain_grace_seconds * 1000, this.process.end);
   }
 }
 

@@ -37,7 +37,7 @@ export class SimSandbox {
     this.#manners = parts.manners;
     const { end } = this.#process;
     const stop = AbortSignal.any([end, this.#closed.signal]);
-    later(this.#world, every(BEAT_MS, () => Promise.resolve(this.#beat()), { name: "beat", stop }));
+    later(this.#world, every(BEAT_MS * this.#world.scale, () => Promise.resolve(this.#beat()), { name: "beat", stop }));
     // The pipe to the guard closes with the worker: it strikes at once.
     end.addEventListener("abort", () => {
       if (this.#guarded) {
@@ -56,20 +56,20 @@ export class SimSandbox {
 
   /** Until when the bodies here live, by what their guards have heard. */
   get guarded_until_ms(): number {
-    return this.#guarded ? this.#heard_ms + GUARD_MS : Infinity;
+    return this.#guarded ? this.#heard_ms + GUARD_MS * this.#world.scale : Infinity;
   }
 
   start(order: BodyOrder, _ears: BodyEars): Body {
     const { chance, mistake } = this.#world;
     if (!this.#mayRun() && !mistake?.unchecked_spawn) return neverStarted();
     this.#heard_ms = monotonicMs();
-    const manner = this.#manners.get(order.job_name) as Manner;
+    const manner = { ...this.#manners.get(order.job_name) as Manner, ...mistake?.manner };
     count(this.#world, "bodies");
     const body = new SimBody(this.#world, {
       order,
       process: this.#process,
       guard: this,
-      lasts_ms: chance.between(manner.least_ms, manner.most_ms),
+      lasts_ms: chance.between(manner.least_ms, manner.most_ms) * this.#world.scale,
       outcome: outcomeBy(this.#world, manner),
       linger_ms: mistake?.lingering ? chance.between(0, 300) : 0,
     });

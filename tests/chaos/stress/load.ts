@@ -125,7 +125,7 @@ async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<vo
       if (!(error instanceof Crashed)) throw error;
     }).finally(() => under_way.delete(done));
     under_way.add(done);
-    await rest(chance.between(2, 24), stop);
+    await rest(chance.between(2, 24) * world.scale, stop);
   }
   await Promise.all(under_way);
 }
@@ -137,18 +137,18 @@ async function giveWork(
   { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
 ): Promise<void> {
   const args = { key: chance.whole(1, 4) };
-  if (chance.happens(0.2)) {
+  if (!world.mistake?.job && chance.happens(0.2)) {
     const event = { event_type: "something", payload: args, dedupe_key: `event ${turn}` };
     const id = await untilHeard(() => emitEvent(sql, event));
     for (const name of ["heard", "overheard"]) made.births.push(`event:${id}:${made.ids.get(name)}`);
     return count(world, "events");
   }
-  const job_name = chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "keyed", "long"]);
+  const job_name = world.mistake?.job ?? chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "long"]);
   const birth = {
     job_name,
     args,
     idempotency_key: `${turn}`,
-    priority: chance.whole(100, 300),
+    priority: world.mistake?.newest_first || chance.happens(0.3) ? 999 - turn % 1_000 : chance.whole(0, 999), // some newest first
     ...(chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
   };
   await untilHeard(() => createRuns(sql, [birth]));

@@ -5,11 +5,14 @@
  */
 import { Contact } from "../../../src/roles/leader/watch_over.ts";
 import type { Sql } from "../../../src/store/db.ts";
+import type { Manner } from "./bodies.ts";
 import type { Strike } from "./nemesis.ts";
 import type { Weather } from "./world.ts";
 
 export interface Mistake {
   name: string;
+  /** By which violations it shows, each as "invariant detail". */
+  shows: RegExp;
   /** The pieces of a statement, written otherwise; undefined: the mistake is not about it. */
   sql?: (pieces: readonly string[]) => readonly string[] | undefined;
   /** Other tables. */
@@ -25,7 +28,15 @@ export interface Mistake {
   /** How many processes there are; five unless said. */
   workers?: number;
   weather?: Partial<Weather>;
-  strikes?: Partial<Record<Strike, number>>;
+  /** The only strikes that fall. */
+  strikes?: Strike[];
+  /** How long whom they hit is away; now this, now that unless said. */
+  away_ms?: { least: number; most: number };
+  /** Bodies of other manners. */
+  manner?: Partial<Manner>;
+  /** The only job that is enqueued. */
+  job?: string;
+  newest_first?: true;
   /** Faults of single statements, by their text. */
   odds?: (text: string) => Partial<Weather> | undefined;
 }
@@ -37,23 +48,29 @@ const FENCE = "fence as materialized (";
 export const MISTAKES: Mistake[] = [
   {
     name: "no fence",
+    shows: /^I7 /,
     sql: (pieces) =>
       pieces[0]?.startsWith(FENCE) ? [`${FENCE}select `, "::bigint as epoch, ", "::text as worker_id)"] : undefined,
     odds: (text) => LEADERS.test(text) ? { pause: 0.08 } : undefined,
   },
   {
     name: "a fence that locks nothing",
+    shows: /^I7 /,
     sql: (pieces) => pieces[0]?.startsWith(FENCE) ? [...pieces.slice(0, -1), ")"] : undefined,
     weather: { strikes: 5 },
-    strikes: { "hold rows": 30 },
+    strikes: ["hold rows"],
   },
   {
     name: "no dead-man",
+    shows: /^(I1|I8|outlived) /,
     unguarded: true,
-    strikes: { kill: 10, freeze: 10 },
+    weather: { strikes: 1.2 },
+    strikes: ["kill"],
+    manner: { least_ms: 50, most_ms: 4_000 },
   },
   {
     name: "spawn on an unclear reply",
+    shows: /^(I1|I2|I3) /,
     sql: (pieces) =>
       changed(pieces, [
         [" and r.start_token = s.token", ""],
@@ -63,6 +80,7 @@ export const MISTAKES: Mistake[] = [
   },
   {
     name: "no token",
+    shows: /^(I1|I8|outlived) /,
     sql: (pieces) =>
       changed(pieces, [
         ["and r.attempt = s.attempt and r.start_token = s.start_token", ""],
@@ -71,38 +89,51 @@ export const MISTAKES: Mistake[] = [
           "r.state is not distinct from 'RUNNING' and '' <> ",
         ],
       ]),
-    strikes: { freeze: 10 },
+    weather: { strikes: 0.3 },
+    manner: { least_ms: 50, most_ms: 400, fails: 0.7, fatal: 0 },
+    odds: (text) => text.includes("case when ? then 'RETRYING'") ? { sql_late: 0.4 } : undefined,
   },
   {
     name: "no serial index",
+    shows: /^I8 /,
     schema: (sql) => sql`drop index job_run_serial`,
-    odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.3 } : undefined,
+    weather: { strikes: 0.3 },
+    manner: { least_ms: 50, most_ms: 300 },
+    job: "keyed",
+    newest_first: true,
+    odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.4 } : undefined,
   },
   {
     name: "no quarantine of a new leader",
+    shows: /^burials /,
     code: () => {
       const { isLongerThan } = Contact.prototype;
       Contact.prototype.isLongerThan = () => true;
       return () => Contact.prototype.isLongerThan = isLongerThan;
     },
-    strikes: { "no postgres for anybody": 10 },
+    strikes: ["no postgres for anybody", "kill the leader"],
+    away_ms: { least: 1_000, most: 1_800 },
   },
   {
     name: "an order of an older attempt is obeyed",
+    shows: /^(I1|outlived) /,
     sql: (pieces) =>
       changed(pieces, [[
         "and r.assigned_worker_id = me.worker_id and r.attempt = s.attempt",
         "and r.assigned_worker_id = me.worker_id",
       ]]),
-    workers: 2,
-    weather: { rpc_twice: 0.5, rpc_lost: 0.3 },
+    workers: 2, // one leads, so that the other gets every attempt
+    weather: { rpc_replay: 1, rpc_slow: 1, strikes: 0.1 },
+    manner: { least_ms: 60, most_ms: 400, fails: 0.9, fatal: 0 },
   },
   {
     name: "finish before the group is empty",
+    shows: /^(I1|I8|outlived) /,
     lingering: true,
   },
   {
     name: "unique on attempt",
+    shows: /^I6 .* has \d+ runs/,
     schema: (sql) =>
       sql`alter table job_run drop constraint job_run_idempotency_key_key, add unique (idempotency_key, attempt)`,
     sql: (pieces) =>
@@ -110,16 +141,24 @@ export const MISTAKES: Mistake[] = [
         "on conflict (idempotency_key) do nothing",
         "on conflict (idempotency_key, attempt) do nothing",
       ]]),
+    weather: { strikes: 0.3 },
+    manner: { least_ms: 1, most_ms: 20, fails: 0.9, fatal: 0 },
+    job: "plain",
     odds: (text) => text.includes("insert into job_run (") ? { sql_late: 0.4 } : undefined,
   },
   {
     name: "no look at the lease before a body is started",
+    shows: /^(I1|I8|outlived) /,
     unchecked_spawn: true,
-    odds: (text) => text.includes("start_token = s.token") ? { pause_after: 0.03 } : undefined,
+    weather: { strikes: 0.3 },
+    away_ms: { least: 1_500, most: 3_500 },
+    odds: (text) => text.includes("start_token = s.token") ? { pause_after: 0.1 } : undefined,
   },
   {
     name: "the leader cancels what runs",
+    shows: /^(transitions|outlived) .*CANCELED/,
     sql: (pieces) => changed(pieces, [["and (r.state <> 'RUNNING' or not exists (", "and (true or not exists ("]]),
+    manner: { least_ms: 100, most_ms: 1_000 },
   },
 ];
 

@@ -4,7 +4,7 @@ import { requestDrain } from "../../../src/store/nodes.ts";
 import type { Actor } from "./actor.ts";
 import type { Chance } from "./chance.ts";
 import type { SimProcess } from "./process.ts";
-import { count, freezeFor, later, type World } from "./world.ts";
+import { awayFor, count, later, type World } from "./world.ts";
 
 export type Strike =
   | "freeze"
@@ -37,9 +37,11 @@ const STRIKES: Record<Strike, number> = {
 
 export async function strikeUntil(world: World, actors: Actor[], stop: AbortSignal): Promise<void> {
   const chance = world.chance.fork("nemesis");
-  const odds = { ...STRIKES, ...world.mistake?.strikes };
+  const only = world.mistake?.strikes;
+  const all = Object.entries(STRIKES) as [Strike, number][];
+  const odds = only ? only.map((strike) => [strike, 1] as [Strike, number]) : all;
   while (!stop.aborted) {
-    await rest(chance.between(0.2, 1.8) * 1_000 / world.weather.strikes, stop);
+    await rest(chance.between(0.2, 1.8) * 1_000 * world.scale / world.weather.strikes, stop);
     if (stop.aborted) return;
     const strike = drawn(chance, odds);
     count(world, strike);
@@ -47,10 +49,9 @@ export async function strikeUntil(world: World, actors: Actor[], stop: AbortSign
   }
 }
 
-function drawn(chance: Chance, odds: Record<Strike, number>): Strike {
-  const all = Object.entries(odds) as [Strike, number][];
-  let luck = chance.next() * all.reduce((sum, [, weight]) => sum + weight, 0);
-  for (const [strike, weight] of all) if ((luck -= weight) < 0) return strike;
+function drawn(chance: Chance, odds: [Strike, number][]): Strike {
+  let luck = chance.next() * odds.reduce((sum, [, weight]) => sum + weight, 0);
+  for (const [strike, weight] of odds) if ((luck -= weight) < 0) return strike;
   return "freeze";
 }
 
@@ -59,9 +60,9 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
   const victim = chance.pick(actors);
   switch (strike) {
     case "freeze":
-      return victim.process.freeze(freezeFor(chance));
+      return victim.process.freeze(awayFor(world));
     case "freeze the leader":
-      return (await leaderOf(world, actors))?.process.freeze(freezeFor(chance));
+      return (await leaderOf(world, actors))?.process.freeze(awayFor(world));
     case "kill":
       return victim.process.kill();
     case "kill the leader":
@@ -69,16 +70,16 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
     case "restart":
       return victim.restart();
     case "cut a link":
-      return world.network.cut(victim.process, chance.pick(actors).process, chance.between(100, 1_500));
+      return world.network.cut(victim.process, chance.pick(actors).process, chance.between(100, 1_500) * world.scale);
     case "no postgres for one":
-      return without(world.without_postgres, [victim.process], freezeFor(chance));
+      return without(world.without_postgres, [victim.process], awayFor(world));
     case "no postgres for anybody":
-      return without(world.without_postgres, actors.map((actor) => actor.process), chance.between(100, 1_800));
+      return without(world.without_postgres, actors.map((actor) => actor.process), awayFor(world));
     case "no redis":
       return without(
         world.without_redis,
         chance.happens(0.5) ? [victim.process] : actors.map((actor) => actor.process),
-        chance.between(200, 1_500),
+        chance.between(200, 1_500) * world.scale,
       );
     case "forget redis":
       return await forgetRedis(world);
@@ -118,7 +119,7 @@ function drain(world: World, { process }: Actor, chance: Chance): void {
 
 /** Somebody's slow transaction: statements that want these rows wait, in the middle of what they do. */
 function holdRows(world: World, chance: Chance): void {
-  const seconds = chance.between(0.1, 1.2);
+  const seconds = chance.between(0.1, 1.2) * world.scale;
   later(
     world,
     world.sql.begin(async (tx) => {

@@ -4,9 +4,15 @@
  */
 import { after, rest } from "../../../src/base/loop.ts";
 import type { Answer, Failure, PeerAddress, Peers, WatchListener } from "../../../src/cluster/peers.ts";
-import { type Caller, RpcRefusal, type WatchRequest, type WorkerHandlers } from "../../../src/cluster/protocol.ts";
+import {
+  type Caller,
+  RpcRefusal,
+  type StartJobsRequest,
+  type WatchRequest,
+  type WorkerHandlers,
+} from "../../../src/cluster/protocol.ts";
 import { Crashed, type SimProcess } from "./process.ts";
-import { count, freezeFor, later, type World } from "./world.ts";
+import { awayFor, count, later, type World } from "./world.ts";
 
 /** A process that listens. What is sent to its port reaches whoever listens there now. */
 export interface Endpoint {
@@ -30,6 +36,8 @@ export class Network {
   readonly #world: World;
   readonly #endpoints = new Map<number, Endpoint>();
   readonly #streams = new Set<Stream>();
+  /** The last order to each port of each run. */
+  readonly #orders = new Map<string, StartJobsRequest>();
   /** Pairs that do not hear each other. */
   readonly #cut = new Set<string>();
 
@@ -58,7 +66,7 @@ export class Network {
     const pair = pairOf(one, other);
     this.#cut.add(pair);
     after(ms, () => this.#cut.delete(pair));
-    after(KEEPALIVE_MS, () => {
+    after(KEEPALIVE_MS * this.#world.scale, () => {
       for (const stream of this.#streams) {
         if (pairOf(stream.from, stream.to.process) === pair) stream.end(failure("UNAVAILABLE", "the peer fell silent"));
       }
@@ -93,10 +101,11 @@ export class Network {
     me: { process: SimProcess; fingerprint: string },
     sent: { port: number; name: keyof WorkerHandlers; request: unknown },
   ): Promise<Answer<unknown>> {
-    const { weather, chance } = this.#world;
+    const { weather, chance, scale } = this.#world;
+    const deadline_ms = DEADLINE_MS * scale;
     if (chance.happens(weather.pause)) {
       count(this.#world, "paused before a call");
-      me.process.freeze(freezeFor(chance));
+      me.process.freeze(awayFor(this.#world));
     }
     await me.process.passes();
     const target = this.#endpoints.get(sent.port);
@@ -108,25 +117,42 @@ export class Network {
     };
     if (chance.happens(weather.rpc_twice)) {
       count(this.#world, "calls delivered twice");
-      later(this.#world, deliver(chance.between(0, LATEST_MS)));
+      later(this.#world, deliver(scale * chance.between(0, LATEST_MS)));
     }
+    if (sent.name === "startJobs") this.#replay(me, { target, request: sent.request as StartJobsRequest });
     const late = chance.happens(weather.rpc_late);
     if (late) {
       count(this.#world, "calls delivered late");
-      later(this.#world, deliver(chance.between(0, LATEST_MS)));
+      later(this.#world, deliver(scale * chance.between(0, LATEST_MS)));
     }
     if (late || chance.happens(weather.rpc_lost) || this.#isCut(me.process, target.process)) {
-      await rest(DEADLINE_MS);
+      await rest(deadline_ms);
       await me.process.passes();
       return silence;
     }
     let cancel = () => {};
-    const patience = new Promise<Failure>((resolve) => cancel = after(DEADLINE_MS, () => resolve(silence)));
-    const answer = deliver();
+    const patience = new Promise<Failure>((resolve) => cancel = after(deadline_ms, () => resolve(silence)));
+    const answer = deliver(chance.happens(weather.rpc_slow) ? chance.between(0, 0.8 * deadline_ms) : 0);
     later(this.#world, answer);
     const heard = await Promise.race([answer, patience]).finally(cancel);
     await me.process.passes();
     return chance.happens(weather.rpc_lost) ? silence : heard;
+  }
+
+  /** What was ordered of the same run before may come again, just before the new order. */
+  #replay(
+    me: { process: SimProcess; fingerprint: string },
+    sent: { target: Endpoint; request: StartJobsRequest },
+  ): void {
+    const { leader_epoch } = sent.request;
+    for (const order of sent.request.orders) {
+      const key = `${sent.target.port} ${order.job_run_id}`;
+      const old = this.#orders.get(key);
+      this.#orders.set(key, { leader_epoch, orders: [order] });
+      if (!old || !this.#world.chance.happens(this.#world.weather.rpc_replay)) continue;
+      count(this.#world, "orders of an older attempt");
+      later(this.#world, this.#deliver(me, { target: sent.target, name: "startJobs", request: old }));
+    }
   }
 
   async #deliver(

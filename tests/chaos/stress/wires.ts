@@ -7,7 +7,7 @@ import { rest } from "../../../src/base/loop.ts";
 import { RedisAway, type RedisDoor } from "../../../src/cluster/redis.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import type { SimProcess } from "./process.ts";
-import { count, freezeFor, later, type World } from "./world.ts";
+import { awayFor, count, later, type World } from "./world.ts";
 
 const LATEST_MS = 400;
 
@@ -37,11 +37,11 @@ async function carry(world: World, process: SimProcess, sent: { query: Promise<u
   const odds = { ...weather, ...world.mistake?.odds?.(sent.text) };
   if (chance.happens(odds.pause)) {
     count(world, "paused before a statement");
-    process.freeze(freezeFor(chance));
+    process.freeze(awayFor(world));
   }
   await process.passes();
   if (world.without_postgres.has(process)) throw broken("ECONNREFUSED");
-  if (chance.happens(odds.sql_slow)) await rest(chance.between(5, 150));
+  if (chance.happens(odds.sql_slow)) await rest(world.scale * chance.between(5, 150));
   const luck = chance.next();
   if (luck < odds.sql_cut_before) {
     count(world, "statements lost");
@@ -49,13 +49,13 @@ async function carry(world: World, process: SimProcess, sent: { query: Promise<u
   }
   if (luck < odds.sql_cut_before + odds.sql_late) {
     count(world, "statements carried out late");
-    later(world, rest(chance.between(0, LATEST_MS)).then(execute));
+    later(world, rest(world.scale * chance.between(0, LATEST_MS)).then(execute));
     throw broken("CONNECTION_CLOSED");
   }
   const rows = await execute();
   if (chance.happens(odds.pause_after)) {
     count(world, "paused after a statement");
-    process.freeze(freezeFor(chance));
+    process.freeze(awayFor(world));
   }
   await process.passes();
   if (luck < odds.sql_cut_before + odds.sql_late + odds.sql_cut_after || world.without_postgres.has(process)) {

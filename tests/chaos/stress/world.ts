@@ -25,6 +25,10 @@ export interface Weather {
   /** Delivered after the caller has given up. */
   rpc_late: number;
   rpc_twice: number;
+  /** What was ordered of a run before comes once more, just before the new order. */
+  rpc_replay: number;
+  /** It takes its time, but comes within the deadline. */
+  rpc_slow: number;
   /** How often the nemesis strikes: faults in a second. */
   strikes: number;
 }
@@ -39,6 +43,8 @@ export const FAIR: Weather = {
   rpc_lost: 0,
   rpc_late: 0,
   rpc_twice: 0,
+  rpc_replay: 0,
+  rpc_slow: 0,
   strikes: 0,
 };
 
@@ -52,14 +58,15 @@ export const FOUL: Weather = {
   rpc_lost: 0.03,
   rpc_late: 0.03,
   rpc_twice: 0.08,
+  rpc_replay: 0.3,
+  rpc_slow: 0.1,
   strikes: 3,
 };
 
 /** Defaults divided by about twenty; a worker's guard strikes before its lease is over, as in production. */
-export const SETTINGS: Settings = {
-  ...DEFAULT_SETTINGS,
+const SECONDS = {
   leader_tick_seconds: 0.05,
-  leader_lease_seconds: 0.4,
+  leader_lease_seconds: 0.5,
   leader_stale_seconds: 0.5,
   heartbeat_interval_seconds: 0.1,
   heartbeat_ttl_seconds: 0.5,
@@ -68,9 +75,15 @@ export const SETTINGS: Settings = {
   worker_margin_seconds: 0.3,
   reassign_after_seconds: 0.5,
   suspect_seconds: 0.2,
-  skip_late_runs_after_seconds: 5,
   drain_grace_seconds: 0.3,
 };
+
+/** On a machine that is slow, or busy with other things, all times are as many times longer. */
+export function settingsAt(scale: number): Settings {
+  const scaled = Object.entries(SECONDS).map(([name, seconds]) => [name, Math.round(seconds * scale * 1_000) / 1_000]);
+  const skip_late_runs_after_seconds = Math.round(5 * scale);
+  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(scaled), skip_late_runs_after_seconds };
+}
 
 /** A body whose worker has not been heard for this long is killed by its guard; less than the margin. */
 export const GUARD_MS = 200;
@@ -81,6 +94,9 @@ export interface World {
   redis: RedisDoor;
   chance: Chance;
   weather: Weather;
+  settings: Settings;
+  /** How many times longer everything takes than on an idle machine. */
+  scale: number;
   network: Network;
   ledger: Effect[];
   /** How the ledger's clock and Postgres' go together. */
@@ -101,9 +117,10 @@ export function count(world: Pick<World, "counts">, what: string, times = 1): vo
   world.counts.set(what, (world.counts.get(what) ?? 0) + times);
 }
 
-/** How long a process is frozen: mostly for less than any lease, now and then for longer than all of them. */
-export function freezeFor(chance: Chance): number {
-  return chance.happens(0.7) ? chance.between(30, 900) : chance.between(900, 3_500);
+/** How long a process is frozen or cut off: mostly for less than any lease, now and then for longer than all of them. */
+export function awayFor({ chance, mistake, scale }: World): number {
+  const span = mistake?.away_ms ?? (chance.happens(0.7) ? { least: 30, most: 900 } : { least: 900, most: 3_500 });
+  return scale * chance.between(span.least, span.most);
 }
 
 /** Done some time later, and not forgotten: the stress waits for it before it judges. */

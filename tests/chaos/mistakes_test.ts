@@ -1,0 +1,63 @@
+/**
+ * Shows that the stress and the checker can fail: each planted mistake is caught within ten seeds. A seed stops being
+ * tried at the first catch. Several mistakes are under way at a time, since each spends its time waiting.
+ */
+import assert from "node:assert/strict";
+import { stress, type StressReport } from "./stress.ts";
+import { type Mistake, MISTAKES } from "./stress/mistakes.ts";
+
+const SEEDS = 10;
+const SECONDS = 3;
+const AT_ONCE = 3;
+
+let caught: Promise<Map<Mistake, Catch>> | undefined;
+
+for (const mistake of MISTAKES) {
+  Deno.test({
+    name: `the stress catches: ${mistake.name}`,
+    sanitizeOps: false, // the others are under way as well
+    sanitizeResources: false,
+    fn: async () => {
+      const { seed, reports } = (await (caught ??= catchAll(MISTAKES))).get(mistake) as Catch;
+      assert(seed !== undefined, `It was not caught with ${reports.length} seeds. What was seen:\n${seen(reports)}`);
+    },
+  });
+}
+
+interface Catch {
+  seed: number | undefined;
+  reports: StressReport[];
+}
+
+/** Those that change code alone, since they would change it for the others too. */
+async function catchAll(mistakes: Mistake[]): Promise<Map<Mistake, Catch>> {
+  const found = new Map<Mistake, Catch>();
+  const rest = mistakes.filter((mistake) => !mistake.code);
+  const work = async () => {
+    for (let next = rest.shift(); next; next = rest.shift()) found.set(next, await catchOne(next));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  for (const mistake of mistakes.filter((one) => one.code)) found.set(mistake, await catchOne(mistake));
+  return found;
+}
+
+async function catchOne(mistake: Mistake): Promise<Catch> {
+  const reports: StressReport[] = [];
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const report = await stress({ seed, seconds: SECONDS, mistake });
+    reports.push(report);
+    const shown = report.violations.find(({ invariant, detail }) => mistake.shows.test(`${invariant} ${detail}`));
+    if (!shown) continue;
+    console.log(`${mistake.name}: seed ${seed}, ${shown.invariant}, ${shown.detail}`);
+    return { seed, reports };
+  }
+  return { seed: undefined, reports };
+}
+
+function seen(reports: StressReport[]): string {
+  return reports.map(({ seed, counts, violations }) =>
+    `seed ${seed}: ${counts.bodies} bodies; ${
+      violations.slice(0, 5).map(({ invariant, detail }) => `${invariant} ${detail}`).join("; ")
+    }`
+  ).join("\n");
+}
