@@ -82,6 +82,7 @@ function withStory(test: (story: Story) => Promise<void>): Promise<void> {
           result: null,
           retry_max: 2,
           retry_after_ms: 0,
+          other_node: false,
         };
         assert.equal((await finishRuns(sql, WORKER, [ending])).length, 1);
       },

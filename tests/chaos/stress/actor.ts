@@ -5,13 +5,14 @@
  */
 import { Bell, every, rest, within } from "../../../src/base/loop.ts";
 import type { Digests } from "../../../src/catalog/graph.ts";
+import { Continuation } from "../../../src/roles/continuation.ts";
 import { Executor } from "../../../src/roles/executor.ts";
 import { workerHandlers } from "../../../src/roles/handlers.ts";
 import { lead } from "../../../src/roles/leader/leader.ts";
 import { playRole } from "../../../src/roles/member.ts";
 import { Standing } from "../../../src/roles/standing.ts";
 import { Subleader } from "../../../src/roles/subleader.ts";
-import { renewOnce, type WorkerParts } from "../../../src/roles/worker.ts";
+import { beatHeart, renewOnce, type WorkerParts } from "../../../src/roles/worker.ts";
 import { isUnreachable } from "../../../src/store/db.ts";
 import { registerWorker, retireWorker, setDraining } from "../../../src/store/nodes.ts";
 import { asSandbox, SimSandbox } from "./bodies.ts";
@@ -122,19 +123,31 @@ export class Actor {
     const lease = every(RETRY_MS, async () => {
       if (await renewOnce(parts)) dead.abort();
       return this.world.settings.worker_renew_seconds * 1000;
-    }, { name: "worker lease", stop: AbortSignal.any([renewing.signal, dead.signal, process.end]) });
+    }, {
+      name: "worker lease",
+      stop: AbortSignal.any([renewing.signal, dead.signal, process.end]),
+      bell: standing.lease_bell,
+    });
+    const until = AbortSignal.any([renewing.signal, process.end]);
+    const heart = beatHeart(parts, until);
     const bell = new Bell();
     const peers = world.network.peersOf({ process, fingerprint: parts.tls.fingerprint });
+    const asking = new Continuation({ ...parts, peers }).tend(until);
     const subleader = new Subleader({ ...parts, peers, bell });
     const leadTerm = (term: Parameters<typeof lead>[0], signal: AbortSignal) => lead(term, { ...parts, peers }, signal);
     await playRole({ ...parts, bell, subleader, lead: leadTerm }, AbortSignal.any([around.over, dead.signal]));
     if (process.crashed) return;
-    count(world, dead.signal.aborted ? "workers that found themselves dead" : "workers that left");
-    if (dead.signal.aborted) await executor.stop("its worker is dead to the others", process.end);
+    count(
+      world,
+      dead.signal.aborted
+        ? standing.detached ? "workers that were detached" : "workers that found themselves dead"
+        : "workers that left",
+    );
+    if (dead.signal.aborted) await executor.stop("its worker is dead to the others, or detached", process.end);
     else await this.#leaveWell(parts);
     await around.sandbox.close();
     renewing.abort();
-    await lease;
+    await Promise.all([lease, heart, asking]);
     await quietly(retireWorker(parts.sql, standing.worker_id));
   }
 

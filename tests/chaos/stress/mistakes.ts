@@ -41,8 +41,6 @@ export interface Mistake {
   odds?: (text: string) => Partial<Weather> | undefined;
 }
 
-/** Statements by which a leader moves runs. */
-const LEADERS = /set state = '(ASSIGNED|ORPHANED|SKIPPED|CANCELED)'|insert into job_run \(.*'schedule'/s;
 const FENCE = "fence as materialized (";
 
 export const MISTAKES: Mistake[] = [
@@ -51,7 +49,7 @@ export const MISTAKES: Mistake[] = [
     shows: /^I7 /,
     sql: (pieces) =>
       pieces[0]?.startsWith(FENCE) ? [`${FENCE}select `, "::bigint as epoch, ", "::text as worker_id)"] : undefined,
-    odds: (text) => LEADERS.test(text) ? { pause: 0.08 } : undefined,
+    odds: (text) => text.includes(FENCE) ? { pause: 0.08 } : undefined,
   },
   {
     name: "a fence that locks nothing",
@@ -91,7 +89,7 @@ export const MISTAKES: Mistake[] = [
       ]),
     weather: { strikes: 0.3 },
     manner: { least_ms: 50, most_ms: 400, fails: 0.7, fatal: 0 },
-    odds: (text) => text.includes("case when ? then 'RETRYING'") ? { sql_late: 0.4 } : undefined,
+    odds: (text) => text.includes("then 'RETRYING' else s.outcome") ? { sql_late: 0.4 } : undefined,
   },
   {
     name: "no serial index",

@@ -1,5 +1,6 @@
 /** Strikes at random: freezes and kills processes, cuts links and stores, drains, and restarts. */
 import { after, rest } from "../../../src/base/loop.ts";
+import { requestDetach } from "../../../src/store/detach.ts";
 import { requestDrain } from "../../../src/store/nodes.ts";
 import type { Actor } from "./actor.ts";
 import type { Chance } from "./chance.ts";
@@ -18,6 +19,7 @@ export type Strike =
   | "no redis"
   | "forget redis"
   | "drain"
+  | "detach"
   | "hold rows";
 
 const STRIKES: Record<Strike, number> = {
@@ -32,6 +34,7 @@ const STRIKES: Record<Strike, number> = {
   "no redis": 1,
   "forget redis": 1,
   "drain": 1,
+  "detach": 1,
   "hold rows": 2,
 };
 
@@ -85,6 +88,8 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
       return await forgetRedis(world);
     case "drain":
       return drain(world, victim, chance);
+    case "detach":
+      return later(world, requestDetach(world.sql, victim.process.name, { actor: "somebody", reason: "chance" }));
     case "hold rows":
       return holdRows(world, chance);
   }

@@ -15,10 +15,13 @@ const LATEST_MS = 400;
 export function postgresOf(world: World, process: SimProcess): Sql {
   return new Proxy(world.sql, {
     apply(pool, _this, args) {
-      const query = Reflect.apply(pool, undefined, planted(world, args)) as unknown;
+      const [strings, ...values] = planted(world, args);
+      const query = Reflect.apply(pool, undefined, [strings, ...values]) as unknown;
       if (!(query instanceof Promise)) return query; // a name or a list, to be put into a query
       let answer: Promise<unknown> | undefined;
-      const ask = () => answer ??= carry(world, process, { query, text: (args[0] as string[]).join("?") });
+      const text = textOf(strings as string[], values);
+      texts.set(query, text);
+      const ask = () => answer ??= carry(world, process, { query, text });
       // The driver sends a query when it is asked for its answer; one that becomes part of another never is.
       Object.assign(query, {
         then: (...on: Parameters<Promise<unknown>["then"]>) => ask().then(...on),
@@ -29,6 +32,16 @@ export function postgresOf(world: World, process: SimProcess): Sql {
     },
     get: (pool, name) => Reflect.get(pool, name),
   });
+}
+
+/** What a query or a part of one says, with the parts that it is made of. */
+const texts = new WeakMap<object, string>();
+
+function textOf(pieces: readonly string[], values: unknown[]): string {
+  return pieces.map((piece, place) => {
+    const value = values[place];
+    return piece + (place === values.length ? "" : value instanceof Object ? texts.get(value) ?? "?" : "?");
+  }).join("");
 }
 
 async function carry(world: World, process: SimProcess, sent: { query: Promise<unknown>; text: string }) {

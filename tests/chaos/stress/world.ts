@@ -76,6 +76,8 @@ const SECONDS = {
   reassign_after_seconds: 0.5,
   suspect_seconds: 0.2,
   drain_grace_seconds: 0.3,
+  worker_detach_grace_seconds: 0.6,
+  continuation_retry_interval_seconds: 0.05,
 };
 
 /** On a machine that is slow, or busy with other things, all times are as many times longer. */
