@@ -126,9 +126,16 @@ const TRANSITIONS: Transition[] = [
   },
   { name: "recover from a living worker", allowed: {}, try: ({ sql, term }) => orphanLost(sql, term) },
   {
-    name: "give back",
-    allowed: { ASSIGNED: "ORPHANED", RUNNING: "ORPHANED" },
-    try: ({ sql, id }) => giveBack(sql, ME, [{ job_run_id: id, attempt: 1, outcome: "GIVEN_BACK", cause: "drain" }]),
+    name: "give back what was not started",
+    allowed: { ASSIGNED: "ORPHANED" },
+    try: ({ sql, id }) =>
+      giveBack(sql, ME, [{ job_run_id: id, attempt: 1, from: "ASSIGNED", outcome: "GIVEN_BACK", cause: "drain" }]),
+  },
+  {
+    name: "give back what lost its body",
+    allowed: { RUNNING: "ORPHANED" },
+    try: ({ sql, id }) =>
+      giveBack(sql, ME, [{ job_run_id: id, attempt: 1, from: "RUNNING", outcome: "LOST", cause: "lost" }]),
   },
   {
     name: "quarantine",

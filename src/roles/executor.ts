@@ -265,7 +265,7 @@ export class Executor {
   async #record(run: StartedRun, ending: Ending | Lost): Promise<string | undefined> {
     if ("kind" in ending) {
       const how = this.#me.draining || ending.unbegun ? "GIVEN_BACK" as const : "LOST" as const;
-      const back = { ...refOf(run), outcome: how, cause: ending.error_summary };
+      const back = { ...refOf(run), from: "RUNNING" as const, outcome: how, cause: ending.error_summary };
       await failpoint("before-give-back");
       const given = await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
       return given.length > 0 ? "ORPHANED" : undefined;

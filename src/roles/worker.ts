@@ -15,7 +15,7 @@ import { beat } from "../cluster/roster.ts";
 import type { Wire } from "../cluster/wire.ts";
 import type { Sql } from "../store/db.ts";
 import { type OwnRun, renewWorker } from "../store/nodes.ts";
-import { type AttemptRef, giveBack } from "../store/runs.ts";
+import { type AttemptRef, giveBack, type GivenBack } from "../store/runs.ts";
 import { readSettings } from "../store/settings.ts";
 import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
@@ -100,16 +100,16 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
   for (const run of before) {
     if (!mine.has(keyOf(run))) executor.abandon(run, "Postgres says that this run is not this worker's");
   }
-  const back: (AttemptRef & { outcome: "LOST" | "GIVEN_BACK"; cause: string })[] = [];
+  const back: GivenBack[] = [];
   for (const row of rows) {
-    const { job_run_id, attempt } = row;
+    const { job_run_id, attempt, state: from } = row;
     if (row.cancel_requested) executor.cancel(row, "requested");
     if (executor.knows(row)) continue;
     if (row.state === "RUNNING") {
-      back.push({ job_run_id, attempt, outcome: "LOST", cause: "its worker had no body for it" });
+      back.push({ job_run_id, attempt, from, outcome: "LOST", cause: "its worker had no body for it" });
     } else if (standing.draining || standing.detached) {
       const how = standing.detached ? "detached" : "draining";
-      back.push({ job_run_id, attempt, outcome: "GIVEN_BACK", cause: `its worker is ${how}` });
+      back.push({ job_run_id, attempt, from, outcome: "GIVEN_BACK", cause: `its worker is ${how}` });
     } else executor.accept(row); // never rejects; its answer is for those who ordered
   }
   if (back.length === 0) return;

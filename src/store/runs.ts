@@ -245,23 +245,26 @@ export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { w
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
 }
 
+export interface GivenBack extends AttemptRef {
+  /** As the worker knows it: a statement that comes late must not take a run from a body that has begun meanwhile. */
+  from: "ASSIGNED" | "RUNNING";
+  outcome: "GIVEN_BACK" | "LOST";
+  cause: string;
+}
+
 /** Mine -> ORPHANED: a drain gives back what it does not finish, uncharged; a body that got lost is charged. */
-export async function giveBack(
-  sql: Db,
-  worker_id: string,
-  runs: (AttemptRef & { outcome: "GIVEN_BACK" | "LOST"; cause: string })[],
-): Promise<AttemptRef[]> {
+export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with x as (
       select * from jsonb_to_recordset(${
     json(sql, runs)
-  }) as x(job_run_id bigint, attempt int, outcome text, cause text)),
+  }) as x(job_run_id bigint, attempt int, "from" text, outcome text, cause text)),
     lost as (
       update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (x.outcome = 'LOST')::int,
              continuation_state = 'NONE', version = r.version + 1
         from x
        where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
-         and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
+         and r.state is not distinct from x."from" and x."from" in ('ASSIGNED', 'RUNNING')
       returning r.*, x.outcome, x.cause),
     kept as (
       insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
