@@ -1,102 +1,11 @@
 /** The checker must be able to fail: for each invariant a history that breaks it, and one that breaks none. */
 import assert from "node:assert/strict";
-import { createRuns } from "../../src/store/births.ts";
-import type { Sql } from "../../src/store/db.ts";
-import { acquire, type Term } from "../../src/store/leadership.ts";
-import { assignRuns, finishRuns, startRuns } from "../../src/store/runs.ts";
-import { aDefinition, aWorker } from "../support/factories.ts";
-import { withStores } from "../support/stores.ts";
-import { check, type Effect, type Evidence, explain } from "./checker.ts";
-import { installHistory } from "./history.ts";
-
-const WORKER = "w1-0000000a";
-
-interface Story {
-  sql: Sql;
-  term: Term;
-  evidence: Evidence & { births: string[] };
-  /** A run that was enqueued. */
-  born(columns?: { serial_key?: string }): Promise<number>;
-  /** PENDING, RETRYING or ORPHANED -> ASSIGNED -> RUNNING, with a body that lasts 10 ms. */
-  started(id: number): Promise<Effect>;
-  /** RUNNING -> its end, or RETRYING. */
-  ended(body: Effect, outcome?: "SUCCEEDED" | "FAILED"): Promise<void>;
-}
-
-/** A small cluster that has done one run well; `test` spoils it. */
-function withStory(test: (story: Story) => Promise<void>): Promise<void> {
-  return withStores(async ({ sql }) => {
-    await installHistory(sql);
-    await aWorker(sql, { worker_id: WORKER });
-    const definition = await aDefinition(sql, { name: "job", max_retries: 2 });
-    const term = await acquire(sql, { worker_id: WORKER, lease_ms: 60_000, epoch_hint: 0 }) as Term;
-    const evidence: Story["evidence"] = {
-      effects: [],
-      births: [],
-      only_these_births: true,
-      leader_lease_ms: 1_000,
-      worker_lease_ms: 5_000,
-    };
-    const tokens = new Map<number, string>();
-    let clock_ms = 0;
-    const story: Story = {
-      sql,
-      term,
-      evidence,
-      async born(columns = {}) {
-        const key = `k${evidence.births.length}`;
-        evidence.births.push(`enqueue:${definition.id}:${key}`);
-        const [run] = await createRuns(sql, [{ job_name: "job", args: {}, idempotency_key: key, ...columns }]);
-        return run?.job_run_id as number;
-      },
-      async started(id) {
-        const [row] = await sql`select version from job_run where id = ${id}`;
-        const [mine] = await assignRuns(sql, term, [{ job_run_id: id, version: row?.version, worker_id: WORKER }]);
-        const token = crypto.randomUUID();
-        const order = { job_run_id: id, attempt: mine?.attempt as number, token, digest: "digest" };
-        const [run] = await startRuns(sql, { worker_id: WORKER, epoch: term.epoch }, [order]);
-        assert(run);
-        tokens.set(run.fence, token);
-        const body: Effect = {
-          job_run_id: id,
-          attempt: run.attempt,
-          fence: run.fence,
-          worker_id: WORKER,
-          started_ms: clock_ms += 100,
-          ended_ms: clock_ms += 10,
-        };
-        evidence.effects.push(body);
-        return body;
-      },
-      async ended(body, outcome = "SUCCEEDED") {
-        body.outcome = outcome;
-        body.retryable = true;
-        const ending = {
-          job_run_id: body.job_run_id,
-          attempt: body.attempt,
-          start_token: tokens.get(body.fence) as string,
-          outcome,
-          exit_code: 0,
-          error_name: null,
-          error_summary: null,
-          result: null,
-          retry_max: 2,
-          retry_after_ms: 0,
-          other_node: false,
-        };
-        assert.equal((await finishRuns(sql, WORKER, [ending])).length, 1);
-      },
-    };
-    await test(story);
-  });
-}
-
-/** That the checker finds this invariant broken, and no other. */
-async function finds(story: Story, invariant: string, detail: RegExp): Promise<void> {
-  const found = await check(story.sql, story.evidence);
-  assert.deepEqual([...new Set(found.map((one) => one.invariant))], [invariant], JSON.stringify(found, null, 2));
-  assert.match(found.map((one) => one.detail).join("\n"), detail);
-}
+import { recordAct } from "../../src/store/audit.ts";
+import { buryWorkers } from "../../src/store/nodes.ts";
+import { aWorker } from "../support/factories.ts";
+import { check, type Effect, explain } from "./checker.ts";
+import { INVARIANTS } from "./invariants.ts";
+import { type Story, withStory, WORKER } from "./story.ts";
 
 Deno.test("a history in which all went well breaks no invariant, and can be told", () =>
   withStory(async (story) => {
@@ -110,13 +19,339 @@ Deno.test("a history in which all went well breaks no invariant, and can be told
     assert.match(told, /body of attempt 2/);
   }));
 
-Deno.test("I1: two bodies of one run that overlap", () =>
-  withStory(async (story) => {
-    const id = await story.born();
-    const first = await story.started(id);
-    await story.ended(first, "FAILED");
-    const second = await story.started(id);
-    await story.ended(second);
-    second.started_ms = first.ended_ms as number - 5;
-    await finds(story, "I1", /attempt 2 began 5.0 ms before/);
-  }));
+interface Breach {
+  what: string;
+  /** What is found, all of it. */
+  broken: string[];
+  detail: RegExp;
+  spoil(story: Story): Promise<unknown>;
+}
+
+/** A run that was done well in one attempt. */
+async function done(story: Story, columns?: { serial_key?: string }): Promise<Effect> {
+  const body = await story.started(await story.born(columns));
+  await story.ended(body);
+  return body;
+}
+
+const OF_BODIES: Breach[] = [
+  {
+    what: "two bodies of one run overlap",
+    broken: ["I1"],
+    detail: /attempt 2 began 5.0 ms before/,
+    async spoil(story) {
+      const id = await story.born();
+      const first = await story.started(id);
+      await story.ended(first, "FAILED");
+      const second = await story.started(id);
+      await story.ended(second);
+      second.started_ms = first.ended_ms as number - 5;
+    },
+  },
+  {
+    what: "an attempt has two bodies, one after the other",
+    broken: ["I2", "fences"],
+    detail: /attempt 1 had 2 bodies/,
+    async spoil(story) {
+      const body = await done(story);
+      story.evidence.effects.push({ ...body, started_ms: 1_000, ended_ms: 1_001 });
+    },
+  },
+  {
+    what: "a body has another fence than its run",
+    broken: ["I3"],
+    detail: /with fence 999 on .* never became RUNNING so/,
+    spoil: async (story) => (await done(story)).fence = 999,
+  },
+  {
+    what: "a body runs on another worker than its run",
+    broken: ["I3"],
+    detail: /on w2 had a body/,
+    spoil: async (story) => (await done(story)).worker_id = "w2",
+  },
+  {
+    what: "a body goes on after its run has ended",
+    broken: ["outlived"],
+    detail: /it became SUCCEEDED, and the body of attempt 1 ended \d+/,
+    async spoil(story) {
+      const body = await done(story);
+      const [clock] = await story.sql`select clock_timestamp() as now`;
+      story.evidence.clock = { zero: clock?.now, tolerance_ms: 5 };
+      body.ended_ms = 60_000;
+    },
+  },
+  {
+    what: "bodies of one serial key overlap",
+    broken: ["I8"],
+    detail: /began 5.0 ms before another of "k"/,
+    async spoil(story) {
+      const first = await done(story, { serial_key: "k" });
+      (await done(story, { serial_key: "k" })).started_ms = first.ended_ms as number - 5;
+    },
+  },
+  {
+    what: "a failure that may be retried is final",
+    broken: ["I10"],
+    detail: /became FAILED with 1 of 2 retries used/,
+    spoil: async (story) => await story.ended(await story.started(await story.born()), "FAILED", 0),
+  },
+  {
+    what: "a failure that may not be retried is",
+    broken: ["I10"],
+    detail: /became RETRYING .* was not to be retried/,
+    async spoil(story) {
+      const id = await story.born();
+      const body = await story.started(id);
+      await story.ended(body, "FAILED");
+      body.retryable = false;
+      await story.ended(await story.started(id));
+    },
+  },
+  {
+    what: "a success is recorded as a failure",
+    broken: ["I14"],
+    detail: /attempt 1 succeeded, the run is FAILED/,
+    async spoil(story) {
+      const body = await story.started(await story.born());
+      await story.ended(body, "FAILED", 0);
+      body.outcome = "SUCCEEDED";
+    },
+  },
+  {
+    what: "a recorded result is called late",
+    broken: ["audit"],
+    detail: /called late in the audit, and it made the run SUCCEEDED/,
+    async spoil(story) {
+      const { job_run_id, attempt } = await done(story);
+      const act = { actor: WORKER, action: "run.late_result", target_type: "run", target_id: job_run_id };
+      await recordAct(story.sql, { ...act, after: { attempt } });
+    },
+  },
+  {
+    what: "a body ran again and nothing says why",
+    broken: ["repeats"],
+    detail: /attempt 1 was followed by another/,
+    async spoil(story) {
+      const id = await story.born();
+      await story.ended(await story.started(id), "FAILED");
+      await story.ended(await story.started(id));
+      await story.sql`delete from job_run_attempt`;
+    },
+  },
+  {
+    what: "a later start has a lower fence",
+    broken: ["fences"],
+    detail: /came after \d+ of the same serial key/,
+    async spoil(story) {
+      await done(story, { serial_key: "k" });
+      const body = await done(story, { serial_key: "k" });
+      await story.sql`update job_run_event set fence = fence - 100 where fence = ${body.fence}`;
+      body.fence -= 100;
+    },
+  },
+];
+
+const OF_BIRTHS: Breach[] = [
+  {
+    what: "a slot has no run",
+    broken: ["I5"],
+    detail: /slot time:1:.* has no run/,
+    spoil: (story) => Promise.resolve(story.evidence.births.push("time:1:2026-01-01T00:00:00Z")),
+  },
+  {
+    what: "a slot has two runs",
+    broken: ["I5"],
+    detail: /has 2 runs for the slot/,
+    async spoil(story) {
+      for (const id of [await story.born(), await story.born()]) {
+        await story.sql`
+          with s as (
+            insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value)
+            select id, 's', 'cron', '* * * * *' from job_definition
+            on conflict (job_definition_id, schedule_id) do update set enabled = true returning id)
+          update job_run set job_schedule_id = s.id, scheduled_for = '2026-01-01' from s where job_run.id = ${id}`;
+        await story.ended(await story.started(id));
+      }
+    },
+  },
+  {
+    what: "an enqueue has no run",
+    broken: ["I6"],
+    detail: /enqueue:1:lost has no run/,
+    spoil: (story) => Promise.resolve(story.evidence.births.push("enqueue:1:lost")),
+  },
+  {
+    what: "an event was forgotten",
+    broken: ["I6"],
+    detail: /event 1 was never processed/,
+    spoil: (story) => story.sql`select emit_event('something')`,
+  },
+  {
+    what: "a run was not asked for",
+    broken: ["I6"],
+    detail: /nobody asked for enqueue:1:k0/,
+    spoil: async (story) => (await done(story), story.evidence.births = []),
+  },
+];
+
+const OF_ROWS: Breach[] = [
+  {
+    what: "a run does not end",
+    broken: ["I4"],
+    detail: /it is still RUNNING/,
+    spoil: async (story) => await story.started(await story.born()),
+  },
+  {
+    what: "a live run belongs to a dead worker",
+    broken: ["I4", "I13"],
+    detail: /belongs to w1-0000000a, which is DEAD/,
+    async spoil(story) {
+      await story.started(await story.born());
+      await story.sql`update worker set state = 'DEAD', ended_at = now()`;
+    },
+  },
+  {
+    what: "two runs of one serial key are held at once",
+    broken: ["I8"],
+    detail: /became ASSIGNED while another run held "k"/,
+    async spoil(story) {
+      await story.sql`drop index job_run_serial`;
+      const ids = [await story.born({ serial_key: "k" }), await story.born({ serial_key: "k" })];
+      const bodies = [await story.started(ids[0] as number), await story.started(ids[1] as number)];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
+    what: "a run of a serial key overtakes one that waits",
+    broken: ["I9"],
+    detail: /assigned before run 1 of "k"/,
+    async spoil(story) {
+      story.evidence.leader_lease_ms = 0;
+      const [first, second] = [await story.born({ serial_key: "k" }), await story.born({ serial_key: "k" })];
+      await story.ended(await story.started(second));
+      await story.ended(await story.started(first));
+    },
+  },
+  {
+    what: "a failure is charged for nothing",
+    broken: ["I11"],
+    detail: /failures went from 0 to 1 when it became ASSIGNED/,
+    async spoil(story) {
+      const id = await story.born();
+      await story.sql`update job_run set failures = 1, version = version + 1 where id = ${id}`;
+      await story.sql`update job_run_event set to_state = 'PENDING', from_state = 'PENDING' where version = 1`;
+      await story.ended(await story.started(id));
+      await story.sql`update job_run_event set failures = 0 where version = 1`;
+    },
+  },
+  {
+    what: "an interruption is charged twice",
+    broken: ["I11"],
+    detail: /attempt 1 was LOST and charged 2/,
+    async spoil(story) {
+      const id = await story.born();
+      await story.started(id);
+      await story.sql`
+        with lost as (update job_run set state = 'ORPHANED', interruptions = 2, version = version + 1 where id = ${id} returning id)
+        insert into job_run_attempt (job_run_id, attempt, outcome) select id, 1, 'LOST' from lost`;
+      await story.ended(await story.started(id));
+    },
+  },
+  {
+    what: "the history has a gap",
+    broken: ["I12"],
+    detail: /version 2 .* follows version 0/,
+    spoil: async (story) => (await done(story), await story.sql`delete from job_run_event where version = 1`),
+  },
+  {
+    what: "the row is not where its history ends",
+    broken: ["I12", "I14"],
+    detail: /its history ends otherwise/,
+    spoil: async (story) => (await done(story), await story.sql`delete from job_run_event where version = 3`),
+  },
+  {
+    what: "something leaves a terminal state",
+    broken: ["transitions"],
+    detail: /refused: it had ended as SUCCEEDED/,
+    async spoil(story) {
+      const { job_run_id } = await done(story);
+      const again = await story.sql`
+        update job_run set state = 'PENDING', finished_at = null, version = version + 1 where id = ${job_run_id} returning id`;
+      assert.equal(again.length, 0);
+    },
+  },
+  {
+    what: "a worker takes a run by itself",
+    broken: ["transitions"],
+    detail: /PENDING -> ASSIGNED was made by somebody else/,
+    spoil: async (story) => (await done(story), await story.sql`update job_run_event set by_leader = false`),
+  },
+  {
+    what: "a leader takes a run from a worker that lives",
+    broken: ["transitions"],
+    detail: /made it CANCELED while it was RUNNING on a worker that was ACTIVE/,
+    async spoil(story) {
+      const { job_run_id } = await story.started(await story.born());
+      await story.sql`
+        with fence as materialized (select 1) update job_run set state = 'CANCELED', finished_at = now(), version = version + 1 where id = ${job_run_id}`;
+    },
+  },
+];
+
+const OF_LEADERS: Breach[] = [
+  {
+    what: "a leader writes after its term",
+    broken: ["I7"],
+    detail: /became ASSIGNED under epoch 1 when the term was 2/,
+    spoil: async (story) => (await done(story), await story.sql`update job_run_event set term_epoch = 2`),
+  },
+  {
+    what: "somebody else gets the seat under the same epoch",
+    broken: ["terms"],
+    detail: /epoch 1 of w1-0000000a became 1 of w2/,
+    spoil: (story) => story.sql`update leader_term set worker_id = 'w2'`,
+  },
+  {
+    what: "a new leader buries at once",
+    broken: ["burials"],
+    detail: /was buried \d+ ms after the leader had got its term/,
+    async spoil(story) {
+      await aWorker(story.sql, { worker_id: "w2", lease_ms: -1 });
+      assert.deepEqual(await buryWorkers(story.sql, story.term), ["w2"]);
+    },
+  },
+  {
+    what: "a leader buries after it was cut off itself",
+    broken: ["burials"],
+    detail: /after the leader had not reached Postgres for 60000 ms/,
+    async spoil(story) {
+      await aWorker(story.sql, { worker_id: "w2", lease_ms: -1 });
+      await story.sql`update leader_term_event set at = at - interval '60 s'`;
+      await story.sql`insert into leader_term_event (epoch, old_epoch, worker_id, old_worker_id, lease_until, at)
+        select epoch, epoch, worker_id, worker_id, lease_until, at + interval '60 s' from leader_term_event`;
+      await buryWorkers(story.sql, story.term);
+    },
+  },
+  {
+    what: "a process of a body is left",
+    broken: ["I18"],
+    detail: /4711 deno/,
+    spoil: (story) => Promise.resolve(story.evidence.left_behind = ["4711 deno"]),
+  },
+];
+
+for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LEADERS]) {
+  Deno.test(`${breach.broken.join(", ")} is found broken: ${breach.what}`, () =>
+    withStory(async (story) => {
+      await breach.spoil(story);
+      const found = await check(story.sql, story.evidence);
+      const names = new Set(found.map((one) => one.invariant));
+      assert.deepEqual([...names].sort(), [...breach.broken].sort(), JSON.stringify(found, null, 2));
+      assert.match(found.map((one) => one.detail).join("\n"), breach.detail);
+    }));
+}
+
+Deno.test("every invariant has a history that breaks it", () => {
+  const shown = new Set([...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LEADERS].flatMap((breach) => breach.broken));
+  assert.deepEqual(INVARIANTS.map(({ invariant }) => invariant).filter((name) => !shown.has(name)), []);
+});

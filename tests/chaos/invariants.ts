@@ -44,7 +44,7 @@ const BODY_INVARIANTS: Invariant[] = [
     says: "no body without its transition to RUNNING",
     violations: (sql) =>
       sql<Found[]>`
-        select e.job_run_id, 'attempt ' || e.attempt || ' with fence ' || e.fence || ' on ' || coalesce(e.worker_id, '?')
+        select e.job_run_id, 'attempt ' || e.attempt || ' with fence ' || coalesce(e.fence::text, 'none') || ' on ' || coalesce(e.worker_id, '?')
                  || ' had a body and never became RUNNING so' as detail
           from effect e
          where not exists (select from job_run_event v where v.job_run_id = e.job_run_id and v.to_state = 'RUNNING' and v.attempt = e.attempt
@@ -100,6 +100,17 @@ const BODY_INVARIANTS: Invariant[] = [
                                  and (v.by_leader or v.error_name = 'Missing'))))
            and not exists (select from job_run_attempt a where a.job_run_id = e.job_run_id and a.attempt = e.attempt
                             and a.outcome in ('LOST', 'GIVEN_BACK'))`,
+  },
+  {
+    invariant: "audit",
+    says: "a result is called late only when it was not recorded",
+    violations: (sql) =>
+      sql<Found[]>`
+        select v.job_run_id, 'attempt ' || v.attempt || ' is called late in the audit, and it made the run ' || v.to_state as detail
+          from admin_action_log l join job_run_event v
+            on v.job_run_id::text = l.target_id and v.attempt = (l.after_json ->> 'attempt')::int
+         where l.action = 'run.late_result' and not v.by_leader and v.error_name is distinct from 'Missing'
+           and v.from_state in ('RUNNING', 'ORPHANED') and v.to_state in ('SUCCEEDED', 'FAILED', 'TIMED_OUT', 'CANCELED', 'RETRYING')`,
   },
   {
     invariant: "repeats",

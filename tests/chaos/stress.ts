@@ -7,7 +7,7 @@
  *   deno run -A tests/chaos/stress.ts --seed 7 --seconds 10
  */
 import { type FactName, hear } from "../../src/base/facts.ts";
-import { monotonicMs, rest } from "../../src/base/loop.ts";
+import { after, monotonicMs, rest } from "../../src/base/loop.ts";
 import { connectRedis } from "../../src/cluster/redis.ts";
 import { connectDb, type Sql } from "../../src/store/db.ts";
 import { type Stores, withStores } from "../support/stores.ts";
@@ -15,7 +15,7 @@ import { check, explain, type Violation } from "./checker.ts";
 import { installHistory } from "./history.ts";
 import { Actor } from "./stress/actor.ts";
 import { Chance } from "./stress/chance.ts";
-import { prepareLoad } from "./stress/load.ts";
+import { type Load, prepareLoad } from "./stress/load.ts";
 import type { Mistake } from "./stress/mistakes.ts";
 import { strikeUntil } from "./stress/nemesis.ts";
 import { Network } from "./stress/network.ts";
@@ -66,22 +66,37 @@ async function stressIn(stores: Stores, options: StressOptions): Promise<StressR
   const load = await prepareLoad(world);
   const actors = PLACES.slice(0, mistake?.workers ?? PLACES.length).map((place) => new Actor(world, place));
   const stop = new AbortController();
-  const foul = AbortSignal.timeout(options.seconds * 1_000 * world.scale);
+  const living = Promise.all(actors.map((actor) => actor.live(stop.signal)));
   try {
-    const living = Promise.all(actors.map((actor) => actor.live(stop.signal)));
-    await Promise.all([load.run(foul), strikeUntil(world, actors, foul)]);
-    heal(world, actors);
+    await weather(world, { actors, load, ms: options.seconds * 1_000 * world.scale });
     await load.end(world.sql);
     if (!mistake) count(world, "rest after ms", await untilAtRest(world.sql));
-    stop.abort();
-    await living;
-    while (world.later.size > 0) await Promise.all(world.later);
+    await leave();
     return await judge(world, { options, births: load.births, errors });
   } finally {
-    stop.abort();
+    await leave().catch(() => undefined);
     silence();
     mend?.();
     await Promise.all([world.redis.close(), world.sql.end({ timeout: 2 })]);
+  }
+
+  async function leave(): Promise<void> {
+    heal(world, actors);
+    stop.abort();
+    await living;
+    while (world.later.size > 0) await Promise.all(world.later);
+  }
+}
+
+/** Foul for a while, then fair. */
+async function weather(world: World, on: { actors: Actor[]; load: Load; ms: number }): Promise<void> {
+  const over = new AbortController();
+  const cancel = after(on.ms, () => over.abort());
+  try {
+    await Promise.all([on.load.run(over.signal), strikeUntil(world, on.actors, over.signal)]);
+  } finally {
+    cancel();
+    heal(world, on.actors);
   }
 }
 
@@ -108,6 +123,7 @@ function makeWorld(stores: Stores, { seed, mistake }: StressOptions): World {
     without_postgres: new Set(),
     without_redis: new Set(),
     later: new Set(),
+    healed: new AbortController(),
     counts: new Map(),
   };
   return Object.assign(world, { network: new Network(world as World) });
@@ -135,9 +151,7 @@ async function compareClocks(sql: Sql): Promise<{ clock: World["clock"]; usual_m
 
 function heal(world: World, actors: Actor[]): void {
   world.weather = FAIR;
-  world.network.heal();
-  world.without_postgres.clear();
-  world.without_redis.clear();
+  world.healed.abort();
   for (const actor of actors) actor.process.thaw();
 }
 

@@ -3,7 +3,7 @@
  * into the ledger with times that are reckoned, not measured: a guard of its own process strikes when it is due, however
  * busy this one is.
  */
-import { after, every, monotonicMs, rest } from "../../../src/base/loop.ts";
+import { every, monotonicMs, rest } from "../../../src/base/loop.ts";
 import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../../src/sandbox/pool.ts";
 import type { Effect } from "../checker.ts";
 import type { SimProcess } from "./process.ts";
@@ -105,7 +105,7 @@ class SimBody implements Body {
   readonly #effect: Effect;
   readonly #parts: { process: SimProcess; guard: SimSandbox; world: World; linger_ms: number };
   #resolve: (outcome: Outcome) => void = () => {};
-  #ended = false;
+  readonly #over = new AbortController();
 
   constructor(
     world: World,
@@ -126,16 +126,18 @@ class SimBody implements Body {
     world.ledger.push(this.#effect);
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
     const natural_ms = started_ms + parts.lasts_ms;
-    later(world, rest(parts.lasts_ms).then(() => this.#end(natural_ms, parts.outcome)));
-    this.#watch();
+    later(world, rest(parts.lasts_ms, this.#over.signal).then(() => this.#end(natural_ms, parts.outcome)));
+    later(world, this.#watch());
   }
 
   /** The guard's view: silence kills. */
-  #watch(): void {
-    const due_ms = this.#parts.guard.guarded_until_ms;
-    if (this.#ended || due_ms === Infinity) return;
-    if (monotonicMs() >= due_ms) return this.strike(due_ms);
-    after(due_ms - monotonicMs(), () => this.#watch());
+  async #watch(): Promise<void> {
+    const { guard } = this.#parts;
+    while (!this.#over.signal.aborted && guard.guarded_until_ms < Infinity) {
+      const due_ms = guard.guarded_until_ms;
+      if (monotonicMs() >= due_ms) return this.strike(due_ms);
+      await rest(due_ms - monotonicMs(), this.#over.signal);
+    }
   }
 
   /** Killed by the guard, at a moment that may lie a little ahead. */
@@ -153,17 +155,20 @@ class SimBody implements Body {
 
   #endSoon(within_ms: number, outcome: Outcome): void {
     const { world } = this.#parts;
-    later(world, rest(world.chance.between(1, within_ms)).then(() => this.#end(monotonicMs(), outcome)));
+    later(
+      world,
+      rest(world.chance.between(1, within_ms), this.#over.signal).then(() => this.#end(monotonicMs(), outcome)),
+    );
   }
 
   /** Whichever end comes first by its time; the guard's goes before one that would be later than it. */
   #end(at_ms: number, outcome: Outcome): void {
-    if (this.#ended) return;
+    if (this.#over.signal.aborted) return;
     const { guard, process, linger_ms } = this.#parts;
     const struck_ms = guard.guarded_until_ms;
     const struck = at_ms > struck_ms && !process.crashed;
     if (struck) [at_ms, outcome] = [struck_ms, { kind: "LOST", error_summary: "its guard struck", exit_code: null }];
-    this.#ended = true;
+    this.#over.abort();
     this.#effect.ended_ms = Math.max(at_ms, this.#effect.started_ms) + linger_ms;
     this.#effect.outcome = outcome.kind;
     if (outcome.kind === "FAILED") this.#effect.retryable = outcome.retry !== "never";

@@ -1,11 +1,11 @@
 /** Strikes at random: freezes and kills processes, cuts links and stores, drains, and restarts. */
-import { after, rest } from "../../../src/base/loop.ts";
+import { rest } from "../../../src/base/loop.ts";
 import { requestDetach } from "../../../src/store/detach.ts";
 import { requestDrain } from "../../../src/store/nodes.ts";
 import type { Actor } from "./actor.ts";
 import type { Chance } from "./chance.ts";
 import type { SimProcess } from "./process.ts";
-import { awayFor, count, later, type World } from "./world.ts";
+import { awayFor, count, later, undo, type World } from "./world.ts";
 
 export type Strike =
   | "freeze"
@@ -48,7 +48,7 @@ export async function strikeUntil(world: World, actors: Actor[], stop: AbortSign
     if (stop.aborted) return;
     const strike = drawn(chance, odds);
     count(world, strike);
-    await act(strike, { world, actors, chance });
+    await act(strike, { world, actors, chance }).catch(() => count(world, "strikes that failed"));
   }
 }
 
@@ -61,6 +61,7 @@ function drawn(chance: Chance, odds: [Strike, number][]): Strike {
 async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: Chance }): Promise<void> {
   const { world, actors, chance } = on;
   const victim = chance.pick(actors);
+  const all = actors.map((actor) => actor.process);
   switch (strike) {
     case "freeze":
       return victim.process.freeze(awayFor(world));
@@ -75,15 +76,15 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
     case "cut a link":
       return world.network.cut(victim.process, chance.pick(actors).process, chance.between(100, 1_500) * world.scale);
     case "no postgres for one":
-      return without(world.without_postgres, [victim.process], awayFor(world));
+      return without(world, { set: world.without_postgres, processes: [victim.process], ms: awayFor(world) });
     case "no postgres for anybody":
-      return without(world.without_postgres, actors.map((actor) => actor.process), awayFor(world));
+      return without(world, { set: world.without_postgres, processes: all, ms: awayFor(world) });
     case "no redis":
-      return without(
-        world.without_redis,
-        chance.happens(0.5) ? [victim.process] : actors.map((actor) => actor.process),
-        chance.between(200, 1_500) * world.scale,
-      );
+      return without(world, {
+        set: world.without_redis,
+        processes: chance.happens(0.5) ? [victim.process] : all,
+        ms: chance.between(200, 1_500) * world.scale,
+      });
     case "forget redis":
       return await forgetRedis(world);
     case "drain":
@@ -95,10 +96,10 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
   }
 }
 
-function without(set: Set<SimProcess>, processes: SimProcess[], ms: number): void {
-  for (const process of processes) set.add(process);
-  after(ms, () => {
-    for (const process of processes) set.delete(process);
+function without(world: World, from: { set: Set<SimProcess>; processes: SimProcess[]; ms: number }): void {
+  for (const process of from.processes) from.set.add(process);
+  undo(world, from.ms, () => {
+    for (const process of from.processes) from.set.delete(process);
   });
 }
 
@@ -116,8 +117,9 @@ async function forgetRedis({ redis }: World): Promise<void> {
 function drain(world: World, { process }: Actor, chance: Chance): void {
   const wish = { actor: "somebody", reason: "maintenance" };
   later(world, requestDrain(world.sql, process.name, { ...wish, draining: true }));
-  after(
-    chance.between(100, 1_000),
+  undo(
+    world,
+    chance.between(100, 1_000) * world.scale,
     () => later(world, requestDrain(world.sql, process.name, { ...wish, draining: false })),
   );
 }

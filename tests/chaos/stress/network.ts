@@ -12,7 +12,7 @@ import {
   type WorkerHandlers,
 } from "../../../src/cluster/protocol.ts";
 import { Crashed, type SimProcess } from "./process.ts";
-import { awayFor, count, later, type World } from "./world.ts";
+import { awayFor, count, later, undo, type World } from "./world.ts";
 
 /** A process that listens. What is sent to its port reaches whoever listens there now. */
 export interface Endpoint {
@@ -65,16 +65,12 @@ export class Network {
   cut(one: SimProcess, other: SimProcess, ms: number): void {
     const pair = pairOf(one, other);
     this.#cut.add(pair);
-    after(ms, () => this.#cut.delete(pair));
-    after(KEEPALIVE_MS * this.#world.scale, () => {
+    undo(this.#world, ms, () => this.#cut.delete(pair));
+    undo(this.#world, KEEPALIVE_MS * this.#world.scale, () => {
       for (const stream of this.#streams) {
         if (pairOf(stream.from, stream.to.process) === pair) stream.end(failure("UNAVAILABLE", "the peer fell silent"));
       }
     });
-  }
-
-  heal(): void {
-    this.#cut.clear();
   }
 
   /** All other workers, as one of them sees them. */

@@ -1,4 +1,5 @@
 /** What all parts of one stress share: the stores, the weather, the ledger, and the time scale. */
+import { rest } from "../../../src/base/loop.ts";
 import type { RedisDoor } from "../../../src/cluster/redis.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../../src/store/settings.ts";
@@ -111,6 +112,8 @@ export interface World {
   without_redis: Set<SimProcess>;
   /** What happens later whoever is still there, and must have happened before the end. */
   later: Set<Promise<unknown>>;
+  /** Fires when all is to be healed. */
+  healed: AbortController;
   /** How often each thing happened. */
   counts: Map<string, number>;
 }
@@ -129,4 +132,9 @@ export function awayFor({ chance, mistake, scale }: World): number {
 export function later(world: Pick<World, "later">, act: Promise<unknown>): void {
   const done = act.catch(() => undefined).finally(() => world.later.delete(done));
   world.later.add(done);
+}
+
+/** Undoes a fault after a while, or when all is healed. */
+export function undo(world: Pick<World, "later" | "healed">, ms: number, act: () => void): void {
+  later(world, rest(ms, world.healed.signal).then(act));
 }

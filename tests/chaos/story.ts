@@ -1,0 +1,92 @@
+/** A small cluster's history, made step by step by the production statements, for tests of the checker to spoil. */
+import assert from "node:assert/strict";
+import { createRuns } from "../../src/store/births.ts";
+import type { Sql } from "../../src/store/db.ts";
+import { acquire, type Term } from "../../src/store/leadership.ts";
+import { assignRuns, finishRuns, startRuns } from "../../src/store/runs.ts";
+import { aDefinition, aWorker } from "../support/factories.ts";
+import { withStores } from "../support/stores.ts";
+import type { Effect, Evidence } from "./checker.ts";
+import { installHistory } from "./history.ts";
+
+export const WORKER = "w1-0000000a";
+
+export interface Story {
+  sql: Sql;
+  term: Term;
+  evidence: Evidence & { births: string[] };
+  /** A run that was enqueued. */
+  born(columns?: { serial_key?: string }): Promise<number>;
+  /** PENDING, RETRYING or ORPHANED -> ASSIGNED -> RUNNING, with a body that lasts 10 ms. */
+  started(id: number): Promise<Effect>;
+  /** RUNNING -> its end, or RETRYING. */
+  ended(body: Effect, outcome?: "SUCCEEDED" | "FAILED", retry_max?: number): Promise<void>;
+}
+
+/** A cluster of one worker that leads, and nothing done yet. */
+export function withStory(test: (story: Story) => Promise<void>): Promise<void> {
+  return withStores(async ({ sql }) => {
+    await installHistory(sql);
+    await aWorker(sql, { worker_id: WORKER });
+    const definition = await aDefinition(sql, { name: "job", max_retries: 2 });
+    const term = await acquire(sql, { worker_id: WORKER, lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const evidence: Story["evidence"] = {
+      effects: [],
+      births: [],
+      only_these_births: true,
+      leader_lease_ms: 1_000,
+      worker_lease_ms: 5_000,
+    };
+    const tokens = new Map<number, string>();
+    let clock_ms = 0;
+    const story: Story = {
+      sql,
+      term,
+      evidence,
+      async born(columns = {}) {
+        const key = `k${evidence.births.length}`;
+        evidence.births.push(`enqueue:${definition.id}:${key}`);
+        const [run] = await createRuns(sql, [{ job_name: "job", args: {}, idempotency_key: key, ...columns }]);
+        return run?.job_run_id as number;
+      },
+      async started(id) {
+        const [row] = await sql`update job_run set held = false, wakes_at = null where id = ${id} returning version`;
+        const [mine] = await assignRuns(sql, term, [{ job_run_id: id, version: row?.version, worker_id: WORKER }]);
+        const token = crypto.randomUUID();
+        const order = { job_run_id: id, attempt: mine?.attempt as number, token, digest: "digest" };
+        const [run] = await startRuns(sql, { worker_id: WORKER, epoch: term.epoch }, [order]);
+        assert(run);
+        tokens.set(run.fence, token);
+        const body: Effect = {
+          job_run_id: id,
+          attempt: run.attempt,
+          fence: run.fence,
+          worker_id: WORKER,
+          started_ms: clock_ms += 100,
+          ended_ms: clock_ms += 10,
+        };
+        evidence.effects.push(body);
+        return body;
+      },
+      async ended(body, outcome = "SUCCEEDED", retry_max = 2) {
+        body.outcome = outcome;
+        body.retryable = true;
+        const ending = {
+          job_run_id: body.job_run_id,
+          attempt: body.attempt,
+          start_token: tokens.get(body.fence) as string,
+          outcome,
+          exit_code: 0,
+          error_name: null,
+          error_summary: null,
+          result: null,
+          retry_max,
+          retry_after_ms: 0,
+          other_node: false,
+        };
+        assert.equal((await finishRuns(sql, WORKER, [ending])).length, 1);
+      },
+    };
+    await test(story);
+  });
+}
