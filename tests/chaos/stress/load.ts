@@ -136,7 +136,7 @@ async function giveWork(
   made: Made,
   { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
 ): Promise<void> {
-  const args = { key: chance.whole(1, 4) };
+  const args = { key: chance.whole(1, 8) };
   if (!world.mistake?.job && chance.happens(0.2)) {
     const event = { event_type: "something", payload: args, dedupe_key: `event ${turn}` };
     const id = await untilHeard(() => emitEvent(sql, event));

@@ -95,11 +95,17 @@ export const MISTAKES: Mistake[] = [
     name: "no serial index",
     shows: /^I8 /,
     schema: (sql) => sql`drop index job_run_serial`,
-    weather: { strikes: 0.3 },
-    manner: { least_ms: 50, most_ms: 300 },
+    // A run behind its key is held, which also refuses an assignment that comes late: both are taken away.
+    sql: (pieces) =>
+      changed(pieces, [["and not r.held and r.due_at <= ", "and r.due_at <= "], [
+        "avoid_node = null,",
+        "avoid_node = null, held = false, wakes_at = null,",
+      ]]),
+    weather: { strikes: 0.01, pause: 0, pause_after: 0 },
+    manner: { least_ms: 100, most_ms: 400 },
     job: "keyed",
     newest_first: true,
-    odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.4 } : undefined,
+    odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.6 } : undefined,
   },
   {
     name: "no quarantine of a new leader",
