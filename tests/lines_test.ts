@@ -161,6 +161,16 @@ Deno.test("a hold that raced with the end of the key's run is undone by the chec
     assert.deepEqual(await next(), [second]);
   }));
 
+Deno.test("a hold that is carried out after its key became free and was checked is undone by the next check", () =>
+  withLines(async ({ sql, term, next, held }) => {
+    await aDefinition(sql, { name: "job", concurrency_limit: 2, concurrency_key: "{tenant}" });
+    const [keyed, limited] = await enqueued(sql, [{ serial_key: "k" }, {}]) as [number, number];
+    assert.deepEqual(await next(), [keyed, limited]);
+    await hold(sql, term, [keyed, limited]); // sent while others had the keys, on a connection that broke meanwhile
+    assert.deepEqual(await held(), [keyed, limited]);
+    assert.deepEqual(await next(), [keyed, limited]);
+  }));
+
 Deno.test("as many of a limit key run at once as the job allows, each key for itself", () =>
   withLines(async ({ sql, next, through, start }) => {
     const { id } = await aDefinition(sql, { name: "job", concurrency_limit: 2, concurrency_key: "{tenant}" });

@@ -63,16 +63,24 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
   return { more: row?.taken === most };
 }
 
-/** Takes runs whose key is taken out of dispatch's sight; the check that follows the end of who has it lets them go. */
+/**
+ * Takes runs whose key is taken out of dispatch's sight; the check that follows the end of who has it lets them go. And the
+ * check that this asks for itself: when the connection breaks it may be carried out after that end, and nobody would look again.
+ */
 export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<void> {
   await sql`
-    with ${fence(sql, term)}
-    update job_run r set held = true
-      from fence
-     where r.id = any(array(select x.id::bigint from jsonb_array_elements_text(${
+    with ${fence(sql, term)},
+    held as (
+      update job_run r set held = true
+        from fence
+       where r.id = any(array(select x.id::bigint from jsonb_array_elements_text(${
     json(sql, job_run_ids)
   }) as x(id))) and not r.held
-       and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')`;
+         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
+      returning r.serial_key, r.limit_key)
+    insert into line_check (line)
+    select 'serial:' || serial_key from held where serial_key is not null
+    union select 'limit:' || limit_key from held where limit_key is not null`;
 }
 
 /** Whether run `r` may not start because of its serial key: somebody has it, goes first, or it is stopped. */
