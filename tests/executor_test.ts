@@ -123,6 +123,23 @@ Deno.test("a result that comes after the run was closed is kept in the audit", a
   });
 });
 
+Deno.test("a failure whose record was not heard of is not called late when the run is tried elsewhere already", async () => {
+  await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
+    const order = await assigned();
+    await executor.accept(order);
+    await sql`
+      with moved as (
+        update job_run set state = 'ASSIGNED', attempt = 2, assigned_worker_id = 'w-other', fence = null, start_token = null
+         where id = ${order.job_run_id} returning id)
+      insert into job_run_attempt (job_run_id, attempt, worker_id, outcome) select id, 1, ${ME}, 'FAILED' from moved`;
+    const failed = { error_name: "Error", error_summary: "no", exit_code: 1, retry: "policy" } as const;
+    bodies.get(order.job_run_id)?.end({ kind: "FAILED", ...failed });
+    await waitFor("its end", () => Promise.resolve(executor.runs.length === 0 || undefined));
+    assert(facts.some(({ name, fact }) => name === "run.finished" && fact.state === "RETRYING"));
+    assert.equal((await sql`select 1 from admin_action_log`).length, 0);
+  });
+});
+
 Deno.test("a body or an outcome that waits to be recorded is worth keeping, a body that got lost is not", async () => {
   await withExecutor(async ({ sql, executor, bodies, assigned }) => {
     const [good, lost] = [await assigned(), await assigned()];

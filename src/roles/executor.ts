@@ -19,7 +19,7 @@ import type { Digests } from "../catalog/graph.ts";
 import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
 import { recordAct } from "../store/audit.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
-import { readRun } from "../store/run_view.ts";
+import { readAttempts, readRun } from "../store/run_view.ts";
 import {
   type AttemptRef,
   type Ending,
@@ -283,6 +283,8 @@ export class Executor {
     const row = await readRun(this.#sql, run.job_run_id);
     const same = row?.fence === run.fence && row.attempt === run.attempt;
     if (same && (row.state === ending.outcome || row.state === "RETRYING")) return row.state;
+    const attempts = await readAttempts(this.#sql, run.job_run_id);
+    if (attempts.some((kept) => kept.attempt === run.attempt && kept.outcome === ending.outcome)) return "RETRYING";
     const late = { ...refOf(run), worker_id: this.#me.worker_id, outcome: ending.outcome };
     observe("run.late_result", late);
     await recordAct(this.#sql, {
