@@ -155,7 +155,7 @@ const TRANSITIONS: Transition[] = [
     by_leader: true,
     row: { source: "schedule", due_at: long_ago },
     allowed: { PENDING: "SKIPPED" },
-    try: ({ sql, term }) => skipLate(sql, term, 3600),
+    try: ({ sql, term }) => skipLate(sql, term, 0.5),
   },
   {
     name: "skip an enqueued run that is late",

@@ -302,7 +302,7 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number): Promi
     with ${fence(sql, term)}
     update job_run r
        set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
-           error_summary = 'not started within ' || ${late_seconds}::int || ' s of its slot'
+           error_summary = 'not started within ' || ${late_seconds}::float8 || ' s of its slot'
       from fence
      where r.state = 'PENDING' and r.source = 'schedule'
        and r.due_at < clock_timestamp() - ${late_seconds} * interval '1 s' and r.cancel_requested_at is null
