@@ -129,6 +129,18 @@ Deno.test("a run that was canceled before its worker heard of it says nothing ab
   });
 });
 
+Deno.test("a slot of a forbid job is skipped also when the leader that made it ended before it could say so", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, round }) => {
+    const { id } = await aDefinition(sql, { type: "time", concurrency_policy: "forbid" });
+    const { worker_id } = await aWorker(sql);
+    const of_job = { job_definition_id: id, serial_key: "job:one", source: "schedule" };
+    await aRun(sql, { ...of_job, state: "RUNNING", assigned_worker_id: worker_id });
+    const slot = await aRun(sql, of_job);
+    await round();
+    assert.equal((await readRun(sql, slot.id))?.state, "SKIPPED");
+  });
+});
+
 Deno.test("a worker that refuses for want of room is not asked again at once", async () => {
   await withLeader(() => "REJECTED_FULL", async ({ sql, orders, round }) => {
     await aWorker(sql);

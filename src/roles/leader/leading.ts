@@ -17,6 +17,8 @@ export interface Leading {
   /** Replaced by each renewal; a step reads it anew and stops when it is no longer trusted. */
   term: Term;
   settings: Settings;
+  /** The slots that were born have been compared with the runs of their jobs that go on. */
+  overlaps_settled?: boolean;
   /** Until the rate of some job allows its next start. */
   rate_wait_ms?: number;
   /** Why lanes are closed, as it was last written. */

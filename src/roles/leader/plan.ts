@@ -29,16 +29,26 @@ export async function planDueSlots(me: Leading): Promise<void> {
     if (plan) plans.push(plan);
   }
   if (plans.length === 0) return;
+  me.overlaps_settled = false;
   await failpoint("after-lease-check-slots");
   const born = await createSlotRuns(me.sql, me.term, plans);
   for (const run of born) observe("run.born", { job_run_id: run.id, job_name: run.job_name, source: "schedule" });
+  if (more) me.bell.ring();
+}
+
+/**
+ * What new slots mean for runs of their job that go on: forbidden they are skipped, or they replace them. Done again
+ * until it was heard of, and first of all by a new leader: the one before may have ended between the two statements.
+ */
+export async function settleOverlaps(me: Leading): Promise<void> {
+  if (me.overlaps_settled) return;
   await failpoint("after-lease-check-forbid");
   for (const run of await skipForbidden(me.sql, me.term)) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: "forbid" });
   }
   await failpoint("after-lease-check-replaced");
   await requestReplaced(me.sql, me.term);
-  if (more) me.bell.ring();
+  me.overlaps_settled = true;
 }
 
 /** One schedule that this machine cannot read (a zone that its Deno does not know) must not hold up the others. */
