@@ -1,6 +1,6 @@
 /** The dead man's guard: a body outlives neither the death nor the freezing of its worker, nor the end of its right to run. */
 import assert from "node:assert/strict";
-import { monotonicMs } from "../src/base/loop.ts";
+import { monotonicMs, within } from "../src/base/loop.ts";
 import { failpointsIn, setFailpoints } from "../src/base/failpoint.ts";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { fromFileUrl } from "../src/base/paths.ts";
@@ -173,6 +173,31 @@ Deno.test("a right to run that ends between the start of a process and its guard
       setFailpoints([]);
     }
   });
+});
+
+Deno.test("bodies that end do not keep the others alive when the worker may run nothing any more", async () => {
+  const sleeper = () => new Deno.Command("sleep", { args: ["60"], detached: true, stdin: "null" }).spawn();
+  const kept = sleeper();
+  const warden = new Warden({ PATH: Deno.env.get("PATH") as string });
+  try {
+    await warden.add(kept.pid);
+    const silent_since_ms = monotonicMs();
+    const ended = kept.status.then(() => monotonicMs());
+    const gone = [...Array(8).keys()].map((place) => 4_000_000 + place); // no process has such a number
+    let ended_ms: number | undefined;
+    while (ended_ms === undefined && gone.length > 0) {
+      warden.remove(gone.pop() as number);
+      ended_ms = await within(1_000, "the end of the body", ended).catch(() => undefined);
+    }
+    assert(
+      (ended_ms ?? Infinity) - silent_since_ms < 5_000,
+      "its guard had heard nothing for 3 s but that others ended",
+    );
+  } finally {
+    await warden.close();
+    signal(kept, "SIGKILL");
+    await kept.status;
+  }
 });
 
 Deno.test("without any guard no body is started, and its run is given back", async () => {

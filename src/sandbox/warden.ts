@@ -52,6 +52,8 @@ interface Guard {
 export class Warden {
   readonly #env: Record<string, string>;
   readonly #groups = new Set<number>();
+  /** Proven empty since the last beat. */
+  readonly #gone = new Set<number>();
   #guard: Guard | undefined;
   #closing = false;
   #beaten_ms = monotonicMs();
@@ -76,9 +78,11 @@ export class Warden {
   async add(group: number): Promise<void> {
     if (this.#groups.size === 0) this.#beaten_ms = monotonicMs();
     this.#groups.add(group);
+    const again = this.#gone.delete(group); // the kernel has given the number again
     await failpoint("after-spawn-before-guard");
     for (;;) {
       const guard = this.#guard ??= this.#open();
+      if (again) this.#say(guard, `-${group}`);
       const heard = await this.#say(guard, `+${group}`);
       if (!this.#mayRun()) throw new MayRunNothing("this worker may run nothing now");
       if (heard || this.#closing) return;
@@ -86,16 +90,18 @@ export class Warden {
     }
   }
 
-  /** The group is proven empty. */
+  /** The group is proven empty. Said with the next beat: any word is a sign of life, and bodies that end must not keep others alive. */
   remove(group: number): void {
     this.#groups.delete(group);
-    if (this.#guard) this.#say(this.#guard, `-${group}`);
+    this.#gone.add(group);
   }
 
   beat(): void {
     if (!this.#mayRun()) return;
     this.#lapses = this.lapses;
     this.#beaten_ms = monotonicMs();
+    for (const group of this.#gone) if (this.#guard) this.#say(this.#guard, `-${group}`);
+    this.#gone.clear();
     if (this.#guard) this.#say(this.#guard, ".");
   }
 
