@@ -44,7 +44,7 @@ async function catchAll(mistakes: Mistake[]): Promise<Map<Mistake, Catch>> {
 async function catchOne(mistake: Mistake): Promise<Catch> {
   const reports: StressReport[] = [];
   for (let seed = 1; seed <= SEEDS; seed++) {
-    const report = await stress({ seed, seconds: SECONDS, mistake });
+    const report = await stress({ seed, seconds: mistake.seconds ?? SECONDS, mistake });
     reports.push(report);
     const shown = report.violations.find(({ invariant, detail }) => mistake.shows.test(`${invariant} ${detail}`));
     if (!shown) continue;

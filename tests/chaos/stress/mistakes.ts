@@ -25,6 +25,8 @@ export interface Mistake {
   lingering?: true;
   /** A body is started without a look at the lease. */
   unchecked_spawn?: true;
+  /** How long it takes to show, where that is longer than usual. */
+  seconds?: number;
   /** How many processes there are; five unless said. */
   workers?: number;
   weather?: Partial<Weather>;
@@ -62,6 +64,7 @@ export const MISTAKES: Mistake[] = [
     name: "no dead-man",
     shows: /^(I1|I8|outlived) /,
     unguarded: true,
+    seconds: 5,
     weather: { strikes: 1.2 },
     strikes: ["kill"],
     manner: { least_ms: 50, most_ms: 4_000 },
