@@ -222,6 +222,16 @@ const OF_ROWS: Breach[] = [
     },
   },
   {
+    what: "more runs of a limit key are active than may be",
+    broken: ["limits"],
+    detail: /became ASSIGNED as number 2 of "1:", of which 1 may be/,
+    async spoil(story) {
+      await story.sql`update job_definition set concurrency_limit = 1, concurrency_key = '{tenant}'`;
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
     what: "a run of a serial key overtakes one that waits",
     broken: ["I9"],
     detail: /assigned before run 1 of "k"/,

@@ -29,6 +29,10 @@ const JOBS: Record<string, Job> = {
   plain: { manner: QUICK, columns: { ...RETRIES } },
   long: { manner: LONG, columns: { ...TOUGH, max_retries: 1, retry_backoff_seconds: 0.2 } },
   keyed: { manner: QUICK, columns: { ...RETRIES, ...TOUGH, serial_key: "key:{key}" } },
+  limited: {
+    manner: { least_ms: 50, most_ms: 400, fails: 0.2, fatal: 0.3 },
+    columns: { ...RETRIES, ...TOUGH, concurrency_limit: 2, concurrency_key: "{key}" },
+  },
   heard: { manner: QUICK, columns: { ...RETRIES, event_types: ["something"], type: "event" } },
   overheard: { manner: QUICK, columns: { event_types: ["something"], type: "event", serial_key: "key:{key}" } },
   ticking: { manner: QUICK, columns: { ...RETRIES, type: "time" }, every_seconds: 1 },
@@ -143,7 +147,8 @@ async function giveWork(
     for (const name of ["heard", "overheard"]) made.births.push(`event:${id}:${made.ids.get(name)}`);
     return count(world, "events");
   }
-  const job_name = world.mistake?.job ?? chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "long"]);
+  const job_name = world.mistake?.job ??
+    chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "long", "limited", "limited"]);
   const birth = {
     job_name,
     args,
