@@ -14,6 +14,8 @@ create table if not exists leader_term (
   acquired_at timestamptz
 );
 insert into leader_term values (1, 0, null, '-infinity', null) on conflict do nothing;
+-- Raised by each tick of a leader, so that what an earlier tick decided and sent can be refused when it comes late.
+alter table leader_term add column if not exists tick bigint not null default 0;
 
 create table if not exists scheduler_settings (
   name text primary key,

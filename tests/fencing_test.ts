@@ -156,6 +156,19 @@ Deno.test("every statement of a leader changes nothing under a term that is not 
   });
 });
 
+Deno.test("an assignment that comes after the next tick has begun changes nothing: that one decides anew", async () => {
+  await withStores(async ({ sql }) => {
+    const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000 };
+    const { term } = await renewAndLook(sql, first as Term, look) ?? {};
+    const { id, version } = await aRun(sql);
+    const chosen = [{ job_run_id: id, version, worker_id: (await aWorker(sql)).worker_id }];
+    const next = await renewAndLook(sql, term as Term, look);
+    assert.deepEqual([...await assignRuns(sql, term as Term, chosen)], []);
+    assert.equal((await assignRuns(sql, next?.term as Term, chosen)).length, 1);
+  });
+});
+
 /** Resolves when some statement in this database waits for a lock. */
 async function somebodyWaits(sql: Sql): Promise<"waits"> {
   return await waitFor("a statement that waits for a lock", async () => {
@@ -212,7 +225,9 @@ Deno.test("a leader writes through statements that take its term, and each of th
   assert(of_leader.length > 10);
   const unfenced = (one: BareSql) =>
     one.takes_term
-      ? !/\$\{fence\(sql, term\)\}|epoch = \$\{term\.epoch\} and worker_id = \$\{term\.worker_id\}/.test(one.text)
+      ? !/\$\{fence(OfTick)?\(sql, term\)\}|epoch = \$\{term\.epoch\} and worker_id = \$\{term\.worker_id\}/.test(
+        one.text,
+      )
       : SQL_WRITES.test(one.text);
   const problems = [...new Set([...of_leader, ...functions.filter(({ takes_term }) => takes_term)])].filter(unfenced);
   assert.deepEqual(problems.map(({ path, name }) => `${path}: ${name}`), [], "take a Term, and start with its fence");

@@ -42,12 +42,12 @@ export async function renewAndLook(
   look: Look,
 ): Promise<{ term: Term; agenda: Agenda } | undefined> {
   const asked_at_ms = monotonicMs();
-  const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null })[]>`
+  const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number })[]>`
     with renewed as (
-      update leader_term set lease_until = clock_timestamp() + ${look.lease_ms} * interval '1 ms'
-       where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning epoch),
+      update leader_term set lease_until = clock_timestamp() + ${look.lease_ms} * interval '1 ms', tick = tick + 1
+       where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning tick),
     clock as materialized (select clock_timestamp() as now)
-    select
+    select renewed.tick,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
                where s.enabled and s.next_slot <= clock.now) as slots,
       exists (select from event where processed_at is null) as events,
@@ -72,8 +72,9 @@ export async function renewAndLook(
                                                and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms
     from renewed, clock`;
   if (!row) return undefined;
+  const { tick, ...agenda } = row;
   return {
-    term: Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms }),
-    agenda: { ...row, next_due_ms: row.next_due_ms ?? undefined },
+    term: Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms, tick }),
+    agenda: { ...agenda, next_due_ms: agenda.next_due_ms ?? undefined },
   };
 }

@@ -23,10 +23,17 @@ export class Term {
     readonly worker_id: string,
     /** On the local monotonic clock, counted from before the request left: a slow reply shortens trust, never lengthens it. */
     readonly trusted_until_ms: number,
+    /** Which tick of a leader last renewed the row, counted over all terms. */
+    readonly tick = 0,
   ) {}
 
-  static granted(epoch: number, worker_id: string, grant: { asked_at_ms: number; lease_ms: number }): Term {
-    return new Term(epoch, worker_id, grant.asked_at_ms + grant.lease_ms - Math.min(MARGIN_MS, grant.lease_ms / 4));
+  static granted(
+    epoch: number,
+    worker_id: string,
+    grant: { asked_at_ms: number; lease_ms: number; tick?: number },
+  ): Term {
+    const trusted_until_ms = grant.asked_at_ms + grant.lease_ms - Math.min(MARGIN_MS, grant.lease_ms / 4);
+    return new Term(epoch, worker_id, trusted_until_ms, grant.tick);
   }
 
   get trusted(): boolean {
@@ -38,6 +45,16 @@ export class Term {
 export function fence(sql: Db, term: Term) {
   return sql`fence as materialized (
     select epoch from leader_term where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} for share)`;
+}
+
+/**
+ * The fence of a statement that is right only for what this tick has read, such as how many runs of a key go on. When its
+ * connection breaks, Postgres may carry it out after the next tick has read and decided anew; then it does nothing.
+ */
+export function fenceOfTick(sql: Db, term: Term) {
+  return sql`fence as materialized (
+    select epoch from leader_term
+     where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} and tick = ${term.tick} for share)`;
 }
 
 /**
@@ -61,13 +78,13 @@ export async function acquire(
   ask: { worker_id: string; lease_ms: number; epoch_hint: number },
 ): Promise<Term | undefined> {
   const asked_at_ms = monotonicMs();
-  const [row] = await sql<{ epoch: number }[]>`
+  const [row] = await sql<{ epoch: number; tick: number }[]>`
     update leader_term
        set epoch = ${nextEpoch(sql, ask.epoch_hint)}, worker_id = ${ask.worker_id},
            lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms', acquired_at = clock_timestamp()
      where id = 1 and lease_until < clock_timestamp()
-    returning epoch`;
-  return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
+    returning epoch, tick`;
+  return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms, tick: row.tick });
 }
 
 /**
@@ -79,12 +96,12 @@ export async function depose(
   ask: { worker_id: string; lease_ms: number; epoch: number; epoch_hint: number },
 ): Promise<Term | undefined> {
   const asked_at_ms = monotonicMs();
-  const [row] = await sql<{ epoch: number }[]>`
+  const [row] = await sql<{ epoch: number; tick: number }[]>`
     update leader_term
        set epoch = ${nextEpoch(sql, ask.epoch_hint)}, worker_id = ${ask.worker_id}, acquired_at = clock_timestamp(),
            lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms'
-     where id = 1 and epoch = ${ask.epoch} and worker_id is not null returning epoch`;
-  return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms });
+     where id = 1 and epoch = ${ask.epoch} and worker_id is not null returning epoch, tick`;
+  return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms, tick: row.tick });
 }
 
 /** Ends a term at once: it can neither write nor renew any more, and the next tick elsewhere leads. Harmless when it is over. */

@@ -23,7 +23,7 @@
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
 import { type Db, json } from "./db.ts";
-import { fence, type Term } from "./leadership.ts";
+import { fence, fenceOfTick, type Term } from "./leadership.ts";
 
 export const STATES = [
   "PENDING",
@@ -60,9 +60,10 @@ export interface Assigned extends AttemptRef {
   digest: string;
 }
 
+/** PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before. */
 export async function assignRuns(sql: Db, term: Term, assignments: Assignment[]): Promise<Assigned[]> {
   return await sql<Assigned[]>`
-    with ${fence(sql, term)},
+    with ${fenceOfTick(sql, term)},
     a as (select * from jsonb_to_recordset(${
     json(sql, assignments)
   }) as a(job_run_id bigint, version int, worker_id text)),

@@ -14,12 +14,12 @@ import { Standing } from "../../../src/roles/standing.ts";
 import { Subleader } from "../../../src/roles/subleader.ts";
 import { beatHeart, renewOnce, type WorkerParts } from "../../../src/roles/worker.ts";
 import { isUnreachable } from "../../../src/store/db.ts";
-import { registerWorker, retireWorker, setDraining } from "../../../src/store/nodes.ts";
+import { certifyDeath, registerWorker, retireWorker, setDraining } from "../../../src/store/nodes.ts";
 import { asSandbox, SimSandbox } from "./bodies.ts";
 import { digestOf, MANNERS } from "./load.ts";
 import { SimProcess } from "./process.ts";
 import { postgresOf, redisOf } from "./wires.ts";
-import { count, type World } from "./world.ts";
+import { count, later, type World } from "./world.ts";
 
 const SLOTS = 8;
 const RETRY_MS = 50;
@@ -72,7 +72,7 @@ export class Actor {
       redis: redisOf(world, process),
       executor,
       standing,
-      tls: { fingerprint },
+      wire: { fingerprint, former_fingerprint: null, trust_digest: "" },
       pid: port * 1_000 + this.#lives,
       grpc: { host: "stress", port },
     };
@@ -83,10 +83,20 @@ export class Actor {
       await this.#work(parts, { sandbox, over });
     } catch (error) {
       if (!process.crashed) throw error;
+      this.#certify(parts);
     } finally {
       world.network.close(endpoint);
       process.kill();
     }
+  }
+
+  /** A sibling may find it gone, and all its bodies; its guard struck at once. */
+  #certify(parts: WorkerParts): void {
+    const { world, node_id } = this;
+    if (world.mistake?.unguarded || !world.chance.happens(0.5)) return;
+    count(world, "deaths certified");
+    const of = { worker_id: parts.standing.worker_id, pid: parts.pid, process_started: "0", host: node_id };
+    later(world, rest(world.chance.between(30, 300)).then(() => certifyDeath(world.sql, of)));
   }
 
   async #introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
@@ -96,9 +106,10 @@ export class Actor {
       node_id: standing.node_id,
       pid: parts.pid,
       process_started: "0",
+      host: standing.node_id,
       grpc_host: grpc.host,
       grpc_port: grpc.port,
-      tls_fingerprint: parts.tls.fingerprint,
+      tls_fingerprint: parts.wire.fingerprint,
       slots: standing.slots,
       version: "stress",
     };
@@ -131,7 +142,7 @@ export class Actor {
     const until = AbortSignal.any([renewing.signal, process.end]);
     const heart = beatHeart(parts, until);
     const bell = new Bell();
-    const peers = world.network.peersOf({ process, fingerprint: parts.tls.fingerprint });
+    const peers = world.network.peersOf({ process, fingerprint: parts.wire.fingerprint });
     const asking = new Continuation({ ...parts, peers }).tend(until);
     const subleader = new Subleader({ ...parts, peers, bell });
     const leadTerm = (term: Parameters<typeof lead>[0], signal: AbortSignal) => lead(term, { ...parts, peers }, signal);

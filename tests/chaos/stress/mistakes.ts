@@ -49,8 +49,11 @@ export const MISTAKES: Mistake[] = [
   {
     name: "no fence",
     shows: /^I7 /,
-    sql: (pieces) =>
-      pieces[0]?.startsWith(FENCE) ? [`${FENCE}select `, "::bigint as epoch, ", "::text as worker_id)"] : undefined,
+    sql: (pieces) => {
+      if (!pieces[0]?.startsWith(FENCE)) return;
+      const of_tick = ["::text as worker_id, ", "::bigint as tick)"];
+      return [`${FENCE}select `, "::bigint as epoch, ", ...(pieces.length === 3 ? ["::text as worker_id)"] : of_tick)];
+    },
     odds: (text) => text.includes(FENCE) ? { pause: 0.08 } : undefined,
   },
   {
@@ -98,12 +101,14 @@ export const MISTAKES: Mistake[] = [
     name: "no serial index",
     shows: /^I8 /,
     schema: (sql) => sql`drop index job_run_serial`,
-    // A run behind its key is held, which also refuses an assignment that comes late: both are taken away.
+    // What stands before it is taken away as well: an assignment that comes late is refused by the next tick, and for runs
+    // that are held.
     sql: (pieces) =>
-      changed(pieces, [["and not r.held and r.due_at <= ", "and r.due_at <= "], [
-        "avoid_node = null,",
-        "avoid_node = null, held = false, wakes_at = null,",
-      ]]),
+      changed(pieces, [[" and tick = ", " and 0 <= "]]) ??
+        changed(pieces, [
+          ["and not r.held and r.due_at <= ", "and r.due_at <= "],
+          ["avoid_node = null,", "avoid_node = null, held = false, wakes_at = null,"],
+        ]),
     weather: { strikes: 0.01, pause: 0, pause_after: 0 },
     manner: { least_ms: 100, most_ms: 400 },
     job: "keyed",
