@@ -5,6 +5,8 @@
 import assert from "node:assert/strict";
 import { type BareSql, SQL_WRITES, storeFunctions } from "./support/store_functions.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
+import { bulksSeen, feed, finish, letGo, pauseFailing, planFeed, throttle } from "../src/store/feeding.ts";
+import { recordCheck } from "../src/store/health.ts";
 import { createSlotRuns, takeEvents } from "../src/store/births.ts";
 import type { Db, Sql } from "../src/store/db.ts";
 import { detachSilent } from "../src/store/detach.ts";
@@ -12,7 +14,7 @@ import { emitEvent } from "../src/store/events.ts";
 import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { buryWorkers } from "../src/store/nodes.ts";
-import { requestCancel, requestReplaced } from "../src/store/requests.ts";
+import { requestBulkCancel, requestCancel, requestReplaced } from "../src/store/requests.ts";
 import {
   assignRuns,
   cancelRequested,
@@ -114,9 +116,65 @@ const STATEMENTS: Record<string, Scene> = {
     const { worker_id } = await aWorker(sql);
     return (term) => detachSilent(sql, term, { worker_ids: [worker_id], actor: "test", reason: "test" });
   },
+  bulksSeen: async (sql) => {
+    const [check] = await sql<{ id: number }[]>`insert into bulk_check (bulk_id) values (0) returning id`;
+    return (term) => bulksSeen(sql, term, [check?.id ?? 0]);
+  },
+  feed: async (sql) => {
+    const bulk_id = await aBulk(sql, { items: 1 });
+    return (term) => feed(sql, term, [{ bulk_id, next_seq: 1, items: 1 }]);
+  },
+  planFeed: async (sql) => {
+    const bulk_id = await aBulk(sql);
+    return (term) => planFeed(sql, term, bulk_id, 60_000);
+  },
+  letGo: async (sql) => {
+    const bulk_id = await aBulk(sql);
+    await aRun(sql, { bulk_id, source: "bulk", held: true });
+    return (term) => letGo(sql, term, bulk_id);
+  },
+  pauseFailing: async (sql) => {
+    const bulk_id = await aBulk(sql, { max_failures: 0 });
+    return (term) => pauseFailing(sql, term, bulk_id);
+  },
+  throttle: async (sql) => {
+    const bulk_id = await aBulk(sql);
+    return (term) => throttle(sql, term, bulk_id, 1);
+  },
+  finish: async (sql) => {
+    const bulk_id = await aBulk(sql);
+    return (term) => finish(sql, term, bulk_id);
+  },
+  requestBulkCancel: async (sql) => {
+    const bulk_id = await aBulk(sql, { state: "CANCELED" });
+    await aRun(sql, { bulk_id, source: "bulk" });
+    return (term) => requestBulkCancel(sql, term, bulk_id);
+  },
+  recordCheck: async (sql) => {
+    const { node_id } = await aWorker(sql);
+    const [node] = await sql<{ due: string }[]>`
+      update node set next_check_at = '2026-01-01' where node_id = ${node_id} returning next_check_at::text as due`;
+    const result = { worker_id: "test", problem: null, parts: [] };
+    const pace = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
+    return (term) => recordCheck(sql, term, { node_id, due: node?.due ?? "", status: "available", result }, pace);
+  },
   renewAndLook: (sql) => Promise.resolve((term) => renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1 })),
   resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
 };
+
+async function aBulk(
+  sql: Sql,
+  { items = 0, max_failures, state = "RUNNING" }: { items?: number; max_failures?: number; state?: string } = {},
+): Promise<number> {
+  const { id } = await aDefinition(sql);
+  const [bulk] = await sql<{ id: number }[]>`
+    insert into bulk (job_definition_id, state, max_failures) values (${id}, ${state}, ${
+    max_failures ?? null
+  }) returning id`;
+  const bulk_id = bulk?.id ?? 0;
+  await sql`insert into bulk_item (bulk_id, seq) select ${bulk_id}, n from generate_series(1, ${items}::int) n`;
+  return bulk_id;
+}
 
 /** Every row of every table, as one text. */
 async function everything(sql: Sql): Promise<string> {

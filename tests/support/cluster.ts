@@ -43,6 +43,8 @@ export const TEST_SETTINGS: Partial<Settings> = {
   suspect_seconds: 0.5,
   spare_processes: 1,
   drain_grace_seconds: 2,
+  node_retry_seconds: 0.5,
+  node_recheck_seconds: 0.5,
 };
 
 export type Heard<K extends FactName> = Facts[K] & { worker: WorkerProcess; place: number };

@@ -5,6 +5,7 @@
  */
 import { Bell, every, rest, within } from "../../../src/base/loop.ts";
 import type { Digests } from "../../../src/catalog/graph.ts";
+import { CheckUp } from "../../../src/roles/check_up.ts";
 import { Continuation } from "../../../src/roles/continuation.ts";
 import { Executor } from "../../../src/roles/executor.ts";
 import { workerHandlers } from "../../../src/roles/handlers.ts";
@@ -64,8 +65,9 @@ export class Actor {
     const sql = postgresOf(world, process);
     const sandbox = new SimSandbox({ world, process, mayRun: () => standing.mayRun, manners: MANNERS });
     const executor = new Executor({ sql, sandbox: asSandbox(sandbox), digests: DIGESTS, standing, jobs_dir: "/jobs" });
+    const check_up = new CheckUp({ state_dir: ".", checks_dir: undefined });
     const fingerprint = `fingerprint of ${worker_id}`;
-    const endpoint = { port, process, fingerprint, handlers: workerHandlers({ sql, standing, executor }) };
+    const endpoint = { port, process, fingerprint, handlers: workerHandlers({ sql, standing, executor, check_up }) };
     const parts: WorkerParts = {
       sql,
       lease_sql: sql,

@@ -85,6 +85,7 @@ export class Network {
         startJobs: call("startJobs"),
         cancelJob: call("cancelJob"),
         drain: call("drain"),
+        checkNode: call("checkNode"),
         confirmContinuation: call("confirmContinuation"),
         watch: (request: WatchRequest, listener: WatchListener) =>
           this.#watch(me, { port: grpc_port, request, listener }),

@@ -79,6 +79,9 @@ const SECONDS = {
   drain_grace_seconds: 0.3,
   worker_detach_grace_seconds: 0.6,
   continuation_retry_interval_seconds: 0.05,
+  node_check_seconds: 2,
+  node_retry_seconds: 0.2,
+  node_recheck_seconds: 0.2,
 };
 
 /** On a machine that is slow, or busy with other things, all times are as many times longer. */
