@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { AddressInfo } from "node:net";
-import { Peers } from "../src/cluster/peers.ts";
+import { type Failure, type PeerAddress, Peers } from "../src/cluster/peers.ts";
 import { MeshWire } from "../src/cluster/mesh.ts";
 import { openWire, type Wire } from "../src/cluster/wire.ts";
 import { twoNodes } from "./support/cluster_peers.ts";
@@ -24,43 +24,81 @@ function frameTypes(bytes: Uint8Array): number[] {
   return types;
 }
 
-Deno.test("closing the channels to peers cuts them, without a farewell", async () => {
+interface Mute {
+  peers: Peers;
+  address: PeerAddress;
+  /** Types of the frames that it was sent. */
+  frames(): number[];
+  /** It was sent a call. */
+  called: Promise<void>;
+  /** The connection is over. */
+  ended: Promise<void>;
+}
+
+Deno.test("closing the channels to peers cuts them, without a farewell", () => withMute(inTls, closesWithoutFarewell));
+
+Deno.test("the same in plain text, in a mesh", () => withMute(inMesh, closesWithoutFarewell));
+
+async function closesWithoutFarewell({ peers, address, frames, called, ended }: Mute): Promise<void> {
+  const answer = peers.to(address).ping({ caller_role: "worker", leader_epoch: 0 }, { deadline_ms: 20_000 });
+  await called;
+  peers.close();
+  await ended;
+  assert.equal((await answer).ok, false);
+  const types = frames();
+  assert(types.includes(HEADERS) && !types.includes(GOAWAY), `frames: ${types.join(" ")}`);
+}
+
+Deno.test("a peer that is silent is cut off without a farewell, which would wait for it until it wakes", () =>
+  withMute(inTls, async ({ peers, address, frames, ended }) => {
+    const watched = Promise.withResolvers<Failure>();
+    const request = { caller_role: "subleader" as const, leader_epoch: 0 };
+    peers.to(address).watch(request, { onStatus: () => {}, onEnd: watched.resolve });
+    const { code } = await watched.promise;
+    await ended;
+    const types = frames();
+    assert(types.includes(HEADERS) && !types.includes(GOAWAY), `frames: ${types.join(" ")}`);
+    assert.equal(code, "DEADLINE_EXCEEDED");
+  }));
+
+async function inTls(): Promise<[Wire, Wire]> {
   const [one, other] = await twoNodes();
-  await closesWithoutFarewell(openWire({ tls: one.files }), openWire({ tls: other.files }));
-});
+  return [openWire({ tls: one.files }), openWire({ tls: other.files })];
+}
 
-Deno.test("the same in plain text, in a mesh", async () => {
-  await closesWithoutFarewell(new MeshWire(), new MeshWire());
-});
+function inMesh(): Promise<[Wire, Wire]> {
+  return Promise.resolve([new MeshWire(), new MeshWire()]);
+}
 
-async function closesWithoutFarewell(one: Wire, other: Wire): Promise<void> {
+/** A server that keeps every byte of its first client, and answers with nothing but its settings. */
+async function withMute(wires: () => Promise<[Wire, Wire]>, test: (mute: Mute) => Promise<void>): Promise<void> {
+  const [one, other] = await wires();
   const heard: Uint8Array[] = [];
+  const frames = () => frameTypes(new Uint8Array(Buffer.concat(heard)));
   const ended = Promise.withResolvers<void>();
   const called = Promise.withResolvers<void>();
+  let clients = 0;
   const server = other.listener({
     letIn(socket) {
+      socket.on("error", () => {});
+      if (++clients > 1) return void socket.destroy();
       socket.write(EMPTY_SETTINGS);
       socket.on("data", (bytes: Uint8Array) => {
         heard.push(bytes);
-        if (frameTypes(new Uint8Array(Buffer.concat(heard))).includes(HEADERS)) called.resolve();
+        if (frames().includes(HEADERS)) called.resolve();
       });
-      socket.on("error", () => {}).on("close", () => ended.resolve());
+      socket.on("close", () => ended.resolve());
     },
     handshakeFailed: (socket) => socket.destroy(),
   });
+  const peers = new Peers(one);
   try {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
     const { port } = server.address() as AddressInfo;
-    const peers = new Peers(one);
-    const answer = peers.to({ worker_id: "w1", grpc_host: "127.0.0.1", grpc_port: port })
-      .ping({ caller_role: "worker", leader_epoch: 0 }, { deadline_ms: 20_000 });
-    await called.promise;
-    peers.close();
-    await ended.promise;
-    assert.equal((await answer).ok, false);
-    const types = frameTypes(new Uint8Array(Buffer.concat(heard)));
-    assert(types.includes(HEADERS) && !types.includes(GOAWAY), `frames: ${types.join(" ")}`);
+    const address = { worker_id: "w1", grpc_host: "127.0.0.1", grpc_port: port };
+    await test({ peers, address, frames, called: called.promise, ended: ended.promise });
   } finally {
+    peers.close();
     await new Promise((resolve) => server.close(resolve));
     await Promise.all([one.close(), other.close()]);
   }

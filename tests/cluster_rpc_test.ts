@@ -212,7 +212,7 @@ Deno.test("a peer killed with SIGKILL is noticed within milliseconds", async () 
   });
 });
 
-Deno.test("a connection that fell silent is noticed by keepalive, and calls go on over a new one", async () => {
+Deno.test("a connection that fell silent is noticed by its watcher, and calls go on over a new one", async () => {
   const [server, client] = await twoNodes();
   await withServer({ server, client }, async ({ port }, peers) => {
     const link = await FaultyLink.to(port);
@@ -227,7 +227,7 @@ Deno.test("a connection that fell silent is noticed by keepalive, and calls go o
   });
 });
 
-Deno.test("a peer that froze is noticed by keepalive", async () => {
+Deno.test("a peer that froze is noticed by its watcher", async () => {
   const [server, client] = await twoNodes();
   await withPeerProcess(server, client, async (process, port, peers) => {
     const one = watched(peers, port);

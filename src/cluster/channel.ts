@@ -4,9 +4,7 @@ import type { Meant, Shown } from "./trust.ts";
 import type { Wire } from "./wire.ts";
 
 const CHANNEL_OPTIONS = {
-  "grpc.keepalive_time_ms": 1_000,
-  "grpc.keepalive_timeout_ms": 500,
-  "grpc.keepalive_permit_without_calls": 1,
+  "grpc.client_idle_timeout_ms": 2 ** 31 - 1, // it would close in good order, see cutting.ts
   "grpc.initial_reconnect_backoff_ms": 100,
   "grpc.max_reconnect_backoff_ms": 1_000,
   "grpc.use_local_subchannel_pool": 1, // a new channel must mean a new connection

@@ -3,8 +3,9 @@
  * proves to be stuck.
  *
  * Every unary call has a deadline, and its failure is a value that the caller must look at. A failure says that no
- * answer came, never that the call had no effect: it may have been carried out. Watch has no deadline; its first status
- * has one, and after that keepalive ends it within about 1.5 s of the peer's silence.
+ * answer came, never that the call had no effect: it may have been carried out. Watch has no deadline, but each of its
+ * statuses has one, and who is silent is cut off. gRPC's keepalive would say farewell, of which a frozen process can die
+ * when it wakes (cutting.ts).
  */
 import { type ClientReadableStream, Metadata, type MethodDefinition, type ServiceError, status } from "@grpc/grpc-js";
 import { observe } from "../base/facts.ts";
@@ -71,7 +72,8 @@ const PATIENCE: Record<CallName, { deadline_ms: number; tries: number }> = {
   confirmContinuation: { deadline_ms: 1_000, tries: 1 },
   checkNode: { deadline_ms: 12_000, tries: 2 },
 };
-const FIRST_STATUS_MS = 2_000;
+/** For the first status of a Watch, and from one to the next: a worker sends one each second. */
+const STATUS_WITHIN_MS = 2_000;
 const PAUSE_BETWEEN_TRIES_MS = 50;
 /** A connect that was swallowed in the handshake is never given up by grpc-js (grpc/grpc-node#2785); a new channel is. */
 const DEADLINES_BEFORE_NEW_CHANNEL = 2;
@@ -280,14 +282,17 @@ export class Peer {
       this.#report("watch", why);
       listener.onEnd(why);
     };
-    const cancelPatience = after(FIRST_STATUS_MS, () => {
-      end({ ok: false, code: "DEADLINE_EXCEEDED", message: `no status came within ${FIRST_STATUS_MS} ms` });
-      this.#reconnect();
-    });
+    const channel = this.#channel;
+    const giveUp = () => {
+      this.#leave(channel);
+      end({ ok: false, code: "DEADLINE_EXCEEDED", message: `no status came within ${STATUS_WITHIN_MS} ms` });
+    };
+    let cancelPatience = after(STATUS_WITHIN_MS, giveUp);
     this.#calls.add(stream);
     stream.on("data", (message: unknown) => {
       if (over) return;
       cancelPatience();
+      cancelPatience = after(STATUS_WITHIN_MS, giveUp);
       const news = read<WorkerStatus>(message);
       if (news.ok) {
         this.#told.clear();
@@ -322,6 +327,12 @@ export class Peer {
       old.close();
     };
     this.#old.add(cancelAndClose);
+  }
+
+  /** Nothing comes over this channel any more: what is under way on it fails now. */
+  #leave(silent: Channel): void {
+    if (this.#channel === silent) this.#channel = this.#connect();
+    silent.close();
   }
 
   #cancelAll(): void {

@@ -3,6 +3,7 @@
  * folder as its argument it serves until it is killed, and prints its port.
  */
 import type { TlsFiles } from "../../src/base/config.ts";
+import { rest } from "../../src/base/loop.ts";
 import { type Authority, makeCertificate, type NodeCertificate, type PinnedFiles } from "../../src/cluster/certs.ts";
 import { Peers } from "../../src/cluster/peers.ts";
 import type { Caller, WorkerHandlers, WorkerStatus } from "../../src/cluster/protocol.ts";
@@ -146,8 +147,10 @@ export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): W
       scripts: [{ name: "license", ok: true, message: "3 free", ms: 12 }],
     }),
     async *watch(_request, _caller, stop) {
-      yield aStatus;
-      await new Promise<void>((resolve) => stop.addEventListener("abort", () => resolve(), { once: true }));
+      while (!stop.aborted) {
+        yield aStatus;
+        await rest(500, stop);
+      }
     },
     ...own,
   };
