@@ -38,8 +38,10 @@ export class FaultyLink {
     this.#target = target;
   }
 
-  static async to(port: number, hostname = "127.0.0.1"): Promise<FaultyLink> {
+  /** `own_port`: where it listens; 0: anywhere. One that refuses for a while wants a port that nobody else will take. */
+  static async to(port: number, hostname = "127.0.0.1", own_port = 0): Promise<FaultyLink> {
     const link = new FaultyLink({ hostname, port });
+    link.#port = own_port;
     await link.#listen();
     return link;
   }

@@ -1,0 +1,15 @@
+/** Kills its worker in its first attempts: one that always does must be put away after some. */
+import { defineJob } from "dandori";
+import { hold, marked, permissions } from "./_marks.ts";
+
+export default defineJob<{ kills: number }>({
+  timeoutSeconds: 60,
+  permissions: { ...permissions, unsafe: { run: true } },
+  run: (context) =>
+    marked(context, async () => {
+      await hold(200);
+      if (context.attempt > context.args.kills) return;
+      Deno.kill(Deno.ppid, "SIGKILL");
+      await hold(10_000);
+    }),
+});

@@ -1,0 +1,10 @@
+/** Enqueued most often of all: short, in a process that serves many. */
+import { defineJob } from "dandori";
+import { hold, marked, permissions } from "./_marks.ts";
+
+export default defineJob<{ hold_ms: number }>({
+  timeoutSeconds: 60,
+  isolation: { reuse: 200 },
+  permissions,
+  run: (context) => marked(context, () => hold(context.args.hold_ms)),
+});
