@@ -1,17 +1,19 @@
 /** The leader's tick over real stores, with workers that answer what the test says. */
 import assert from "node:assert/strict";
 import { type FactName, hear } from "../src/base/facts.ts";
-import { Bell } from "../src/base/loop.ts";
+import { Bell, monotonicMs } from "../src/base/loop.ts";
 import type { Peers, WatchListener } from "../src/cluster/peers.ts";
 import type { StartJobsRequest, StartResultCode } from "../src/cluster/protocol.ts";
 import type { RedisDoor } from "../src/cluster/redis.ts";
+import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { Crew } from "../src/roles/leader/crew.ts";
 import { tick } from "../src/roles/leader/leader.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
 import { Contact } from "../src/roles/leader/watch_over.ts";
 import type { Agenda } from "../src/store/agenda.ts";
+import { connectDb } from "../src/store/db.ts";
 import { emitEvent } from "../src/store/events.ts";
-import { acquire } from "../src/store/leadership.ts";
+import { acquire, depose } from "../src/store/leadership.ts";
 import { readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
@@ -195,5 +197,40 @@ Deno.test("a step that fails is told, and does not keep the others from being do
     await round({ events: true });
     assert.deepEqual(orders.map((order) => order.job_run_id), [id]);
     assert(facts.some(({ name, fact }) => name === "loop.failed" && fact.loop === "leader: events"));
+  });
+});
+
+Deno.test("a tick that takes longer than the lease keeps the seat, as long as each of its steps is shorter", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, database_url }) => {
+    await aWorker(sql);
+    const { id } = await aRun(sql);
+    const url = new URL(database_url);
+    const link = await FaultyLink.to(Number(url.port));
+    url.port = String(link.port);
+    const slow = connectDb(url.href, { name: "slow", max: 1 });
+    await slow`select 1`;
+    link.delay(70);
+    try {
+      const lease_ms = 2_000;
+      const term = await depose(sql, { worker_id: "leader", lease_ms, epoch: me.term.epoch, epoch_hint: 0 });
+      assert(term);
+      const there = { ...me, sql: slow, term, settings: { ...me.settings, leader_lease_seconds: lease_ms / 1000 } };
+      const everything = {
+        slots: true,
+        events: true,
+        ready: true,
+        lines: true,
+        cancels: true,
+        stuck: true,
+        lost: true,
+      };
+      const began_ms = monotonicMs();
+      await tick(there, { ...IDLE, ...everything }, new Contact());
+      assert(monotonicMs() - began_ms > lease_ms, "it was not slow enough to show anything");
+      assert.equal((await readRun(sql, id))?.state, "ASSIGNED");
+    } finally {
+      await slow.end({ timeout: 0 });
+      await link.close();
+    }
   });
 });

@@ -149,10 +149,21 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];
   for (const [name, due, step] of steps) {
-    if (!me.term.trusted) return;
     if (!due) continue;
+    if (!await mayGoOn(me, contact)) return;
     await step().catch((error) => observe("loop.failed", { loop: `leader: ${name}`, error: messageOf(error) }));
   }
+}
+
+/**
+ * A long tick renews on its way. Else, on a day when everything is slow, each leader would lose the seat before its first
+ * tick was done, and none would ever come to assigning a run.
+ */
+async function mayGoOn(me: Leading, contact: Contact): Promise<boolean> {
+  if (!me.term.trusted) return false;
+  const left_ms = me.term.trusted_until_ms - monotonicMs();
+  if (left_ms > me.settings.leader_lease_seconds * 1000 / 2) return true;
+  return typeof await look(me, contact) !== "string"; // the reason why not is found again by the next tick
 }
 
 /** An idle tick does not look for runs to assign. */
