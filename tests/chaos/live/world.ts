@@ -26,6 +26,8 @@ export const CHAOS_SETTINGS = {
   heartbeat_ttl_seconds: 1,
   worker_lease_seconds: 7,
   worker_renew_seconds: 0.5,
+  node_retry_seconds: 0.5,
+  node_recheck_seconds: 0.5,
   worker_margin_seconds: 4,
   reassign_after_seconds: 1,
   suspect_seconds: 0.5,
