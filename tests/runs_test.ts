@@ -318,3 +318,18 @@ Deno.test("slots of a forbid job are skipped while an older run of it has not en
     assert.equal(kept?.state, "PENDING", "an explicit enqueue is never dropped");
   });
 });
+
+Deno.test("of a queueOne job one slot waits for the run that goes on, and later ones are skipped", async () => {
+  await withStores(async ({ sql }) => {
+    const { term } = await stage(sql);
+    const { id: job_definition_id } = await aDefinition(sql, { name: "patient", concurrency_policy: "queue_one" });
+    const key = { job_definition_id, serial_key: "job:patient", source: "schedule" };
+    await rowIn(sql, "RUNNING", { ...key });
+    const waits = await rowIn(sql, "PENDING", { ...key });
+    const late = [await rowIn(sql, "PENDING", { ...key }), await rowIn(sql, "PENDING", { ...key })];
+    const skipped = await skipForbidden(sql, term);
+    assert.deepEqual(new Set(skipped.map((run) => run.job_run_id)), new Set(late.map((run) => run.id)));
+    const [kept] = await sql`select state from job_run where id = ${waits.id}`;
+    assert.equal(kept?.state, "PENDING");
+  });
+});

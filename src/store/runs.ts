@@ -310,18 +310,21 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number): Promi
     returning r.id as job_run_id, r.attempt`;
 }
 
-/** PENDING -> SKIPPED for slots of `forbid` jobs that have an older run which has not ended. */
+/** PENDING -> SKIPPED for slots of `forbid` jobs that have an older run which has not ended, of `queueOne` an older slot that waits. */
 export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
        set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1,
-           error_name = 'Forbidden', error_summary = 'an older run of this job had not ended, and its concurrency is "forbid"'
+           error_name = 'Forbidden', error_summary = case d.concurrency_policy
+             when 'forbid' then 'an older run of this job had not ended, and its concurrency is "forbid"'
+             else 'an older slot of this job was waiting, and its concurrency is "queueOne"' end
       from fence, job_definition d
      where r.state = 'PENDING' and r.source = 'schedule'
-       and d.id = r.job_definition_id and d.concurrency_policy = 'forbid' and r.cancel_requested_at is null
+       and d.id = r.job_definition_id and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
        and exists (select from job_run older where older.serial_key = r.serial_key and older.id < r.id
-                    and older.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+                    and older.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+                    and (d.concurrency_policy = 'forbid' or (older.state = 'PENDING' and older.source = 'schedule')))
     returning r.id as job_run_id, r.attempt`;
 }
 
