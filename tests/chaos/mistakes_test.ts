@@ -56,7 +56,7 @@ async function catchOne(mistake: Mistake): Promise<Catch> {
 
 function seen(reports: StressReport[]): string {
   return reports.map(({ seed, counts, violations }) =>
-    `seed ${seed}: ${counts.bodies} bodies; ${
+    `seed ${seed}: ${counts.bodies ?? 0} bodies, ${counts.planted ?? 0} statements altered; ${
       violations.slice(0, 5).map(({ invariant, detail }) => `${invariant} ${detail}`).join("; ")
     }`
   ).join("\n");
