@@ -2,17 +2,10 @@
  * How long work stands still when a process dies: from the signal until a run is RUNNING again, as the worker that runs it
  * says. Default settings; each try with fresh processes in the place of those that were killed.
  */
-import { rest } from "../src/base/loop.ts";
-import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
-import { type Cluster, withProcesses, type WorkerProcess } from "../tests/support/cluster.ts";
-
-export interface Recovery {
-  workload: string;
-  n: number;
-  unit: "ms";
-  median: number;
-  max: number;
-}
+import { rest } from "../../src/base/loop.ts";
+import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import type { Cluster, WorkerProcess } from "../../tests/support/cluster.ts";
+import { type Figure, figures, percentiles, type Workload } from "../workload.ts";
 
 /** Stays in its first attempt until it is killed. */
 const JOBS = {
@@ -26,26 +19,31 @@ const JOBS = {
 /** Until everybody watches whom they should, and spares are loaded. */
 const SETTLE_MS = 3_000;
 
-/** `lease`: also what no sibling repairs, and that takes half a minute each time. */
-export async function recovery(tries: number, options: { lease: boolean }): Promise<Recovery[]> {
-  const figures = [
-    await figure("kill -9 of a worker with a sibling", tries, (took) => killWorkers(took, tries, true)),
-    await figure("kill -9 of the leader", tries, (took) => stopLeaders(took, tries, "SIGKILL")),
-    await figure("SIGSTOP of the leader", tries, (took) => stopLeaders(took, tries, "SIGSTOP")),
-  ];
-  if (!options.lease) return figures;
-  return [
-    ...figures,
-    await figure("kill -9 of a worker without one", tries, (took) => killWorkers(took, tries, false)),
-  ];
-}
+export const recovery: Workload = {
+  name: "recovery",
+  about: "how long work stands still when a process dies; with --long also where no sibling repairs it, 30 s each",
+  only_by_name: true,
+  async run(bench) {
+    const tries = bench.runs ?? (bench.quick ? 2 : 10);
+    const found: Figure[] = [];
+    const measure = async (how: string, act: (took: number[]) => Promise<void>) => {
+      bench.say(`recovery, ${how}: ${tries} times`);
+      const took: number[] = [];
+      await act(took);
+      found.push(...figures({ workload: "recovery", who: "dandori", how, n: tries }, percentiles(took)));
+    };
+    await measure("kill -9 of a worker with a sibling", (took) => killWorkers(took, tries, true));
+    await measure("kill -9 of the leader", (took) => stopLeaders(took, tries, "SIGKILL"));
+    await measure("SIGSTOP of the leader", (took) => stopLeaders(took, tries, "SIGSTOP"));
+    if (bench.long) await measure("kill -9 of a worker without one", (took) => killWorkers(took, tries, false));
+    return found;
+  },
+};
 
-async function figure(workload: string, n: number, measure: (took: number[]) => Promise<void>): Promise<Recovery> {
-  const took: number[] = [];
-  await measure(took);
-  took.sort((one, other) => one - other);
-  const median = ((took[Math.floor((n - 1) / 2)] as number) + (took[Math.floor(n / 2)] as number)) / 2;
-  return { workload, n, unit: "ms", median: Math.round(median), max: Math.round(took.at(-1) as number) };
+/** Loaded only here, since it starts servers of its own: those of the tests. */
+async function withProcesses(workers: number, act: (cluster: Cluster) => Promise<void>): Promise<void> {
+  const support = await import("../../tests/support/cluster.ts");
+  await support.withProcesses(workers, act, { jobs: JOBS, settings: DEFAULT_SETTINGS });
 }
 
 /** Until the run that it interrupted is RUNNING on another. */
@@ -64,7 +62,7 @@ async function killWorkers(took: number[], tries: number, sibling: boolean): Pro
       await worker.ended;
       await cluster.startWorker({ node_id: worker.node_id });
     }
-  }, { jobs: JOBS, settings: DEFAULT_SETTINGS });
+  });
 }
 
 /** Until a run that is enqueued in that moment is RUNNING, by order of its successor. */
@@ -84,7 +82,7 @@ async function stopLeaders(took: number[], tries: number, signal: "SIGKILL" | "S
       await worker.ended;
       await cluster.startWorker({ node_id: worker.node_id });
     }
-  }, { jobs: JOBS, settings: DEFAULT_SETTINGS });
+  });
 }
 
 /** A lease may have to end first, which is longer than the tests' patience with a line. */

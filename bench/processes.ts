@@ -1,0 +1,65 @@
+/**
+ * What processes cost, as the kernel tells it: CPU seconds of a process and all below it, those that it has reaped among
+ * them, and memory. A tick of the kernel's clock is 10 ms, so only sums over many runs mean anything.
+ */
+const TICKS_PER_SECOND = 100;
+const PAGE_KIB = 4;
+
+interface Stat {
+  pid: number;
+  parent: number;
+  cpu: number;
+  rss_mib: number;
+}
+
+/** CPU seconds so far of each of these processes with all that is below them. */
+export function cpuOf(roots: number[]): number[] {
+  const all = [...processes()];
+  return roots.map((root) => below(root, all).reduce((sum, { cpu }) => sum + cpu, 0));
+}
+
+/** MiB in memory of each of these processes alone; 0 for one that is gone. */
+export function rssOf(pids: number[]): number[] {
+  const all = new Map([...processes()].map((stat) => [stat.pid, stat]));
+  return pids.map((pid) => all.get(pid)?.rss_mib ?? 0);
+}
+
+/** A process and all of its descendants. */
+export function treeOf(root: number): { pid: number; rss_mib: number }[] {
+  return below(root, [...processes()]);
+}
+
+/** Open files of a process. */
+export function openFilesOf(pid: number): number {
+  try {
+    return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
+  } catch {
+    return 0;
+  }
+}
+
+function below(root: number, all: Stat[]): Stat[] {
+  const found = all.filter(({ pid }) => pid === root);
+  for (const one of found) found.push(...all.filter(({ parent }) => parent === one.pid));
+  return found;
+}
+
+function* processes(): Generator<Stat> {
+  for (const { name } of Deno.readDirSync("/proc")) {
+    const pid = Number(name);
+    if (!Number.isInteger(pid)) continue;
+    try {
+      const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ").map(Number);
+      const [utime = 0, stime = 0, cutime = 0, cstime = 0] = fields.slice(11, 15);
+      yield {
+        pid,
+        parent: fields[1] ?? 0,
+        cpu: (utime + stime + cutime + cstime) / TICKS_PER_SECOND,
+        rss_mib: (fields[21] ?? 0) * PAGE_KIB / 1024,
+      };
+    } catch {
+      // it ended while it was looked at
+    }
+  }
+}

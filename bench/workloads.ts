@@ -1,0 +1,12 @@
+/** All workloads, in the order in which they are run. One more is a file in `workloads/` and a line here. */
+import type { Workload } from "./workload.ts";
+import { bareDeno } from "./workloads/bare_deno.ts";
+import { bulk } from "./workloads/bulk.ts";
+import { due } from "./workloads/due.ts";
+import { enqueue } from "./workloads/enqueue.ts";
+import { manyWorkers } from "./workloads/many_workers.ts";
+import { pickup } from "./workloads/pickup.ts";
+import { recovery } from "./workloads/recovery.ts";
+import { throughput } from "./workloads/throughput.ts";
+
+export const WORKLOADS: Workload[] = [bareDeno, throughput, pickup, due, enqueue, bulk, manyWorkers, recovery];

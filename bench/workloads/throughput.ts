@@ -1,0 +1,56 @@
+/**
+ * Runs per second, and CPU seconds of everything per 1,000 of them: no-op bodies, all enqueued while the job is paused, two
+ * workers of ten slots each. From the moment the job is resumed until the last end is recorded, by the database's clock.
+ */
+import { cpuPer1000, withProject } from "../project.ts";
+import { type Bench, type Figure, figures, type Workload } from "../workload.ts";
+
+/** A child that is used again this often costs nothing measurable; peers keep theirs for ever. */
+const REUSE = 10_000;
+
+export const NO_OP = {
+  reuse:
+    `import { defineJob } from "dandori";\nexport default defineJob({ isolation: { reuse: ${REUSE} }, run() {} });\n`,
+  process: `import { defineJob } from "dandori";\nexport default defineJob({ isolation: "process", run() {} });\n`,
+};
+
+export const throughput: Workload = {
+  name: "throughput",
+  about: "runs per second and CPU per 1,000 runs; --reuse or --process for one of the two isolations",
+  async run(bench) {
+    const found: Figure[] = [];
+    for (const isolation of bench.isolations) found.push(...await measure(bench, isolation));
+    return found;
+  },
+};
+
+async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
+  const reused = isolation === "reuse";
+  const runs = bench.runs ?? (reused ? (bench.quick ? 2_000 : 10_000) : (bench.quick ? 100 : 400));
+  bench.say(`throughput, ${isolation}: ${runs} runs`);
+  return await withProject(bench, { jobs: { noop: NO_OP[isolation] } }, async (project) => {
+    await project.warm("noop", reused ? 500 : 40);
+    await project.pause("noop", true);
+    await project.enqueue("noop", runs);
+    const counting = bench.statements && await bench.servers.countStatements();
+    const before = project.cpu();
+    const began = await project.pause("noop", false);
+    await project.ended();
+    const after = project.cpu();
+    const seconds = await project.secondsSince(began, runs);
+    if (counting) showStatements(await bench.servers.statements(project.database_url), runs);
+    return figures({ workload: "throughput", who: "dandori", how: isolation, n: runs }, {
+      rate: [runs / seconds, "runs/s"],
+      ...cpuPer1000(before, after, runs),
+    });
+  });
+}
+
+function showStatements(statements: { query: string; calls: number; total_ms: number; rows: number }[], runs: number) {
+  console.log(`\n${"ms/1000".padStart(9)}${"calls".padStart(8)}${"rows".padStart(8)}  statement`);
+  for (const { query, calls, total_ms, rows } of statements.slice(0, 20)) {
+    const per_1000 = (total_ms * 1_000 / runs).toFixed(2);
+    const text = query.replace(/\s+/g, " ").slice(0, 130);
+    console.log(`${per_1000.padStart(9)}${String(calls).padStart(8)}${String(rows).padStart(8)}  ${text}`);
+  }
+}
