@@ -16,7 +16,8 @@ const READING_ORDER = [
   ["store", "cluster", "sandbox"],
   ["catalog", "client"],
   ["client.ts", "roles"],
-  ["admin", "ops", "dev"],
+  ["ops"],
+  ["admin", "dev"],
   ["cli"],
   ["main.ts"],
 ];
@@ -38,6 +39,8 @@ const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?
   { what: "the environment", uses: /^(Deno|process)\.env$/, door: /^src\/base\/config\.ts$/ },
   { what: "Postgres", uses: /^$/, imports: /^postgres$/, door: /^src\/store\/db\.ts$/ },
   { what: "Redis", uses: /^$/, imports: /^ioredis$/, door: /^src\/cluster\// },
+  { what: "HTTP servers", uses: /^Deno\.serve$/, door: /^src\/admin\/server\.ts$/ },
+  { what: "pages and routes", uses: /^$/, imports: /^hono(\/|$)/, door: /^src\/admin\// },
   { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/cluster\// },
   {
     what: "the exit of this process and its signals",
@@ -67,7 +70,7 @@ const ours = [...sourcesIn("src"), readSource("main.ts")];
 const sources = [...ours, ...sourcesIn("tests"), ...sourcesIn("jobs"), ...sourcesIn("bench")];
 const in_body = reachedFrom(BODY_ENTRY);
 
-Deno.test("imports go one way: base <- store, cluster, sandbox <- catalog <- roles <- ops, dev <- cli <- main.ts", () => {
+Deno.test("imports go one way: base <- store, cluster, sandbox <- catalog <- roles <- ops <- admin, dev <- cli <- main.ts", () => {
   refuse(ours.flatMap((file) =>
     file.imports.flatMap(({ name, line }) => {
       const reason = whyNotImport(file.path, name);
@@ -138,7 +141,7 @@ Deno.test("files say on top what they are, and their names say something", () =>
   refuse([
     ...sources.filter(({ path, text }) => !text.startsWith(path.startsWith("jobs/") ? "//" : "/**"))
       .map(({ path }) => `${path} has no comment on top`),
-    ...sources.filter(({ path }) => /\/(utils?|helpers?|common|misc|types|index|lib)\.ts$/.test(path))
+    ...sources.filter(({ path }) => /\/(utils?|helpers?|common|misc|types|index|lib)\.tsx?$/.test(path))
       .map(({ path }) => `${path} has a name that says nothing`),
     ...sources.filter(({ path }) => !/^[a-z0-9_/.]+$/.test(path)).map(({ path }) => `${path} is not in snake_case`),
   ]);

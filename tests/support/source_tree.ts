@@ -25,7 +25,7 @@ export function sourcesIn(folder: string): Source[] {
   const found: Source[] = [];
   for (const { name, isDirectory } of entriesOf(folder)) {
     if (isDirectory) found.push(...sourcesIn(`${folder}/${name}`));
-    else if (name.endsWith(".ts")) found.push(readSource(`${folder}/${name}`));
+    else if (/\.tsx?$/.test(name)) found.push(readSource(`${folder}/${name}`));
   }
   return found.sort((a, b) => a.path < b.path ? -1 : 1);
 }
