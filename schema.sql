@@ -421,6 +421,39 @@ create table if not exists admin_user (
   disabled_at timestamptz
 );
 
+-- Who is logged in. The cookie holds the token, this only its digest, so that reading this table lets nobody in.
+create table if not exists admin_session (
+  token_digest text primary key,
+  admin_user_id bigint not null references admin_user on delete cascade,
+  created_at timestamptz not null default clock_timestamp(),
+  seen_at timestamptz not null default clock_timestamp(),   -- to the minute
+  expires_at timestamptz not null,                          -- however much it is used
+  address text not null default '',
+  user_agent text not null default ''
+);
+create index if not exists admin_session_of_user on admin_session (admin_user_id);
+
+-- Tries to log in that have not succeeded: too many of them and no password is looked at for a while.
+create table if not exists admin_login_attempt (
+  id bigint generated always as identity primary key,
+  name text not null,
+  address text not null,
+  at timestamptz not null default clock_timestamp()
+);
+create index if not exists admin_login_attempt_recent on admin_login_attempt (at);
+
+-- Programs that use the API.
+create table if not exists api_token (
+  id bigint generated always as identity primary key,
+  name text not null unique check (name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
+  token_digest text not null unique,
+  scopes text[] not null check (cardinality(scopes) > 0 and scopes <@ array['read', 'emit', 'operate', 'admin']),
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz not null,
+  used_at timestamptz                                       -- to the minute
+);
+
 -- Work for the leader rings its bell, at commit. The bell is only a hint: the leader also looks by itself.
 create or replace function ring_scheduler() returns trigger language plpgsql as $$
 begin

@@ -1,0 +1,35 @@
+/**
+ * How often somebody may try a password. A try is written down before the password is looked at, so that many at once are
+ * counted as well, and forgotten when it succeeds. Few per name from one address; more per name from anywhere, so that nobody
+ * is locked out by somebody else's guesses from one place.
+ */
+import type { Db } from "./db.ts";
+
+const WITHIN_MINUTES = 15;
+const MOST_PER_NAME_AND_ADDRESS = 5;
+const MOST_PER_ADDRESS = 20;
+const MOST_PER_NAME = 50;
+
+export interface Try {
+  name: string;
+  address: string;
+}
+
+/** False: there were too many, and the password must not be looked at. */
+export async function mayTry(sql: Db, { name, address }: Try): Promise<boolean> {
+  const [row] = await sql<{ both: number; by_address: number; by_name: number }[]>`
+    with old as (
+      delete from admin_login_attempt where at < clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute'),
+    this as (insert into admin_login_attempt (name, address) values (${name}, ${address}))
+    select count(*) filter (where name = ${name} and address = ${address})::int as both,
+           count(*) filter (where address = ${address})::int as by_address,
+           count(*) filter (where name = ${name})::int as by_name
+      from admin_login_attempt
+     where at >= clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute' and (name = ${name} or address = ${address})`;
+  return row !== undefined && row.both < MOST_PER_NAME_AND_ADDRESS && row.by_address < MOST_PER_ADDRESS &&
+    row.by_name < MOST_PER_NAME;
+}
+
+export async function forgetTries(sql: Db, { name, address }: Try): Promise<void> {
+  await sql`delete from admin_login_attempt where name = ${name} and address = ${address}`;
+}

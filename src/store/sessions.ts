@@ -1,0 +1,56 @@
+/**
+ * Who is logged in. A session ends when it was not used for a while, at its last hour however much it is used, and with its
+ * user. Only the digest of its token is stored; a role that changes holds from the next request on.
+ */
+import type { Db } from "./db.ts";
+import type { Role } from "./users.ts";
+
+const IDLE_SECONDS = 12 * 3600;
+/** A cookie may last as long. */
+export const LONGEST_SESSION_SECONDS = 7 * 24 * 3600;
+/** So that a click writes no row. */
+const SEEN_EVERY_SECONDS = 60;
+
+export interface SessionView {
+  name: string;
+  role: Role;
+}
+
+/** Opens one, and forgets those that are over. Audited in the same statement. */
+export async function openSession(
+  sql: Db,
+  of: { admin_user_id: number; token_digest: string; address: string; user_agent: string },
+): Promise<void> {
+  await sql`
+    with over as (
+      delete from admin_session
+       where expires_at < clock_timestamp() or seen_at < clock_timestamp() - ${IDLE_SECONDS} * interval '1 second'),
+    opened as (
+      insert into admin_session (token_digest, admin_user_id, expires_at, address, user_agent)
+      values (${of.token_digest}, ${of.admin_user_id}, clock_timestamp() + ${LONGEST_SESSION_SECONDS} * interval '1 second',
+              ${of.address}, ${of.user_agent.slice(0, 300)})
+      returning admin_user_id, address)
+    insert into admin_action_log (actor, action, target_type, target_id, after_json)
+    select 'user:' || u.name, 'user.login', 'user', u.name, jsonb_build_object('address', opened.address)
+      from opened join admin_user u on u.id = opened.admin_user_id`;
+}
+
+/** Undefined: there is none, or it is over. */
+export async function readSession(sql: Db, token_digest: string): Promise<SessionView | undefined> {
+  const [session] = await sql<SessionView[]>`
+    with open as (
+      select s.token_digest, s.seen_at, u.name, u.role
+        from admin_session s join admin_user u on u.id = s.admin_user_id
+       where s.token_digest = ${token_digest} and u.disabled_at is null and s.expires_at > clock_timestamp()
+         and s.seen_at > clock_timestamp() - ${IDLE_SECONDS} * interval '1 second'),
+    seen as (
+      update admin_session s set seen_at = clock_timestamp() from open
+       where s.token_digest = open.token_digest
+         and open.seen_at < clock_timestamp() - ${SEEN_EVERY_SECONDS} * interval '1 second')
+    select name, role from open`;
+  return session;
+}
+
+export async function endSession(sql: Db, token_digest: string): Promise<void> {
+  await sql`delete from admin_session where token_digest = ${token_digest}`;
+}

@@ -1,0 +1,107 @@
+/** Who may use the admin page, and how far. Passwords come here as hashes; every change writes its audit row in the same statement. */
+import type { Db } from "./db.ts";
+
+/** Each may do what those before it may: look; act on runs, jobs and nodes; change settings, users and tokens. */
+export const ROLES = ["viewer", "operator", "admin"] as const;
+export type Role = typeof ROLES[number];
+
+export interface UserView {
+  id: number;
+  name: string;
+  role: Role;
+  created_at: Date;
+  disabled_at: Date | null;
+  /** When one of its open sessions was last used; null: it has none. */
+  seen_at: Date | null;
+}
+
+/** Whether a role allows what needs `needed`. */
+export function mayActAs(role: Role, needed: Role): boolean {
+  return ROLES.indexOf(role) >= ROLES.indexOf(needed);
+}
+
+/** What is wrong with a name, in words; undefined: nothing. It stands in the audit, in logs and in cookies' stead. */
+export function problemWithName(name: string): string | undefined {
+  if (!/^[a-z0-9][a-z0-9_.@-]{0,63}$/.test(name)) {
+    return `Cannot use "${name}" as a user's name: give lower case letters, digits, _ . @ -, at most 64`;
+  }
+}
+
+/** False: there is one of that name already. */
+export async function addUser(
+  sql: Db,
+  user: { name: string; password_hash: string; role: Role },
+  by: { actor: string },
+): Promise<boolean> {
+  const rows = await sql`
+    with added as (
+      insert into admin_user (name, password_hash, role) values (${user.name}, ${user.password_hash}, ${user.role})
+      on conflict (name) do nothing returning name),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, after_json)
+      select ${by.actor}, 'user.add', 'user', name, jsonb_build_object('role', ${user.role}::text) from added)
+    select from added`;
+  return rows.length > 0;
+}
+
+export async function listUsers(sql: Db): Promise<UserView[]> {
+  return await sql<UserView[]>`
+    select u.id, u.name, u.role, u.created_at, u.disabled_at,
+           (select max(s.seen_at) from admin_session s where s.admin_user_id = u.id) as seen_at
+      from admin_user u order by u.name`;
+}
+
+export async function anyUser(sql: Db): Promise<boolean> {
+  return (await sql`select from admin_user where disabled_at is null limit 1`).length > 0;
+}
+
+/** What a login is checked against. */
+export async function readCredentials(
+  sql: Db,
+  name: string,
+): Promise<{ id: number; password_hash: string } | undefined> {
+  const [user] = await sql<{ id: number; password_hash: string }[]>`
+    select id, password_hash from admin_user where name = ${name} and disabled_at is null`;
+  return user;
+}
+
+/** Holds from the next request on. False: no such user. */
+export async function setRole(sql: Db, user: { name: string; role: Role }, by: { actor: string }): Promise<boolean> {
+  const rows = await sql`
+    with was as (select id, name, role from admin_user where name = ${user.name} for update),
+    changed as (update admin_user u set role = ${user.role} from was where u.id = was.id returning was.name, was.role),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json)
+      select ${by.actor}, 'user.set_role', 'user', name, jsonb_build_object('role', role),
+             jsonb_build_object('role', ${user.role}::text) from changed)
+    select from changed`;
+  return rows.length > 0;
+}
+
+/** Ends all its sessions as well: whoever knew the old password is out. False: no such user. */
+export async function setPassword(
+  sql: Db,
+  user: { name: string; password_hash: string },
+  by: { actor: string },
+): Promise<boolean> {
+  const rows = await sql`
+    with changed as (
+      update admin_user set password_hash = ${user.password_hash} where name = ${user.name} returning id, name),
+    ended as (delete from admin_session s using changed where s.admin_user_id = changed.id),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id)
+      select ${by.actor}, 'user.set_password', 'user', name from changed)
+    select from changed`;
+  return rows.length > 0;
+}
+
+/** With its sessions; what it did stays in the audit. False: no such user. */
+export async function removeUser(sql: Db, name: string, by: { actor: string }): Promise<boolean> {
+  const rows = await sql`
+    with removed as (delete from admin_user where name = ${name} returning name, role),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json)
+      select ${by.actor}, 'user.remove', 'user', name, jsonb_build_object('role', role) from removed)
+    select from removed`;
+  return rows.length > 0;
+}
