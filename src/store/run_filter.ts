@@ -16,6 +16,9 @@ export interface RunFilter {
   /** Created no earlier, and earlier than. */
   since?: Date;
   until?: Date;
+  /** Older, or newer, than this run: where a page of a list goes on. */
+  before_id?: number;
+  after_id?: number;
 }
 
 /** A condition on run `r` of definition `d`; every part that is left out is true. */
@@ -34,5 +37,7 @@ export function matches(sql: Db, filter: RunFilter) {
   if (filter.bulk_id !== undefined) parts.push(sql`r.bulk_id = ${filter.bulk_id}`);
   if (filter.since !== undefined) parts.push(sql`r.created_at >= ${filter.since}`);
   if (filter.until !== undefined) parts.push(sql`r.created_at < ${filter.until}`);
+  if (filter.before_id !== undefined) parts.push(sql`r.id < ${filter.before_id}`);
+  if (filter.after_id !== undefined) parts.push(sql`r.id > ${filter.after_id}`);
   return parts.reduce((all, part) => sql`${all} and ${part}`);
 }

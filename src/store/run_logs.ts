@@ -39,6 +39,14 @@ export async function readLogs(
      where job_run_id = ${job_run_id} and id > ${page.after} order by id limit ${page.most}`;
 }
 
+/** The last lines of a run, oldest first. */
+export async function readLogTail(sql: Db, job_run_id: number, most: number): Promise<LogLineView[]> {
+  const lines = await sql<LogLineView[]>`
+    select id, attempt, at, level, message, fields from job_run_log
+     where job_run_id = ${job_run_id} order by id desc limit ${most}`;
+  return lines.toReversed();
+}
+
 /** How far a body says it is. No transition; a run that is no longer this attempt's is left alone. */
 export async function reportProgress(
   sql: Db,

@@ -72,11 +72,13 @@ export async function readAttempts(sql: Db, job_run_id: number): Promise<Attempt
       from job_run_attempt where job_run_id = ${job_run_id} order by attempt`;
 }
 
-/** The newest runs first. */
+/** The newest runs first; after a run (`after_id`): those that follow it, the newest of them first as well. */
 export async function listRuns(sql: Db, filter: RunFilter & { most: number }): Promise<RunView[]> {
-  return await sql<RunView[]>`
+  const oldest_first = filter.after_id !== undefined;
+  const runs = await sql<RunView[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where ${matches(sql, filter)} order by r.id desc limit ${filter.most}`;
+     where ${matches(sql, filter)} order by r.id ${oldest_first ? sql`` : sql`desc`} limit ${filter.most}`;
+  return oldest_first ? runs.toReversed() : runs;
 }
 
 /** How many runs a filter means, counted up to `most`. */
