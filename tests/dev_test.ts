@@ -22,6 +22,15 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
       const { text } = await dev.says(/^ready /);
       assert.match(text, /2 workers, 1 jobs?; .*task run first --wait/);
     });
+    await t.step("the admin page is there, with a login that fits", async () => {
+      const { text } = await dev.says(/^admin /);
+      const [, url, name, password] = /(http:\S+) .* log in as (\S+), password (\S+)/.exec(text) ?? [];
+      const headers = { origin: new URL(url as string).origin };
+      const body = new URLSearchParams({ name: name as string, password: password as string, back: "/runs" });
+      const answer = await fetch(`${url}login`, { method: "POST", body, headers, redirect: "manual" });
+      await answer.body?.cancel();
+      assert.deepEqual([answer.status, answer.headers.get("location")], [303, "/runs"]);
+    });
     await t.step("a command of the same checkout finds it", async () => {
       const { code, stdout, stderr } = await folder.run("run", "first", "--wait", "--json");
       assert.equal(code, 0, stderr);

@@ -19,6 +19,9 @@
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
  * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem, unless there is a CA | certificates (PEM) of the peers that may connect |
  * | SCHEDULER_TLS_CA_FILE | none | authorities (PEM): a certificate of theirs that names its node need not be pinned |
+ * | SCHEDULER_ADMIN_HOST, _PORT | 127.0.0.1, 8420 | where the admin page listens; port 0: any free one |
+ * | SCHEDULER_ADMIN_URL | http://HOST:PORT | how browsers reach it through a proxy, with a path if there is one |
+ * | SCHEDULER_ADMIN_PROXIES | 0 | trusted proxies in front of it: so many addresses of X-Forwarded-For are believed |
  * | SCHEDULER_FAILPOINT | none | for tests alone: where a worker stops, dies or fails on purpose (failpoint.ts) |
  */
 import { hostname } from "node:os";
@@ -162,6 +165,35 @@ export function readConfigForFiles(env: Env = environment()): { jobs_dir: string
   return {
     jobs_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_JOBS_DIR || "jobs"),
     state_dir: resolvePath(PROJECT_DIR, env.DANDORI_STATE_DIR || ".dandori"),
+  };
+}
+
+/** Where the admin page listens, and how it is reached. */
+export interface AdminConfig {
+  host: string;
+  port: number;
+  /** As browsers name it; undefined: by the address on which it listens. */
+  public_url: URL | undefined;
+  /** Proxies in front of it whose word about the client's address is taken. */
+  proxies: number;
+}
+
+/** What is given on the command line wins. @throws ConfigError */
+export function readAdminConfig(given: { host?: string; port?: number } = {}, env: Env = environment()): AdminConfig {
+  const problems: string[] = [];
+  const url = env.SCHEDULER_ADMIN_URL;
+  const public_url = url && /^https?:/.test(url) && URL.canParse(url) ? new URL(url) : undefined;
+  if (url && (!public_url || public_url.search || public_url.hash || public_url.username)) {
+    problems.push(`SCHEDULER_ADMIN_URL must be like https://example.com/jobs: current value is "${url}"`);
+  }
+  const port = wholeNumber(env, "SCHEDULER_ADMIN_PORT", { least: 0, most: 65535 }, problems);
+  const proxies = wholeNumber(env, "SCHEDULER_ADMIN_PROXIES", { least: 0, most: 10 }, problems);
+  if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
+  return {
+    host: given.host ?? (env.SCHEDULER_ADMIN_HOST || "127.0.0.1"),
+    port: given.port ?? port ?? 8420,
+    public_url,
+    proxies: proxies ?? 0,
   };
 }
 

@@ -81,6 +81,10 @@ export interface Facts {
   "certificate.expiring": { what: string; fingerprint: string; days_left: number };
   "settings.problem": { problem: string };
   "loop.failed": { loop: string; error: string };
+  "admin.ready": { url: string };
+  "admin.exposed": { host: string; meaning: string };
+  "admin.failed": { id: string; request: string; error: string };
+  "admin.login": { user: string; address: string; result: string };
   "dev.service": { service: string; state: string; detail: string };
   "dev.ready": { workers: number; database_url: string; redis_url: string };
 }

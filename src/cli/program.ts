@@ -70,7 +70,30 @@ function addServices(program: Command, signals: Signals): void {
     .description("apply schema.sql to the database; again, it changes nothing")
     .addOption(json())
     .action(async (options) => (await import("./schema.ts")).schemaCommand(options));
+  addAdmin(program, signals);
   addCerts(program);
+}
+
+function addAdmin(program: Command, signals: Signals): void {
+  const load = () => import("./admin.ts");
+  const admin = program.command("admin").description("the admin page: see everything, and act on it");
+  admin.command("serve", { isDefault: true }).description("serve the page until it is told to stop")
+    .option("--host <address>", "where it listens; default SCHEDULER_ADMIN_HOST, or 127.0.0.1")
+    .option("--port <n>", "0: any free one; default SCHEDULER_ADMIN_PORT, or 8420", portNumber)
+    .action(async (options) => (await load()).serveCommand(options, signals));
+  const user = admin.command("user").description("who may use it: viewer, operator or admin");
+  const made = () => new Option("--generate", "make a password and show it once, instead of asking for one");
+  user.command("add").description("a new user; its password is asked for, or read from stdin").argument("<name>")
+    .requiredOption("--role <role>", "viewer: look; operator: act on work; admin: everything").addOption(made())
+    .addOption(json()).action(async (name, options) => (await load()).addUserCommand(name, options));
+  user.command("ls").description("all users").addOption(json())
+    .action(async (options) => (await load()).listUsersCommand(options));
+  user.command("set-role").description("from the next click on").argument("<name>").argument("<role>")
+    .addOption(json()).action(async (name, role, options) => (await load()).setRoleCommand(name, role, options));
+  user.command("passwd").description("a new password; it is logged out everywhere").argument("<name>")
+    .addOption(made()).addOption(json()).action(async (name, options) => (await load()).passwdCommand(name, options));
+  user.command("rm").description("remove a user; what it did stays in the audit").argument("<name>").addOption(json())
+    .action(async (name, options) => (await load()).removeUserCommand(name, options));
 }
 
 function addCerts(program: Command): void {
@@ -325,6 +348,12 @@ function wholeNumber(text: string): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= 1) return value;
   throw new CommandError(`Cannot use "${text}": give a whole number of at least 1`, EXIT.usage);
+}
+
+function portNumber(text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 0 && value <= 65_535) return value;
+  throw new CommandError(`Cannot use "${text}" as a port: give a whole number from 0 to 65535`, EXIT.usage);
 }
 
 function countUpTo(most: number): (text: string) => number {

@@ -10,7 +10,7 @@
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
-import { hear, observe } from "../base/facts.ts";
+import { type FactName, hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
@@ -34,9 +34,22 @@ export interface DevOptions {
   hurry: AbortSignal;
   /** Takes each line for the person who watches. */
   print?: (line: string) => void;
+  /** Serves the admin page until `stop`; given by whoever may import it. */
+  servePage?(on: DevPage): Promise<void>;
+}
+
+export interface DevPage {
+  database_url: string;
+  /** It was made here, and nobody else uses it. */
+  own_database: boolean;
+  state_dir: string;
+  stop: AbortSignal;
+  say(text: string): void;
 }
 
 const HURRIED_STOP_MS = 2_000;
+/** Of the facts of this process itself. */
+const TOLD = new Set<FactName>(["dev.service", "loop.failed", "admin.exposed", "admin.failed"]);
 
 type Say = (who: string, text: string) => void;
 
@@ -65,7 +78,7 @@ export async function runDev(options: DevOptions): Promise<void> {
     kept: [],
   };
   const silence = hear((name, fact) => {
-    if (name === "dev.service" || name === "loop.failed") say("dev", tellFact(name, fact));
+    if (TOLD.has(name)) say("dev", tellFact(name, fact));
   });
   try {
     await startAndWatch(dev);
@@ -84,6 +97,7 @@ interface DevRun {
   hurry: AbortSignal;
   say: Say;
   state_dir: string;
+  servePage?(on: DevPage): Promise<void>;
   /** The servers that run because of us. */
   kept: Keeper[];
   /** Stops all, as `stop` does. */
@@ -116,7 +130,9 @@ async function startAndWatch(dev: DevRun): Promise<void> {
     const jobs = { sql, sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
     const sayJobs = { stop, say: (text: string) => say("jobs", text) };
     await syncJobs(jobs, { ...sayJobs, always: true });
+    const page = { database_url, own_database: !given.DATABASE_URL, state_dir: dev.state_dir, stop };
     await together([
+      dev.servePage?.({ ...page, say: (text) => say("admin", text) }) ?? Promise.resolve(),
       keepCrew(dev, { config, sql, certs }),
       watchJobs(config.jobs_dir, { ...sayJobs, changed: () => syncJobs(jobs, sayJobs) }),
       watchLaunchers(stop, () => {

@@ -1,0 +1,121 @@
+/**
+ * The admin page as one function from a request to an answer. In this order, the same for every route:
+ *
+ *   headers -> assets, health -> whose session -> its role (routes say which) -> own form -> page or act -> layout
+ *
+ * What a page does not know how to answer ends in `onError`: the visitor gets a page in words, the log what happened.
+ */
+import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { secureHeaders } from "hono/secure-headers";
+import { observe } from "../base/facts.ts";
+import { isUnreachable } from "../store/db.ts";
+import { mayActAs } from "../store/users.ts";
+import { answerAsset, assetPath } from "./assets.ts";
+import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./asking.ts";
+import { sessionOf } from "./callers.ts";
+import { answerHealth, answerReady } from "./health.ts";
+import { answerLive } from "./live_stream.ts";
+import { mountLogin } from "./login.ts";
+import { HOME, PAGES } from "./pages.ts";
+import { errorPage } from "./pages/error.tsx";
+import { addressOf, pathWithin } from "./place.ts";
+import { keepPreferences, leaveFlash } from "./preferences.ts";
+import { field, Refusal, type Route } from "./visit.ts";
+
+/** Larger than any form of ours, smaller than what would hurt. */
+const LARGEST_BODY = 1_048_576;
+
+export function buildAdmin(parts: AdminParts): Hono<Env> {
+  const { sql, place } = parts;
+  const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname) });
+  app.use(secureHeaders(HEADERS));
+  app.use(bodyLimit({ maxSize: LARGEST_BODY }));
+  app.get("/healthz", answerHealth);
+  app.get("/readyz", (c) => answerReady(c, sql));
+  app.get("/assets/:digest/:name", (c) => {
+    const current = c.req.path === assetPath(c.req.param("name"));
+    return (current ? answerAsset(c.req.param("name")) : undefined) ?? c.text("There is no such file", 404);
+  });
+  app.use(async (c, next) => {
+    c.header("cache-control", "no-store");
+    c.set("address", addressOf(place, c.req.raw.headers, c.env?.address ?? ""));
+    c.set("session", await sessionOf(c, sql));
+    await next();
+  });
+  app.post("/preferences", async (c) => {
+    const form = await ownForm(c, parts);
+    keepPreferences(c, form, place);
+    return c.redirect(place.base + samePath(field(form, "back")), 303);
+  });
+  mountLogin(app, parts);
+  app.get("/live", (c) => c.get("session") ? answerLive(c, parts) : c.text("Log in first", 401));
+  app.get("/", (c) => c.redirect(place.base + HOME, 302));
+  for (const route of PAGES.flatMap((page) => page.routes)) mount(app, route, parts);
+  app.notFound((c) => answerRefusal(c, parts, new Refusal(404)));
+  app.onError((error, c) => answerError(c, parts, error));
+  return app;
+}
+
+/** The one place where a role is asked for. */
+function mount(app: Hono<Env>, route: Route, parts: AdminParts): void {
+  const admit = (c: Context<Env>) => {
+    const session = c.get("session");
+    if (session && !mayActAs(session.role, route.role)) throw new Refusal(403);
+    return session;
+  };
+  if ("get" in route) {
+    app.get(route.get, async (c) => {
+      if (!admit(c)) return toLogin(c, parts);
+      const visit = visitOf(c, parts);
+      return answerPage(c, visit, await route.show(visit));
+    });
+  } else {
+    app.post(route.post, async (c) => {
+      const session = admit(c);
+      if (!session) return toLogin(c, parts);
+      const form = await ownForm(c, parts);
+      const { to, text, tone } = await route.act({ ...visitOf(c, parts), form, actor: `user:${session.name}` });
+      if (text) leaveFlash(c, { text, tone: tone ?? "good" }, parts.place);
+      return c.redirect(parts.place.base + to, 303);
+    });
+  }
+}
+
+/** A refresh must not put the login into the middle of a page: the script loads the whole page anew instead. */
+function toLogin(c: Context<Env>, { place }: AdminParts): Response {
+  if (isRefresh(c)) return c.text("Log in first", 401);
+  const back = c.req.method === "GET" ? `?back=${encodeURIComponent(c.req.path + new URL(c.req.url).search)}` : "";
+  return c.redirect(`${place.base}/login${back}`, 303);
+}
+
+function answerRefusal(c: Context<Env>, parts: AdminParts, refusal: Refusal) {
+  const visit = visitOf(c, parts);
+  return answerPage(c, visit, errorPage(visit, { status: refusal.status, text: refusal.message }), refusal.status);
+}
+
+function answerError(c: Context<Env>, parts: AdminParts, error: Error) {
+  if (error instanceof Refusal) return answerRefusal(c, parts, error);
+  const visit = visitOf(c, parts);
+  const id = crypto.randomUUID().slice(0, 8);
+  observe("admin.failed", { id, request: `${c.req.method} ${c.req.path}`, error: error.stack ?? String(error) });
+  const status = isUnreachable(error) ? 503 : 500;
+  return answerPage(c, visit, errorPage(visit, { status, text: id }), status);
+}
+
+const HEADERS: Parameters<typeof secureHeaders>[0] = {
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    scriptSrc: ["'self'"],
+    styleSrc: ["'self'"],
+    connectSrc: ["'self'"],
+    imgSrc: ["'self'", "data:"],
+    formAction: ["'self'"],
+    frameAncestors: ["'none'"],
+    baseUri: ["'none'"],
+  },
+  xFrameOptions: "DENY",
+  referrerPolicy: "same-origin",
+  crossOriginResourcePolicy: "same-origin",
+  strictTransportSecurity: false, // of the proxy that holds the certificate
+};

@@ -1,0 +1,69 @@
+/** From a request to a visit, and from a page to an answer: the same for every route. */
+import type { Context } from "hono";
+import { wallClock } from "../base/loop.ts";
+import type { Sql } from "../store/db.ts";
+import { isOwnForm, type OpenSession } from "./callers.ts";
+import { wholePage } from "./layout.tsx";
+import type { Live } from "./live.ts";
+import type { Place } from "./place.ts";
+import { langOf, takeFlash, themeOf, zoneOf } from "./preferences.ts";
+import { field, type Page, Refusal, type Visit } from "./visit.ts";
+
+export interface AdminParts {
+  sql: Sql;
+  place: Place;
+  live: Live;
+  /** Ends streams. */
+  stop: AbortSignal;
+}
+
+/** `Bindings.address`: of the peer, as the server saw it; `Variables.address`: of the client. */
+export interface Env {
+  Bindings: { address: string };
+  Variables: { session: OpenSession | undefined; address: string };
+}
+
+/** The body of a request that changes something, if it comes from a page of ours. */
+export async function ownForm(c: Context<Env>, { place }: Pick<AdminParts, "place">): Promise<FormData> {
+  const form = await c.req.formData().catch(() => new FormData());
+  const given = c.req.header("x-csrf") ?? field(form, "csrf");
+  if (!isOwnForm({ place, headers: c.req.raw.headers, csrf: c.get("session")?.csrf, given })) throw new Refusal(403);
+  return form;
+}
+
+export function visitOf(c: Context<Env>, { sql, place }: AdminParts): Visit {
+  const session = c.get("session");
+  return {
+    sql,
+    lang: langOf(c),
+    zone: zoneOf(c),
+    theme: themeOf(c),
+    base: place.base,
+    path: c.req.path,
+    query: new URL(c.req.url).searchParams,
+    params: c.req.param() as Record<string, string>,
+    now: wallClock(),
+    user: session && { name: session.name, role: session.role },
+    csrf: session?.csrf ?? "",
+    flash: isRefresh(c) ? undefined : takeFlash(c, place),
+  };
+}
+
+export function answerPage(
+  c: Context,
+  visit: Visit,
+  page: Page,
+  status: 200 | 400 | 403 | 404 | 429 | 500 | 503 = 200,
+) {
+  return c.html(wholePage(visit, page, isRefresh(c)), status);
+}
+
+/** A part of a page asks for itself again: it needs no frame around it, and takes no flash away from one. */
+export function isRefresh(c: Context): boolean {
+  return c.req.header("hx-request") === "true";
+}
+
+/** Only what leads to a page of ours, so that no link leads elsewhere through us. */
+export function samePath(path: string): string {
+  return /^\/(?![/\\])[\x21-\x7e]*$/.test(path) ? path : "/";
+}

@@ -1,0 +1,80 @@
+/** What a page does by itself: dialogs, times that go on, forms that ask for nothing but a choice. No page needs it to be read. */
+import { agoText, durationText } from "./ago.js";
+import { startLive } from "./live.js";
+
+const page = document.documentElement;
+const base = page.dataset.base ?? "";
+const lang = page.lang === "ja" ? "ja" : "en";
+/** The server's clock less ours, in ms: how long ago something was is told by the clock that stamped it. */
+const ahead_ms = Number(page.dataset.now) - Date.now();
+
+tellZone();
+startLive(base);
+setInterval(tick, 1_000);
+
+document.addEventListener("click", (event) => {
+  const target = event.target instanceof Element ? event.target : undefined;
+  const opener = target?.closest("[data-opens]");
+  if (opener instanceof HTMLElement) document.getElementById(opener.dataset.opens ?? "")?.showModal();
+  const closer = target?.closest("[data-closes]");
+  if (closer) closer.closest("dialog")?.close();
+  if (target instanceof HTMLDialogElement) target.close(); // its backdrop
+});
+
+document.addEventListener("change", (event) => {
+  const form = event.target instanceof Element ? event.target.closest("form[data-submits]") : undefined;
+  form?.requestSubmit();
+});
+
+/** A filter's URL holds what was chosen, and nothing else. */
+document.addEventListener("formdata", ({ target, formData }) => {
+  if (target.method !== "get") return;
+  for (const [name, value] of [...formData]) if (value === "") formData.delete(name);
+});
+
+/** A second click would be a second act. */
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  if (event.target.dataset.sent) return event.preventDefault();
+  event.target.dataset.sent = "1";
+});
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+
+/** What is at its end stays at its end when lines are added; what was scrolled back stays there. */
+const at_end = new Map();
+document.addEventListener("htmx:before:swap", () => {
+  for (const box of document.querySelectorAll("[data-tail]")) {
+    at_end.set(box.id, box.scrollHeight - box.scrollTop - box.clientHeight < 24);
+  }
+});
+document.addEventListener("htmx:after:swap", () => {
+  tick();
+  showEnds((box) => at_end.get(box.id) ?? true);
+});
+showEnds(() => true);
+
+function showEnds(which) {
+  for (const box of document.querySelectorAll("[data-tail]")) if (which(box)) box.scrollTop = box.scrollHeight;
+}
+
+function tick() {
+  const now = Date.now() + ahead_ms;
+  for (const spot of document.querySelectorAll("[data-ago]")) put(spot, agoText(now - Number(spot.dataset.ago), lang));
+  for (const spot of document.querySelectorAll("[data-since]")) {
+    put(spot, durationText(Math.floor((now - Number(spot.dataset.since)) / 1_000) * 1_000));
+  }
+}
+
+function put(spot, text) {
+  if (spot.textContent !== text) spot.textContent = text;
+}
+
+/** The server writes times in the viewer's zone; of a first visit it knows it with the second page. */
+function tellZone() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (!zone || page.dataset.zone === zone) return;
+  const secure = location.protocol === "https:" ? "; secure" : "";
+  document.cookie = `dandori_zone=${zone}; path=${base || "/"}; max-age=31536000; samesite=lax${secure}`;
+}

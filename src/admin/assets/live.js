@@ -1,0 +1,86 @@
+/**
+ * Keeps what is shown true. One stream for the page names what has changed; parts that show it ask for themselves again. A
+ * stream that is lost is said, tried again, and followed by asking for everything, since anything may have changed. A page that
+ * nobody looks at has no stream.
+ */
+const SILENT_AFTER_MS = 40_000;
+const LONGEST_WAIT_MS = 15_000;
+/** A connection that comes back at once is not worth a word. */
+const SAY_AFTER_MS = 1_500;
+/** A busy list shows other runs all the time. */
+const REOPEN_AFTER_MS = 1_000;
+
+export function startLive(base) {
+  const parts = () => [...document.querySelectorAll("[data-live]")];
+  if (parts().length === 0) return;
+  let stream, asked = "", heard_ms = 0, wait_ms = 500, retry, say, reopen;
+
+  const topics = () => [...new Set(parts().flatMap((part) => part.dataset.live.split(",")))].join(",");
+
+  const refresh = (changed) => {
+    for (const part of parts()) {
+      const theirs = part.dataset.live.split(",");
+      if (!changed || theirs.some((topic) => changed.includes(topic))) htmx.trigger(part, "live:refresh");
+    }
+  };
+  const show = (id) => {
+    for (const banner of document.querySelectorAll("[data-banner]")) banner.hidden = banner.dataset.banner !== id;
+  };
+  const well = () => {
+    clearTimeout(say);
+    say = undefined;
+    wait_ms = 500;
+    show(undefined);
+    refresh();
+  };
+  const open = () => {
+    stream?.close();
+    asked = topics();
+    stream = new EventSource(`${base}/live?topics=${encodeURIComponent(asked)}`);
+    heard_ms = performance.now();
+    stream.addEventListener("watching", well);
+    stream.addEventListener("back", well);
+    stream.addEventListener("away", () => show("away"));
+    stream.addEventListener("changed", ({ data }) => refresh(data.split(",")));
+    for (const kind of ["watching", "back", "away", "changed", "alive"]) {
+      stream.addEventListener(kind, () => heard_ms = performance.now());
+    }
+    stream.onerror = lost;
+  };
+  const lost = () => {
+    stream?.close();
+    say ??= setTimeout(() => show("lost"), SAY_AFTER_MS);
+    clearTimeout(retry);
+    retry = setTimeout(again, wait_ms);
+    wait_ms = Math.min(wait_ms * 2, LONGEST_WAIT_MS);
+  };
+  const again = async () => {
+    try {
+      const answer = await fetch(location.href, { headers: { "hx-request": "true" } });
+      if (answer.status === 401) return location.reload(); // logged out meanwhile: the login says so
+    } catch {
+      return lost();
+    }
+    if (!document.hidden) open();
+  };
+
+  setInterval(() => {
+    if (stream?.readyState === EventSource.OPEN && performance.now() - heard_ms > SILENT_AFTER_MS) lost();
+  }, 5_000);
+  // What a part shows now may be other things than when the stream was opened.
+  document.addEventListener("htmx:after:swap", () => {
+    if (topics() === asked || reopen || document.hidden) return;
+    reopen = setTimeout(() => {
+      reopen = undefined;
+      if (topics() !== asked && stream?.readyState === EventSource.OPEN) open();
+    }, REOPEN_AFTER_MS);
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) return open();
+    clearTimeout(retry);
+    stream?.close();
+  });
+  addEventListener("pagehide", () => stream?.close());
+  addEventListener("pageshow", ({ persisted }) => persisted && open());
+  if (!document.hidden) open();
+}

@@ -1,0 +1,125 @@
+/** What surrounds each page: navigation, switches of language and colours, who is logged in, banners of the live stream. */
+import { mayActAs } from "../store/users.ts";
+import { assetPath } from "./assets.ts";
+import { PAGES } from "./pages.ts";
+import { Csrf } from "./parts/dialog.tsx";
+import { link, type Page, type Theme, type Visit } from "./visit.ts";
+import { LANGS, words } from "./words.ts";
+
+const WORDS = words({
+  skip: { en: "Skip to the page", ja: "本文へ" },
+  pages: { en: "Pages", ja: "ページ" },
+  log_out: { en: "Log out", ja: "ログアウト" },
+  lost: {
+    en: "The connection is lost: what you see may be old. Trying again…",
+    ja: "接続が切れました。表示が古い可能性があります。再接続しています…",
+  },
+  away: {
+    en: "Postgres does not answer: what you see may be old. Trying again…",
+    ja: "Postgres が応答しません。表示が古い可能性があります。再試行しています…",
+  },
+  language: { en: "日本語", ja: "English" },
+  theme: { en: "Colours", ja: "配色" },
+  auto: { en: "auto", ja: "自動" },
+  light: { en: "light", ja: "明" },
+  dark: { en: "dark", ja: "暗" },
+});
+
+const HTMX_CONFIG = JSON.stringify({
+  history: false,
+  includeIndicatorCSS: false,
+  morphIgnore: ["data-htmx-powered", "open"],
+  noSwap: ["204", "304", "4xx", "5xx"],
+});
+
+/** `part`: of a page that is there already, which takes what it needs from it. */
+export function wholePage(on: Visit, page: Page, part: boolean): string {
+  if (part) return `${<Main on={on} page={page} />}`;
+  return `<!DOCTYPE html>${<Html on={on} page={page} />}`;
+}
+
+function Html({ on, page }: { on: Visit; page: Page }) {
+  const asset = (name: string) => link(on, assetPath(name));
+  return (
+    <html lang={on.lang} data-theme={on.theme} data-base={on.base} data-zone={on.zone} data-now={on.now.getTime()}>
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content={on.theme === "auto" ? "light dark" : on.theme} />
+        <meta name="htmx-config" content={HTMX_CONFIG} />
+        {page.refresh_seconds && <meta http-equiv="refresh" content={String(page.refresh_seconds)} />}
+        <title>{`${page.title} · Dandori`}</title>
+        <link rel="icon" href={ICON} />
+        <link rel="stylesheet" href={asset("style.css")} />
+        <script src={asset("htmx.js")} defer></script>
+        <script src={asset("admin.js")} type="module"></script>
+      </head>
+      <body>
+        <a class="skip" href="#main">{WORDS[on.lang].skip}</a>
+        <Header on={on} />
+        <Main on={on} page={page} />
+      </body>
+    </html>
+  );
+}
+
+function Header({ on }: { on: Visit }) {
+  const say = WORDS[on.lang];
+  const role = on.user?.role;
+  const here = (path: string) => on.path === path || on.path.startsWith(`${path}/`);
+  const pages = role ? PAGES.filter((page) => mayActAs(role, page.role)) : [];
+  return (
+    <header>
+      <a class="brand" href={link(on, "/")}>Dandori</a>
+      <nav aria-label={say.pages}>
+        {pages.map(({ path, label }) => (
+          <a href={link(on, path)} aria-current={here(path) ? "page" : undefined}>{label[on.lang]}</a>
+        ))}
+      </nav>
+      <div class="switches">
+        <Switches on={on} />
+        {on.user && (
+          <form method="post" action={link(on, "/logout")} class="who">
+            <Csrf on={on} />
+            <span title={on.user.role}>
+              {on.user.name} <small>{on.user.role}</small>
+            </span>
+            <button type="submit" class="quiet">{say.log_out}</button>
+          </form>
+        )}
+      </div>
+    </header>
+  );
+}
+
+function Switches({ on }: { on: Visit }) {
+  const say = WORDS[on.lang];
+  const themes: Theme[] = ["auto", "light", "dark"];
+  const next_theme = themes[(themes.indexOf(on.theme) + 1) % themes.length];
+  const other = LANGS.find((lang) => lang !== on.lang);
+  return (
+    <form method="post" action={link(on, "/preferences")}>
+      <Csrf on={on} />
+      <input type="hidden" name="back" value={on.path + (on.query.size > 0 ? `?${on.query}` : "")} />
+      <button type="submit" class="quiet" name="theme" value={next_theme} title={say.theme}>{say[on.theme]}</button>
+      <button type="submit" class="quiet" name="lang" value={other} lang={other}>{say.language}</button>
+    </form>
+  );
+}
+
+function Main({ on, page }: { on: Visit; page: Page }) {
+  const say = WORDS[on.lang];
+  return (
+    <main id="main">
+      <div class="banner" data-banner="lost" role="status" hidden>{say.lost}</div>
+      <div class="banner" data-banner="away" role="status" hidden>{say.away}</div>
+      {on.flash && <div class={`flash ${on.flash.tone}`} role="status">{on.flash.text}</div>}
+      {page.body}
+    </main>
+  );
+}
+
+const ICON = "data:image/svg+xml," + encodeURIComponent(
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#2b5cc4"/>` +
+    `<path d="M3 11h4V8h3V5h3" fill="none" stroke="#fff" stroke-width="2"/></svg>`,
+);

@@ -1,0 +1,91 @@
+/**
+ * One look at Postgres for all who watch. Browsers keep a stream open and name topics (store/pulse.ts); while at least one
+ * does, one statement reads the marks of all topics, and whoever watches one that has changed is told its name. What they show
+ * they then ask for themselves, as they would without a stream: so nothing is on a page that its viewer may not see.
+ */
+import { Bell, every } from "../base/loop.ts";
+import type { Sql } from "../store/db.ts";
+import { readPulse, type Topic } from "../store/pulse.ts";
+
+/** Half of the second within which a change is to be seen. */
+const LOOK_EVERY_MS = 400;
+const LOOK_WHEN_AWAY_MS = 1_000;
+const NOBODY_WATCHES_MS = 3_600_000;
+const MOST_WATCHERS = 1_000;
+
+export interface Watcher {
+  topics: readonly Topic[];
+  /** From now on it is told: what was shown before may be old. */
+  watching(): void;
+  /** These of its topics have changed. */
+  changed(topics: Topic[]): void;
+  /** Postgres cannot be asked; then, that it can again: anything may have changed meanwhile. */
+  away(away: boolean): void;
+}
+
+export class Live {
+  readonly #sql: Sql;
+  readonly #watchers = new Set<Watcher>();
+  /** Whose topics have not been looked at yet. */
+  readonly #fresh = new Set<Watcher>();
+  readonly #bell = new Bell();
+  #marks = new Map<Topic, string>();
+  #away = false;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Looks until `stop`. */
+  async run(stop: AbortSignal): Promise<void> {
+    await every(LOOK_EVERY_MS, () => this.#tick(), { name: "live", stop, bell: this.#bell });
+  }
+
+  /** Undefined: too many watch already. The returned function ends it. */
+  watch(watcher: Watcher): (() => void) | undefined {
+    if (this.#watchers.size >= MOST_WATCHERS) return undefined;
+    this.#watchers.add(watcher);
+    this.#fresh.add(watcher);
+    if (this.#away) watcher.away(true);
+    this.#bell.ring();
+    return () => {
+      this.#watchers.delete(watcher);
+      this.#fresh.delete(watcher);
+    };
+  }
+
+  async #tick(): Promise<number> {
+    if (this.#watchers.size === 0) return NOBODY_WATCHES_MS;
+    try {
+      await this.look();
+    } catch {
+      this.#tell(true);
+      return LOOK_WHEN_AWAY_MS;
+    }
+    this.#tell(false);
+    return LOOK_EVERY_MS;
+  }
+
+  /** Tells each watcher what has changed since the last look. A topic that nobody watched before is only noted. */
+  async look(): Promise<void> {
+    const fresh = [...this.#fresh];
+    const watched = [...new Set([...this.#watchers].flatMap(({ topics }) => topics))];
+    const marks = await readPulse(this.#sql, watched);
+    const changed = watched.filter((topic) => this.#marks.has(topic) && this.#marks.get(topic) !== marks.get(topic));
+    this.#marks = marks;
+    for (const watcher of fresh) {
+      if (this.#fresh.delete(watcher)) watcher.watching();
+    }
+    if (changed.length === 0) return;
+    for (const watcher of this.#watchers) {
+      const theirs = watcher.topics.filter((topic) => changed.includes(topic));
+      if (theirs.length > 0) watcher.changed(theirs);
+    }
+  }
+
+  #tell(away: boolean): void {
+    if (this.#away === away) return;
+    this.#away = away;
+    for (const watcher of this.#watchers) watcher.away(away);
+  }
+}

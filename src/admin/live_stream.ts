@@ -1,0 +1,52 @@
+/** The stream of a browser: names of topics, and a sign of life, by which it notices that the connection is gone. */
+import type { Context } from "hono";
+import { streamSSE } from "hono/streaming";
+import { after, Bell } from "../base/loop.ts";
+import { type Topic, TOPICS } from "../store/pulse.ts";
+import type { Live } from "./live.ts";
+
+const SIGN_OF_LIFE_MS = 15_000;
+/** Then the browser connects again, and has to be logged in still. */
+const LONGEST_MS = 5 * 60_000;
+const MOST_TOPICS = 200;
+
+/** "runs,run:812"; what is no topic is left out. */
+export function topicsIn(text: string): Topic[] {
+  const known: readonly string[] = TOPICS;
+  const given = text.split(",").filter((topic) => known.includes(topic) || /^run:[1-9]\d{0,14}$/.test(topic));
+  return [...new Set(given)].slice(0, MOST_TOPICS) as Topic[];
+}
+
+/** Ends with `stop`, with the browser, or after a while. */
+export function answerLive(c: Context, { live, stop }: { live: Live; stop: AbortSignal }): Response {
+  const told: { event: string; data: string }[] = [];
+  const bell = new Bell();
+  const tell = (event: string, data = "") => {
+    told.push({ event, data });
+    bell.ring();
+  };
+  const unwatch = live.watch({
+    topics: topicsIn(c.req.query("topics") ?? ""),
+    watching: () => tell("watching"),
+    changed: (topics) => tell("changed", topics.join(",")),
+    away: (away) => tell(away ? "away" : "back"),
+  });
+  if (!unwatch) return c.text("Too many watch this server", 503);
+  c.header("x-accel-buffering", "no"); // nginx keeps it back otherwise
+  return streamSSE(c, async (stream) => {
+    const gone = new AbortController();
+    stream.onAbort(() => gone.abort());
+    const cancel = after(LONGEST_MS, () => gone.abort());
+    const over = AbortSignal.any([stop, gone.signal]);
+    try {
+      while (!over.aborted) {
+        for (const message of told.splice(0)) await stream.writeSSE(message);
+        await bell.rest(SIGN_OF_LIFE_MS, over);
+        if (told.length === 0 && !over.aborted) told.push({ event: "alive", data: "" });
+      }
+    } finally {
+      cancel();
+      unwatch();
+    }
+  });
+}

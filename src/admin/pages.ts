@@ -1,0 +1,24 @@
+/**
+ * All pages. To add one: a file that says its routes, its row here, and its name in the navigation. Rows stand in the order of
+ * the navigation.
+ */
+import { runRoutes } from "./pages/runs/routes.ts";
+import type { Role } from "../store/users.ts";
+import type { Route } from "./visit.ts";
+import type { Lang } from "./words.ts";
+
+export interface PageRow {
+  /** Where it begins; whatever is below is marked as it in the navigation. */
+  path: string;
+  label: Record<Lang, string>;
+  /** Who sees it in the navigation; each route says for itself who may use it. */
+  role: Role;
+  routes: Route[];
+}
+
+/** Where a visitor comes to. */
+export const HOME = "/runs";
+
+export const PAGES: PageRow[] = [
+  { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
+];

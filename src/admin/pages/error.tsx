@@ -1,0 +1,62 @@
+/** What went wrong, in words, and what to do now. Details are in the log, under the id that is shown. */
+import { link, type Page, type Visit } from "../visit.ts";
+import { words } from "../words.ts";
+
+const WORDS = words({
+  bad: { en: "This makes no sense", ja: "要求を理解できません" },
+  bad_text: {
+    en: "The address or the form holds something that cannot be used.",
+    ja: "URL またはフォームに使えない値があります。",
+  },
+  forbidden: { en: "You may not do this", ja: "権限がありません" },
+  forbidden_text: {
+    en:
+      "Your role does not allow it, or the form was not sent by this page. Reload the page and try again, or ask an admin.",
+    ja:
+      "ロールで許可されていないか、フォームがこのページから送られていません。ページを再読み込みして試すか、管理者に相談してください。",
+  },
+  missing: { en: "There is nothing here", ja: "見つかりません" },
+  missing_text: {
+    en: "It was never here, or it was deleted since its retention is over.",
+    ja: "存在しないか、保持期間が過ぎて削除されました。",
+  },
+  too_many: { en: "Too many tries", ja: "試行が多すぎます" },
+  too_many_text: { en: "Wait a while and try again.", ja: "しばらく待ってからもう一度試してください。" },
+  failed: { en: "This went wrong", ja: "エラーが発生しました" },
+  failed_text: {
+    en: (id: string) => `Nothing more is told here. The log of the admin page says what happened, under ${id}.`,
+    ja: (id) => `詳細は管理画面のログに ${id} として記録されています。`,
+  },
+  away: { en: "Postgres cannot be reached", ja: "Postgres に接続できません" },
+  away_text: {
+    en: "Nothing can be shown without it. This page asks again by itself. Jobs that run go on meanwhile.",
+    ja: "データベースなしでは表示できません。このページは自動で再試行します。実行中のジョブは続いています。",
+  },
+  home: { en: "To the first page", ja: "最初のページへ" },
+});
+
+export function errorPage(on: Visit, { status, text }: { status: number; text: string }): Page {
+  const say = WORDS[on.lang];
+  const known: Record<number, [title: string, about: string]> = {
+    400: [say.bad, text || say.bad_text],
+    403: [say.forbidden, text || say.forbidden_text],
+    404: [say.missing, text || say.missing_text],
+    429: [say.too_many, text || say.too_many_text],
+    503: [say.away, say.away_text],
+  };
+  const [title, about] = known[status] ?? [say.failed, say.failed_text(text)];
+  return {
+    title,
+    refresh_seconds: status === 503 ? 3 : undefined,
+    body: (
+      <div class="narrow">
+        <p class="code-of-error">{status}</p>
+        <h1>{title}</h1>
+        <p>{about}</p>
+        <p>
+          <a class="button" href={link(on, "/")}>{say.home}</a>
+        </p>
+      </div>
+    ),
+  };
+}

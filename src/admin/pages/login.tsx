@@ -1,0 +1,58 @@
+/** The login. */
+import { Csrf } from "../parts/dialog.tsx";
+import { Code, Problem } from "../parts/notes.tsx";
+import { link, type Page, type Visit } from "../visit.ts";
+import { words } from "../words.ts";
+
+const WORDS = words({
+  title: { en: "Log in", ja: "ログイン" },
+  name: { en: "Name", ja: "名前" },
+  password: { en: "Password", ja: "パスワード" },
+  wrong: { en: "No user has this name and this password.", ja: "名前またはパスワードが違います。" },
+  too_many: {
+    en: "Too many tries for this name or from this address. Wait 15 minutes.",
+    ja: "この名前またはアドレスからの試行が多すぎます。15 分待ってください。",
+  },
+  no_users: {
+    en: "There is no user yet. Make the first one where Dandori runs:",
+    ja: "ユーザーがまだいません。Dandori が動く環境で最初のユーザーを作成してください:",
+  },
+});
+
+const FIRST_USER = "deno task admin user add NAME --role admin";
+
+export function loginPage(
+  on: Visit,
+  form: { back: string; name: string; problem?: string; no_users: boolean },
+): Page {
+  const say = WORDS[on.lang];
+  const problem = form.problem === "too_many" ? say.too_many : form.problem && say.wrong;
+  return {
+    title: say.title,
+    body: (
+      <form class="narrow login" method="post" action={link(on, "/login")}>
+        <h1>{say.title}</h1>
+        {problem && <Problem title={problem} />}
+        {form.no_users && (
+          <div class="empty">
+            <p>{say.no_users}</p>
+            <Code value={FIRST_USER} />
+          </div>
+        )}
+        <input type="hidden" name="back" value={form.back} />
+        <Csrf on={on} />
+        <label>
+          {say.name}
+          <input name="name" value={form.name} required autofocus autocomplete="username" autocapitalize="none" />
+        </label>
+        <label>
+          {say.password}
+          <input name="password" type="password" required autocomplete="current-password" />
+        </label>
+        <div class="buttons">
+          <button type="submit" class="primary">{say.title}</button>
+        </div>
+      </form>
+    ),
+  };
+}

@@ -1,0 +1,100 @@
+/** Runs, the newest first, by a filter that stands in the URL. */
+import { readDefinitions } from "../../../store/definitions.ts";
+import { listRuns, type RunView } from "../../../store/run_view.ts";
+import { STATES } from "../../../store/runs.ts";
+import { State } from "../../parts/badge.tsx";
+import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Code, Empty } from "../../parts/notes.tsx";
+import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Duration, Nothing, Time } from "../../parts/time.tsx";
+import { link, type Page, type Visit } from "../../visit.ts";
+import { type Span, SPANS, type Wanted, wantedRuns } from "./filter.ts";
+import { RUNS } from "./words.ts";
+
+export async function showRuns(on: Visit): Promise<Page> {
+  const say = RUNS[on.lang];
+  const wanted = wantedRuns(on);
+  const edge = edgeOf(on);
+  const [found, definitions] = await Promise.all([
+    listRuns(on.sql, { ...wanted.filter, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 }),
+    readDefinitions(on.sql),
+  ]);
+  const page = pageOf(found, edge);
+  const jobs = definitions.map((one) => one.name).sort();
+  return {
+    title: say.runs,
+    body: (
+      <>
+        <h1>{say.runs}</h1>
+        <RunFilters on={on} wanted={wanted} jobs={jobs} />
+        <Live on={on} id="runs" topics={["runs", ...page.rows.map(({ id }) => `run:${id}` as const)]}>
+          {page.rows.length > 0
+            ? <Table columns={columnsOf(on)} rows={page.rows} label={say.runs} />
+            : <NoRuns on={on} filtered={wanted.any} example={jobs[0]} />}
+          <Pager on={on} page={page} />
+        </Live>
+      </>
+    ),
+  };
+}
+
+function RunFilters({ on, wanted, jobs }: { on: Visit; wanted: Wanted; jobs: string[] }) {
+  const say = RUNS[on.lang];
+  const { filter } = wanted;
+  const spans = (Object.keys(SPANS) as Span[]).map((value) => ({ value, text: say[value] }));
+  const rare = (
+    <>
+      <TextField label={say.serial_key} name="serial-key" value={filter.serial_key} />
+      <TextField label={say.error_name} name="error" value={filter.error_name} />
+      <TextField label={say.node} name="ran-on" value={filter.ran_on} />
+      <TextField label={say.bulk} name="bulk" value={filter.bulk_id?.toString()} />
+    </>
+  );
+  return (
+    <Filters on={on} any_set={wanted.any} more={rare} more_set={wanted.any_rare}>
+      <div class="fields">
+        <TextField label={say.job} name="job" value={filter.job_name} list={jobs} />
+        <Choice on={on} label={say.since} name="within" value={wanted.span} options={spans} />
+      </div>
+      <Chips label={say.states} name="state" chosen={wanted.states} options={STATES} />
+    </Filters>
+  );
+}
+
+function columnsOf(on: Visit): Column<RunView>[] {
+  const say = RUNS[on.lang];
+  return [
+    { head: say.id, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
+    { head: say.job, cell: (run) => <a href={link(on, "/runs", { job: run.job_name })}>{run.job_name}</a> },
+    { head: say.state, cell: (run) => <State state={run.state} /> },
+    { head: say.note, kind: "main", cell: (run) => <span class="line">{noteOf(on, run)}</span> },
+    { head: say.attempt, kind: "number", cell: (run) => run.attempt },
+    { head: say.took, kind: "number", cell: (run) => <Duration on={on} from={run.started_at} to={run.finished_at} /> },
+    { head: say.due, kind: "wide", cell: (run) => <Time on={on} at={run.due_at} /> },
+    { head: say.worker, kind: "wide", cell: (run) => run.assigned_worker_id ?? <Nothing /> },
+  ];
+}
+
+/** In one line: why it waits, how far it is, or why it failed. */
+function noteOf(on: Visit, run: RunView): string {
+  if (run.cancel_requested_by && !run.finished_at) return RUNS[on.lang].asked(run.cancel_requested_by);
+  if (run.wait_reason) return run.wait_reason;
+  if (run.error_summary) return run.error_summary.split("\n")[0] ?? "";
+  if (run.state === "RUNNING" && run.progress !== null) {
+    return `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`;
+  }
+  return "";
+}
+
+function NoRuns({ on, filtered, example }: { on: Visit; filtered: boolean; example: string | undefined }) {
+  const say = RUNS[on.lang];
+  if (filtered) return <Empty text={say.none_match} />;
+  return (
+    <Empty text={say.none}>
+      <p>{say.none_hint}</p>
+      <Code value={`deno task ${example ? `run ${example}` : "new my_job"}`} />
+    </Empty>
+  );
+}

@@ -1,0 +1,253 @@
+/** One run: where it is and why, what it said, what became of its attempts, and what can be done to it. */
+import { type LogLineView, readLogTail } from "../../../store/run_logs.ts";
+import { type AttemptView, readAttempts, readRun, type RunView } from "../../../store/run_view.ts";
+import { TERMINAL } from "../../../store/runs.ts";
+import { State } from "../../parts/badge.tsx";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
+import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { RUNS } from "./words.ts";
+
+/** What fits on a page; the rest is a `log_ref` away, or in `deno task runs logs`. */
+const LOG_LINES = 300;
+
+export async function showRun(on: Visit): Promise<Page> {
+  const id = idParam(on);
+  const run = await readRun(on.sql, id);
+  if (!run) throw new Refusal(404);
+  const [attempts, lines] = await Promise.all([readAttempts(on.sql, id), readLogTail(on.sql, id, LOG_LINES)]);
+  return {
+    title: `${RUNS[on.lang].run(id)} · ${run.job_name}`,
+    body: (
+      <>
+        <Live on={on} id="run" topics={[`run:${id}`]}>
+          <Heading on={on} run={run} />
+          <Now on={on} run={run} />
+          <Timeline on={on} run={run} />
+          <Attempts on={on} attempts={attempts} />
+          <Log on={on} run={run} lines={lines} />
+          <Values on={on} run={run} />
+        </Live>
+        {may(on, "operator") && <Dialogs on={on} run={run} />}
+      </>
+    ),
+  };
+}
+
+function Heading({ on, run }: { on: Visit; run: RunView }) {
+  const say = RUNS[on.lang];
+  const ended = TERMINAL.includes(run.state);
+  return (
+    <div class="heading">
+      <h1>
+        {say.run(run.id)} <State state={run.state} />
+        <small>
+          {say.of_job} <a href={link(on, "/runs", { job: run.job_name })}>{run.job_name}</a>
+        </small>
+      </h1>
+      {may(on, "operator") && (
+        <div class="buttons">
+          {ended
+            ? <DialogButton opens="retry" text={say.retry} />
+            : !run.cancel_requested_at && <DialogButton opens="cancel" text={say.cancel} danger />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** The one thing to know about it now. */
+function Now({ on, run }: { on: Visit; run: RunView }) {
+  const say = RUNS[on.lang];
+  const ended = TERMINAL.includes(run.state);
+  return (
+    <>
+      {run.wait_reason && (
+        <p class="now">
+          <strong>{say.why}:</strong> {run.wait_reason}
+        </p>
+      )}
+      {!ended && run.cancel_requested_by && <p class="now">{say.asked(run.cancel_requested_by)}</p>}
+      {run.continuation_state === "CONFIRMING" && (
+        <p class="now">
+          {say.confirming}: <Time on={on} at={run.continuation_check_deadline_at} />
+        </p>
+      )}
+      {!ended && run.progress !== null && (
+        <p class="now">
+          <progress value={run.progress} max={1} aria-label={say.progress}></progress> {Math.round(run.progress * 100)}
+          {" "}
+          % {run.progress_message}
+        </p>
+      )}
+      {run.error_summary && <Problem title={run.error_name ?? say.error} text={run.error_summary} />}
+    </>
+  );
+}
+
+/** From its birth to its end, each with how long it took from the one before. */
+function Timeline({ on, run }: { on: Visit; run: RunView }) {
+  const say = RUNS[on.lang];
+  const waits = !run.started_at && !run.finished_at;
+  return (
+    <ol class="timeline" aria-label={say.timeline}>
+      <Step on={on} name={say.created} at={run.created_at} />
+      <Step on={on} name={say.due} at={run.due_at} />
+      <Step on={on} name={say.assigned} at={run.assigned_at} />
+      <Step on={on} name={say.started} at={run.started_at}>
+        {(run.started_at || waits) && run.due_at <= on.now && (
+          <span>
+            {say.waited} <Duration on={on} from={run.due_at} to={run.started_at} />
+          </span>
+        )}
+      </Step>
+      <Step on={on} name={run.finished_at ? run.state : say.finished} at={run.finished_at}>
+        {run.started_at && (
+          <span>
+            {say.ran} <Duration on={on} from={run.started_at} to={run.finished_at} />
+          </span>
+        )}
+      </Step>
+    </ol>
+  );
+}
+
+function Step({ on, name, at, children }: { on: Visit; name: string; at: Date | null; children?: unknown }) {
+  return (
+    <li class={at && at <= on.now ? "done" : undefined}>
+      <strong>{name}</strong>
+      <Time on={on} at={at} />
+      <span class="took">{children as string}</span>
+    </li>
+  );
+}
+
+function Attempts({ on, attempts }: { on: Visit; attempts: AttemptView[] }) {
+  const say = RUNS[on.lang];
+  if (attempts.length === 0) return null;
+  return (
+    <section>
+      <h2>{say.attempts}</h2>
+      <Table
+        label={say.attempts}
+        rows={attempts}
+        columns={[
+          { head: say.attempt, kind: "number", cell: (one) => one.attempt },
+          { head: say.outcome, cell: (one) => <State state={one.outcome} /> },
+          { head: say.error, kind: "main", cell: (one) => <pre>{one.error_summary}</pre> },
+          {
+            head: say.took,
+            kind: "number",
+            cell: (one) => <Duration on={on} from={one.started_at} to={one.ended_at} />,
+          },
+          { head: say.finished, kind: "wide", cell: (one) => <Time on={on} at={one.ended_at} /> },
+          { head: say.worker, kind: "wide", cell: (one) => one.worker_id ?? <Nothing /> },
+        ]}
+      />
+    </section>
+  );
+}
+
+function Log({ on, run, lines }: { on: Visit; run: RunView; lines: LogLineView[] }) {
+  const say = RUNS[on.lang];
+  return (
+    <section>
+      <h2>
+        {say.log} {lines.length === LOG_LINES && <small>{say.log_tail(LOG_LINES)}</small>}
+        {run.log_ref && (
+          <small>
+            {say.log_ref}: <LogRef log_ref={run.log_ref} />
+          </small>
+        )}
+      </h2>
+      <div id="log" class="log" data-tail="" tabindex={0} role="log" aria-label={say.log}>
+        {lines.length === 0 && <p class="nothing">{say.log_none}</p>}
+        {lines.map((line) => (
+          <div id={`line-${line.id}`} class={line.level}>
+            <time datetime={line.at.toISOString()}>{timeText(line.at, on.zone).slice(11)}</time>
+            <span class="level">{line.level}</span>
+            <span class="said">
+              {line.message}
+              {line.fields !== null && <span class="log-fields">{JSON.stringify(line.fields)}</span>}
+            </span>
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+/** A link only where it is one: what else it may be (`javascript:`) must not become one. */
+function LogRef({ log_ref }: { log_ref: string }) {
+  if (!/^https?:\/\//.test(log_ref)) return <code>{log_ref}</code>;
+  return <a href={log_ref} rel="noopener noreferrer" target="_blank">{log_ref}</a>;
+}
+
+function Values({ on, run }: { on: Visit; run: RunView }) {
+  const say = RUNS[on.lang];
+  const run_link = (id: number | null) => id && <a href={link(on, `/runs/${id}`)}>{id}</a>;
+  return (
+    <div class="columns">
+      <section>
+        <h2>{say.args}</h2>
+        <Code value={run.args} />
+        {run.result !== null && <h2>{say.result}</h2>}
+        {run.result !== null && <Code value={run.result} />}
+      </section>
+      <section>
+        <h2>{say.details}</h2>
+        <KeyValues
+          pairs={[
+            [say.source, run.source],
+            [say.attempt, run.attempt],
+            [say.failures, run.failures],
+            [say.interruptions, run.interruptions],
+            [say.priority, run.priority],
+            [say.worker, run.assigned_worker_id],
+            [say.exit_code, run.exit_code],
+            [say.serial_key, run.serial_key],
+            [say.pinned, run.node],
+            [say.event, run.event_id],
+            [say.bulk, run.bulk_id && <a href={link(on, "/runs", { bulk: run.bulk_id })}>{run.bulk_id}</a>],
+            [say.rerun_of, run_link(run.rerun_of)],
+            [say.idempotency_key, run.idempotency_key],
+            [say.epoch, run.leader_epoch],
+            [say.fence, run.fence],
+          ]}
+        />
+      </section>
+    </div>
+  );
+}
+
+/** Each is there also where its button is not just now: the button comes and goes while the page is live. */
+function Dialogs({ on, run }: { on: Visit; run: RunView }) {
+  const say = RUNS[on.lang];
+  const of = { on, danger: true };
+  return (
+    <>
+      <ConfirmDialog
+        {...of}
+        id="cancel"
+        title={say.cancel_title(run.id)}
+        action={`/runs/${run.id}/cancel`}
+        verb={say.cancel}
+      >
+        <p>{say.cancel_text(run.job_name)}</p>
+      </ConfirmDialog>
+      <ConfirmDialog
+        on={on}
+        id="retry"
+        title={say.retry_title(run.id)}
+        action={`/runs/${run.id}/retry`}
+        verb={say.retry}
+      >
+        <p>{say.retry_text(run.job_name)}</p>
+        <input type="hidden" name="wish" value={crypto.randomUUID()} />
+      </ConfirmDialog>
+    </>
+  );
+}

@@ -1,0 +1,95 @@
+/** A filter of a list. It is a form that asks for the same page, so that a filter is a URL: to keep, to send, to go back to. */
+import type { Child } from "hono/jsx";
+import { link, type Visit } from "../visit.ts";
+import { words } from "../words.ts";
+
+const WORDS = words({
+  show: { en: "Show", ja: "表示" },
+  clear: { en: "Clear", ja: "条件を消す" },
+  more: { en: "More conditions", ja: "他の条件" },
+  any: { en: "any", ja: "すべて" },
+});
+
+/** `more`: fields that are rarely used; they are open while one of them is set. */
+export function Filters(
+  { on, children, more, more_set, any_set }: {
+    on: Visit;
+    children?: Child;
+    more?: Child;
+    more_set?: boolean;
+    any_set: boolean;
+  },
+) {
+  const say = WORDS[on.lang];
+  return (
+    <form class="filters" method="get" action={link(on, on.path)} data-submits="">
+      {children}
+      {more && (
+        <details open={more_set}>
+          <summary>{say.more}</summary>
+          <div class="fields">{more}</div>
+        </details>
+      )}
+      <div class="buttons">
+        <button type="submit">{say.show}</button>
+        {any_set && <a class="button quiet" href={link(on, on.path)}>{say.clear}</a>}
+      </div>
+    </form>
+  );
+}
+
+/** `list`: what can be chosen, offered while typing. */
+export function TextField(
+  { label, name, value, list }: { label: string; name: string; value?: string | null; list?: string[] },
+) {
+  const list_id = list && `list-${name}`;
+  return (
+    <label>
+      {label}
+      <input name={name} value={value ?? ""} list={list_id} autocomplete="off" spellcheck={false} />
+      {list && <datalist id={list_id}>{list.map((one) => <option value={one} />)}</datalist>}
+    </label>
+  );
+}
+
+export function Choice(
+  { on, label, name, value, options }: {
+    on: Visit;
+    label: string;
+    name: string;
+    value?: string | null;
+    options: { value: string; text: string }[];
+  },
+) {
+  return (
+    <label>
+      {label}
+      <select name={name}>
+        <option value="">{WORDS[on.lang].any}</option>
+        {options.map((one) => <option value={one.value} selected={one.value === value}>{one.text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+/** Several at once, each a button that stays down. */
+export function Chips(
+  { label, name, chosen, options }: {
+    label: string;
+    name: string;
+    chosen: readonly string[];
+    options: readonly string[];
+  },
+) {
+  return (
+    <fieldset class="chips">
+      <legend>{label}</legend>
+      {options.map((one) => (
+        <label>
+          <input type="checkbox" name={name} value={one} checked={chosen.includes(one)} />
+          <span>{one}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}

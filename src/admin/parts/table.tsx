@@ -1,0 +1,26 @@
+/** Rows. On a narrow screen columns marked `wide` are left out and the rest scrolls inside its box, never the page. */
+import type { Child } from "hono/jsx";
+
+export interface Column<Row> {
+  head: string;
+  cell(row: Row): Child;
+  /** `number`: right, figures of one width. `wide`: only where there is room. `main`: takes what is left. */
+  kind?: "number" | "wide" | "main";
+}
+
+export function Table<Row>(
+  { columns, rows, label }: { columns: Column<Row>[]; rows: Row[]; label: string },
+) {
+  return (
+    <div class="scroll" role="region" aria-label={label} tabindex={0}>
+      <table>
+        <thead>
+          <tr>{columns.map(({ head, kind }) => <th scope="col" class={kind}>{head}</th>)}</tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => <tr>{columns.map(({ cell, kind }) => <td class={kind}>{cell(row)}</td>)}</tr>)}
+        </tbody>
+      </table>
+    </div>
+  );
+}

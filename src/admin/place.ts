@@ -1,0 +1,43 @@
+/**
+ * How this server is reached: under which origin and path, and from where. Nothing that a client can write is believed
+ * unless the configuration says that a proxy of ours wrote it.
+ */
+import type { AdminConfig } from "../base/config.ts";
+
+export interface Place {
+  /** Before every path, "" or such as "/jobs". */
+  base: string;
+  https: boolean;
+  /** That a form of ours comes from; undefined: http and the Host that was asked. */
+  origin: string | undefined;
+  proxies: number;
+}
+
+export function placeOf({ public_url, proxies }: Pick<AdminConfig, "public_url" | "proxies">): Place {
+  return {
+    base: public_url?.pathname.replace(/\/+$/, "") ?? "",
+    https: public_url?.protocol === "https:",
+    origin: public_url?.origin,
+    proxies,
+  };
+}
+
+/** The path from the base on, also where the proxy has taken the base away itself. */
+export function pathWithin({ base }: Place, pathname: string): string {
+  if (base && (pathname === base || pathname.startsWith(`${base}/`))) return pathname.slice(base.length) || "/";
+  return pathname;
+}
+
+/** Browsers send Origin with every form; what sends none is no form of ours. */
+export function isOwnOrigin({ origin }: Place, headers: Headers): boolean {
+  return headers.get("origin") === (origin ?? `http://${headers.get("host")}`);
+}
+
+/** Of the client: what the outermost proxy of ours saw. Of IPv6 the network, since one client has all of it. */
+export function addressOf({ proxies }: Place, headers: Headers, peer: string): string {
+  const told = (headers.get("x-forwarded-for") ?? "").split(",").map((one) => one.trim()).filter(Boolean);
+  const address = proxies > 0 ? told.at(-proxies) ?? told[0] ?? peer : peer;
+  if (!address.includes(":") || address.includes(".")) return address.slice(0, 64);
+  const [head = ""] = address.split("::");
+  return `${head.split(":").slice(0, 4).join(":")}::/64`;
+}

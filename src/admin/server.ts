@@ -1,0 +1,66 @@
+/** The server of the admin page: listens until it is told to stop, and ends the streams of browsers then. */
+import { type AdminConfig, isLoopback } from "../base/config.ts";
+import { observe } from "../base/facts.ts";
+import { DeadlineExceeded, within } from "../base/loop.ts";
+import type { Sql } from "../store/db.ts";
+import { buildAdmin } from "./app.ts";
+import { Live } from "./live.ts";
+import { placeOf } from "./place.ts";
+
+/** Answers under way may take so long; then connections are cut. */
+const STOP_WITHIN_MS = 3_000;
+
+/** Resolves once it has stopped. `ready` is given the URL for a browser. @throws Deno.errors.AddrInUse */
+export async function serveAdmin(
+  config: AdminConfig,
+  on: { sql: Sql; stop: AbortSignal; ready?: (url: string) => void },
+): Promise<void> {
+  const { sql } = on;
+  const place = placeOf(config);
+  const ending = new AbortController();
+  const stop = AbortSignal.any([on.stop, ending.signal]);
+  const live = new Live(sql);
+  const app = buildAdmin({ sql, place, live, stop });
+  const { host: hostname, port } = config;
+  const cut = new AbortController();
+  const server = Deno.serve({
+    hostname,
+    port,
+    automaticCompression: true,
+    signal: cut.signal,
+    onListen: (at) => {
+      const url = config.public_url?.href ?? `http://${urlHost(at.hostname)}:${at.port}/`;
+      observe("admin.ready", { url });
+      on.ready?.(url);
+    },
+  }, (request, info) => app.fetch(request, { address: info.remoteAddr.hostname }));
+  if (!isLoopback(hostname) && !place.https) {
+    const meaning =
+      "passwords and cookies travel as plain text: put a proxy with TLS in front, and set SCHEDULER_ADMIN_URL";
+    observe("admin.exposed", { host: hostname, meaning });
+  }
+  const looking = live.run(stop);
+  try {
+    await Promise.race([server.finished, aborted(on.stop)]);
+  } finally {
+    ending.abort();
+    await within(STOP_WITHIN_MS, "the admin page", server.shutdown()).catch((error) => {
+      if (!(error instanceof DeadlineExceeded)) throw error;
+      cut.abort();
+    });
+    await looking;
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** As a browser on this machine names it. */
+function urlHost(hostname: string): string {
+  if (hostname === "0.0.0.0" || hostname === "::") return "127.0.0.1";
+  return hostname.includes(":") ? `[${hostname}]` : hostname;
+}

@@ -1,0 +1,119 @@
+/** `admin`: the admin page's server, and its users. Passwords never stand in a command line, where others could read them. */
+import { readAdminConfig } from "../base/config.ts";
+import { factLine, hear } from "../base/facts.ts";
+import { wallClock } from "../base/loop.ts";
+import { hashPassword, makePassword, problemWithPassword } from "../admin/passwords.ts";
+import { serveAdmin } from "../admin/server.ts";
+import { connectDb } from "../store/db.ts";
+import {
+  addUser,
+  listUsers,
+  problemWithName,
+  removeUser,
+  type Role,
+  ROLES,
+  setPassword,
+  setRole,
+} from "../store/users.ts";
+import { readConfigForDb } from "./opening.ts";
+import { CommandError, EXIT, printJson, printTable, type Signals } from "./output.ts";
+import { actor, withDb } from "./runs.ts";
+import { readSecret } from "./secret.ts";
+
+interface Json {
+  json?: boolean;
+}
+
+export async function serveCommand(options: { host?: string; port?: number }, { stop }: Signals): Promise<void> {
+  const config = readAdminConfig(options);
+  const sql = connectDb(readConfigForDb().database_url, { name: "admin", max: 8 });
+  const silence = hear((name, fact) => console.log(factLine(name, fact, wallClock())));
+  try {
+    await serveAdmin(config, { sql, stop });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    throw new CommandError(
+      `Cannot listen on ${config.host}:${config.port}: it is in use; give another with --port, or 0 for any free one`,
+    );
+  } finally {
+    silence();
+    await sql.end({ timeout: 2 });
+  }
+}
+
+export async function addUserCommand(
+  name: string,
+  options: Json & { role: string; generate?: boolean },
+): Promise<void> {
+  const problem = problemWithName(name);
+  if (problem) throw new CommandError(problem, EXIT.usage);
+  const role = roleFrom(options.role);
+  const { password, made } = await newPassword(options);
+  const password_hash = await hashPassword(password);
+  if (!await withDb((sql) => addUser(sql, { name, password_hash, role }, { actor: actor() }))) {
+    throw new CommandError(`Cannot add user "${name}": there is one; use set-role or passwd, or rm it first`);
+  }
+  tell(options, { user: name, role, ...made }, `user ${name} added as ${role}`);
+}
+
+export async function passwdCommand(name: string, options: Json & { generate?: boolean }): Promise<void> {
+  const { password, made } = await newPassword(options);
+  const password_hash = await hashPassword(password);
+  const done = await withDb((sql) => setPassword(sql, { name, password_hash }, { actor: actor() }));
+  if (!done) throw noSuchUser(name);
+  tell(options, { user: name, ...made }, `user ${name} has a new password, and was logged out everywhere`);
+}
+
+export async function setRoleCommand(name: string, role_name: string, options: Json): Promise<void> {
+  const role = roleFrom(role_name);
+  if (!await withDb((sql) => setRole(sql, { name, role }, { actor: actor() }))) throw noSuchUser(name);
+  tell(options, { user: name, role }, `user ${name} is ${role} from now on`);
+}
+
+export async function removeUserCommand(name: string, options: Json): Promise<void> {
+  if (!await withDb((sql) => removeUser(sql, name, { actor: actor() }))) throw noSuchUser(name);
+  tell(options, { user: name, removed: true }, `user ${name} is removed, and was logged out everywhere`);
+}
+
+export async function listUsersCommand(options: Json): Promise<void> {
+  const users = await withDb(listUsers);
+  if (options.json) return printJson(users);
+  printTable(
+    ["name", "role", "created", "last seen"],
+    users.map((user) => [user.name, user.role, user.created_at, user.seen_at]),
+    "no users yet; add the first: deno task admin user add NAME --role admin",
+  );
+}
+
+/** Generated, and then shown this once; typed twice at a terminal; else the first line of stdin. */
+async function newPassword(
+  options: { generate?: boolean },
+): Promise<{ password: string; made?: { password: string } }> {
+  if (options.generate) {
+    const password = makePassword();
+    return { password, made: { password } };
+  }
+  const password = await readSecret("Password: ");
+  const problem = problemWithPassword(password);
+  if (problem) throw new CommandError(`${problem}; or let one be made with --generate`, EXIT.usage);
+  if (Deno.stdin.isTerminal() && await readSecret("Again: ") !== password) {
+    throw new CommandError("The two passwords differ: nothing was changed", EXIT.usage);
+  }
+  return { password };
+}
+
+function tell(options: Json, value: Record<string, unknown> & { password?: string }, text: string): void {
+  if (options.json) return printJson(value);
+  console.log(text);
+  if (value.password) console.log(`its password, shown this once: ${value.password}`);
+}
+
+function roleFrom(text: string): Role {
+  const role = ROLES.find((one) => one === text);
+  if (role) return role;
+  throw new CommandError(`Cannot use "${text}" as a role: give one of ${ROLES.join(", ")}`, EXIT.usage);
+}
+
+function noSuchUser(name: string): CommandError {
+  return new CommandError(`Cannot find user "${name}": \`deno task admin user ls\` shows all`);
+}

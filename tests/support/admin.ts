@@ -1,0 +1,113 @@
+/** The admin page without a socket: requests as a browser sends them, with a jar of cookies, and users to log in as. */
+import assert from "node:assert/strict";
+import { buildAdmin } from "../../src/admin/app.ts";
+import { Live } from "../../src/admin/live.ts";
+import { hashPassword } from "../../src/admin/passwords.ts";
+import { placeOf } from "../../src/admin/place.ts";
+import type { Sql } from "../../src/store/db.ts";
+import { addUser, type Role } from "../../src/store/users.ts";
+import { type Stores, withStores } from "./stores.ts";
+
+export const PASSWORD = "correct horse battery";
+
+export interface AdminScene extends Stores {
+  /** Adds a user with `PASSWORD` and logs it in. */
+  login(role: Role, name?: string): Promise<Browser>;
+  /** Somebody who is not logged in. */
+  stranger(address?: string): Browser;
+}
+
+interface SceneOptions {
+  /** SCHEDULER_ADMIN_URL. */
+  url?: string;
+  proxies?: number;
+  /** Of the pages' requests, for a scene in which Postgres is away. */
+  sql?: (sql: Sql) => Sql;
+}
+
+export function withAdmin(test: (on: AdminScene) => Promise<void>, options: SceneOptions = {}): Promise<void> {
+  return withStores(async (stores) => {
+    const stop = new AbortController();
+    const sql = options.sql?.(stores.sql) ?? stores.sql;
+    const public_url = options.url ? new URL(options.url) : undefined;
+    const place = placeOf({ public_url, proxies: options.proxies ?? 0 });
+    const app = buildAdmin({ sql, place, live: new Live(sql), stop: stop.signal });
+    const origin = public_url?.origin ?? "http://admin.test";
+    const stranger = (address = "10.0.0.1") =>
+      new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, base: place.base });
+    try {
+      await test({
+        ...stores,
+        stranger,
+        async login(role, name = role) {
+          await aUser(stores.sql, { name, role });
+          const browser = stranger();
+          assert.equal((await browser.logIn(name, PASSWORD)).status, 303);
+          return browser;
+        },
+      });
+    } finally {
+      stop.abort();
+    }
+  });
+}
+
+let hash: Promise<string> | undefined;
+
+export async function aUser(sql: Sql, user: { name: string; role: Role }): Promise<void> {
+  hash ??= hashPassword(PASSWORD);
+  assert(await addUser(sql, { ...user, password_hash: await hash }, { actor: "test" }));
+}
+
+type Send = (request: Request) => Promise<Response>;
+
+/** Keeps cookies, sends its origin with forms, and follows nothing. */
+export class Browser {
+  readonly cookies = new Map<string, string>();
+  /** As Set-Cookie gave them last. */
+  readonly set: string[] = [];
+  readonly #send: Send;
+  readonly #at: { origin: string; base: string };
+
+  constructor(send: Send, at: { origin: string; base: string }) {
+    this.#send = send;
+    this.#at = at;
+  }
+
+  get(path: string, headers: Record<string, string> = {}): Promise<Response> {
+    return this.#ask(path, { headers });
+  }
+
+  async text(path: string, headers: Record<string, string> = {}): Promise<string> {
+    return await (await this.get(path, headers)).text();
+  }
+
+  /** With the page's own token unless another is given. */
+  async post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Response> {
+    const csrf = fields.csrf ?? (this.cookies.has("dandori_session") ? await this.csrf() : "");
+    const body = new URLSearchParams({ ...fields, csrf });
+    return await this.#ask(path, { method: "POST", body, headers: { origin: this.#at.origin, ...headers } });
+  }
+
+  async csrf(): Promise<string> {
+    return /name="csrf" value="([^"]+)"/.exec(await this.text("/runs"))?.[1] ?? "";
+  }
+
+  logIn(name: string, password: string): Promise<Response> {
+    return this.post("/login", { name, password, back: "/runs" });
+  }
+
+  async #ask(path: string, init: RequestInit): Promise<Response> {
+    const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+    const headers = { host: new URL(this.#at.origin).host, ...(cookie ? { cookie } : {}), ...init.headers };
+    const response = await this.#send(new Request(this.#at.origin + this.#at.base + path, { ...init, headers }));
+    const given = response.headers.getSetCookie();
+    if (given.length > 0) this.set.splice(0, this.set.length, ...given);
+    for (const one of given) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(one) ?? [];
+      if (/max-age=0/i.test(one)) this.cookies.delete(name);
+      else this.cookies.set(name, value);
+    }
+    return response;
+  }
+}
