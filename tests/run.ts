@@ -44,7 +44,9 @@ function countsIn(report: string): Counts {
 function judge(code: number, { passed, failed, ignored }: Counts): number {
   const strict = Boolean(environment().CI);
   if (ignored > 0) {
-    const why = strict ? "that is not allowed here" : "they hold only for a real Redis: apt-get install redis-server";
+    const why = strict
+      ? "that is not allowed here"
+      : "they need a real Redis and a browser: apt-get install redis-server chromium";
     console.log(`${ignored} ignored: ${why}`);
   }
   if (code !== 0 && failed === 0) console.log(`deno test ended with exit code ${code}`);
