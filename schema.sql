@@ -139,6 +139,10 @@ create table if not exists job_schedule (
   next_slot timestamptz,                                     -- null: it never fires again
   unique (job_definition_id, schedule_id)
 );
+alter table job_schedule add column if not exists exclude text[] not null default '{}';  -- days without slots, as the job file names them
+alter table job_schedule add column if not exists jitter_seconds int not null default 0 check (jitter_seconds >= 0);  -- runs start up to so much after their slot
+alter table job_schedule add column if not exists paused_at timestamptz;  -- its slots pass to the misfire rule
+alter table job_schedule add column if not exists paused_by text;
 create index if not exists job_schedule_due on job_schedule (next_slot) where enabled and next_slot is not null;
 
 create table if not exists event (

@@ -69,6 +69,16 @@ export type Schedule = ScheduleTime & {
    * such nights by elapsed time and ignore this.
    */
   dst?: { gap?: "after" | "before" | "skip"; overlap?: "first" | "second" | "both" };
+  /**
+   * Days on which it does not run, on the calendar of `timezone`: `"2026-12-31"`, `"12-25"` in every year, or inclusive ranges
+   * of either, `"2026-12-29/2027-01-03"` or `"12-29/01-03"`. At most 366. Days of the week belong into `cron`.
+   */
+  exclude?: string | readonly string[];
+  /**
+   * Each run starts up to this many seconds after its slot, always the same for one slot, so that not everything starts on
+   * the hour. 0 (default) to 86400, and less than the shortest time between two slots.
+   */
+  jitterSeconds?: number;
 };
 
 /** The four kinds of schedule; give exactly one. */

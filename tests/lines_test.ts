@@ -219,7 +219,7 @@ Deno.test("a run that is not due sleeps outside of dispatch until it is, then ta
     assert.deepEqual(await next(), [now], "one that is not due holds nobody up");
     assert.deepEqual(await held(), [later, keyed]);
     await sql`update job_run set due_at = clock_timestamp(), wakes_at = clock_timestamp() where held`;
-    assert.equal(await wake(sql, term), false);
+    assert.equal((await wake(sql, term)).more, false);
     assert.deepEqual(await held(), []);
     assert.deepEqual(new Set(await next()), new Set([later, now]));
     assert.deepEqual(await held(), [keyed]);

@@ -259,6 +259,7 @@ Deno.test("a preview warns of the nights that touch a schedule, and of no others
     "2027-11-07 01:30 exists twice in America/New_York, the clock goes from 2027-11-07 02:00 to 01:00: " +
     "it runs at both (2027-11-07T05:30:00Z and 2027-11-07T06:30:00Z)",
   ]);
+  assert.deepEqual(warnings({ dailyAt: "02:30", timezone: "America/New_York", exclude: "2027-03-14" }), []);
   assert.deepEqual(warnings({ dailyAt: "04:00", timezone: "America/New_York" }), []);
   assert.deepEqual(warnings({ dailyAt: "02:30", timezone: "Asia/Tokyo" }), []);
   assert.deepEqual(warnings({ cron: "30 * * * *", timezone: "America/New_York" }), []);
@@ -288,6 +289,18 @@ const REFUSED: { input: unknown; says: RegExp; fix?: RegExp }[] = [
   { input: { dailyAt: "02:30", dst: { gap: "later" } }, says: /dst.gap must be one of/ },
   { input: { dailyAt: "02:30", id: "" }, says: /1 to 64/ },
   { input: { dailyAt: "02:30", args: [1] }, says: /must be an object/ },
+  { input: { dailyAt: "02:30", exclude: "2026-02-30" }, says: /exclude: "2026-02-30" names a day that does not exist/ },
+  { input: { dailyAt: "02:30", exclude: ["02-29", "02-30"] }, says: /exclude: "02-30" names a day/ },
+  { input: { dailyAt: "02:30", exclude: "31.12.2026" }, says: /is no day/, fix: /2026-12-31/ },
+  { input: { dailyAt: "02:30", exclude: "0026-01-01" }, says: /does not exist/ },
+  { input: { dailyAt: "02:30", exclude: "2027-01-03/2026-12-29" }, says: /ends before/, fix: /2026-12-29\/2027-01-03/ },
+  { input: { dailyAt: "02:30", exclude: "12-29/2027-01-03" }, says: /mixes/ },
+  { input: { dailyAt: "02:30", exclude: "a/b/c" }, says: /more than a range/ },
+  { input: { dailyAt: "02:30", exclude: [7] }, says: /is no text/ },
+  { input: { dailyAt: "02:30", exclude: Array(367).fill("12-25") }, says: /at most 366/ },
+  { input: { dailyAt: "02:30", jitterSeconds: -1 }, says: /from 0 to 86400/ },
+  { input: { dailyAt: "02:30", jitterSeconds: 1.5 }, says: /whole number/ },
+  { input: { dailyAt: "02:30", jitterSeconds: "60" }, says: /whole number/ },
 ];
 
 for (const { input, says, fix } of REFUSED) {

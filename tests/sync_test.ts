@@ -74,6 +74,10 @@ Deno.test("job files become definitions and schedules, with the file's values an
       misfire: { policy: "all", within_seconds: 60, max: 100 },
       dst_gap: "after",
       dst_overlap: "first",
+      exclude: [],
+      jitter_seconds: 0,
+      paused_at: null,
+      paused_by: null,
       enabled: true,
     });
     assert.equal(String(next_slot), report.plan?.added[0]?.schedules[0]?.fires_after[0]);

@@ -2,7 +2,8 @@
  * What a sync would change: stored definitions and described files -> a plan for people, and the rows to store. Pure.
  *
  * A schedule that is new, or fires at other times than before, counts from now: nothing is made up for the past. One
- * whose times are the same goes on from its last slot, whatever else about it changed.
+ * whose times are the same goes on from its last slot, whatever else about it changed, excluded days among it: what is
+ * excluded now is not made up for either.
  */
 import type { Json, Permissions } from "../job.ts";
 import type { DefinitionSetting, SavedSchedule, ScheduleSetting, StoredDefinition } from "../store/definitions.ts";
@@ -135,7 +136,7 @@ export function scheduleText(schedule: ScheduleSetting): string {
     daily_at: `daily at ${schedule_value} ${timezone}`,
     cron: `cron ${schedule_value} ${timezone}`,
   }[schedule_type];
-  const { misfire, dst_gap, dst_overlap, args_json } = schedule;
+  const { misfire, dst_gap, dst_overlap, exclude, jitter_seconds, args_json } = schedule;
   const within = misfire.policy === "all" && misfire.within_seconds !== null
     ? ` within ${misfire.within_seconds} s`
     : "";
@@ -144,8 +145,14 @@ export function scheduleText(schedule: ScheduleSetting): string {
     misfire.policy === "all" ? `misfire all${within}, at most ${misfire.max}` : `misfire ${misfire.policy}`,
     ...(dst_gap === "after" ? [] : [`gap ${dst_gap}`]),
     ...(dst_overlap === "first" ? [] : [`overlap ${dst_overlap}`]),
+    ...(exclude.length === 0 ? [] : [`not on ${listText(exclude)}`]),
+    ...(jitter_seconds === 0 ? [] : [`jitter ${jitter_seconds} s`]),
     ...(Object.keys(args_json).length === 0 ? [] : [`args ${JSON.stringify(args_json)}`]),
   ].join(", ");
+}
+
+function listText(days: readonly string[]): string {
+  return days.length > 5 ? `${days.slice(0, 4).join(" ")} and ${days.length - 4} more` : days.join(" ");
 }
 
 function changeOf(job: DescribedJob, old: StoredDefinition | undefined, now: Temporal.Instant): JobChange {
@@ -230,18 +237,21 @@ function savedSchedule(
   const enable = was === undefined || on.old?.removed_at !== null;
   const saved = { ...schedule, job_name: job.definition.name, enable };
   if (was && !enable && sameTimes(was, schedule)) return saved;
-  const next_slot = nextSlots(schedule, { after: on.now, count: 1 })[0] ?? null;
-  return { ...saved, starts: { last_slot: on.now, next_slot } };
+  const goes_on = was && !enable && sameTimes({ ...was, exclude: schedule.exclude }, schedule);
+  const last_slot = goes_on ? was.last_slot : on.now;
+  const next_slot = nextSlots(schedule, { after: last_slot, count: 1 })[0] ?? null;
+  return { ...saved, starts: { last_slot, next_slot } };
 }
 
-const TIMES = ["schedule_type", "schedule_value", "timezone", "dst_gap", "dst_overlap"] as const;
+const TIMES = ["schedule_type", "schedule_value", "timezone", "dst_gap", "dst_overlap", "exclude"] as const;
 
 function sameTimes(a: ScheduleSetting, b: ScheduleSetting): boolean {
-  return TIMES.every((column) => a[column] === b[column]);
+  return TIMES.every((column) => sameJson(a[column], b[column]));
 }
 
 function sameSchedule(a: ScheduleSetting, b: ScheduleSetting): boolean {
-  return sameTimes(a, b) && sameJson(a.misfire, b.misfire) && sameJson(a.args_json, b.args_json);
+  return sameTimes(a, b) && a.jitter_seconds === b.jitter_seconds && sameJson(a.misfire, b.misfire) &&
+    sameJson(a.args_json, b.args_json);
 }
 
 function isUnchanged(schedule: ScheduleChange): boolean {

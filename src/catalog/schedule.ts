@@ -10,11 +10,14 @@
  *   (01:30), or not; when the time exists twice, `dst_overlap` says which one counts. Two that fall on one instant are
  *   one slot.
  *
+ * Slots on excluded days, as the zone's calendar shows them, are none; jitter (jitter.ts) moves no slot, only its run's start.
+ *
  * Promised: slots are strictly increasing, and what comes next does not depend on where one asks from. A schedule that
  * has no slot within 50 years never comes; nothing here searches further, so every call ends.
  */
 import type { ScheduleSpec } from "../store/definitions.ts";
 import { type Stretch, wallText, Zone } from "./civil.ts";
+import { DaysOff } from "./exclusion.ts";
 import { cronPattern, dailyPattern, hourlyPattern, nextInGrid, type WallPattern } from "./cron.ts";
 
 export type { Misfire, ScheduleSpec } from "../store/definitions.ts";
@@ -30,7 +33,7 @@ const COUNT_AT_MOST = 200;
 /** The part of a schedule that says when. */
 export type ScheduleTimes = Pick<
   ScheduleSpec,
-  "schedule_type" | "schedule_value" | "timezone" | "dst_gap" | "dst_overlap"
+  "schedule_type" | "schedule_value" | "timezone" | "dst_gap" | "dst_overlap" | "exclude"
 >;
 
 /** The next slots strictly after an instant, `count` or fewer when there are no more. */
@@ -38,9 +41,20 @@ export function nextSlots(spec: ScheduleTimes, ask: { after: Temporal.Instant; c
   return take(calendarOf(spec), { after: ask.after.epochMilliseconds, until: Infinity, most: ask.count }).map(instant);
 }
 
+/** The slots from one instant on and before another, oldest first; `most` of them at most. */
+export function slotsIn(
+  spec: ScheduleTimes,
+  range: { from: Temporal.Instant; until: Temporal.Instant; most: number },
+): Temporal.Instant[] {
+  const [after, until] = [range.from, range.until].map((at) => at.subtract({ nanoseconds: 1 }).epochMilliseconds);
+  return take(calendarOf(spec), { after: after as number, until: until as number, most: range.most }).map(instant);
+}
+
 export interface PlannedSlots {
   /** To be made into runs, oldest first. */
   slots: Temporal.Instant[];
+  /** So many of them, the first ones, were missed and are made up for by the misfire rule. */
+  made_up: number;
   /** All slots up to here are dealt with. */
   last_slot: Temporal.Instant;
   /** Null: it never comes again. */
@@ -70,6 +84,7 @@ export function planSlots(
   const next = calendar.next(Math.max(last, now));
   return {
     slots: slots.map(instant),
+    made_up: chosen.length,
     last_slot: newest === undefined ? at.last_slot : instant(newest),
     next_slot: next === null ? null : instant(next),
     get skipped() {
@@ -114,6 +129,24 @@ interface Calendar {
 }
 
 function calendarOf(spec: ScheduleTimes): Calendar {
+  const every_day = unbrokenCalendarOf(spec);
+  if (spec.exclude.length === 0) return every_day;
+  const [zone, days_off] = [new Zone(spec.timezone), new DaysOff(spec.exclude)];
+  return {
+    next(after_ms) {
+      const horizon = Math.min(after_ms + HORIZON_MS, LAST_MS);
+      for (let cursor = after_ms;;) {
+        const slot = every_day.next(cursor);
+        if (slot === null || slot > horizon) return null;
+        const free_ms = days_off.over(slot, zone.at(slot));
+        if (free_ms <= slot) return slot;
+        cursor = free_ms - 1;
+      }
+    },
+  };
+}
+
+function unbrokenCalendarOf(spec: ScheduleTimes): Calendar {
   const pattern = patternOf(spec);
   if (!pattern) {
     const period_ms = Number(spec.schedule_value) * 60_000;
@@ -243,7 +276,9 @@ function warningAt(spec: ScheduleTimes, pattern: WallPattern, stretch: Stretch):
   const { offset_ms, after_ms, until_ms } = stretch;
   const kind = after_ms > offset_ms ? "gap" : "overlap";
   const low = until_ms + Math.min(offset_ms, after_ms);
-  const walls = take(pattern, { after: low - 1, until: until_ms + Math.max(offset_ms, after_ms) - 1, most: 4 });
+  const days_off = new DaysOff(spec.exclude);
+  const walls = take(pattern, { after: low - 1, until: until_ms + Math.max(offset_ms, after_ms) - 1, most: 100 })
+    .filter((wall_ms) => !days_off.has(shownInstead(spec, wall_ms, stretch))).slice(0, 4);
   const first = walls[0];
   if (first === undefined) return undefined;
   const others = walls.length === 1 ? "" : walls.length < 4 ? ` (and ${walls.length - 1} more)` : " (and more)";
@@ -265,11 +300,17 @@ function jumpText(from_ms: number, to_ms: number): string {
   return `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to}`;
 }
 
-function gapText(spec: ScheduleTimes, wall_ms: number, { offset_ms, after_ms }: Stretch): string {
+function gapText(spec: ScheduleTimes, wall_ms: number, stretch: Stretch): string {
+  const { offset_ms, after_ms } = stretch;
   if (spec.dst_gap === "skip") return "it does not run";
   const slot = spec.dst_gap === "after" ? wall_ms - offset_ms : wall_ms - after_ms;
-  const shown = wallText(slot + (spec.dst_gap === "after" ? after_ms : offset_ms));
-  return `it runs at ${shown} instead (${instant(slot)})`;
+  return `it runs at ${wallText(shownInstead(spec, wall_ms, stretch))} instead (${instant(slot)})`;
+}
+
+/** What the wall shows at the slot of a time that a gap has moved; any other time is shown as it is. */
+function shownInstead({ dst_gap }: ScheduleTimes, wall_ms: number, { offset_ms, after_ms }: Stretch): number {
+  const jump_ms = Math.max(0, after_ms - offset_ms);
+  return dst_gap === "after" ? wall_ms + jump_ms : dst_gap === "before" ? wall_ms - jump_ms : wall_ms;
 }
 
 function overlapText(spec: ScheduleTimes, wall_ms: number, { offset_ms, after_ms }: Stretch): string {

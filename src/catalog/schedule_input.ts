@@ -2,13 +2,17 @@
 import type { Misfire, ScheduleSetting, ScheduleSpec } from "../store/definitions.ts";
 import { zoneLike, zoneNamed } from "./civil.ts";
 import { cronPattern } from "./cron.ts";
+import { wrongWithDays } from "./exclusion.ts";
+import { shortestDistance } from "./jitter.ts";
 import { isPlainObject, Options } from "./options.ts";
 import { type Complaint, shown } from "./problem.ts";
 import { nextSlots } from "./schedule.ts";
 
 const KINDS = ["everyNMinutes", "hourlyAtMinute", "dailyAt", "cron"] as const;
-const KEYS = [...KINDS, "id", "timezone", "args", "misfire", "dst"];
+const KEYS = [...KINDS, "id", "timezone", "args", "misfire", "dst", "exclude", "jitterSeconds"];
 const DEFAULT_MAX = 100;
+/** A day. */
+const LONGEST_JITTER = 86_400;
 
 export type ParsedSchedule = { ok: true; schedule: ScheduleSetting } | { ok: false; complaints: Complaint[] };
 
@@ -29,17 +33,45 @@ export function parseSchedule(input: unknown, on: { at?: string; now?: Temporal.
     timezone: timezoneOf(options),
     misfire: misfireOf(options),
     ...dstOf(options, complaints, on.at ?? ""),
+    exclude: excludeOf(options, complaints, on.at ?? ""),
+    jitter_seconds: options.number("jitterSeconds", { least: 0, most: LONGEST_JITTER, default: 0, whole: true }),
     args_json: argsOf(options),
   };
-  if (complaints.length === 0 && on.now && nextSlots(schedule, { after: on.now, count: 1 }).length === 0) {
-    const skips = schedule.dst_gap === "skip" ? ", nor at a time that the clock does not jump over" : "";
-    options.complain(
-      times?.kind ?? "",
-      `never comes: ${shown(schedule.schedule_value)} names no time within 50 years${skips}`,
-      "name a date that exists, or remove the schedule",
-    );
+  if (complaints.length === 0 && on.now) {
+    refuseNever(schedule, { options, kind: times?.kind ?? "", now: on.now });
+    refuseLongJitter(schedule, options, on.now);
   }
   return complaints.length === 0 ? { ok: true, schedule } : { ok: false, complaints };
+}
+
+function refuseNever(
+  schedule: ScheduleSetting,
+  on: { options: Options; kind: string; now: Temporal.Instant },
+): void {
+  const comes = (times: ScheduleSpec) => nextSlots(times, { after: on.now, count: 1 }).length > 0;
+  if (comes(schedule)) return;
+  if (schedule.exclude.length > 0 && comes({ ...schedule, exclude: [] })) {
+    const reason = "never comes: every day on which it would, within 50 years, is excluded";
+    return on.options.complain("exclude", reason, "exclude fewer days, or remove the schedule");
+  }
+  const skips = schedule.dst_gap === "skip" ? ", nor at a time that the clock does not jump over" : "";
+  on.options.complain(
+    on.kind,
+    `never comes: ${shown(schedule.schedule_value)} names no time within 50 years${skips}`,
+    "name a date that exists, or remove the schedule",
+  );
+}
+
+/** Runs must come due in the order of their slots. */
+function refuseLongJitter(schedule: ScheduleSetting, options: Options, now: Temporal.Instant): void {
+  if (schedule.jitter_seconds === 0) return;
+  const shortest_s = shortestDistance(schedule, now) / 1000;
+  if (schedule.jitter_seconds < shortest_s) return;
+  options.complain(
+    "jitterSeconds",
+    `must be less than the shortest time between two fires, ${shortest_s} s: current value is ${schedule.jitter_seconds}`,
+    shortest_s > 1 ? `give at most ${Math.ceil(shortest_s) - 1}` : "leave it out",
+  );
 }
 
 type Times = Pick<ScheduleSpec, "schedule_type" | "schedule_value"> & { kind: typeof KINDS[number] };
@@ -171,6 +203,32 @@ function dstOf(options: Options, complaints: Complaint[], at: string): Pick<Sche
     dst_overlap: dst.oneOf("overlap", ["first", "second", "both"], "first"),
   };
 }
+
+function excludeOf(options: Options, complaints: Complaint[], at: string): string[] {
+  const value = options.raw("exclude");
+  const days = value === undefined ? [] : Array.isArray(value) ? value : [value];
+  if (days.length > MOST_EXCLUDED) {
+    const fix = "use ranges, and leave out days that are over; days of the week are a matter for cron";
+    options.complain("exclude", `must be at most ${MOST_EXCLUDED} days or ranges: there are ${days.length}`, fix);
+    return [];
+  }
+  for (const day of days) {
+    const wrong = typeof day === "string"
+      ? wrongWithDays(day)
+      : { reason: "is no text", fix: 'write days as "2026-12-31" or "12-25"' };
+    if (wrong) {
+      complaints.push({
+        key: `${at}exclude`,
+        value: day,
+        reason: `${at}exclude: ${shown(day)} ${wrong.reason}`,
+        fix: wrong.fix,
+      });
+    }
+  }
+  return days as string[];
+}
+
+const MOST_EXCLUDED = 366;
 
 function argsOf(options: Options): ScheduleSetting["args_json"] {
   const args = options.raw("args");

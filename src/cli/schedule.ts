@@ -1,11 +1,15 @@
 /** `schedule preview`: when something fires next. A schedule given by options needs no database. */
+import { harmless } from "../base/text.ts";
 import { wallClock } from "../base/loop.ts";
 import { problemText } from "../catalog/problem.ts";
+import { startOf } from "../catalog/jitter.ts";
+import { scheduleText } from "../catalog/plan.ts";
 import { nextSlots, previewWarnings, type ScheduleTimes } from "../catalog/schedule.ts";
 import { parseSchedule } from "../catalog/schedule_input.ts";
-import { readDefinition } from "../store/definitions.ts";
+import type { ScheduleView } from "../store/schedule_view.ts";
 import { CommandError, EXIT, printJson } from "./output.ts";
 import { withDb } from "./runs.ts";
+import { schedulesNamed, stoppedText } from "./schedules.ts";
 
 interface PreviewOptions {
   everyNMinutes?: string;
@@ -15,14 +19,16 @@ interface PreviewOptions {
   timezone: string;
   gap: string;
   overlap: string;
+  exclude?: string[];
   from?: string;
   count: number;
   json?: boolean;
 }
 
-interface Named {
-  name: string;
+interface Previewed {
   times: ScheduleTimes;
+  /** Of a synced schedule; one that is given by options has neither a name nor jitter. */
+  stored?: ScheduleView;
 }
 
 export async function previewCommand(job: string | undefined, options: PreviewOptions): Promise<void> {
@@ -31,15 +37,11 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
     const kinds = "--every-n-minutes, --hourly-at-minute, --daily-at or --cron";
     throw new CommandError(`Cannot preview: give either a job's name or one of ${kinds}`, EXIT.usage);
   }
-  const schedules = given ? [{ name: "", times: given }] : await schedulesOf(job as string);
+  const schedules: Previewed[] = given ? [{ times: given }] : await schedulesOf(job as string);
   const after = options.from === undefined
     ? Temporal.Instant.fromEpochMilliseconds(wallClock().getTime())
     : instantFrom(options.from);
-  const fires = schedules.map(({ name, times }) => ({
-    name,
-    times,
-    slots: nextSlots(times, { after, count: options.count }),
-  }));
+  const fires = schedules.map((one) => ({ ...one, slots: nextSlots(one.times, { after, count: options.count }) }));
   for (const { times, slots } of fires) {
     const until = slots.at(-1);
     const warnings = until ? previewWarnings(times, { after, until }) : [];
@@ -49,10 +51,15 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
     const all = fires.flatMap((one) => one.slots).sort(Temporal.Instant.compare).slice(0, options.count);
     return printJson(all.map(String));
   }
-  for (const { name, times, slots } of fires) {
-    if (name) console.log(`${name} (${times.schedule_type} ${times.schedule_value}, ${times.timezone})`);
+  for (const { times, stored, slots } of fires) {
+    if (stored) {
+      console.log(harmless(`${stored.job_name}/${stored.schedule_id} (${scheduleText(stored)})${stopped(stored)}`));
+    }
     if (slots.length === 0) console.log("never");
-    for (const slot of slots) console.log(`${slot}  ${localText(slot, times.timezone)}`);
+    for (const slot of slots) {
+      const jitter = stored && stored.jitter_seconds > 0 ? `  starts ${startOf(stored, slot)}` : "";
+      console.log(`${slot}  ${localText(slot, times.timezone)}${jitter}`);
+    }
   }
 }
 
@@ -68,6 +75,7 @@ function givenSchedule(options: PreviewOptions): ScheduleTimes | undefined {
   const parsed = parseSchedule({
     ...time,
     timezone: options.timezone,
+    exclude: options.exclude,
     ...(everyNMinutes === undefined ? { dst } : {}),
   });
   if (parsed.ok) return parsed.schedule;
@@ -80,15 +88,9 @@ function numberOrText(text: string | undefined): number | string | undefined {
   return text === undefined || text === "" || Number.isNaN(Number(text)) ? text : Number(text);
 }
 
-async function schedulesOf(job: string): Promise<Named[]> {
-  const definition = await withDb((sql) => readDefinition(sql, job));
-  if (!definition) {
-    throw new CommandError(
-      `Cannot preview "${job}": no such job; a new one is added by a file in jobs/ and \`deno task sync\``,
-    );
-  }
-  if (definition.schedules.length === 0) throw new CommandError(`Cannot preview "${job}": it has no schedule`);
-  return definition.schedules.map((times) => ({ name: times.schedule_id, times }));
+async function schedulesOf(name: string): Promise<Previewed[]> {
+  const { schedules } = await withDb((sql) => schedulesNamed(sql, name));
+  return schedules.map((stored) => ({ times: stored, stored }));
 }
 
 function instantFrom(text: string): Temporal.Instant {
@@ -99,10 +101,14 @@ function instantFrom(text: string): Temporal.Instant {
   }
 }
 
+function stopped(schedule: ScheduleView): string {
+  const text = stoppedText(schedule);
+  return text === null ? "" : `, ${text}: none of these comes before that ends`;
+}
+
 /** The same instant on the wall of its zone. */
 function localText(slot: Temporal.Instant, timezone: string): string {
   const local = slot.toZonedDateTimeISO(timezone);
-  return `${local.toPlainDate()} ${
-    local.toPlainTime().toString({ smallestUnit: "minute" })
-  }${local.offset} ${timezone}`;
+  const time = local.toPlainTime().toString({ smallestUnit: local.second === 0 ? "minute" : "second" });
+  return `${local.toPlainDate()} ${time}${local.offset} ${timezone}`;
 }

@@ -49,7 +49,7 @@ export async function renewAndLook(
     clock as materialized (select clock_timestamp() as now)
     select renewed.tick,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
-               where s.enabled and s.next_slot <= clock.now) as slots,
+               where s.enabled and s.paused_at is null and s.next_slot <= clock.now) as slots,
       exists (select from event where processed_at is null) as events,
       exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held) as ready,
@@ -65,7 +65,7 @@ export async function renewAndLook(
              select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,
       exists (select from node where is_active and next_check_at <= clock.now) as checks,
       (extract(epoch from least(
-        (select min(next_slot) from job_schedule where enabled and next_slot > clock.now),
+        (select min(next_slot) from job_schedule where enabled and paused_at is null and next_slot > clock.now),
         (select min(next_feed_at) from bulk where next_feed_at > clock.now),
         (select min(wakes_at) from job_run where wakes_at > clock.now),
         (select min(next_check_at) from node where is_active and next_check_at > clock.now

@@ -43,6 +43,7 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
     with ask as (
       select a.place, d.id as job_definition_id, 'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
              coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as due_at,
+             (select o.scheduled_for from job_run o where o.id = a.rerun_of) as slot,
              coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
              null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, null::bigint as leader_epoch
         from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
@@ -76,7 +77,8 @@ export async function rerunWhere(
   return await sql<{ id: number; rerun_of: number }[]>`
     with ask as (
       select row_number() over (order by r.id) as place, d.id as job_definition_id, 'enqueue' as source,
-             'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, clock_timestamp() as due_at, r.node,
+             'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, clock_timestamp() as due_at,
+             r.scheduled_for as slot, r.node,
              r.id as rerun_of, r.serial_key as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id,
              null::bigint as leader_epoch
         from job_run r join job_definition d on d.id = r.job_definition_id
@@ -97,6 +99,8 @@ export interface SlotPlan {
   /** As it was read; another value means that somebody changed the schedule, and nothing is done. ISO 8601. */
   next_slot_was: string;
   slots: string[];
+  /** When the run of each slot may start; undefined: at its slot. */
+  starts?: string[];
   last_slot: string;
   next_slot: string | null;
 }
@@ -111,19 +115,19 @@ export async function createSlotRuns(
     with ${fence(sql, term)},
     plan as (
       select * from jsonb_to_recordset(${json(sql, plans)}) as p(job_schedule_id bigint, next_slot_was timestamptz,
-             slots timestamptz[], last_slot timestamptz, next_slot timestamptz)),
+             slots timestamptz[], starts timestamptz[], last_slot timestamptz, next_slot timestamptz)),
     advanced as (
       update job_schedule s set last_slot = plan.last_slot, next_slot = plan.next_slot
         from plan, fence
-       where s.id = plan.job_schedule_id and s.enabled and s.next_slot = plan.next_slot_was
-      returning s.id, s.job_definition_id, s.args_json, plan.slots),
+       where s.id = plan.job_schedule_id and s.enabled and s.paused_at is null and s.next_slot = plan.next_slot_was
+      returning s.id, s.job_definition_id, s.args_json, plan.slots, plan.starts),
     ask as (
       select row_number() over (order by slot, d.id) as place, d.id as job_definition_id, 'schedule' as source,
              'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as key,
-             d.default_args_json || a.args_json as args, d.priority, slot as due_at,
+             d.default_args_json || a.args_json as args, d.priority, coalesce(s.start, s.slot) as due_at, s.slot,
              fill_template(d.node, d.default_args_json || a.args_json) as node, null::bigint as rerun_of, null as own_serial_key,
              a.id as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
-        from advanced a cross join unnest(a.slots) as slot join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
+        from advanced a cross join unnest(a.slots, a.starts) as s(slot, start) join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
     ${bearing(sql)}
     select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
 }
@@ -141,6 +145,7 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ eve
     ask as (
       select row_number() over (order by t.id, d.id) as place, d.id as job_definition_id, 'event' as source,
              'event:' || t.id || ':' || d.id as key, t.payload_json as args, d.priority, clock_timestamp() as due_at,
+             null::timestamptz as slot,
              fill_template(d.node, t.payload_json) as node, null::bigint as rerun_of, null as own_serial_key,
              null::bigint as job_schedule_id, t.id as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
         from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled, fence),
@@ -152,8 +157,8 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ eve
 }
 
 /**
- * From `ask` (place, job_definition_id, source, key, args, priority, due_at, node, rerun_of, own_serial_key, job_schedule_id,
- * event_id, bulk_id, leader_epoch) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
+ * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key,
+ * job_schedule_id, event_id, bulk_id, leader_epoch) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
  * together the first of each key is let go, if nobody has the key yet.
  */
 export function bearing(sql: Db) {
@@ -178,7 +183,7 @@ export function bearing(sql: Db) {
     born as (
       insert into job_run (job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
                            scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at)
-      select job_definition_id, job_schedule_id, event_id, source, key, args, priority, due_at, due_at, serial_key, limit_key,
+      select job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
              nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end
         from lined order by place
       on conflict (idempotency_key) do nothing

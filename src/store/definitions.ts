@@ -1,6 +1,6 @@
 /**
  * Definitions of jobs and their schedules, as they were last synced: the only file that changes `job_definition` and
- * `job_schedule`, but for the slots that births.ts moves on together with the runs it makes.
+ * `job_schedule`, but for the slots that births.ts moves on together with the runs it makes, and what people pause (stops.ts).
  *
  * A definition is never deleted: when its file is gone it is disabled, and its runs keep their history.
  */
@@ -21,6 +21,10 @@ export interface ScheduleSpec {
   misfire: Misfire;
   dst_gap: "after" | "before" | "skip";
   dst_overlap: "first" | "second" | "both";
+  /** Days without slots, on the zone's calendar: "2026-12-31", "12-25", or inclusive ranges such as "12-29/01-03". */
+  exclude: readonly string[];
+  /** A run starts so much after its slot at most, each at its own moment; see `startOf`. */
+  jitter_seconds: number;
 }
 
 /** What a job file says of one schedule. */
@@ -32,6 +36,8 @@ export interface ScheduleSetting extends ScheduleSpec {
 export interface StoredSchedule extends ScheduleSetting {
   id: number;
   enabled: boolean;
+  paused_at: string | null;
+  paused_by: string | null;
   last_slot: Temporal.Instant;
   next_slot: Temporal.Instant | null;
 }
@@ -180,6 +186,8 @@ export async function stopSchedules(sql: Db, job_name: string): Promise<void> {
 /** A schedule that has come due, as the leader's tick needs it. */
 export interface DueSchedule extends ScheduleSpec {
   id: number;
+  job_name: string;
+  schedule_id: string;
   last_slot: Temporal.Instant;
   /** ISO 8601, as it was read: the statement that moves the schedule on checks that nobody else has. */
   next_slot: string;
@@ -199,11 +207,12 @@ export async function dueSchedules(
     })[]
   >`
     with clock as materialized (select clock_timestamp() as now)
-    select clock.now, s.id, s.schedule_type, s.schedule_value, s.timezone, s.misfire, s.dst_gap, s.dst_overlap,
-           s.last_slot, s.next_slot
+    select clock.now, s.id, s.job_name, s.schedule_id, s.schedule_type, s.schedule_value, s.timezone, s.misfire, s.dst_gap,
+           s.dst_overlap, s.exclude, s.jitter_seconds, s.last_slot, s.next_slot
       from clock left join lateral (
-        select s.* from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
-         where s.enabled and s.next_slot <= clock.now order by s.next_slot, s.id limit ${most}) s on true`;
+        select s.*, d.name as job_name from job_schedule s
+          join job_definition d on d.id = s.job_definition_id and d.paused_at is null
+         where s.enabled and s.paused_at is null and s.next_slot <= clock.now order by s.next_slot, s.id limit ${most}) s on true`;
   const [first] = rows;
   return {
     now: instantOf((first as { now: Date }).now),
@@ -231,11 +240,12 @@ async function saveSchedules(tx: TransactionSql, job_names: string[], schedules:
     with file as (
       select * from jsonb_to_recordset(${json(tx, rows)}) as f(job_name text, schedule_id text, schedule_type text,
         schedule_value text, timezone text, args_json jsonb, misfire jsonb, dst_gap text, dst_overlap text,
-        last_slot timestamptz, next_slot timestamptz, restarts boolean, enable boolean)),
+        exclude text[], jitter_seconds int,        last_slot timestamptz, next_slot timestamptz, restarts boolean, enable boolean)),
     known as (
       update job_schedule s set
         schedule_type = file.schedule_type, schedule_value = file.schedule_value, timezone = file.timezone,
         args_json = file.args_json, misfire = file.misfire, dst_gap = file.dst_gap, dst_overlap = file.dst_overlap,
+        exclude = file.exclude, jitter_seconds = file.jitter_seconds,
         last_slot = case when file.restarts then file.last_slot else s.last_slot end,
         next_slot = case when file.restarts then file.next_slot else s.next_slot end,
         enabled = s.enabled or file.enable
@@ -243,9 +253,9 @@ async function saveSchedules(tx: TransactionSql, job_names: string[], schedules:
        where s.job_definition_id = d.id and s.schedule_id = file.schedule_id
       returning s.job_definition_id, s.schedule_id)
     insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, timezone, args_json, misfire,
-                              dst_gap, dst_overlap, last_slot, next_slot)
+                              dst_gap, dst_overlap, exclude, jitter_seconds, last_slot, next_slot)
     select d.id, file.schedule_id, file.schedule_type, file.schedule_value, file.timezone, file.args_json, file.misfire,
-           file.dst_gap, file.dst_overlap, coalesce(file.last_slot, clock_timestamp()), file.next_slot
+           file.dst_gap, file.dst_overlap, file.exclude, file.jitter_seconds, coalesce(file.last_slot, clock_timestamp()), file.next_slot
       from file join job_definition d on d.name = file.job_name
      where not exists (select from known where known.job_definition_id = d.id and known.schedule_id = file.schedule_id)
      order by d.id, file.schedule_id`;

@@ -123,6 +123,7 @@ export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ 
     ask as (
       select row_number() over (order by f.id, i.seq) as place, d.id as job_definition_id, 'bulk' as source,
              'bulk:' || f.id || ':' || i.seq as key, i.args_json as args, f.priority, clock_timestamp() as due_at,
+             (select o.scheduled_for from job_run o where o.id = i.rerun_of) as slot,
              fill_template(d.node, i.args_json) as node, i.rerun_of, null as own_serial_key, null::bigint as job_schedule_id,
              null::bigint as event_id, f.id as bulk_id, f.epoch as leader_epoch, i.seq
         from fed f join job_definition d on d.id = f.job_definition_id
@@ -213,7 +214,7 @@ export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Ende
       select row_number() over (order by c.what) as place, d.id as job_definition_id, 'bulk' as source,
              'bulk:' || e.id || ':' || c.what as key, d.default_args_json || jsonb_build_object('bulk_id', e.id, 'name', e.name, 'state', e.state,
                'succeeded', e.succeeded, 'failed', e.failed, 'not_done', e.not_done) as args,
-             d.priority, clock_timestamp() as due_at, fill_template(d.node, '{}') as node, null::bigint as rerun_of, null as own_serial_key,
+             d.priority, clock_timestamp() as due_at, null::timestamptz as slot, fill_template(d.node, '{}') as node, null::bigint as rerun_of, null as own_serial_key,
              null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, e.epoch as leader_epoch
         from ended e
         cross join lateral (values ('finish', e.on_finish), ('failure', case when e.failed > 0 then e.on_failure end)) as c(what, job_definition_id)

@@ -16,15 +16,15 @@
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 
-/** Lets go who has come due. True: there are more. */
-export async function wake(sql: Db, term: Term, most = 1000): Promise<boolean> {
-  const rows = await sql`
+/** Lets go who has come due; whether there are more, and whether slots of schedules are among them, which may be skipped for others. */
+export async function wake(sql: Db, term: Term, most = 1000): Promise<{ more: boolean; slots: boolean }> {
+  const rows = await sql<{ source: string }[]>`
     with ${fence(sql, term)}
     update job_run r set held = false, wakes_at = null
       from fence
      where r.id = any(array(select id from job_run where wakes_at <= clock_timestamp() order by wakes_at limit ${most}))
-       and r.wakes_at is not null returning 1`;
-  return rows.length === most;
+       and r.wakes_at is not null returning r.source`;
+  return { more: rows.length === most, slots: rows.some(({ source }) => source === "schedule") };
 }
 
 /** Looks at lines in which something has changed, and lets go who is next in them. */

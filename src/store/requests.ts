@@ -92,7 +92,7 @@ export async function requestReplaced(sql: Db, term: Term): Promise<AttemptRef[]
            cancel_reason = 'replaced by a newer run of this job'
       from fence, job_definition d
      where r.cancel_requested_at is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-       and d.id = r.job_definition_id and d.concurrency_policy = 'replace'
+       and d.id = r.job_definition_id and d.concurrency_policy = 'replace' and (r.state <> 'PENDING' or r.source <> 'bulk')
        and exists (select from job_run newer where newer.serial_key = r.serial_key and newer.id > r.id and newer.source = 'schedule'
                     and newer.state = 'PENDING' and newer.due_at <= clock_timestamp())
     returning r.id as job_run_id, r.attempt`;

@@ -310,7 +310,10 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number): Promi
     returning r.id as job_run_id, r.attempt`;
 }
 
-/** PENDING -> SKIPPED for slots of `forbid` jobs that have an older run which has not ended, of `queueOne` an older slot that waits. */
+/**
+ * PENDING -> SKIPPED for slots of `forbid` jobs that have an older run which has not ended, of `queueOne` an older slot that
+ * waits. What waits in a bulk, such as a backfill of last year, is no reason.
+ */
 export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
@@ -322,8 +325,10 @@ export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> 
       from fence, job_definition d
      where r.state = 'PENDING' and r.source = 'schedule'
        and d.id = r.job_definition_id and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
+       and r.due_at <= clock_timestamp()
        and exists (select from job_run older where older.serial_key = r.serial_key and older.id < r.id
                     and older.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+                    and (older.state <> 'PENDING' or older.source <> 'bulk')
                     and (d.concurrency_policy = 'forbid' or (older.state = 'PENDING' and older.source = 'schedule')))
     returning r.id as job_run_id, r.attempt`;
 }

@@ -1,8 +1,9 @@
 /**
- * What people stop, and let go again: all dispatch (a setting), a job, a serial key. What runs goes on; what waits, waits,
+ * What people stop, and let go again: all dispatch (a setting), a job, one of its schedules, a serial key. What runs goes on; what waits, waits,
  * and says so (`wait_reason`). Each act and its audit row are one statement; repeating it changes nothing.
  *
- * A paused job keeps its schedules. Slots that pass meanwhile are dealt with at its resume, by the misfire rule of each.
+ * A paused job keeps its schedules, and so does a paused schedule its place. Slots that pass meanwhile are dealt with at
+ * the resume, by the misfire rule of each.
  */
 import type { Db } from "./db.ts";
 
@@ -28,6 +29,30 @@ export async function pauseJob(
     rung as (select pg_notify('scheduler', 'resume') from moved)
     select exists (select from moved) as changed, d.paused_by from job_definition d left join rung on true where d.name = ${name}`;
   return row;
+}
+
+/** Pauses or resumes a schedule, or all of a job's when none is named; answers with those that there are, by name. */
+export async function pauseSchedules(
+  sql: Db,
+  which: { job_name: string; schedule_id?: string },
+  wish: By & { paused: boolean },
+): Promise<{ schedule_id: string; changed: boolean }[]> {
+  return await sql<{ schedule_id: string; changed: boolean }[]>`
+    with meant as (
+      select s.id, d.name, s.schedule_id from job_schedule s join job_definition d on d.id = s.job_definition_id
+       where d.name = ${which.job_name} and d.removed_at is null
+         and (${which.schedule_id ?? null}::text is null or s.schedule_id = ${which.schedule_id ?? null})),
+    moved as (
+      update job_schedule s set paused_at = case when ${wish.paused} then clock_timestamp() end,
+             paused_by = case when ${wish.paused} then ${wish.actor} end
+        from meant where s.id = meant.id and (s.paused_at is not null) <> ${wish.paused} returning s.id),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, reason)
+      select ${wish.actor}, case when ${wish.paused} then 'schedule.pause' else 'schedule.resume' end, 'schedule',
+             name || '/' || schedule_id, ${wish.reason} from meant join moved using (id)),
+    rung as (select pg_notify('scheduler', 'resume') from moved limit 1)
+    select m.schedule_id, moved.id is not null as changed
+      from meant m left join moved using (id) left join rung on true order by m.schedule_id`;
 }
 
 /** Stops a serial key: its next run waits. False: it was stopped already. */

@@ -16,6 +16,7 @@ import type { Settings } from "../../store/settings.ts";
 import { choose, inOrder, openOf, sharesOf } from "./choose.ts";
 import { type Gate, gateOf, type Hall, hostsOf, type Place } from "./gates.ts";
 import type { Leading } from "./leading.ts";
+import { settleOverlaps } from "./plan.ts";
 
 const RUNS_AT_ONCE = 500;
 /** Reasons are for people: written at most this often. */
@@ -25,9 +26,13 @@ const SAY_EVERY_MS = 250;
 export async function letGo(me: Leading): Promise<void> {
   await failpoint("after-lease-check-wake");
   const asleep = await wake(me.sql, me.term);
+  if (asleep.slots) { // with jitter: what goes on is known now, and was not when they were born
+    me.overlaps_settled = false;
+    await settleOverlaps(me);
+  }
   await failpoint("after-lease-check-lines");
   const lines = await checkLines(me.sql, me.term);
-  if (asleep || lines.more) me.bell.ring();
+  if (asleep.more || lines.more) me.bell.ring();
 }
 
 /** The assignments of this tick. An idle tick only looks who is there. */

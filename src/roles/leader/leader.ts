@@ -139,7 +139,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["overlaps", true, () => settleOverlaps(me)],
     ["events", agenda.events, () => planEvents(me)],
     ["bulks", agenda.bulks, () => lookAfterBulks(me)],
-    ["late", agenda.ready, () => planLate(me)],
+    ["late", agenda.ready || agenda.slots, () => planLate(me)],
     ["cancels", agenda.cancels, () => deliverCancels(me)],
     ["stuck", agenda.stuck, () => reassignStuck(me)],
     ["lost", agenda.lost, () => recoverLost(me, contact)],

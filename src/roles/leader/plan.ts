@@ -2,6 +2,7 @@
 import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
+import { startOf } from "../../catalog/jitter.ts";
 import { planSlots } from "../../catalog/schedule.ts";
 import { createSlotRuns, type SlotPlan, takeEvents } from "../../store/births.ts";
 import { type DueSchedule, dueSchedules } from "../../store/definitions.ts";
@@ -51,7 +52,11 @@ export async function settleOverlaps(me: Leading): Promise<void> {
   me.overlaps_settled = true;
 }
 
-/** One schedule that this machine cannot read (a zone that its Deno does not know) must not hold up the others. */
+/**
+ * What is to be done about one schedule. The one run that makes up for missed slots is due when that is found out, so it
+ * is not late itself; of `all` missed ones, those that are late by the setting will be SKIPPED, for it is there for such a
+ * backlog. A schedule that this machine cannot read (a zone that its Deno does not know) must not hold up the others.
+ */
 function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefined {
   try {
     const planned = planSlots(schedule, { last_slot: schedule.last_slot, now });
@@ -59,6 +64,10 @@ function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefi
       job_schedule_id: schedule.id,
       next_slot_was: schedule.next_slot,
       slots: planned.slots.map(String),
+      starts: planned.slots.map((slot, place) => {
+        const makes_up = schedule.misfire.policy === "last" && place < planned.made_up;
+        return String(makes_up ? now : startOf(schedule, slot));
+      }),
       last_slot: String(planned.last_slot),
       next_slot: planned.next_slot === null ? null : String(planned.next_slot),
     };

@@ -100,6 +100,8 @@ async function aSchedule(sql: Sql, job_definition_id: number, seconds: number): 
     misfire: { policy: "all", within_seconds: null, max: 1_000 },
     dst_gap: "after",
     dst_overlap: "first",
+    exclude: [],
+    jitter_seconds: 0,
   };
   const [clock] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
   const from = Temporal.Instant.fromEpochMilliseconds((clock as { now: Date }).now.getTime());
