@@ -143,6 +143,40 @@ Deno.test("a slot of a forbid job is skipped also when the leader that made it e
   });
 });
 
+Deno.test("after an outage: slots that are late by the setting are SKIPPED before any starts, one run makes up for a day", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, orders, round }) => {
+    await aWorker(sql, { slots: 100 });
+    const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
+    const before = Temporal.Instant.fromEpochMilliseconds((row as { now: Date }).now.getTime()).subtract({ hours: 5 });
+    const five_hours_ago = before.toZonedDateTimeISO("UTC");
+    const schedules = [["each", "every_n_minutes", "30", '{"policy": "all", "max": 100, "within_seconds": null}'], [
+      "daily",
+      "cron",
+      `${five_hours_ago.minute} ${five_hours_ago.hour} * * *`,
+      '{"policy": "last"}',
+    ]];
+    for (const [name = "", type = "", value = "", misfire = ""] of schedules) {
+      const { id } = await aDefinition(sql, { name, type: "time" });
+      await sql`
+        insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, misfire, last_slot, next_slot)
+        values (${id}, 's', ${type}, ${value}, ${misfire}::text::jsonb, ${String(before.subtract({ hours: 48 }))},
+                ${String(before.subtract({ hours: 47 }))})`;
+    }
+    await round({ slots: true, ready: false }); // an idle system that hears of slots
+    const runs = await sql<{ id: number; name: string; state: string; age_s: number; error_summary: string | null }[]>`
+      select r.id, d.name, r.state, extract(epoch from clock_timestamp() - r.scheduled_for)::float8 as age_s, r.error_summary
+        from job_run r join job_definition d on d.id = r.job_definition_id order by r.id`;
+    const [each, daily] = ["each", "daily"].map((name) => runs.filter((run) => run.name === name));
+    assert.equal(each?.length, 100);
+    for (const { state, age_s, error_summary } of each ?? []) {
+      assert.equal(state, age_s > 3_600 ? "SKIPPED" : "ASSIGNED", `${age_s} s old`);
+      if (state === "SKIPPED") assert.match(error_summary ?? "", /not started within 3600 s of its slot/);
+    }
+    assert.deepEqual(daily?.map(({ state, age_s }) => [state, age_s > 4 * 3_600]), [["ASSIGNED", true]]);
+    assert.equal(orders.length, runs.filter(({ state }) => state === "ASSIGNED").length);
+  });
+});
+
 Deno.test("a worker that refuses for want of room is not asked again at once", async () => {
   await withLeader(() => "REJECTED_FULL", async ({ sql, orders, round }) => {
     await aWorker(sql);

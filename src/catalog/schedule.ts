@@ -30,6 +30,9 @@ const ON_TIME_MS = 15_000;
 /** Missed slots are counted up to here; counting all of a per-second schedule's year would take minutes. */
 const COUNT_AT_MOST = 200;
 
+/** A zone that moves over the date line jumps by a day. */
+const LONGEST_JUMP_MS = 86_400_000;
+
 /** The part of a schedule that says when. */
 export type ScheduleTimes = Pick<
   ScheduleSpec,
@@ -99,6 +102,8 @@ export interface ClockWarning {
   timezone: string;
   /** The instant of the change. */
   at: Temporal.Instant;
+  /** The first instant that it touches: of a time that exists twice, the first; of one that is moved before a gap, where it runs. */
+  from: Temporal.Instant;
   /** The times of day in question, as the wall shows them, three at most. */
   local_times: string[];
   message: string;
@@ -115,9 +120,9 @@ export function previewWarnings(
   const warnings: ClockWarning[] = [];
   const end = Math.min(range.until.epochMilliseconds, range.after.epochMilliseconds + HORIZON_MS);
   let stretch = zone.at(range.after.epochMilliseconds);
-  while (stretch.until_ms <= end && warnings.length < (range.most ?? 10)) {
+  while (stretch.until_ms <= end + LONGEST_JUMP_MS && warnings.length < (range.most ?? 10)) {
     const warning = warningAt(spec, pattern, stretch);
-    if (warning) warnings.push(warning);
+    if (warning && warning.from.epochMilliseconds <= end) warnings.push(warning);
     stretch = zone.at(stretch.until_ms);
   }
   return warnings;
@@ -287,6 +292,9 @@ function warningAt(spec: ScheduleTimes, pattern: WallPattern, stretch: Stretch):
     kind,
     timezone: spec.timezone,
     at: instant(until_ms),
+    from: instant(
+      kind === "overlap" ? first - offset_ms : spec.dst_gap === "before" ? first - after_ms : until_ms,
+    ),
     local_times: walls.slice(0, 3).map(wallText),
     message: kind === "gap"
       ? `${wallText(first)}${others} does not exist in ${spec.timezone}, ${clock}: ${gapText(spec, first, stretch)}`

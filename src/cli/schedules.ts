@@ -208,7 +208,10 @@ async function planBackfill(
     });
     wanted.push(...slots);
   }
-  return { slots: wanted.sort((a, b) => a.slot < b.slot ? -1 : a.slot > b.slot ? 1 : 0), shares };
+  // In the order in which the leader makes them, so that the two never wait for each other in a ring.
+  const of_slot = (a: PastSlot, b: PastSlot) =>
+    a.slot < b.slot ? -1 : a.slot > b.slot ? 1 : a.job_schedule_id - b.job_schedule_id;
+  return { slots: wanted.sort(of_slot), shares };
 }
 
 function showPlan(shares: Share[], again: boolean): void {

@@ -122,7 +122,7 @@ export async function createSlotRuns(
        where s.id = plan.job_schedule_id and s.enabled and s.paused_at is null and s.next_slot = plan.next_slot_was
       returning s.id, s.job_definition_id, s.args_json, plan.slots, plan.starts),
     ask as (
-      select row_number() over (order by slot, d.id) as place, d.id as job_definition_id, 'schedule' as source,
+      select row_number() over (order by slot, a.id) as place, d.id as job_definition_id, 'schedule' as source,
              'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as key,
              d.default_args_json || a.args_json as args, d.priority, coalesce(s.start, s.slot) as due_at, s.slot,
              fill_template(d.node, d.default_args_json || a.args_json) as node, null::bigint as rerun_of, null as own_serial_key,
