@@ -3,10 +3,12 @@
  * an instant by Temporal's own rules. The calendar walks from one change of the clock to the next instead.
  */
 import assert from "node:assert/strict";
-import { nextSlots, type ScheduleTimes } from "../src/catalog/schedule.ts";
+import { nextSlots, type ScheduleTimes, slotsIn } from "../src/catalog/schedule.ts";
 
 const ZONES = Intl.supportedValuesOf("timeZone");
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const HALF_HOUR_MS = 1_800_000;
 const GAPS = ["after", "before", "skip"] as const;
 const OVERLAPS = ["first", "second", "both"] as const;
 
@@ -35,6 +37,13 @@ function reckoned(times: ScheduleTimes, from: Temporal.PlainDate, days: number):
 
 function slotsBetween(times: ScheduleTimes, after: number, count: number): number[] {
   const slots = nextSlots(times, { after: Temporal.Instant.fromEpochMilliseconds(after), count });
+  return slots.map((slot) => slot.epochMilliseconds);
+}
+
+/** All slots from an instant on and before another, in milliseconds. */
+function allIn(times: ScheduleTimes, from: number, until: number): number[] {
+  const [first, end] = [from, until].map((ms) => Temporal.Instant.fromEpochMilliseconds(ms));
+  const slots = slotsIn(times, { from: first as Temporal.Instant, until: end as Temporal.Instant, most: Infinity });
   return slots.map((slot) => slot.epochMilliseconds);
 }
 
@@ -76,23 +85,140 @@ Deno.test("every zone, around every change of the clock in 1993, 2011, 2018 and 
   assert(compared > 10_000, `only ${compared}`);
 });
 
-Deno.test("every zone, ten years of a day's schedule: strictly increasing, one a local day", () => {
+/** Ten years in which zones moved over the date line (Apia in 2011, Kwajalein in 1993 is below), and of late. */
+const DECADES = [2008, 2018].map((year) => [Date.UTC(year, 0, 1), Date.UTC(year + 10, 0, 1)] as const);
+
+interface Change {
+  at: number;
+  before: number;
+  after: number;
+}
+
+/** The changes of a zone's clock between two instants, in milliseconds. */
+function shiftsIn(zone: string, from: number, until: number): Change[] {
+  const shifts: Change[] = [];
+  let at: Temporal.ZonedDateTime | null = zoned(from, zone);
+  while ((at = at.getTimeZoneTransition("next")) && at.epochMilliseconds < until) {
+    const [before, after] = [zoned(at.epochMilliseconds - 1, zone), at].map((one) => one.offsetNanoseconds / 1e6);
+    shifts.push({ at: at.epochMilliseconds, before: before as number, after: after as number });
+  }
+  return shifts;
+}
+
+function clockAt(at: number, zone: string): number {
+  return zoned(at, zone).offsetNanoseconds / 1e6;
+}
+
+function zoned(at: number, zone: string): Temporal.ZonedDateTime {
+  return Temporal.Instant.fromEpochMilliseconds(at).toZonedDateTimeISO(zone);
+}
+
+/** How many wall times "HH:MM" of each day, one, lie between two readings of the clock. */
+function daysBetween(from_wall: number, until_wall: number, phase: number): number {
+  const upTo = (wall: number) => Math.ceil((wall - phase) / DAY_MS);
+  return upTo(until_wall) - upTo(from_wall);
+}
+
+/**
+ * How many slots a daily schedule has, by arithmetic alone: one for each local day between the two ends, one more for each
+ * time that the clock showed twice and the policy takes twice, one less for each that it jumped over and the policy skips.
+ */
+function dailyCount(times: ScheduleTimes, from: number, until: number): number {
+  const [hours, minutes] = times.schedule_value.split(":").map(Number) as [number, number];
+  const phase = hours * 3_600_000 + minutes * 60_000;
+  const wall = (at: number) => at + clockAt(at, times.timezone);
+  let count = daysBetween(wall(from), wall(until), phase);
+  for (const { at, before, after } of shiftsIn(times.timezone, from, until)) {
+    if (after < before && times.dst_overlap === "both") count += daysBetween(at + after, at + before, phase);
+    if (after > before && times.dst_gap === "skip") count -= daysBetween(at + before, at + after, phase);
+  }
+  return count;
+}
+
+/** Times that a gap has moved onto the slot of another: two that fall on one instant are one slot. */
+function mergedIn(times: ScheduleTimes, from: number, until: number): number {
+  const time = Temporal.PlainTime.from(times.schedule_value);
+  let merged = 0;
+  for (const { at } of shiftsIn(times.timezone, from, until).filter(({ before, after }) => after - before >= DAY_MS)) {
+    const day = zoned(at, times.timezone).toPlainDate().subtract({ days: 4 });
+    const instants = Array.from({ length: 8 }, (_, n) => instantsOf(day.add({ days: n }).toPlainDateTime(time), times))
+      .flat();
+    merged += instants.length - new Set(instants).size;
+  }
+  return merged;
+}
+
+Deno.test("every zone, ten years, a day's schedule by each policy: strictly increasing, and as many as the policy says", () => {
+  let [walked, shifts] = [0, 0];
   for (const zone of ZONES) {
+    for (const [from, until] of DECADES) {
+      shifts += shiftsIn(zone, from, until).length;
+      for (const [place, dst_gap] of GAPS.entries()) {
+        const times: ScheduleTimes = {
+          schedule_type: "daily_at",
+          schedule_value: ["02:30", "00:15", "12:00"][place] as string,
+          timezone: zone,
+          dst_gap,
+          dst_overlap: OVERLAPS[(place + 1) % 3] as typeof OVERLAPS[number],
+          exclude: [],
+        };
+        const slots = allIn(times, from, until);
+        assertIncreasing(slots, zone);
+        const merged = mergedIn(times, from, until);
+        assert.equal(slots.length, dailyCount(times, from, until) - merged, JSON.stringify({ times, from, merged }));
+        walked += slots.length;
+      }
+    }
+  }
+  assert(walked > 8_000_000 && shifts > 3_000, `only ${walked} slots and ${shifts} changes`);
+});
+
+Deno.test("every clock that there is, ten years of half past each hour: each reading once", () => {
+  const [from, until] = DECADES[1] as readonly [number, number];
+  const clocks = new Map(
+    ZONES.map((zone) => [JSON.stringify([clockAt(from, zone), shiftsIn(zone, from, until)]), zone]),
+  );
+  for (const zone of clocks.values()) {
     const times: ScheduleTimes = {
-      schedule_type: "daily_at",
-      schedule_value: "02:30",
+      schedule_type: "hourly_at_minute",
+      schedule_value: "30",
       timezone: zone,
       dst_gap: "after",
       dst_overlap: "first",
       exclude: [],
     };
-    const first = Temporal.PlainDate.from("2018-01-01");
-    const days = first.until("2028-01-01", { largestUnit: "days" }).days;
-    const slots = slotsBetween(times, reckoned(times, first, 1)[0] as number - 1, days);
-    assert.equal(slots.length, days);
+    const shifts = shiftsIn(zone, from, until);
+    const ends = [...shifts.map(({ at }) => at), until];
+    let [count, start, offset] = [0, from, clockAt(from, zone)];
+    ends.forEach((end, place) => {
+      const upTo = (wall: number) => Math.ceil((wall - HALF_HOUR_MS) / HOUR_MS);
+      count += upTo(end + offset) - upTo(start + offset);
+      [start, offset] = [end, shifts[place]?.after ?? 0];
+    });
+    const slots = allIn(times, from, until);
     assertIncreasing(slots, zone);
-    const last = Temporal.Instant.fromEpochMilliseconds(slots.at(-1) as number).toZonedDateTimeISO(zone).toPlainDate();
-    assert.equal(String(last), "2027-12-31", zone);
+    assert.equal(slots.length, count, zone);
+  }
+  assert(clocks.size > 80, `only ${clocks.size} clocks`);
+});
+
+Deno.test("excluded days take their slots and no others, in every zone, over the changes of two years", () => {
+  const exclude = ["2026-03-29", "2026-10-20/2026-11-05", "03-08", "12-30/01-02"];
+  const is_off = (date: string) =>
+    date === "2026-03-29" || (date >= "2026-10-20" && date <= "2026-11-05") || date.endsWith("-03-08") ||
+    date.slice(5) >= "12-30" || date.slice(5) <= "01-02";
+  const [from, until] = [Date.UTC(2026, 0, 10), Date.UTC(2027, 11, 1)];
+  for (const zone of ZONES) {
+    const all: ScheduleTimes = {
+      schedule_type: "daily_at",
+      schedule_value: "00:30",
+      timezone: zone,
+      dst_gap: "before",
+      dst_overlap: "both",
+      exclude: [],
+    };
+    const expected = allIn(all, from, until).filter((slot) => !is_off(String(zoned(slot, zone).toPlainDate())));
+    assert.deepEqual(allIn({ ...all, exclude }, from, until), expected, zone);
   }
 });
 
