@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { cliWith, type Said } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { aRun } from "./support/factories.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const JOBS = {
@@ -173,6 +174,28 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
         .length || undefined;
     }, 60_000);
     assert(most >= 1 && most <= 3, `${most} at once`);
+  },
+
+  "a late slot is found, explained and repeated for the same slot": async (cluster, cli) => {
+    const [job] = await cluster.sql<{ id: number }[]>`select id from job_definition where name = 'report'`;
+    const late = { job_definition_id: job?.id, source: "schedule", state: "SKIPPED", args_json: { of: "day" } };
+    const why = { error_name: "Late", error_summary: "not started within 3600 s of its slot" };
+    const { id } = await aRun(cluster.sql, { ...late, ...why, scheduled_for: new Date("2026-03-01T17:30:00Z") });
+    const found = JSON.parse((await cli("runs", "ls", "--where", "job=report", "state=SKIPPED", "--json")).out);
+    assert.deepEqual(found.map((run: { id: number }) => run.id), [id]);
+    assert.match(
+      (await cli("explain", String(id))).out,
+      new RegExp(`not started within 3600 s of its slot; to run it all the same: deno task runs retry ${id}$`, "m"),
+    );
+    const one = JSON.parse((await cli("runs", "retry", String(id), "--json")).out);
+    const all = JSON.parse(
+      (await cli("runs", "retry", "--where", "job=report", "state=SKIPPED", "--yes", "--json")).out,
+    );
+    for (const again of [one.id, ...all.ids]) {
+      assert.equal((await cluster.ends(again)).state, "SUCCEEDED");
+      const run = JSON.parse((await cli("runs", "show", String(again), "--json")).out);
+      assert.deepEqual([run.result, run.rerun_of], ["day 2026-03-01T17:30:00.000Z", id]);
+    }
   },
 
   "what cannot be is refused with the way to do it": async (_, cli) => {

@@ -39,6 +39,22 @@ const BROKEN: { what: string; files: Record<string, string>; at: string; says: R
     says: /read/,
     fix: /run/,
   },
+  {
+    what: "excludes a day that does not exist",
+    files: {
+      "x.ts": job('schedule: {\n  dailyAt: "02:30",\n  exclude: [\n    "2026-12-31",\n    "2026-02-30",\n  ],\n},'),
+    },
+    at: "x.ts:9",
+    says: /exclude: "2026-02-30" names a day that does not exist/,
+    fix: /correct the date/,
+  },
+  {
+    what: "spreads its runs beyond the next slot",
+    files: { "x.ts": job("schedule: { everyNMinutes: 5, jitterSeconds: 300 },") },
+    at: "x.ts:5",
+    says: /jitterSeconds must be less than the shortest time between two fires, 300 s: current value is 300/,
+    fix: /give at most 299/,
+  },
   { what: "ends its process", files: { "x.ts": `Deno.exit(0);\n${job()}` }, at: "x.ts", says: /./, fix: /run/ },
   {
     what: "has no default export",

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { type Priority, priorityNumber } from "../job.ts";
 import type { Sql } from "../store/db.ts";
 import { readDefinition, readDefinitions } from "../store/definitions.ts";
+import type { RunFilter } from "../store/run_filter.ts";
 import { type RunState, STATES } from "../store/runs.ts";
 import { CommandError, EXIT } from "./output.ts";
 
@@ -45,6 +46,28 @@ export function stateFrom(text: string): RunState {
   const state = STATES.find((one) => one === text.toUpperCase());
   if (state) return state;
   throw new CommandError(`Cannot use "${text}" as a state: give one of ${STATES.join(", ")}`, EXIT.usage);
+}
+
+const PARTS = "job, state, serial-key, node, ran-on, worker, error, bulk, since, until";
+
+/** `["job=export", "state=FAILED,TIMED_OUT"]`: all of them must hold. @throws CommandError at what it does not know. */
+export function filterFrom(parts: string[]): RunFilter {
+  const filter: RunFilter = {};
+  for (const part of parts) {
+    const [, name = "", value = ""] = /^([a-z-]+)=(.+)$/s.exec(part) ?? [];
+    if (name === "job") filter.job_name = value;
+    else if (name === "state") filter.states = value.split(",").map(stateFrom);
+    else if (name === "serial-key") filter.serial_key = value;
+    else if (name === "node") filter.node = value;
+    else if (name === "ran-on") filter.ran_on = value;
+    else if (name === "worker") filter.worker_id = value;
+    else if (name === "error") filter.error_name = value;
+    else if (name === "bulk") filter.bulk_id = idFrom(value);
+    else if (name === "since") filter.since = instantFrom(value);
+    else if (name === "until") filter.until = instantFrom(value);
+    else throw new CommandError(`Cannot use --where ${part}: write name=value, with one of ${PARTS}`, EXIT.usage);
+  }
+  return filter;
 }
 
 /** Refuses at the door what would fail at the worker: an unknown job, and args that do not fit its schema. */

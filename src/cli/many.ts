@@ -6,7 +6,7 @@ import { reprioritizeWhere, requestCancelWhere } from "../store/requests.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { countRuns } from "../store/run_view.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
-import { idFrom, instantFrom, priorityFrom, stateFrom } from "./inputs.ts";
+import { filterFrom, idFrom, priorityFrom } from "./inputs.ts";
 import { CommandError, EXIT, printJson } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
@@ -89,26 +89,4 @@ async function withMany(
 
 function by(options: ManyOptions): { actor: string; reason: string } {
   return { actor: actor(), reason: options.reason };
-}
-
-const PARTS = "job, state, serial-key, node, ran-on, worker, error, bulk, since, until";
-
-/** `["job=export", "state=FAILED,TIMED_OUT"]`: all of them must hold. @throws CommandError at what it does not know. */
-export function filterFrom(parts: string[]): RunFilter {
-  const filter: RunFilter = {};
-  for (const part of parts) {
-    const [, name = "", value = ""] = /^([a-z-]+)=(.+)$/s.exec(part) ?? [];
-    if (name === "job") filter.job_name = value;
-    else if (name === "state") filter.states = value.split(",").map(stateFrom);
-    else if (name === "serial-key") filter.serial_key = value;
-    else if (name === "node") filter.node = value;
-    else if (name === "ran-on") filter.ran_on = value;
-    else if (name === "worker") filter.worker_id = value;
-    else if (name === "error") filter.error_name = value;
-    else if (name === "bulk") filter.bulk_id = idFrom(value);
-    else if (name === "since") filter.since = instantFrom(value);
-    else if (name === "until") filter.until = instantFrom(value);
-    else throw new CommandError(`Cannot use --where ${part}: write name=value, with one of ${PARTS}`, EXIT.usage);
-  }
-  return filter;
 }

@@ -209,6 +209,7 @@ function addRuns(program: Command, signals: Signals): void {
   const runs = program.command("runs").description("look at runs, and act on them");
   runs.command("ls").description("the newest runs")
     .option("--job <name>", "of this job only").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
+    .option("--where <name=value...>", WHERE)
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
     .action(async (options) => (await import("./runs.ts")).listCommand(options));
   runs.command("show").description("one run and its attempts").argument("<id>").addOption(json())
@@ -235,12 +236,14 @@ function addRuns(program: Command, signals: Signals): void {
     .action(async (id, options) => (await import("./runs.ts")).explainCommand(id, options));
 }
 
+const WHERE = "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until=";
+
 /** What acts on one run or on many. */
 function many(command: Command): Command {
   return command
     .option(
       "--where <name=value...>",
-      "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until=",
+      WHERE,
     )
     .option("--yes", "do it: without it --where only says how many runs it means")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json());

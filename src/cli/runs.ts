@@ -9,7 +9,7 @@ import { requestCancel } from "../store/requests.ts";
 import { readLogs } from "../store/run_logs.ts";
 import { type AttemptView, listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
-import { checkArgs, idFrom, parseJson, stateFrom } from "./inputs.ts";
+import { checkArgs, filterFrom, idFrom, parseJson, stateFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
 import { CommandError, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
 
@@ -17,9 +17,13 @@ interface Json {
   json?: boolean;
 }
 
-export async function listCommand(options: Json & { job?: string; state?: string[]; limit: number }): Promise<void> {
-  const states = options.state?.map(stateFrom);
-  const runs = await withDb((sql) => listRuns(sql, { job_name: options.job, states, most: options.limit }));
+export async function listCommand(
+  options: Json & { job?: string; state?: string[]; where?: string[]; limit: number },
+): Promise<void> {
+  const filter = filterFrom(options.where ?? []);
+  if (options.job !== undefined) filter.job_name = options.job;
+  if (options.state) filter.states = options.state.map(stateFrom);
+  const runs = await withDb((sql) => listRuns(sql, { ...filter, most: options.limit }));
   if (options.json) return printJson(runs);
   printTable(
     ["id", "job", "state", "attempt", "due", "worker", "error"],
@@ -32,7 +36,7 @@ export async function listCommand(options: Json & { job?: string; state?: string
       run.assigned_worker_id,
       run.error_summary?.split("\n")[0]?.slice(0, 80) ?? "",
     ]),
-    options.job || states ? "no such runs" : "no runs yet; start one with `deno task run NAME`",
+    Object.keys(filter).length > 0 ? "no such runs" : "no runs yet; start one with `deno task run NAME`",
   );
 }
 
@@ -102,7 +106,8 @@ function whyText(run: RunView): string {
   if (run.state === "ASSIGNED") return `${run.assigned_worker_id} was told to start it`;
   if (run.state === "RUNNING") return `${run.assigned_worker_id} runs it since ${timeText(run.started_at as Date)}`;
   const end = `it ended at ${timeText(run.finished_at as Date)}`;
-  return run.error_summary ? `${end}: ${run.error_summary.split("\n")[0]}` : end;
+  const why = run.error_summary ? `${end}: ${run.error_summary.split("\n")[0]}` : end;
+  return run.state === "SKIPPED" ? `${why}; to run it all the same: deno task runs retry ${run.id}` : why;
 }
 
 export async function retryCommand(id: string, options: Json & { args?: string }): Promise<void> {
