@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { every, rest } from "../src/base/loop.ts";
 import { isLauncher } from "../src/dev/launchers.ts";
 import { tellLine } from "../src/dev/telling.ts";
-import { withDevFolder } from "./support/dev_process.ts";
+import { type DevProcess, withDevFolder } from "./support/dev_process.ts";
 import { noneLeft, processesWith } from "./support/processes.ts";
 
 const GONE_WITHIN_MS = 20_000;
@@ -22,15 +22,7 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
       const { text } = await dev.says(/^ready /);
       assert.match(text, /2 workers, 1 jobs?; .*task run first --wait/);
     });
-    await t.step("the admin page is there, with a login that fits", async () => {
-      const { text } = await dev.says(/^admin /);
-      const [, url, name, password] = /(http:\S+) .* log in as (\S+), password (\S+)/.exec(text) ?? [];
-      const headers = { origin: new URL(url as string).origin };
-      const body = new URLSearchParams({ name: name as string, password: password as string, back: "/runs" });
-      const answer = await fetch(`${url}login`, { method: "POST", body, headers, redirect: "manual" });
-      await answer.body?.cancel();
-      assert.deepEqual([answer.status, answer.headers.get("location")], [303, "/runs"]);
-    });
+    await t.step("the admin page is there, with a login that fits", () => logsIn(dev));
     await t.step("a command of the same checkout finds it", async () => {
       const { code, stdout, stderr } = await folder.run("run", "first", "--wait", "--json");
       assert.equal(code, 0, stderr);
@@ -88,6 +80,16 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
     });
   });
 });
+
+async function logsIn(dev: DevProcess): Promise<void> {
+  const { text } = await dev.says(/^admin /);
+  const [, url = "", name = "", password = ""] = /(http:\S+) .* log in as (\S+), password (\S+)/.exec(text) ?? [];
+  const headers = { origin: new URL(url).origin };
+  const body = new URLSearchParams({ name, password, back: "/runs" });
+  const answer = await fetch(`${url}login`, { method: "POST", body, headers, redirect: "manual" });
+  await answer.body?.cancel();
+  assert.deepEqual([answer.status, answer.headers.get("location")], [303, "/runs"]);
+}
 
 Deno.test("a dev that is killed takes everything along, and the next one starts as if nothing had been", async () => {
   await withDevFolder(async (folder) => {
