@@ -145,6 +145,19 @@ alter table job_schedule add column if not exists paused_at timestamptz;  -- its
 alter table job_schedule add column if not exists paused_by text;
 create index if not exists job_schedule_due on job_schedule (next_slot) where enabled and next_slot is not null;
 
+-- What an operator has changed about a job beside its file, and what the file says there. The columns of the definition, or
+-- of its schedule, hold `value`; a sync stores what the file says here and leaves them.
+create table if not exists job_override (
+  job_definition_id bigint not null references job_definition on delete cascade,
+  name text not null,                         -- "priority", "schedule.nightly.time"
+  value jsonb not null check (jsonb_typeof(value) = 'object'),
+  file_value jsonb,                           -- null: the file has no such schedule any more
+  set_at timestamptz not null default clock_timestamp(),
+  set_by text not null,
+  reason text not null,
+  primary key (job_definition_id, name)
+);
+
 create table if not exists event (
   id bigint generated always as identity primary key,
   event_type text not null check (event_type <> ''),
@@ -308,6 +321,7 @@ create table if not exists job_run (
 -- not are `held` and not in it, and a lane that is closed is passed over as one; so its cost does not grow with what waits.
 create index if not exists job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
   where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
+create index if not exists job_run_held on job_run (job_definition_id, priority) where held;
 create index if not exists job_run_asleep on job_run (wakes_at) where wakes_at is not null;
 create index if not exists job_run_slots on job_run (due_at) where state = 'PENDING' and source = 'schedule';
 create index if not exists job_run_orphans on job_run (id) where state = 'ORPHANED';
@@ -356,6 +370,30 @@ create or replace trigger job_run_moved after update on job_run for each row
     and ((old.finished_at is null and new.finished_at is not null) or old.priority <> new.priority
       or (old.state in ('ASSIGNED', 'RUNNING') and new.state not in ('ASSIGNED', 'RUNNING'))))
   execute function check_lines();
+
+-- Definitions whose priority has changed: those of their runs that wait with the one that it was follow, moved by the leader.
+create table if not exists priority_move (
+  id bigint generated always as identity primary key,
+  job_definition_id bigint not null references job_definition on delete cascade,
+  was int not null
+);
+-- What changes about a definition, by sync, by an operator or by plain SQL, holds for runs that wait already.
+create or replace function follow_definition() returns trigger language plpgsql as $$
+begin
+  if new.priority <> old.priority then
+    insert into priority_move (job_definition_id, was) values (new.id, old.priority);
+  end if;
+  if new.concurrency_limit is distinct from old.concurrency_limit then
+    insert into line_check (line) select distinct 'limit:' || limit_key from job_run
+     where job_definition_id = new.id and held and limit_key is not null;
+  end if;
+  perform pg_notify('scheduler', 'job_definition');
+  return null;
+end $$;
+create or replace trigger job_definition_changed after update on job_definition for each row
+  when ((new.priority, new.concurrency_limit, new.node, new.enabled) is distinct from (old.priority, old.concurrency_limit, old.node, old.enabled)
+    or (new.rate_count, new.rate_seconds) is distinct from (old.rate_count, old.rate_seconds))
+  execute function follow_definition();
 
 -- Serial keys whose next run must not start: a run failed that says so (on_failure), or an operator paused the key.
 create table if not exists serial_key_stop (

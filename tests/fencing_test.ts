@@ -14,7 +14,7 @@ import { emitEvent } from "../src/store/events.ts";
 import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { buryWorkers } from "../src/store/nodes.ts";
-import { requestBulkCancel, requestCancel, requestReplaced } from "../src/store/requests.ts";
+import { followPriority, requestBulkCancel, requestCancel, requestReplaced } from "../src/store/requests.ts";
 import {
   assignRuns,
   cancelRequested,
@@ -72,6 +72,12 @@ const STATEMENTS: Record<string, Scene> = {
   requestReplaced: async (sql) => {
     await overlapping(sql, "replace");
     return (term) => requestReplaced(sql, term);
+  },
+  followPriority: async (sql) => {
+    const { id } = await aDefinition(sql, { priority: 120 });
+    await aRun(sql, { job_definition_id: id, priority: 240 });
+    await sql`insert into priority_move (job_definition_id, was) values (${id}, 240)`;
+    return (term) => followPriority(sql, term);
   },
   cancelRequested: async (sql) => {
     const { id } = await aRun(sql);

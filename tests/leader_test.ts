@@ -39,6 +39,7 @@ const IDLE: Agenda = {
   bulks: false,
   ready: false,
   lines: false,
+  moves: false,
   cancels: false,
   stuck: false,
   lost: false,

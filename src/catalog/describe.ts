@@ -107,13 +107,8 @@ function jobOf(file: JobFile, description: Description, on: Reading): DescribedJ
     description: options.text("description", 500) ?? "",
     event_types,
     args_schema: description.args_schema,
-    priority: priorityOf(options),
     serial_key: templateOf(options, "serialKey"),
-    node: templateOf(options, "node"),
-    timeout_seconds: options.number("timeoutSeconds", { least: 1, most: 604_800, default: 3600, whole: true }),
-    kill_grace_seconds: options.number("killGraceSeconds", { least: 0, most: 300, default: 10, whole: true }),
-    ...retryOf(options, on.complaints),
-    ...flowOf(options, on.complaints),
+    ...workOf(options, on.complaints),
     memory_mb: options.number("memoryMb", { least: 64, most: 65_536, default: 512, whole: true }),
     permissions: permissionsOf(options, on.complaints),
     isolation_reuse: isolationOf(options, on.complaints),
@@ -176,6 +171,18 @@ function priorityOf(options: Options): number {
     );
     return 0;
   }
+}
+
+/** How its runs are done, each option by itself: those that an operator may set beside the file are among them. */
+export function workOf(options: Options, complaints: Complaint[]) {
+  return {
+    priority: priorityOf(options),
+    node: templateOf(options, "node"),
+    timeout_seconds: options.number("timeoutSeconds", { least: 1, most: 604_800, default: 3600, whole: true }),
+    kill_grace_seconds: options.number("killGraceSeconds", { least: 0, most: 300, default: 10, whole: true }),
+    ...retryOf(options, complaints),
+    ...flowOf(options, complaints),
+  };
 }
 
 type RetryColumns = Pick<

@@ -6,9 +6,17 @@
  * excluded now is not made up for either.
  */
 import type { Json, Permissions } from "../job.ts";
-import type { DefinitionSetting, SavedSchedule, ScheduleSetting, StoredDefinition } from "../store/definitions.ts";
+import type {
+  DefinitionSetting,
+  SavedDefinition,
+  SavedSchedule,
+  ScheduleSetting,
+  StoredDefinition,
+} from "../store/definitions.ts";
+import type { Override } from "../store/overrides.ts";
 import type { DescribedJob } from "./describe.ts";
 import type { JobFile } from "./job_files.ts";
+import { asFiled, asWritten, fileValue, withOverrides } from "./job_options.ts";
 import { nextSlots, previewWarnings } from "./schedule.ts";
 
 /** A job file with the digest of its graph; `job` is left out when the digest is the one that is stored. */
@@ -62,19 +70,34 @@ export interface PlanWarning {
   warning: string;
 }
 
+/** What an operator has set beside the file (`deno task jobs set`): it stays. */
+export interface KeptOverride {
+  job: string;
+  name: string;
+  /** What the file says; null: it has no such schedule. */
+  file_value: Json;
+  value: Json;
+  set_at: Date;
+  set_by: string;
+  reason: string;
+}
+
 export interface Plan {
   added: JobChange[];
   changed: JobChange[];
   removed: JobChange[];
   unchanged: string[];
   warnings: PlanWarning[];
+  overrides: KeptOverride[];
 }
 
 /** The rows that a plan comes down to. */
 export interface Changes {
-  save: DefinitionSetting[];
+  save: SavedDefinition[];
   schedules: SavedSchedule[];
   remove: string[];
+  /** What files say now where operators have set something else. */
+  file_values: Pick<Override, "job_definition_id" | "name" | "file_value">[];
   /** Definitions whose waiting runs the plan counts. */
   touched: Map<string, number>;
 }
@@ -82,23 +105,33 @@ export interface Changes {
 export const FIRES_SHOWN = 5;
 const WARN_AHEAD = Temporal.Duration.from({ hours: 366 * 24 });
 
+/** What is stored. */
+export interface Known {
+  definitions: StoredDefinition[];
+  overrides: Override[];
+}
+
 /** Makes the plan. @throws Error when a file without a description is not the one that is stored: read everything again. */
 export function makePlan(
-  stored: StoredDefinition[],
+  { definitions: stored, overrides }: Known,
   files: FileState[],
   now: Temporal.Instant,
 ): { plan: Plan; changes: Changes } {
-  const plan: Plan = { added: [], changed: [], removed: [], unchanged: [], warnings: [] };
-  const changes: Changes = { save: [], schedules: [], remove: [], touched: new Map() };
+  const plan: Plan = { added: [], changed: [], removed: [], unchanged: [], warnings: [], overrides: [] };
+  const changes: Changes = { save: [], schedules: [], remove: [], file_values: [], touched: new Map() };
+  const by_id = Map.groupBy(overrides, (one) => one.job_definition_id);
   const by_name = new Map(stored.map((definition) => [definition.name, definition]));
   for (const { file, digest, job } of files) {
     const old = by_name.get(file.name);
     if (!job && old?.digest !== digest) throw new Error(`Cannot plan "${file.name}": it was not described`);
+    const own = old ? by_id.get(old.id) ?? [] : [];
+    const noted = job ? own.map((one) => ({ ...one, file_value: fileValue(rowsOfFile(job), one) })) : own;
+    plan.overrides.push(...noted.map((one) => keptOverride(file.name, one)));
     if (!job) {
       plan.unchanged.push(file.name);
       continue;
     }
-    const change = changeOf(job, old, now);
+    const change = changeOf(job, old, { overrides: own, now });
     plan.warnings.push(...warningsOf(job, now).map((warning) => ({ job: file.name, warning })));
     if (old && !change.returns && change.fields.length === 0 && change.schedules.every(isUnchanged)) {
       plan.unchanged.push(file.name);
@@ -106,8 +139,11 @@ export function makePlan(
     }
     (old && !change.returns ? plan.changed : plan.added).push(change);
     if (old) changes.touched.set(old.name, old.id);
-    changes.save.push(job.definition);
-    changes.schedules.push(...job.schedules.map((schedule) => savedSchedule(job, schedule, { old, now })));
+    const { schedules, ...definition } = withOverrides({ enabled: true, ...rowsOfFile(job) }, own);
+    const { enabled: enable, ...setting } = definition;
+    changes.save.push({ ...setting, enable });
+    changes.schedules.push(...schedules.map((schedule) => savedSchedule(file.name, schedule, { old, now })));
+    changes.file_values.push(...noted);
   }
   const kept = new Set(files.map(({ file }) => file.name));
   for (const old of stored) {
@@ -155,15 +191,35 @@ function listText(days: readonly string[]): string {
   return days.length > 5 ? `${days.slice(0, 4).join(" ")} and ${days.length - 4} more` : days.join(" ");
 }
 
-function changeOf(job: DescribedJob, old: StoredDefinition | undefined, now: Temporal.Instant): JobChange {
+/** The rows that a file asks for. */
+function rowsOfFile({ definition, schedules }: DescribedJob): DefinitionSetting & { schedules: ScheduleSetting[] } {
+  return { ...definition, schedules };
+}
+
+function keptOverride(job: string, one: Override): KeptOverride {
+  const { name, value, file_value, set_at, set_by, reason } = one;
+  const written = file_value && asWritten(name, file_value);
+  return { job, name, file_value: written, value: asWritten(name, value), set_at, set_by, reason };
+}
+
+function changeOf(
+  job: DescribedJob,
+  old: StoredDefinition | undefined,
+  on: { overrides: Override[]; now: Temporal.Instant },
+): JobChange {
   const { definition } = job;
+  const filed = old && asFiled(old, on.overrides);
   return {
     name: definition.name,
     file: definition.command_name,
     description: definition.description,
     returns: old !== undefined && old.removed_at !== null,
-    fields: old ? fieldChanges(old, definition) : [],
-    schedules: scheduleChanges(old, job.schedules, now),
+    fields: filed ? fieldChanges(filed, definition) : [],
+    schedules: scheduleChanges(filed, job.schedules, {
+      now: on.now,
+      held: old?.schedules ?? [],
+      holds: withOverrides(rowsOfFile(job), on.overrides).schedules,
+    }),
     permissions_gained: permissionsGained(old?.removed_at ? {} : old?.permissions ?? {}, definition.permissions),
     waiting_runs: 0,
   };
@@ -176,7 +232,7 @@ function removalOf(old: StoredDefinition, now: Temporal.Instant): JobChange {
     description: old.description,
     returns: false,
     fields: [],
-    schedules: scheduleChanges(old, [], now),
+    schedules: scheduleChanges(old, [], { now, held: old.schedules, holds: [] }),
     permissions_gained: [],
     waiting_runs: 0,
   };
@@ -198,23 +254,29 @@ function fieldChanges(old: StoredDefinition, definition: DefinitionSetting): Fie
   return changes;
 }
 
+/** Both as files say it; `held` and `holds`: what did and will count, which operators may have set otherwise. */
 function scheduleChanges(
   old: StoredDefinition | undefined,
   schedules: ScheduleSetting[],
-  now: Temporal.Instant,
+  on: { now: Temporal.Instant; held: ScheduleSetting[]; holds: ScheduleSetting[] },
 ): ScheduleChange[] {
   const before = new Map((old?.removed_at ? [] : old?.schedules ?? []).map((one) => [one.schedule_id, one]));
   const after = new Map(schedules.map((one) => [one.schedule_id, one]));
   return [...new Set([...after.keys(), ...before.keys()])].map((schedule_id) => {
     const [was, is] = [before.get(schedule_id), after.get(schedule_id)];
-    const fires_before = was ? fires(was, now) : [];
+    const named = (list: ScheduleSetting[]) => list.find((one) => one.schedule_id === schedule_id) as ScheduleSetting;
+    const fires_before = was ? fires(named(on.held), on.now) : [];
     return {
       schedule_id,
       change: !was ? "added" : !is ? "removed" : sameSchedule(was, is) ? "unchanged" : "changed",
       before: was ? scheduleText(was) : null,
       after: is ? scheduleText(is) : null,
       fires_before,
-      fires_after: !is ? [] : was && sameTimes(was, is) ? fires_before : fires(is, now),
+      fires_after: !is
+        ? []
+        : was && sameTimes(named(on.held), named(on.holds))
+        ? fires_before
+        : fires(named(on.holds), on.now),
     };
   });
 }
@@ -229,15 +291,15 @@ function fires(schedule: ScheduleSetting, now: Temporal.Instant): string[] {
 }
 
 function savedSchedule(
-  job: DescribedJob,
-  schedule: ScheduleSetting,
+  job_name: string,
+  { enabled, ...schedule }: ScheduleSetting & { enabled?: boolean },
   on: { old: StoredDefinition | undefined; now: Temporal.Instant },
 ): SavedSchedule {
   const was = on.old?.schedules.find((one) => one.schedule_id === schedule.schedule_id);
-  const enable = was === undefined || on.old?.removed_at !== null;
-  const saved = { ...schedule, job_name: job.definition.name, enable };
-  if (was && !enable && sameTimes(was, schedule)) return saved;
-  const goes_on = was && !enable && sameTimes({ ...was, exclude: schedule.exclude }, schedule);
+  const returns = was === undefined || on.old?.removed_at !== null;
+  const saved = { ...schedule, job_name, enable: returns && enabled !== false };
+  if (was && !returns && sameTimes(was, schedule)) return saved;
+  const goes_on = was && !returns && sameTimes({ ...was, exclude: schedule.exclude }, schedule);
   const last_slot = goes_on ? was.last_slot : on.now;
   const next_slot = nextSlots(schedule, { after: last_slot, count: 1 })[0] ?? null;
   return { ...saved, starts: { last_slot, next_slot } };

@@ -46,6 +46,11 @@ function planLines(plan: Plan, options: TextOptions): string[] {
       "    its file is gone: it takes no new runs, its history stays",
       ...job.schedules.flatMap(scheduleLines),
     ]),
+    ...plan.overrides.map(({ job, name, file_value, value, set_by }) =>
+      `= ${job}: the file says ${name} ${valueText(file_value)}; ${
+        valueText(value)
+      } by ${set_by} stays (deno task jobs reset ${job} ${name})`
+    ),
     ...plan.warnings.map(({ job, warning }) => paint.yellow(`! ${job ? `${job}: ` : ""}${warning}`)),
   ];
 }

@@ -10,7 +10,7 @@
  */
 import { observe } from "../base/facts.ts";
 import type { Sandbox } from "../sandbox/pool.ts";
-import type { Sql, TransactionSql } from "../store/db.ts";
+import type { Db, Sql, TransactionSql } from "../store/db.ts";
 import {
   countWaitingRuns,
   databaseNow,
@@ -20,10 +20,11 @@ import {
   saveDefinitions,
   type StoredDefinition,
 } from "../store/definitions.ts";
+import { noteFileValues, readOverrides } from "../store/overrides.ts";
 import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
-import { type Changes, type FileState, isDrift, makePlan, type Plan, sameJson } from "./plan.ts";
+import { type Changes, type FileState, isDrift, type Known, makePlan, type Plan, sameJson } from "./plan.ts";
 import type { Problem } from "./problem.ts";
 
 export interface SyncParts {
@@ -58,9 +59,13 @@ const TRIES = 5;
 
 export async function sync(parts: SyncParts, options: SyncOptions): Promise<SyncReport> {
   for (let attempt = 1;; attempt++) {
-    const stored = await readDefinitions(parts.sql);
+    const stored = await readKnown(parts.sql);
     const now = await databaseNow(parts.sql);
-    const { files, problems } = await readFiles(parts, { ...options, stored: options.describe_all ? [] : stored, now });
+    const { files, problems } = await readFiles(parts, {
+      ...options,
+      stored: options.describe_all ? [] : stored.definitions,
+      now,
+    });
     const report = { mode: options.mode, problems, plan: null, applied: false, drift: false };
     if (problems.length > 0) return report;
     const { plan, changes } = makePlan(stored, files, await databaseNow(parts.sql));
@@ -132,13 +137,14 @@ async function readFile(
 }
 
 /** Stores the changes if the definitions still are what the plan was made against. */
-async function store(sql: Sql, changes: Changes, planned_against: StoredDefinition[]): Promise<boolean> {
+async function store(sql: Sql, changes: Changes, planned_against: Known): Promise<boolean> {
   try {
     return await sql.begin(async (tx: TransactionSql) => {
       await lockDefinitions(tx);
-      if (!sameJson(withoutSlots(await readDefinitions(tx)), withoutSlots(planned_against))) return false;
+      if (!sameJson(withoutSlots(await readKnown(tx)), withoutSlots(planned_against))) return false;
       await saveDefinitions(tx, changes.save, changes.schedules);
       await removeDefinitions(tx, changes.remove);
+      await noteFileValues(tx, changes.file_values);
       return true;
     });
   } catch (error) {
@@ -149,13 +155,18 @@ async function store(sql: Sql, changes: Changes, planned_against: StoredDefiniti
 
 const DEADLOCK = "40P01";
 
-/** Definitions without what the leader moves on, as plain JSON. */
-function withoutSlots(definitions: StoredDefinition[]): unknown {
-  return definitions.map(({ schedules, removed_at, ...definition }) => ({
+async function readKnown(sql: Db): Promise<Known> {
+  return { definitions: await readDefinitions(sql), overrides: await readOverrides(sql) };
+}
+
+/** What is known without what the leader moves on, as plain JSON. */
+function withoutSlots({ definitions, overrides }: Known): unknown {
+  const rows = definitions.map(({ schedules, removed_at, ...definition }) => ({
     ...definition,
     removed_at: removed_at?.toString() ?? null,
     schedules: schedules.map(({ last_slot: _, next_slot: __, ...schedule }) => schedule),
   }));
+  return [rows, overrides];
 }
 
 async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> {

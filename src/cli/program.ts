@@ -37,6 +37,7 @@ function buildProgram(signals: Signals): Command {
   addFiles(program);
   addWork(program, signals);
   addRuns(program, signals);
+  addJobs(program);
   addQueue(program);
   addBulks(program);
   addLooking(program, signals);
@@ -252,6 +253,30 @@ function many(command: Command): Command {
 function oneOf(id: string | undefined): string {
   if (id !== undefined) return id;
   throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
+}
+
+function addJobs(program: Command): void {
+  const jobs = program.command("jobs").description("look at jobs, and set options of them beside their files");
+  jobs.command("ls").description("all jobs: what starts them, when next, and what is set beside their files")
+    .option("--all", "also those whose files were removed").addOption(json())
+    .action(async (options) => (await import("./jobs.ts")).listCommand(options));
+  jobs.command("show").description("one job: its options, what its file says and what is set beside it, by whom")
+    .argument("<name>").addOption(json())
+    .action(async (name, options) => (await import("./jobs.ts")).showCommand(name, options));
+  jobs.command("set").description(
+    "set options beside the job's file; they hold until they are reset, whatever is synced",
+  )
+    .argument("<name>")
+    .argument(
+      "<option=value...>",
+      "such as priority=admin.high timeoutSeconds=60 retry.max=3 rate=60/1 node=none enabled=false schedule.nightly.dailyAt=03:00",
+    )
+    .option("--reason <text>", "kept in the audit, and shown", "from the command line").addOption(json())
+    .action(async (name, wishes, options) => (await import("./jobs.ts")).setCommand(name, wishes, options));
+  jobs.command("reset").description("let the file's values hold again, of these options or of all")
+    .argument("<name>").argument("[option...]", "such as priority schedule.nightly")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (name, names, options) => (await import("./jobs.ts")).resetCommand(name, names, options));
 }
 
 function addQueue(program: Command): void {

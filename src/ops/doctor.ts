@@ -10,9 +10,11 @@ import { daysLeft, EXPIRY_WARNING_DAYS } from "../cluster/tls.ts";
 import { readTlsFiles } from "../cluster/tls_files.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { readDefinitions } from "../store/definitions.ts";
+import { listJobs } from "../store/job_view.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
+import { listStoppedKeys } from "../store/stops.ts";
 import { explain } from "./explain.ts";
 
 export interface Finding {
@@ -47,7 +49,8 @@ export async function examine(): Promise<Finding[]> {
     await look("clock", () => withDb(config, clock)) &&
     await look("schema", () => withDb(config, schema)) &&
     await look("settings", () => withDb(config, settings)) &&
-    await look("workers", () => withDb(config, workers));
+    await look("workers", () => withDb(config, workers)) &&
+    await look("stopped", () => withDb(config, stopped));
   await look("redis", () => redis(config));
   await look("tls", () => tls(config));
   return findings;
@@ -133,6 +136,36 @@ async function schema(sql: Sql): Promise<Answer> {
 async function settings(sql: Sql): Promise<Answer> {
   return ok(`${Object.keys(await readSettings(sql)).length} settings are in order`);
 }
+
+/** What people, or failures, have stopped: nothing is broken, and yet something does not run. */
+async function stopped(sql: Sql): Promise<Answer> {
+  const [{ dispatch }, jobs, keys] = [await readSettings(sql), await listJobs(sql), await listStoppedKeys(sql)];
+  const known = jobs.filter((job) => job.removed_at === null);
+  const found = [
+    ...(dispatch === "paused" ? [["all dispatch is paused", "deno task queue resume"]] : []),
+    ...known.filter((job) => job.paused_at).map((
+      { name, paused_by, waiting },
+    ) => [`job "${name}" is paused by ${paused_by}, ${waiting} runs wait`, `deno task queue resume --job ${name}`]),
+    ...known.filter((job) => !job.enabled).map((
+      { name },
+    ) => [`job "${name}" is off: no slots, no events`, `deno task jobs set ${name} enabled=true`]),
+    ...keys.map((
+      { serial_key, stopped_by, waiting },
+    ) => [
+      `serial key "${serial_key}" is stopped by ${stopped_by}, ${waiting} runs wait`,
+      `deno task queue unblock "${serial_key}"`,
+    ]),
+  ];
+  if (found.length === 0) return ok("nothing: no job, no serial key, not the queue");
+  const [shown, more] = [found.slice(0, MOST_SHOWN), found.length - MOST_SHOWN];
+  return {
+    state: "warning",
+    detail: shown.map(([what]) => what).join("; ") + (more > 0 ? `; and ${more} more` : ""),
+    fix: shown.map(([, how]) => how).join("; "),
+  };
+}
+
+const MOST_SHOWN = 5;
 
 async function clock(sql: Sql): Promise<Answer> {
   const before = wallClock().getTime();

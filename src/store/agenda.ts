@@ -18,6 +18,8 @@ export interface Agenda {
   ready: boolean;
   /** Runs that were held may start: they have come due, or something has changed in their line. */
   lines: boolean;
+  /** The priority of a definition has changed, and its runs that wait follow. */
+  moves: boolean;
   /** Somebody asked to cancel a run that has not ended. */
   cancels: boolean;
   /** A run was assigned long ago and did not start, or to a worker that is detached. */
@@ -54,6 +56,7 @@ export async function renewAndLook(
       exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held) as ready,
       exists (select from job_run where wakes_at <= clock.now) or exists (select from line_check) as lines,
+      exists (select from priority_move) as moves,
       exists (select from job_run where cancel_requested_at is not null
                and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) as cancels,
       exists (select from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'

@@ -83,14 +83,23 @@ export interface StoredDefinition extends DefinitionSetting {
   schedules: StoredSchedule[];
 }
 
+/** A definition to be stored. */
+export interface SavedDefinition extends DefinitionSetting {
+  /** Whether it is on when it is new or its file is back; otherwise it stays as the operator left it. */
+  enable: boolean;
+}
+
 /** A schedule to be stored. */
 export interface SavedSchedule extends ScheduleSetting {
   job_name: string;
   /** New, or at other times than before: it counts from here, so that nothing fires for the past. Undefined: it goes on. */
   starts?: { last_slot: Temporal.Instant; next_slot: Temporal.Instant | null };
-  /** Switches it on; otherwise it stays as the operator left it. */
+  /** Switches it on, or says that a new one is on; otherwise it stays as the operator left it. */
   enable: boolean;
 }
+
+/** Some columns of a row, by name. */
+export type Columns = { readonly [column: string]: Json };
 
 /** What the database's clock says. */
 export async function databaseNow(sql: Db): Promise<Temporal.Instant> {
@@ -130,7 +139,7 @@ export async function lockDefinitions(tx: TransactionSql): Promise<void> {
  */
 export async function saveDefinitions(
   tx: TransactionSql,
-  definitions: DefinitionSetting[],
+  definitions: SavedDefinition[],
   schedules: SavedSchedule[],
 ): Promise<void> {
   if (definitions.length === 0) return;
@@ -138,17 +147,17 @@ export async function saveDefinitions(
     insert into job_definition as d (name, command_name, type, description, event_types, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
-      concurrency_policy, memory_mb, permissions, isolation_reuse, digest)
+      concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enabled)
     select name, command_name, type, description, event_types, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
-      concurrency_policy, memory_mb, permissions, isolation_reuse, digest
+      concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enable
       from jsonb_to_recordset(${json(tx, definitions)}) as f(name text, command_name text, type text, description text,
         event_types text[], args_schema jsonb, priority int, serial_key text, node text, timeout_seconds int,
         kill_grace_seconds int, max_retries int, retry_backoff_seconds numeric, retry_factor numeric,
         retry_jitter numeric, retry_on jsonb, max_interruptions int, concurrency_limit int, concurrency_key text, rate_count int,
         rate_seconds numeric, resources jsonb, on_failure text, concurrency_policy text, memory_mb int, permissions jsonb,
-        isolation_reuse int, digest text)
+        isolation_reuse int, digest text, enable boolean)
      order by name
     on conflict (name) do update set
       command_name = excluded.command_name, type = excluded.type, description = excluded.description,
@@ -162,7 +171,7 @@ export async function saveDefinitions(
       resources = excluded.resources, on_failure = excluded.on_failure,
       concurrency_policy = excluded.concurrency_policy, memory_mb = excluded.memory_mb,
       permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,
-      enabled = d.enabled or d.removed_at is not null, removed_at = null, synced_at = clock_timestamp()`;
+      enabled = case when d.removed_at is null then d.enabled else excluded.enabled end, removed_at = null, synced_at = clock_timestamp()`;
   await saveSchedules(tx, definitions.map((definition) => definition.name), schedules);
 }
 
@@ -175,6 +184,33 @@ export async function removeDefinitions(tx: TransactionSql, names: string[]): Pr
        where name in (select jsonb_array_elements_text(${json(tx, names)})) and removed_at is null
       returning id)
     update job_schedule s set enabled = false from gone where s.job_definition_id = gone.id`;
+}
+
+/** Changes columns of one definition: those that an operator may set (catalog/overrides.ts). */
+export async function changeDefinition(tx: TransactionSql, id: number, columns: Columns): Promise<void> {
+  await tx`
+    update job_definition d set (enabled, priority, timeout_seconds, max_retries, retry_backoff_seconds, concurrency_policy,
+                                 concurrency_limit, rate_count, rate_seconds, node) = (
+             select enabled, priority, timeout_seconds, max_retries, retry_backoff_seconds, concurrency_policy,
+                    concurrency_limit, rate_count, rate_seconds, node from jsonb_populate_record(d, ${
+    json(tx, columns)
+  }))
+     where d.id = ${id}`;
+}
+
+/** The same of one schedule. `starts`: its times are others than before, and it counts from there. */
+export async function changeSchedule(
+  tx: TransactionSql,
+  id: number,
+  on: { columns: Columns; starts?: SavedSchedule["starts"] },
+): Promise<void> {
+  const starts = on.starts &&
+    { last_slot: String(on.starts.last_slot), next_slot: on.starts.next_slot?.toString() ?? null };
+  await tx`
+    update job_schedule s set (enabled, schedule_type, schedule_value, timezone, last_slot, next_slot) = (
+             select enabled, schedule_type, schedule_value, timezone, last_slot, next_slot
+               from jsonb_populate_record(s, ${json(tx, { ...on.columns, ...starts })}))
+     where s.id = ${id}`;
 }
 
 /** Switches off the schedules of a job: from here on it has no new slots, and those up to `last_slot` have their runs. */
@@ -253,9 +289,10 @@ async function saveSchedules(tx: TransactionSql, job_names: string[], schedules:
        where s.job_definition_id = d.id and s.schedule_id = file.schedule_id
       returning s.job_definition_id, s.schedule_id)
     insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, timezone, args_json, misfire,
-                              dst_gap, dst_overlap, exclude, jitter_seconds, last_slot, next_slot)
+                              dst_gap, dst_overlap, exclude, jitter_seconds, last_slot, next_slot, enabled)
     select d.id, file.schedule_id, file.schedule_type, file.schedule_value, file.timezone, file.args_json, file.misfire,
-           file.dst_gap, file.dst_overlap, file.exclude, file.jitter_seconds, coalesce(file.last_slot, clock_timestamp()), file.next_slot
+           file.dst_gap, file.dst_overlap, file.exclude, file.jitter_seconds, coalesce(file.last_slot, clock_timestamp()), file.next_slot,
+           file.enable
       from file join job_definition d on d.name = file.job_name
      where not exists (select from known where known.job_definition_id = d.id and known.schedule_id = file.schedule_id)
      order by d.id, file.schedule_id`;

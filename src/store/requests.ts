@@ -77,6 +77,36 @@ export async function reprioritizeWhere(
   return rows.map((row) => row.id);
 }
 
+/**
+ * Runs that wait with the priority that their definition had follow it to the one that it has; those that were given another,
+ * and those of bulks, stay. One definition at a time, a part of its runs at a time. True: there are more.
+ */
+export async function followPriority(sql: Db, term: Term, most = 2000): Promise<boolean> {
+  const [row] = await sql<{ more: boolean }[]>`
+    with ${fence(sql, term)},
+    move as materialized (
+      select m.id, m.job_definition_id, m.was, d.priority from priority_move m join job_definition d on d.id = m.job_definition_id
+       order by m.id limit 1),
+    waiting as materialized (
+      select w.id from move m cross join lateral (
+        (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.priority = m.was
+            and r.bulk_id is null limit ${most})
+        union all
+        (select r.id from job_run r where r.job_definition_id = m.job_definition_id
+            and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null limit ${most})) w
+       where m.was <> m.priority limit ${most}),
+    moved as (
+      update job_run r set priority = m.priority, version = r.version + 1
+        from move m, fence
+       where r.id = any(array(select id from waiting)) and r.priority = m.was
+         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')),
+    done as (
+      delete from priority_move p using fence
+       where p.id = (select id from move) and (select count(*) from waiting) < ${most} returning p.id)
+    select exists (select from priority_move p where p.id not in (select id from done)) as more from fence`;
+  return row?.more ?? false;
+}
+
 /** RUNNING runs that somebody wants canceled: their workers must be told. */
 export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_id: string; reason: string })[]> {
   return await sql<(AttemptRef & { worker_id: string; reason: string })[]>`

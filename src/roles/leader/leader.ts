@@ -1,8 +1,8 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
  *
- *   renew and look -> slots -> overlaps -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> lines
- *   -> assign -> order
+ *   renew and look -> slots -> overlaps -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> moves
+ *   -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
  * down, when a worker has seen a newer epoch, when its trust deadline passes without a renewal, or when the process
@@ -26,7 +26,7 @@ import { detachUnheard } from "./detach.ts";
 import { checkNodes } from "./health.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels, orderStarts } from "./order.ts";
-import { planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
+import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
 import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
 
 export interface LeaderParts {
@@ -145,6 +145,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["lost", agenda.lost, () => recoverLost(me, contact)],
     ["silent", true, () => Promise.resolve(detachUnheard(me))],
     ["checks", agenda.checks, () => checkNodes(me)],
+    ["moves", agenda.moves, () => movePriorities(me)],
     ["lines", agenda.lines, () => letGo(me)],
     ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];

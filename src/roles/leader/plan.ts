@@ -6,7 +6,7 @@ import { startOf } from "../../catalog/jitter.ts";
 import { planSlots } from "../../catalog/schedule.ts";
 import { createSlotRuns, type SlotPlan, takeEvents } from "../../store/births.ts";
 import { type DueSchedule, dueSchedules } from "../../store/definitions.ts";
-import { requestReplaced } from "../../store/requests.ts";
+import { followPriority, requestReplaced } from "../../store/requests.ts";
 import { skipForbidden, skipLate } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
@@ -90,4 +90,9 @@ export async function planLate(me: Leading): Promise<void> {
   for (const run of await skipLate(me.sql, me.term, late_seconds)) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: `late by more than ${late_seconds} s` });
   }
+}
+
+/** A definition has another priority, by whatever means: those of its runs that wait with the old one get it. */
+export async function movePriorities(me: Leading): Promise<void> {
+  if (await followPriority(me.sql, me.term)) me.bell.ring();
 }

@@ -10,7 +10,8 @@ import { type JobFolder, withJobs } from "./folder.ts";
 export interface Bench {
   sql: Sql;
   jobs: JobFolder;
-  sync(mode?: SyncOptions["mode"]): Promise<SyncReport>;
+  /** `meanwhile` is done while it describes files: it has read what is stored, and has written nothing. */
+  sync(mode?: SyncOptions["mode"], meanwhile?: () => Promise<unknown>): Promise<SyncReport>;
 }
 
 /** Gives `test` a jobs folder with these files, and a way to sync it. */
@@ -23,14 +24,26 @@ export async function withSync(files: Record<string, string>, test: (bench: Benc
         test({
           sql,
           jobs,
-          sync: (mode = "apply") =>
-            sync({ sql, sandbox, jobs_dir: jobs.dir, project_dir: PROJECT_DIR }, { mode, describe_ms: 3_000 }),
+          sync: (mode = "apply", meanwhile) =>
+            sync({ sql, sandbox: describing(sandbox, meanwhile), jobs_dir: jobs.dir, project_dir: PROJECT_DIR }, {
+              mode,
+              describe_ms: 3_000,
+            }),
         }))
     );
   } finally {
     await sandbox.close();
     await Deno.remove(state_dir, { recursive: true });
   }
+}
+
+function describing(sandbox: Sandbox, meanwhile?: () => Promise<unknown>): Pick<Sandbox, "describe"> {
+  return {
+    async describe(...args) {
+      await meanwhile?.();
+      return await sandbox.describe(...args);
+    },
+  };
 }
 
 /** A job file with these options, written as source. */

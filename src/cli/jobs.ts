@@ -1,0 +1,169 @@
+/** `jobs`: what each job is, and options of it that are set beside its file (catalog/overrides.ts). */
+import { asWritten, type JobOption, optionsOf } from "../catalog/job_options.ts";
+import { type OverrideAnswer, resetOverrides, setOverrides } from "../catalog/overrides.ts";
+import { scheduleText } from "../catalog/plan.ts";
+import type { Json } from "../job.ts";
+import { readDefinition, readDefinitions, type StoredDefinition } from "../store/definitions.ts";
+import { type JobView, listJobs } from "../store/job_view.ts";
+import { readOverrides } from "../store/overrides.ts";
+import { wordLike } from "../catalog/problem.ts";
+import type { Sql } from "../store/db.ts";
+import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
+import { actor, withDb } from "./runs.ts";
+
+export async function listCommand(options: { json?: boolean; all?: boolean }): Promise<void> {
+  const [views, definitions] = await withDb(async (sql) => [await listJobs(sql), await readDefinitions(sql)] as const);
+  const jobs = views.filter((job) => options.all || job.removed_at === null);
+  if (options.json) return printJson(jobs);
+  const starts = new Map(definitions.map((one) => [one.name, startsText(one)]));
+  printTable(
+    ["job", "state", "priority", "waiting", "running", "starts", "next", "set beside the file"],
+    jobs.map((job) => [
+      job.name,
+      stateText(job),
+      job.priority,
+      job.waiting,
+      job.running,
+      starts.get(job.name),
+      job.next_slot,
+      job.overrides || null,
+    ]),
+    "no job is synced; write one with `deno task new NAME`, then deno task sync",
+  );
+}
+
+export async function showCommand(name: string, options: { json?: boolean }): Promise<void> {
+  await withDb(async (sql) => {
+    const [job] = await listJobs(sql, name);
+    const definition = await readDefinition(sql, name);
+    if (!job || !definition) throw await noSuchJob(sql, name);
+    const parts = optionsOf(definition, await readOverrides(sql, definition.id));
+    if (options.json) return printJson({ ...job, schedules: definition.schedules.map(scheduleView), options: parts });
+    console.log(`${job.name}: ${job.description || "no description"}`);
+    console.log(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
+    console.log(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}\n`);
+    printTable(
+      ["option", "value", "the file says", "set by", "at", "reason"],
+      parts.map(({ name, value, file_value, override }) => [
+        name,
+        valueText(value),
+        override ? valueText(file_value ?? null) : null,
+        override?.set_by,
+        override?.set_at,
+        override?.reason,
+      ]),
+      "",
+    );
+    if (parts.some((one) => one.override)) console.log(`\nback to the file: deno task jobs reset ${job.name} [OPTION]`);
+  });
+}
+
+interface Reasoned {
+  json?: boolean;
+  reason: string;
+}
+
+export async function setCommand(name: string, wishes: string[], options: Reasoned): Promise<void> {
+  const by = { actor: actor(), reason: options.reason };
+  const values = wishesFrom(wishes);
+  const changed = await changedBy("set", name, (sql) => setOverrides(sql, name, values, by));
+  if (options.json) return printJson({ job: name, changed });
+  if (changed.length === 0) console.log(`all of this is set already; see \`deno task jobs show ${name}\``);
+  for (const { name: option, before, value } of changed) {
+    console.log(`${name}: ${option} ${valueText(before)} -> ${valueText(value)}, until it is reset`);
+  }
+}
+
+export async function resetCommand(name: string, names: string[], options: Reasoned): Promise<void> {
+  const by = { actor: actor(), reason: options.reason };
+  const changed = await changedBy(
+    "reset",
+    name,
+    (sql) => resetOverrides(sql, name, names.length > 0 ? names : "all", by),
+  );
+  if (options.json) return printJson({ job: name, changed });
+  if (changed.length === 0) console.log("nothing of this job is set beside its file");
+  for (const { name: option, before, file_value } of changed) {
+    console.log(`${name}: ${option} ${valueText(before)} -> ${valueText(file_value)}, as the file says`);
+  }
+}
+
+interface Changed {
+  name: string;
+  before: Json;
+  value: Json;
+  file_value: Json;
+}
+
+async function changedBy(
+  verb: "set" | "reset",
+  name: string,
+  act: (sql: Sql) => Promise<OverrideAnswer | undefined>,
+): Promise<Changed[]> {
+  return await withDb(async (sql) => {
+    const answer = await act(sql);
+    if (!answer) throw await noSuchJob(sql, name);
+    if (!answer.ok) {
+      throw new CommandError(`Cannot ${verb} this of job "${name}": ${answer.problems.join("\n  ")}`, EXIT.usage);
+    }
+    return answer.changed.map(({ name: option, before, value, file_value }) => {
+      const written = (columns: typeof value) => columns && asWritten(option, columns);
+      return { name: option, before: written(before), value: written(value), file_value: written(file_value) };
+    });
+  });
+}
+
+/** `["priority=120", "rate=60/60"]`: values are JSON where they can be, else texts; `none` clears. */
+function wishesFrom(wishes: string[]): Record<string, Json> {
+  const values: Record<string, Json> = {};
+  for (const wish of wishes) {
+    const [, name, text] = /^([^=]+)=(.*)$/s.exec(wish) ?? [];
+    if (name === undefined || text === undefined) {
+      throw new CommandError(`Cannot use "${wish}": write OPTION=VALUE, such as priority=admin.high`, EXIT.usage);
+    }
+    if (Object.hasOwn(values, name)) throw new CommandError(`Cannot set ${name} twice at once`, EXIT.usage);
+    values[name] = valueFrom(name, text);
+  }
+  return values;
+}
+
+function valueFrom(name: string, text: string): Json {
+  if (text === "none") return null;
+  const [, count, seconds = "1"] = name === "rate" ? /^(\d+)(?:\/(\d+(?:\.\d+)?))?$/.exec(text) ?? [] : [];
+  if (count !== undefined) return { count: Number(count), seconds: Number(seconds) };
+  if (name.endsWith(".dailyAt") || name.endsWith(".cron") || name === "node") return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function stateText(job: JobView): string {
+  if (job.removed_at) return "removed";
+  const parts = [...(job.enabled ? [] : ["off"]), ...(job.paused_at ? [`paused by ${job.paused_by}`] : [])];
+  return parts.join(", ") || "on";
+}
+
+function startsText({ schedules, event_types }: StoredDefinition): string {
+  const times = schedules.map((one) => `${scheduleText(one).split(", ")[0]}${one.enabled ? "" : " (off)"}`);
+  const events = event_types.map((type) => `on ${type}`);
+  return [...times, ...events].join("; ") || "on demand";
+}
+
+function scheduleView({ id: _, last_slot, next_slot, ...schedule }: StoredDefinition["schedules"][number]) {
+  return { ...schedule, last_slot: String(last_slot), next_slot: next_slot && String(next_slot) };
+}
+
+function valueText(value: JobOption["value"]): string {
+  if (value === null || value === undefined) return "none";
+  if (typeof value !== "object") return String(value);
+  return Object.entries(value).map(([key, one]) => `${key} ${one}`).join(", ");
+}
+
+async function noSuchJob(sql: Sql, name: string): Promise<CommandError> {
+  const known = (await listJobs(sql)).map((job) => job.name);
+  const like = wordLike(name, known);
+  const hint = like ? `did you mean "${like}"?` : "see `deno task jobs ls`";
+  return new CommandError(`Cannot find job "${name}": none of that name was ever synced; ${hint}`);
+}

@@ -1,0 +1,278 @@
+/** What an operator sets beside a job's file: checked like the file, kept by every sync, shown, audited, and taken back. */
+import assert from "node:assert/strict";
+import { optionsOf } from "../src/catalog/job_options.ts";
+import { type OverrideAnswer, resetOverrides, setOverrides } from "../src/catalog/overrides.ts";
+import { reportText } from "../src/catalog/plan_text.ts";
+import type { Json } from "../src/job.ts";
+import { readDefinition, type StoredDefinition } from "../src/store/definitions.ts";
+import type { Sql } from "../src/store/db.ts";
+import { acquire, type Term } from "../src/store/leadership.ts";
+import { checkLines } from "../src/store/lines.ts";
+import { readOverrides } from "../src/store/overrides.ts";
+import { followPriority } from "../src/store/requests.ts";
+import { cliWith } from "./support/cli.ts";
+import { aDefinition, aRun } from "./support/factories.ts";
+import { job, withSync } from "./support/job_files/bench.ts";
+import { withStores } from "./support/stores.ts";
+
+const BY = { actor: "ann", reason: "month end" };
+const NIGHTLY = `schedule: { id: "nightly", dailyAt: "02:30", timezone: "Asia/Tokyo" },`;
+
+async function stored(sql: Sql, name = "a"): Promise<StoredDefinition> {
+  const definition = await readDefinition(sql, name);
+  assert(definition);
+  return definition;
+}
+
+async function set(sql: Sql, wishes: Record<string, Json>): Promise<OverrideAnswer> {
+  return await setOverrides(sql, "a", wishes, BY) as OverrideAnswer;
+}
+
+/** The option as it holds, what the file says if that is something else, and who said so. */
+async function option(sql: Sql, name: string): Promise<[Json, Json | undefined, string | undefined] | undefined> {
+  const found = optionsOf(await stored(sql), await readOverrides(sql)).find((one) => one.name === name);
+  return found && [found.value, found.file_value, found.override?.set_by];
+}
+
+Deno.test("an operator's value holds through every sync, which says so, until it is reset to what the file says by then", async () => {
+  await withSync({ "a.ts": job(`priority: 200, ${NIGHTLY}`) }, async ({ sql, jobs, sync }) => {
+    await sync();
+    const set_at_once = await set(sql, { priority: "admin.high", "schedule.nightly.dailyAt": "04:00", enabled: false });
+    assert.deepEqual(set_at_once.ok && set_at_once.changed.map(({ name }) => name), [
+      "priority",
+      "enabled",
+      "schedule.nightly.time",
+    ]);
+    const next = (await stored(sql)).schedules[0]?.next_slot;
+    assert.equal(next?.toZonedDateTimeISO("Asia/Tokyo").hour, 4);
+
+    const same = await sync();
+    assert.equal(same.drift, false);
+    assert.match(reportText(same, { color: false }), /= a: the file says priority 200; 120 by ann stays/);
+
+    jobs.write("a.ts", job(`priority: 300, timeoutSeconds: 60, ${NIGHTLY.replace("02:30", "05:00")}`));
+    const changed = await sync();
+    assert.equal(changed.applied, true);
+    assert.deepEqual(changed.plan?.changed[0]?.fields.filter(({ field }) => field !== "code"), [
+      { field: "priority", before: 200, after: 300 },
+      { field: "timeout_seconds", before: 3600, after: 60 },
+    ]);
+    assert.deepEqual(await option(sql, "priority"), [120, 300, "ann"]);
+    assert.deepEqual(await option(sql, "schedule.nightly.time"), [{ dailyAt: "04:00" }, { dailyAt: "05:00" }, "ann"]);
+    const definition = await stored(sql);
+    assert.deepEqual([definition.enabled, definition.timeout_seconds], [false, 60]);
+    assert.deepEqual(definition.schedules[0]?.next_slot, next, "the schedule that holds has not changed");
+
+    jobs.remove("a.ts");
+    await sync();
+    jobs.write("a.ts", job(`priority: 310, ${NIGHTLY}`));
+    await sync();
+    assert.deepEqual([(await stored(sql)).enabled, await option(sql, "priority")], [false, [120, 310, "ann"]]);
+
+    const reset = await resetOverrides(sql, "a", "all", BY);
+    assert.equal(reset?.ok && reset.changed.length, 3);
+    const back = await stored(sql);
+    assert.deepEqual([back.enabled, back.priority, back.schedules[0]?.schedule_value], [true, 310, "02:30"]);
+    assert.equal(back.schedules[0]?.next_slot?.toZonedDateTimeISO("Asia/Tokyo").hour, 2);
+    assert.equal((await sync()).drift, false);
+  });
+});
+
+Deno.test("a schedule whose file drops it and brings it back has what the operator set again", async () => {
+  await withSync({ "a.ts": job(NIGHTLY) }, async ({ sql, jobs, sync }) => {
+    await sync();
+    await set(sql, { "schedule.nightly.timezone": "Europe/Oslo", "schedule.nightly.enabled": false });
+    jobs.write("a.ts", job("timeoutSeconds: 5,"));
+    await sync();
+    assert.deepEqual(await option(sql, "schedule.nightly.timezone"), ["Europe/Oslo", null, "ann"]);
+    jobs.write("a.ts", job(NIGHTLY));
+    await sync();
+    const [schedule] = (await stored(sql)).schedules;
+    assert.deepEqual([schedule?.timezone, schedule?.enabled], ["Europe/Oslo", false]);
+    const reset = await resetOverrides(sql, "a", ["schedule.nightly"], BY);
+    assert.equal(reset?.ok && reset.changed.length, 2);
+    const [back] = (await stored(sql)).schedules;
+    assert.deepEqual([back?.timezone, back?.enabled], ["Asia/Tokyo", true]);
+  });
+});
+
+const EVERYTHING: Record<string, [Json, Partial<StoredDefinition>]> = {
+  timeoutSeconds: [5, { timeout_seconds: 5 }],
+  "retry.max": [7, { max_retries: 7 }],
+  "retry.backoffSeconds": [0.5, { retry_backoff_seconds: 0.5 }],
+  concurrency: ["queueOne", { concurrency_policy: "queue_one" }],
+  "concurrency.limit": [3, { concurrency_limit: 3 }],
+  rate: [{ count: 60, seconds: 30 }, { rate_count: 60, rate_seconds: 30 }],
+  node: ["gpu=a100", { node: "gpu=a100" }],
+};
+
+Deno.test("each option can be set, and each set and reset is audited with what was before", async () => {
+  await withSync({ "a.ts": job() }, async ({ sql, sync }) => {
+    await sync();
+    const before = await stored(sql);
+    for (const [name, [value, columns]] of Object.entries(EVERYTHING)) {
+      assert.equal((await set(sql, { [name]: value })).ok, true, name);
+      const is = await stored(sql);
+      for (const [column, expected] of Object.entries(columns)) {
+        assert.deepEqual(is[column as keyof typeof is], expected);
+      }
+      assert.deepEqual((await option(sql, name))?.[0], value);
+    }
+    assert.deepEqual(await set(sql, { "retry.max": 7 }), { ok: true, changed: [] });
+    await set(sql, { rate: null, node: null });
+    const { rate_count, rate_seconds, node } = await stored(sql);
+    assert.deepEqual([rate_count, rate_seconds, node], [null, null, null]);
+    await resetOverrides(sql, "a", Object.keys(EVERYTHING), { actor: "bob", reason: "over" });
+    assert.deepEqual(await stored(sql), before);
+    const acts = await sql`select actor, action, before_json, after_json, reason from admin_action_log
+      where target_type = 'job' and target_id = 'a' and before_json ? 'retry.max' order by id`;
+    assert.deepEqual([...acts], [
+      {
+        actor: "ann",
+        action: "job.set",
+        before_json: { "retry.max": { max_retries: 0 } },
+        after_json: { "retry.max": { max_retries: 7 } },
+        reason: "month end",
+      },
+      {
+        actor: "bob",
+        action: "job.reset",
+        before_json: { "retry.max": { max_retries: 7 } },
+        after_json: { "retry.max": { max_retries: 0 } },
+        reason: "over",
+      },
+    ]);
+  });
+});
+
+Deno.test("what a file could not say is refused, with all that is wrong, and nothing is set", async () => {
+  await withSync({ "a.ts": job(NIGHTLY) }, async ({ sql, sync }) => {
+    await sync();
+    const refusals: [Record<string, Json>, RegExp][] = [
+      [{ priority: "admin.hihg" }, /priority "admin.hihg" is no priority/],
+      [{ priority: null }, /priority cannot be none/],
+      [{ timeoutSeconds: 0 }, /timeoutSeconds must be a whole number from 1 to 604800/],
+      [{ timeout: 5, priority: 1 }, /timeout is nothing that can be set beside the file/],
+      [{ timeoutsSeconds: 5 }, /did you mean timeoutSeconds\?/],
+      [{ "retry.max": -1 }, /retry.max must be/],
+      [{ concurrency: "sometimes" }, /concurrency must be one of/],
+      [{ concurrency: { limit: 1 } }, /set concurrency.limit/],
+      [{ "concurrency.limit": 0 }, /concurrency.limit must be/],
+      [{ rate: { count: 0 } }, /rate.count must be/],
+      [{ enabled: "no" }, /enabled must be true or false/],
+      [{ node: "" }, /node must be a text/],
+      [{ "schedule.nightly.dailyAt": "25:00" }, /schedule.nightly.dailyAt must be a time/],
+      [{ "schedule.nightly.dailyAt": "03:00", "schedule.nightly.cron": "* * * * *" }, /has 2 times/],
+      [{ "schedule.nightly.timezone": "Asia/Tokio" }, /"Asia\/Tokio" is no IANA time zone/],
+      [{ "schedule.nightly.cron": "0 0 30 2 *" }, /never comes/],
+      [{ "schedule.weekly.dailyAt": "03:00" }, /no schedule "weekly"; it has "nightly"/],
+      [{ "schedule.nightly.dailAt": "03:00" }, /did you mean schedule.nightly.dailyAt\?/],
+      [{ constructor: 1 }, /nothing that can be set/],
+    ];
+    for (const [wishes, problem] of refusals) {
+      const answer = await set(sql, wishes);
+      assert(!answer.ok, JSON.stringify(wishes));
+      assert.match(answer.problems.join("\n"), problem);
+    }
+    const unset = await resetOverrides(sql, "a", ["priority"], BY);
+    assert(
+      unset && !unset.ok && /priority is not set beside the file; nothing of this job is/.test(unset.problems[0] ?? ""),
+    );
+    assert.equal(await setOverrides(sql, "nonsense", { priority: 1 }, BY), undefined);
+    assert.deepEqual([(await readOverrides(sql)).length, (await sql`select from admin_action_log`).length], [0, 0]);
+  });
+});
+
+Deno.test("a sync that has made its plan when something is set plans again, and loses neither", async () => {
+  await withSync({ "a.ts": job("priority: 200,") }, async ({ sql, jobs, sync }) => {
+    await sync();
+    jobs.write("a.ts", job("priority: 300,"));
+    const synced = await sync("apply", () => set(sql, { priority: 1 }));
+    assert.equal(synced.applied, true);
+    assert.deepEqual(await option(sql, "priority"), [1, 300, "ann"]);
+  });
+});
+
+Deno.test("runs that wait with the priority of their job follow it; those that were given another do not", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const { id, name } = await aDefinition(sql, { name: "a" });
+    const of_job = { job_definition_id: id };
+    const plain = [
+      await aRun(sql, of_job),
+      await aRun(sql, { ...of_job, held: true }),
+      await aRun(sql, { ...of_job, state: "RETRYING", node: "x" }),
+    ];
+    const others = [
+      await aRun(sql, { ...of_job, priority: 7 }),
+      await aRun(sql, { ...of_job, state: "RUNNING" }),
+      await aRun(sql, { ...of_job, state: "FAILED" }),
+      await aRun(sql),
+    ];
+    const priorities = async (runs: { id: number }[]) =>
+      (await sql<{ priority: number }[]>`select priority from job_run where id = any(${
+        runs.map((one) => one.id)
+      }) order by id`)
+        .map((row) => row.priority);
+    await setOverrides(sql, name, { priority: 120 }, BY);
+    assert.equal(await followPriority(sql, term, 2), true, "three runs, two at a time");
+    assert.equal(await followPriority(sql, term, 2), false);
+    assert.deepEqual([await priorities(plain), await priorities(others)], [[120, 120, 120], [7, 240, 240, 240]]);
+    await setOverrides(sql, name, { priority: 130 }, BY);
+    await resetOverrides(sql, name, "all", BY);
+    while (await followPriority(sql, term, 2));
+    assert.deepEqual([await priorities(plain), await priorities(others)], [[240, 240, 240], [7, 240, 240, 240]]);
+    assert.equal((await sql`select from priority_move`).length, 0);
+  });
+});
+
+Deno.test("a higher limit lets go at once who waited behind the lower one", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const { id } = await aDefinition(sql, { name: "a", concurrency_limit: 1, concurrency_key: "{t}" });
+    const of_key = { job_definition_id: id, limit_key: `${id}:x` };
+    await aRun(sql, { ...of_key, state: "RUNNING" });
+    const waits = await aRun(sql, { ...of_key, held: true });
+    await checkLines(sql, term);
+    const held = async () => (await sql<{ held: boolean }[]>`select held from job_run where id = ${waits.id}`)[0]?.held;
+    assert.equal(await held(), true);
+    await setOverrides(sql, "a", { "concurrency.limit": 2 }, BY);
+    await checkLines(sql, term);
+    assert.equal(await held(), false);
+  });
+});
+
+Deno.test("jobs are listed, shown, set and reset from the command line", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const cli = cliWith({ DATABASE_URL: database_url });
+    const { id } = await aDefinition(sql, { name: "export", type: "time" });
+    await sql`insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value)
+      values (${id}, 'nightly', 'daily_at', '02:30')`;
+    await aRun(sql, { job_definition_id: id });
+    const said = await cli(
+      "jobs",
+      "set",
+      "export",
+      "priority=admin.high",
+      "rate=60/30",
+      "schedule.nightly.dailyAt=03:00",
+      "--reason",
+      "month end",
+    );
+    assert.match(said.out, /export: priority 240 -> 120, until it is reset\nexport: rate none -> count 60, seconds 30/);
+    assert.match((await cli("jobs", "ls")).out, /export +on +120 +1 +0 +daily at 03:00 UTC .* 3$/m);
+    assert.match((await cli("jobs", "show", "export")).out, /priority +120 +240 +cli:\S+ +\d{4}-\S+ \S+ +month end/);
+    const shown = JSON.parse((await cli("jobs", "show", "export", "--json")).out);
+    assert.equal(shown.options.find((one: { name: string }) => one.name === "rate").override.reason, "month end");
+    const bad = await cli("jobs", "set", "export", "priority=first");
+    assert.deepEqual([bad.code, /priority "first" is no priority; give a whole number/.test(bad.err)], [2, true]);
+    assert.match((await cli("jobs", "set", "exprot", "priority=1")).err, /did you mean "export"\?/);
+    const reset = JSON.parse((await cli("jobs", "reset", "export", "--json")).out);
+    assert.deepEqual(reset.changed.map((one: { name: string }) => one.name), [
+      "priority",
+      "rate",
+      "schedule.nightly.time",
+    ]);
+    assert.match((await cli("jobs", "reset", "export")).out, /nothing of this job is set/);
+  });
+});
