@@ -121,6 +121,8 @@ create table if not exists job_definition (
   constraint rate_is_whole check ((rate_count is null) = (rate_seconds is null)),
   constraint key_has_limit check (concurrency_key is null or concurrency_limit is not null)
 );
+-- How events of a type start runs, if it is not one each: {"device.changed": {"debounce_seconds": 30, "key": "{device}"}}.
+alter table job_definition add column if not exists event_rules jsonb not null default '{}' check (jsonb_typeof(event_rules) = 'object');
 create index if not exists job_definition_events on job_definition using gin (event_types);
 
 create table if not exists job_schedule (
@@ -317,6 +319,9 @@ create table if not exists job_run (
   constraint finished_iff_terminal check (
     (state in ('SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')) = (finished_at is not null))
 ) with (fillfactor = 70);
+-- Of an event with a rule: its key, by which the job's newest run of that key is found.
+alter table job_run add column if not exists event_key text;
+create index if not exists job_run_event_key on job_run (job_definition_id, event_key, id) where event_key is not null;
 -- What may start now, by lane (definition and node), in the order in which it does: all that dispatch reads. Runs that may
 -- not are `held` and not in it, and a lane that is closed is passed over as one; so its cost does not grow with what waits.
 create index if not exists job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
@@ -336,10 +341,21 @@ create index if not exists job_run_keyed on job_run (serial_key, priority, due_a
 create index if not exists job_run_limited on job_run (limit_key, priority, due_at, id)
   where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
+create index if not exists job_run_of_event on job_run (event_id) where event_id is not null;
 create index if not exists job_run_recent on job_run (created_at);
 create index if not exists job_run_of_bulk on job_run (bulk_id, state) where bulk_id is not null;
 create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
   where bulk_id is not null and finished_at is not null;
+
+-- Events that have no run of their own with a job, by its rule: a later one took its place (debounced), or a run came shortly before.
+create table if not exists event_absorbed (
+  event_id bigint not null references event on delete cascade,
+  job_definition_id bigint not null references job_definition on delete cascade,
+  outcome text not null check (outcome in ('debounced', 'throttled')),
+  job_run_id bigint references job_run on delete set null,  -- the run that there is instead
+  at timestamptz not null default clock_timestamp(),
+  primary key (event_id, job_definition_id)
+);
 
 -- Lines, "serial:{serial_key}" or "limit:{limit_key}", that the leader must look at again: who is next may have changed. Written in
 -- the transaction that changed it and emptied by the leader alone, so no run is left held behind a key that is free.
@@ -520,12 +536,23 @@ begin
   return case when length(template) <= 500 then template else left(template, 450) || ':' || md5(template) end;
 end $$;
 
+-- Whether a payload is what a rule's `where` asks for: each field has the value, or one of the values; one that is missing is null.
+create or replace function event_fits(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
+  select not exists (
+    select from jsonb_each(rule -> 'where') w
+     where not case jsonb_typeof(w.value)
+       when 'array' then exists (select from jsonb_array_elements(w.value) one
+                                  where one = coalesce(payload #> string_to_array(w.key, '.'), 'null'))
+       else w.value = coalesce(payload #> string_to_array(w.key, '.'), 'null') end)
+$$;
+
 -- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that
--- was used before gives the id of that event and adds nothing.
+-- was used before gives the id of that event and adds nothing; used with another type it is refused, so that no event is lost.
 create or replace function emit_event(event_type text, payload jsonb default '{}', dedupe_key text default null)
 returns bigint language plpgsql as $$
 declare
   event_id bigint;
+  known_type text;
 begin
   if coalesce(emit_event.event_type, '') = '' then
     raise exception 'Cannot emit an event without a type: give a name such as "order.placed"' using errcode = 'check_violation';
@@ -535,7 +562,11 @@ begin
   on conflict on constraint event_dedupe_key_key do nothing
   returning id into event_id;
   if event_id is null then
-    select e.id into event_id from event e where e.dedupe_key = emit_event.dedupe_key;
+    select e.id, e.event_type into event_id, known_type from event e where e.dedupe_key = emit_event.dedupe_key;
+    if known_type <> emit_event.event_type then
+      raise exception 'Cannot emit "%": the dedupe key "%" belongs to event % of type "%"; put the type into the key',
+        emit_event.event_type, emit_event.dedupe_key, event_id, known_type using errcode = 'unique_violation';
+    end if;
   end if;
   return event_id;
 end $$;

@@ -112,6 +112,34 @@ export type ScheduleTime =
     dailyAt?: undefined;
   };
 
+/**
+ * Events of one type that start runs, if it is not simply one run each. An event that is left without a run of its own says so
+ * (`deno task events ls`); nothing is dropped without a trace.
+ */
+export interface EventTrigger {
+  /** The event type, such as "device.changed". */
+  type: string;
+  /** Only events whose payload has these values; a list means any of them, and null also a field that is missing. Dots go deeper. */
+  where?: Record<string, EventValue | readonly EventValue[]>;
+  /** Debounce and throttle count for each key by itself; `{name}` is replaced by that field of the payload. Default: one for all. */
+  key?: string;
+  /**
+   * One run, due when this many seconds have passed without a further event of the key, with the last payload. Until then it
+   * is a run that waits, and can be seen and canceled. 0.1 to 604800.
+   */
+  debounceSeconds?: number;
+  /** A debounced run is put off no longer than this after its first event, in seconds. Default: as long as events come. */
+  maxWaitSeconds?: number;
+  /**
+   * The first event of a key starts a run at once, and further ones within so many seconds of that none. 0.1 to 604800; not
+   * together with `debounceSeconds`.
+   */
+  throttleSeconds?: number;
+}
+
+/** What a field of a payload can be compared with. */
+export type EventValue = string | number | boolean | null;
+
 /** The nine named priorities. A lower number goes first. */
 export const PRIORITIES = {
   "admin.high": 120,
@@ -209,8 +237,8 @@ export interface JobOptions<Input, Output, Result> {
   description?: string;
   /** One or more schedules. */
   schedule?: Schedule | readonly Schedule[];
-  /** Event type, or types, that start a run; the event's payload becomes its args. */
-  on?: string | readonly string[];
+  /** Event type, or types, that start a run; the event's payload becomes its args. With a rule: `{ type, ... }`. */
+  on?: string | EventTrigger | readonly (string | EventTrigger)[];
   /** A Standard Schema for the args; without it any JSON is accepted. */
   args?: Schema<Input, Output>;
   /** Default priority of its runs. */

@@ -7,10 +7,10 @@ import { type BareSql, SQL_WRITES, storeFunctions } from "./support/store_functi
 import { renewAndLook } from "../src/store/agenda.ts";
 import { bulksSeen, feed, finish, letGo, pauseFailing, planFeed, throttle } from "../src/store/feeding.ts";
 import { recordCheck } from "../src/store/health.ts";
-import { createSlotRuns, takeEvents } from "../src/store/births.ts";
+import { createSlotRuns } from "../src/store/births.ts";
 import type { Db, Sql } from "../src/store/db.ts";
 import { detachSilent } from "../src/store/detach.ts";
-import { emitEvent } from "../src/store/events.ts";
+import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { buryWorkers } from "../src/store/nodes.ts";

@@ -1,9 +1,9 @@
 /** The schema and the stores' promises: births are exactly-once, terms are exclusive, settings are checked. */
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
-import { createRuns, createSlotRuns, takeEvents } from "../src/store/births.ts";
+import { createRuns, createSlotRuns } from "../src/store/births.ts";
 import { applySchema, connectDb, type Sql } from "../src/store/db.ts";
-import { emitEvent } from "../src/store/events.ts";
+import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, currentLeader, resign } from "../src/store/leadership.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { changeSettings, DEFAULT_SETTINGS, problemsIn, readSettings } from "../src/store/settings.ts";

@@ -42,6 +42,7 @@ Deno.test("job files become definitions and schedules, with the file's values an
       removed_at: null,
       description: "Export devices",
       event_types: ["device.export"],
+      event_rules: {},
       priority: 222,
       serial_key: "tenant:{tenant}",
       node: null,

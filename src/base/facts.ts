@@ -68,7 +68,7 @@ export interface Facts {
     decision: string;
     message: string;
   };
-  "events.taken": { events: number; runs: number };
+  "events.taken": { events: number; runs: number; absorbed: number };
   "bulk.fed": { bulk_id: number; job_name: string; runs: number };
   "bulk.paused": { bulk_id: number; reason: string };
   "bulk.canceled": { bulk_id: number; runs: number };

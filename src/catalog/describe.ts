@@ -8,9 +8,10 @@ import { type Permissions, type Priority, priorityNumber } from "../job.ts";
 import { problemsInPermissions } from "../sandbox/permissions.ts";
 import type { Described, Description, Sandbox } from "../sandbox/pool.ts";
 import type { DefinitionSetting, ScheduleSetting } from "../store/definitions.ts";
+import { eventsOf } from "./event_options.ts";
 import { flowOf, templateOf } from "./flow_options.ts";
 import type { JobFile } from "./job_files.ts";
-import { isPlainObject, isText, Options } from "./options.ts";
+import { isPlainObject, Options } from "./options.ts";
 import { type Complaint, placeOf, type Problem, shown } from "./problem.ts";
 import { parseSchedule } from "./schedule_input.ts";
 
@@ -99,13 +100,13 @@ function jobOf(file: JobFile, description: Description, on: Reading): DescribedJ
   const options = new Options(description.options, on.complaints);
   options.onlyKnows(KEYS);
   const schedules = schedulesOf(options, on);
-  const event_types = eventTypesOf(options);
+  const events = eventsOf(options, on.complaints);
   const definition: DefinitionSetting = {
     name: file.name,
     command_name: file.command_name,
-    type: schedules.length > 0 ? "time" : event_types.length > 0 ? "event" : "demand",
+    type: schedules.length > 0 ? "time" : events.event_types.length > 0 ? "event" : "demand",
     description: options.text("description", 500) ?? "",
-    event_types,
+    ...events,
     args_schema: description.args_schema,
     serial_key: templateOf(options, "serialKey"),
     ...workOf(options, on.complaints),
@@ -143,19 +144,6 @@ function schedulesOf(options: Options, on: Reading): ScheduleSetting[] {
     schedules.push(parsed.schedule);
   });
   return schedules;
-}
-
-function eventTypesOf(options: Options): string[] {
-  const given = options.raw("on");
-  const types = given === undefined ? [] : Array.isArray(given) ? given : [given];
-  const wrong = types.filter((type) => !isText(type, 200));
-  if (wrong.length === 0) return [...new Set(types as string[])].sort();
-  options.complain(
-    "on",
-    `must be event types, texts of 1 to 200 characters: found ${shown(wrong[0])}`,
-    'write on: "order.placed", or a list of such texts',
-  );
-  return [];
 }
 
 function priorityOf(options: Options): number {

@@ -36,6 +36,7 @@ function buildProgram(signals: Signals): Command {
   addServices(program, signals);
   addFiles(program);
   addWork(program, signals);
+  addEvents(program);
   addRuns(program, signals);
   addJobs(program);
   addQueue(program);
@@ -204,6 +205,15 @@ function addWork(program: Command, signals: Signals): void {
     .option("--dedupe-key <text>", "an event with a key that was used before starts nothing")
     .addOption(json())
     .action(async (type, options) => (await import("./run.ts")).emitCommand(type, options));
+}
+
+function addEvents(program: Command): void {
+  const events = program.command("events").description("look at events, and what came of them");
+  events.command("ls").description("the newest events").option("--type <type>", "of this type only")
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
+    .action(async (options) => (await import("./events.ts")).listCommand(options));
+  events.command("show").description("one event").argument("<id>").addOption(json())
+    .action(async (id, options) => (await import("./events.ts")).showCommand(id, options));
 }
 
 function addRuns(program: Command, signals: Signals): void {

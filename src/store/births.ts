@@ -1,5 +1,5 @@
 /**
- * How runs come to be: from slots of schedules, from events, from enqueue and (feeding.ts) from bulks. The only file that
+ * How runs come to be: from slots of schedules, from enqueue, (events.ts) from events and (feeding.ts) from bulks. The only file that
  * inserts into job_run; runs.ts moves what was born here.
  *
  * Every birth carries an idempotency key, unique for ever, and that alone is what makes it exactly-once:
@@ -133,35 +133,12 @@ export async function createSlotRuns(
 }
 
 /**
- * Events become runs, exactly once, in one statement. Never a cursor "id > last": ids are not committed in their order.
- * An event that no job waits for is marked processed all the same.
- */
-export async function takeEvents(sql: Db, term: Term, most = 500): Promise<{ events: number; runs: number }> {
-  const [row] = await sql<{ events: number; runs: number }[]>`
-    with ${fence(sql, term)},
-    taken as (
-      select e.id, e.event_type, e.payload_json from event e, fence where e.processed_at is null
-       order by e.id limit ${most} for update of e skip locked),
-    ask as (
-      select row_number() over (order by t.id, d.id) as place, d.id as job_definition_id, 'event' as source,
-             'event:' || t.id || ':' || d.id as key, t.payload_json as args, d.priority, clock_timestamp() as due_at,
-             null::timestamptz as slot,
-             fill_template(d.node, t.payload_json) as node, null::bigint as rerun_of, null as own_serial_key,
-             null::bigint as job_schedule_id, t.id as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
-        from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled, fence),
-    ${bearing(sql)},
-    marked as (
-      update event e set processed_at = clock_timestamp() from taken t where e.id = t.id returning 1)
-    select (select count(*) from marked)::int as events, (select count(*) from born)::int as runs`;
-  return row ?? { events: 0, runs: 0 };
-}
-
-/**
- * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key,
- * job_schedule_id, event_id, bulk_id, leader_epoch) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
+ * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key, job_schedule_id,
+ * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
  * together the first of each key is let go, if nobody has the key yet.
  */
-export function bearing(sql: Db) {
+export function bearing(sql: Db, { event_keys = false } = {}) {
+  const event_key = event_keys ? sql`event_key` : sql`null`;
   return sql`keyed as materialized (
       select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit,
              case when d.concurrency_policy <> 'allow' then 'job:' || d.name
@@ -182,9 +159,9 @@ export function bearing(sql: Db) {
         from keyed k),
     born as (
       insert into job_run (job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
-                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at)
+                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key)
       select job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
-             nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end
+             nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end, ${event_key}
         from lined order by place
       on conflict (idempotency_key) do nothing
       returning id, idempotency_key, job_definition_id),

@@ -42,6 +42,17 @@ export interface StoredSchedule extends ScheduleSetting {
   next_slot: Temporal.Instant | null;
 }
 
+/** Which events of a type count, and how they become runs (events.ts). */
+export interface EventRule {
+  where?: Record<string, Scalar | Scalar[]>;
+  key?: string;
+  debounce_seconds?: number;
+  max_wait_seconds?: number;
+  throttle_seconds?: number;
+}
+
+type Scalar = string | number | boolean | null;
+
 /** What a job file says of its job: columns of `job_definition`. */
 export interface DefinitionSetting {
   name: string;
@@ -50,6 +61,8 @@ export interface DefinitionSetting {
   type: "time" | "event" | "demand";
   description: string;
   event_types: string[];
+  /** By type; one that has none starts a run for each event. */
+  event_rules: Record<string, EventRule>;
   args_schema: Json;
   priority: number;
   serial_key: string | null;
@@ -144,16 +157,16 @@ export async function saveDefinitions(
 ): Promise<void> {
   if (definitions.length === 0) return;
   await tx`
-    insert into job_definition as d (name, command_name, type, description, event_types, args_schema, priority,
+    insert into job_definition as d (name, command_name, type, description, event_types, event_rules, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
       concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enabled)
-    select name, command_name, type, description, event_types, args_schema, priority,
+    select name, command_name, type, description, event_types, event_rules, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
       concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enable
       from jsonb_to_recordset(${json(tx, definitions)}) as f(name text, command_name text, type text, description text,
-        event_types text[], args_schema jsonb, priority int, serial_key text, node text, timeout_seconds int,
+        event_types text[], event_rules jsonb, args_schema jsonb, priority int, serial_key text, node text, timeout_seconds int,
         kill_grace_seconds int, max_retries int, retry_backoff_seconds numeric, retry_factor numeric,
         retry_jitter numeric, retry_on jsonb, max_interruptions int, concurrency_limit int, concurrency_key text, rate_count int,
         rate_seconds numeric, resources jsonb, on_failure text, concurrency_policy text, memory_mb int, permissions jsonb,
@@ -161,7 +174,7 @@ export async function saveDefinitions(
      order by name
     on conflict (name) do update set
       command_name = excluded.command_name, type = excluded.type, description = excluded.description,
-      event_types = excluded.event_types, args_schema = excluded.args_schema, priority = excluded.priority,
+      event_types = excluded.event_types, event_rules = excluded.event_rules, args_schema = excluded.args_schema, priority = excluded.priority,
       serial_key = excluded.serial_key, node = excluded.node, timeout_seconds = excluded.timeout_seconds,
       kill_grace_seconds = excluded.kill_grace_seconds, max_retries = excluded.max_retries,
       retry_backoff_seconds = excluded.retry_backoff_seconds, retry_factor = excluded.retry_factor,
@@ -306,7 +319,7 @@ type DefinitionRow = Omit<StoredDefinition, "removed_at" | "schedules"> & {
 
 async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDefinition[]> {
   const rows = await sql<DefinitionRow[]>`
-    select d.id, d.name, d.command_name, d.type, d.enabled, d.removed_at, d.description, d.event_types, d.args_schema,
+    select d.id, d.name, d.command_name, d.type, d.enabled, d.removed_at, d.description, d.event_types, d.event_rules, d.args_schema,
            d.priority, d.serial_key, d.node, d.timeout_seconds, d.kill_grace_seconds, d.max_retries,
            d.retry_backoff_seconds::float8, d.retry_factor::float8, d.retry_jitter::float8, d.retry_on,
            d.max_interruptions, d.concurrency_limit, d.concurrency_key, d.rate_count, d.rate_seconds::float8, d.resources,

@@ -1,5 +1,16 @@
-/** Events: what happened elsewhere. births.ts turns them into runs. */
-import { type Db, json } from "./db.ts";
+/**
+ * Events: what happened elsewhere, and what becomes of it. Each starts a run of every job that names its type, unless the job
+ * has a rule for it (`on: { type, ... }`):
+ *
+ *   where     only payloads with these values
+ *   debounce  one run, a while after the last event of a key, with its payload; each further event puts it off
+ *   throttle  no run while the last one of the key was born less than a window ago
+ *
+ * An event that a rule left without a run of its own has a row in `event_absorbed`, which names the run there is instead.
+ */
+import { bearing } from "./births.ts";
+import { type Db, json, type Sql } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
 
 /** Emits an event; the SQL function is the same one that other programs call. Gives its id, also when the key was used before. */
 export async function emitEvent(
@@ -9,4 +20,113 @@ export async function emitEvent(
   const [row] = await sql<{ id: number }[]>`
     select emit_event(${event.event_type}, ${json(sql, event.payload ?? {})}, ${event.dedupe_key ?? null}) as id`;
   return (row as { id: number }).id;
+}
+
+/** How many events were dealt with, how many runs they started, and how many of them rules left without one of their own. */
+export interface EventsTaken {
+  events: number;
+  runs: number;
+  absorbed: number;
+}
+
+/**
+ * Events become runs, exactly once, in one statement. Never a cursor "id > last": ids are not committed in their order.
+ * An event that no job waits for is marked processed all the same.
+ *
+ * A debounced run is one that is not due yet; only the leader lets such runs go, so between its statements none can slip
+ * away while it is put off. The window of a throttle is counted from the newest run's row.
+ */
+export async function takeEvents(sql: Db, term: Term, most = 500): Promise<EventsTaken> {
+  const [row] = await sql<EventsTaken[]>`
+    with ${fence(sql, term)},
+    taken as (
+      select e.id, e.event_type, e.payload_json from event e, fence where e.processed_at is null
+       order by e.id limit ${most} for update of e skip locked),
+    hit as materialized (
+      select t.id as event_id, t.payload_json as args, d.id as job_definition_id, d.name, d.priority, d.node,
+             (rule ->> 'debounce_seconds')::float8 * interval '1 s' as debounce,
+             (rule ->> 'max_wait_seconds')::float8 * interval '1 s' as max_wait,
+             (rule ->> 'throttle_seconds')::float8 * interval '1 s' as throttle,
+             case when rule ?| '{debounce_seconds,throttle_seconds}'
+                  then case when length(t.event_type) <= 100 then t.event_type else md5(t.event_type) end || ':' || coalesce(fill_template(rule ->> 'key', t.payload_json), '') end as event_key
+        from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled
+        cross join lateral (select d.event_rules -> t.event_type as rule) r
+       where event_fits(rule, t.payload_json)),
+    ranked as materialized (
+      select h.*, last.id as last_id, last.event_id as last_event_id,
+             h.debounce is not null and last.state = 'PENDING' and last.held and last.wakes_at is not null
+               and last.cancel_requested_at is null as waits,
+             h.throttle is not null and (last.created_at > clock_timestamp() - h.throttle
+               or row_number() over (partition by h.job_definition_id, h.event_key order by h.event_id) > 1) as throttled,
+             first_value(h.event_id) over (partition by h.job_definition_id, h.event_key order by h.event_id) as first_of_key,
+             max(h.event_id) over (partition by h.job_definition_id, h.event_key) as last_of_key
+        from hit h left join lateral (
+          select * from job_run o where o.job_definition_id = h.job_definition_id and o.event_key = h.event_key
+           order by o.id desc limit 1) last on h.event_key is not null),
+    put_off as (
+      update job_run r set args_json = k.args, event_id = k.event_id, version = r.version + 1,
+             due_at = least(clock_timestamp() + k.debounce, r.created_at + k.max_wait),
+             wakes_at = least(clock_timestamp() + k.debounce, r.created_at + k.max_wait),
+             serial_key = case when d.concurrency_policy <> 'allow' then 'job:' || d.name else fill_template(d.serial_key, k.args) end,
+             limit_key = d.id || ':' || fill_template(d.concurrency_key, k.args), node = nullif(fill_template(d.node, k.args), '')
+        from ranked k join job_definition d on d.id = k.job_definition_id, fence
+       where r.id = any(array(select last_id from ranked where waits and event_id = last_of_key)) and r.id = k.last_id
+         and k.event_id = k.last_of_key and r.state is not distinct from 'PENDING' and r.held and r.cancel_requested_at is null
+      returning r.id, r.job_definition_id, r.event_key),
+    ask as (
+      select row_number() over (order by k.event_id, k.job_definition_id) as place, k.job_definition_id, 'event' as source,
+             'event:' || k.event_id || ':' || k.job_definition_id as key, k.args, k.priority,
+             clock_timestamp() + coalesce(k.debounce, interval '0') as due_at, null::timestamptz as slot,
+             fill_template(k.node, k.args) as node, null::bigint as rerun_of, null as own_serial_key,
+             null::bigint as job_schedule_id, k.event_id, null::bigint as bulk_id, fence.epoch as leader_epoch, k.event_key
+        from ranked k, fence
+       where not coalesce(k.throttled, false) and (k.debounce is null or k.event_id = k.last_of_key)
+         and not exists (select from put_off p where p.job_definition_id = k.job_definition_id and p.event_key = k.event_key and k.debounce is not null)),
+    ${bearing(sql, { event_keys: true })},
+    absorbed as (
+      insert into event_absorbed (event_id, job_definition_id, outcome, job_run_id)
+      select k.event_id, k.job_definition_id, case when k.throttled then 'throttled' else 'debounced' end,
+             coalesce(p.id, b.id, case when k.throttled then k.last_id end)
+        from ranked k
+        left join put_off p on p.job_definition_id = k.job_definition_id and p.event_key = k.event_key and k.debounce is not null
+        left join born b on b.idempotency_key = 'event:' || case when k.throttled then k.first_of_key else k.last_of_key end || ':' || k.job_definition_id
+       where k.throttled or (k.debounce is not null and k.event_id <> k.last_of_key)
+      union all
+      select k.last_event_id, k.job_definition_id, 'debounced', p.id
+        from ranked k join put_off p on p.id = k.last_id where k.event_id = k.last_of_key and k.last_event_id is not null
+      on conflict do nothing returning 1),
+    marked as (
+      update event e set processed_at = clock_timestamp() from taken t where e.id = t.id returning 1)
+    select (select count(*) from marked)::int as events, (select count(*) from born)::int as runs,
+           (select count(*) from absorbed)::int as absorbed`;
+  return row ?? { events: 0, runs: 0, absorbed: 0 };
+}
+
+export interface EventView {
+  id: number;
+  event_type: string;
+  payload: unknown;
+  dedupe_key: string | null;
+  created_at: Date;
+  /** Null: the leader has not come to it yet. */
+  processed_at: Date | null;
+  /** What came of it; none: no job waits for it, or none for such a payload. */
+  outcomes: { job_name: string; outcome: "run" | "debounced" | "throttled"; job_run_id: number | null }[];
+}
+
+/** The newest events, or the one of this id. */
+export async function listEvents(
+  sql: Sql,
+  wanted: { id?: number; event_type?: string; most: number },
+): Promise<EventView[]> {
+  return await sql<EventView[]>`
+    select e.id, e.event_type, e.payload_json as payload, e.dedupe_key, e.created_at, e.processed_at, coalesce((
+             select jsonb_agg(jsonb_build_object('job_name', d.name, 'outcome', o.outcome, 'job_run_id', o.job_run_id) order by d.name)
+               from (select r.job_definition_id, 'run' as outcome, r.id as job_run_id from job_run r where r.event_id = e.id
+                     union all select a.job_definition_id, a.outcome, a.job_run_id from event_absorbed a where a.event_id = e.id) o
+               join job_definition d on d.id = o.job_definition_id), '[]') as outcomes
+      from event e
+     where ${wanted.id === undefined ? sql`true` : sql`e.id = ${wanted.id}`}
+       and ${wanted.event_type === undefined ? sql`true` : sql`e.event_type = ${wanted.event_type}`}
+     order by e.id desc limit ${wanted.most}`;
 }
