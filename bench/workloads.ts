@@ -2,6 +2,7 @@
 import type { Workload } from "./workload.ts";
 import { bareDeno } from "./workloads/bare_deno.ts";
 import { bulk } from "./workloads/bulk.ts";
+import { choosing } from "./workloads/choosing.ts";
 import { due } from "./workloads/due.ts";
 import { enqueue } from "./workloads/enqueue.ts";
 import { manyWorkers } from "./workloads/many_workers.ts";
@@ -9,4 +10,14 @@ import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
 import { throughput } from "./workloads/throughput.ts";
 
-export const WORKLOADS: Workload[] = [bareDeno, throughput, pickup, due, enqueue, bulk, manyWorkers, recovery];
+export const WORKLOADS: Workload[] = [
+  bareDeno,
+  throughput,
+  pickup,
+  due,
+  enqueue,
+  choosing,
+  bulk,
+  manyWorkers,
+  recovery,
+];

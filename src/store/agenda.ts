@@ -52,20 +52,21 @@ export async function renewAndLook(
     select renewed.tick,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
                where s.enabled and s.paused_at is null and s.next_slot <= clock.now) as slots,
-      exists (select from event where processed_at is null) as events,
+      (select min(id) from event where processed_at is null) is not null as events,
       exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
-      exists (select from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held) as ready,
-      exists (select from job_run where wakes_at <= clock.now) or exists (select from line_check) as lines,
+      (select job_definition_id from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
+        order by job_definition_id, coalesce(node, '') limit 1) is not null as ready,
+      coalesce((select min(wakes_at) from job_run where wakes_at is not null) <= clock.now, false) or exists (select from line_check) as lines,
       exists (select from priority_move) as moves,
-      exists (select from job_run where cancel_requested_at is not null
-               and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) as cancels,
-      exists (select from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
-               and assigned_at < clock.now - ${look.reassign_after_ms} * interval '1 ms')
+      (select min(id) from job_run where cancel_requested_at is not null
+         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) is not null as cancels,
+      (select min(assigned_worker_id) from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
+         and assigned_at < clock.now - ${look.reassign_after_ms} * interval '1 ms') is not null
         or exists (select from worker w join job_run r on r.assigned_worker_id = w.worker_id
                where w.state = 'DETACHED' and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED') as stuck,
       exists (select from worker where state <> 'DEAD' and lease_until < clock.now)
-        or exists (select from job_run r where r.state in ('ASSIGNED', 'RUNNING') and not exists (
-             select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) as lost,
+        or (select count(*) from job_run r where r.state in ('ASSIGNED', 'RUNNING') and not exists (
+             select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) > 0 as lost,
       exists (select from node where is_active and next_check_at <= clock.now) as checks,
       (extract(epoch from least(
         (select min(next_slot) from job_schedule where enabled and paused_at is null and next_slot > clock.now),
