@@ -1,0 +1,49 @@
+/** `nodes`, `drill`, `doctor`. */
+import type { Command } from "commander";
+import { json } from "./options.ts";
+import type { Signals } from "../output.ts";
+
+export function addLooking(program: Command, signals: Signals): void {
+  const nodes = program.command("nodes").description("look at nodes and their workers");
+  nodes.command("ls").description("nodes and what their checks found; workers, their roles and loads").addOption(json())
+    .action(async (options) => (await import("../nodes.ts")).listCommand(options));
+  nodes.command("show").description("nodes, with each part of their last checks")
+    .argument("[node]", "one of them; without it all, also those that no worker is alive on").addOption(json())
+    .action(async (node, options) => (await import("../node_health.ts")).showNodesCommand(node, options));
+  nodes.command("test").description("check a node now, exit 0 only when it is available").argument("<node>")
+    .addOption(json())
+    .action(async (node, options) => (await import("../node_health.ts")).testNodeCommand(node, options));
+  nodes.command("set").description("change a node: its limit, its labels, maintenance; what runs goes on")
+    .argument("<node>")
+    .option("--max-concurrent <n>", "bodies on it at once; none: as many as its workers have slots")
+    .option("--label <name=value...>", "such as gpu=a100; an empty value takes the label away")
+    .option("--maintenance <on|off>", "on: it gets no new work and is not checked")
+    .option("--reason <text>", "kept in the audit, and shown while in maintenance", "from the command line")
+    .addOption(json())
+    .action(async (node, options) => (await import("../node_health.ts")).setNodeCommand(node, options));
+  for (const [verb, what] of [["drain", "take no new runs"], ["undrain", "take runs again"]] as const) {
+    nodes.command(verb).description(`let a worker, or all of a node, ${what}`).argument(
+      "<id>",
+      "a worker's or node's id",
+    )
+      .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+      .action(async (id, options) => (await import("../nodes.ts")).drainCommand(id, options, verb === "drain"));
+  }
+  nodes.command("detach")
+    .description(
+      "take a worker, or all of a node, out of the work: it starts nothing more, and its bodies go on only while the leader confirms them",
+    )
+    .argument("<id>", "a worker's or node's id")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (id, options) => (await import("../nodes.ts")).detachCommand(id, options));
+  program.command("drill")
+    .description("break the running dev on purpose, under a load of its own, and say what came of it")
+    .argument("[name]", "which drill; without a name they are listed")
+    .option("--all", "one after the other")
+    .option("--yes <prefix>", "redis-flush may delete the keys with this prefix from a Redis that is not dev's own")
+    .addOption(json())
+    .action(async (name, options) => (await import("../drill.ts")).drillCommand(name, options, signals));
+  program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
+    .addOption(json())
+    .action(async (options) => (await import("../doctor.ts")).doctorCommand(options));
+}

@@ -1,0 +1,84 @@
+/** `run`, `emit`, `events`, `runs`, `explain`. */
+import type { Command } from "commander";
+import { countUpTo, json } from "./options.ts";
+import { CommandError, EXIT, type Signals } from "../output.ts";
+
+export function addWork(program: Command, signals: Signals): void {
+  program.command("run")
+    .description("enqueue a run of a job")
+    .argument("<name>", "the job")
+    .option("--args <json>", "its args", "{}")
+    .option("--priority <p>", "a number, lower first, or a name such as admin.high")
+    .option("--at <instant>", "not before this instant, ISO 8601")
+    .option("--key <text>", "idempotency key: a second run with it is the first one")
+    .option("--serial-key <text>", "runs with the same key go one at a time")
+    .option("--node <id>", "the node that must run it")
+    .option("--wait", "wait for its end, show its log, exit 0 only when it SUCCEEDED")
+    .addOption(json())
+    .action(async (name, options) => (await import("../run.ts")).runCommand(name, options, signals));
+  program.command("emit")
+    .description("emit an event")
+    .argument("<type>", "e.g. device.export.requested")
+    .option("--payload <json>", "becomes the args of the runs it starts", "{}")
+    .option("--dedupe-key <text>", "an event with a key that was used before starts nothing")
+    .addOption(json())
+    .action(async (type, options) => (await import("../run.ts")).emitCommand(type, options));
+}
+
+export function addEvents(program: Command): void {
+  const events = program.command("events").description("look at events, and what came of them");
+  events.command("ls").description("the newest events").option("--type <type>", "of this type only")
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
+    .action(async (options) => (await import("../events.ts")).listCommand(options));
+  events.command("show").description("one event").argument("<id>").addOption(json())
+    .action(async (id, options) => (await import("../events.ts")).showCommand(id, options));
+}
+
+export function addRuns(program: Command, signals: Signals): void {
+  const runs = program.command("runs").description("look at runs, and act on them");
+  runs.command("ls").description("the newest runs")
+    .option("--job <name>", "of this job only").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
+    .option("--where <name=value...>", WHERE)
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
+    .action(async (options) => (await import("../runs.ts")).listCommand(options));
+  runs.command("show").description("one run and its attempts").argument("<id>").addOption(json())
+    .action(async (id, options) => (await import("../runs.ts")).showCommand(id, options));
+  runs.command("logs").description("what a run printed and logged").argument("<id>")
+    .option("-f, --follow", "go on until the run has ended").addOption(json())
+    .action(async (id, options) => (await import("../runs.ts")).logsCommand(id, options, signals));
+  many(runs.command("cancel").description("end a run that has not ended, or all that --where means").argument("[id]"))
+    .action(async (id, options) => {
+      if (!options.where) return (await import("../runs.ts")).cancelCommand(oneOf(id), options);
+      return (await import("../many.ts")).cancelManyCommand(options);
+    });
+  many(runs.command("retry").description("a new run with the args of one that has ended, or of all that --where means"))
+    .argument("[id]").option("--args <json>", "other args, for one run")
+    .action(async (id, options) => {
+      if (!options.where) return (await import("../runs.ts")).retryCommand(oneOf(id), options);
+      return (await import("../many.ts")).retryManyCommand(options);
+    });
+  many(runs.command("reprioritize").description("another priority for runs that wait").argument("[id]"))
+    .requiredOption("--priority <p>", "a number, lower first, or a name such as admin.high")
+    .action(async (id, options) => (await import("../many.ts")).reprioritizeCommand(id, options));
+  program.command("explain").description("why a run waits, or what became of it, in one sentence").argument("<id>")
+    .addOption(json())
+    .action(async (id, options) => (await import("../runs.ts")).explainCommand(id, options));
+}
+
+const WHERE = "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until=";
+
+/** What acts on one run or on many. */
+function many(command: Command): Command {
+  return command
+    .option(
+      "--where <name=value...>",
+      WHERE,
+    )
+    .option("--yes", "do it: without it --where only says how many runs it means")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json());
+}
+
+function oneOf(id: string | undefined): string {
+  if (id !== undefined) return id;
+  throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
+}

@@ -1,0 +1,73 @@
+/** `dev`, `worker`, `schema`, `admin`, `certs`. */
+import { type Command, Option } from "commander";
+import { json, portNumber, wholeNumber } from "./options.ts";
+import type { Signals } from "../output.ts";
+
+export function addServices(program: Command, signals: Signals): void {
+  program.command("dev")
+    .description("start Postgres, Redis and workers for development, and sync jobs/ on every change")
+    .option("--workers <n>", "how many workers", wholeNumber, 3)
+    .action(async (options) => (await import("../dev.ts")).devCommand(options, signals));
+  program.command("worker")
+    .description("run one worker until it is told to stop")
+    .option("--stop-with-stdin", "stop when stdin is closed, so that it does not outlive its parent")
+    .action(async (options) => (await import("../worker.ts")).workerCommand(options, signals));
+  program.command("schema")
+    .description("apply schema.sql to the database; again, it changes nothing")
+    .addOption(json())
+    .action(async (options) => (await import("../schema.ts")).schemaCommand(options));
+  addAdmin(program, signals);
+  addCerts(program);
+}
+
+function addAdmin(program: Command, signals: Signals): void {
+  const load = () => import("../admin.ts");
+  const admin = program.command("admin").description("the admin page: see everything, and act on it");
+  admin.command("serve", { isDefault: true }).description("serve the page until it is told to stop")
+    .option("--host <address>", "where it listens; default SCHEDULER_ADMIN_HOST, or 127.0.0.1")
+    .option("--port <n>", "0: any free one; default SCHEDULER_ADMIN_PORT, or 8420", portNumber)
+    .action(async (options) => (await load()).serveCommand(options, signals));
+  const user = admin.command("user").description("who may use it: viewer, operator or admin");
+  const made = () => new Option("--generate", "make a password and show it once, instead of asking for one");
+  user.command("add").description("a new user; its password is asked for, or read from stdin").argument("<name>")
+    .requiredOption("--role <role>", "viewer: look; operator: act on work; admin: everything").addOption(made())
+    .addOption(json()).action(async (name, options) => (await load()).addUserCommand(name, options));
+  user.command("ls").description("all users").addOption(json())
+    .action(async (options) => (await load()).listUsersCommand(options));
+  user.command("set-role").description("from the next click on").argument("<name>").argument("<role>")
+    .addOption(json()).action(async (name, role, options) => (await load()).setRoleCommand(name, role, options));
+  user.command("passwd").description("a new password; it is logged out everywhere").argument("<name>")
+    .addOption(made()).addOption(json()).action(async (name, options) => (await load()).passwdCommand(name, options));
+  user.command("rm").description("remove a user; what it did stays in the audit").argument("<name>").addOption(json())
+    .action(async (name, options) => (await load()).removeUserCommand(name, options));
+}
+
+function addCerts(program: Command): void {
+  const certs = program.command("certs").description("make, look at and rotate the certificates of nodes");
+  const folder = "folder with pins.pem or ca.crt, and one for each node with its tls.crt and tls.key";
+  const load = () => import("../certs.ts");
+  const add = (name: string, text: string) =>
+    certs.command(name, { isDefault: name === "make" }).description(text).argument("<dir>", folder).addOption(json());
+  const days = () => new Option("--days <n>", "valid for so many days").argParser(wholeNumber).default(90);
+  const host = () => new Option("--host <name...>", "further names in the certificate, e.g. *.workers");
+  add("make", "a certificate for each node that has none (this is what `certs <dir> --node ...` does)")
+    .option("--node <id...>", "node ids, one folder each below <dir>").addOption(days()).addOption(host())
+    .option("--ca", "make an authority of your own in <dir>, that signs them, instead of pinning each")
+    .action(async (dir, options) => (await load()).makeCommand(dir, options));
+  add(
+    "status",
+    "who has which certificate, for how many days, and what all nodes must know; exits 1 when one is no good",
+  )
+    .action(async (dir, options) => (await load()).statusCommand(dir, options));
+  add("rotate", "new certificates: pinned ones first wait, until every node has the new pins.pem")
+    .option("--node <id...>", "of these nodes; default all").addOption(days()).addOption(host())
+    .option("--ca", "a new authority, instead of new certificates of nodes")
+    .action(async (dir, options) => (await load()).rotateCommand(dir, options));
+  add("switch", "what waits takes its place; with DATABASE_URL set, only when every worker knows it").addOption(days())
+    .addOption(host()).option("--force", "without asking the workers")
+    .action(async (dir, options) => (await load()).switchCommand(dir, options));
+  add("forget", "let a node, or certificates, be unknown from now on; with DATABASE_URL set, only what no worker shows")
+    .argument("[what]", "a node's id, or the start of a fingerprint")
+    .option("--former", "all certificates that a switch has replaced").option("--force", "without asking the workers")
+    .action(async (dir, what, options) => (await load()).forgetCommand(dir, what, options));
+}
