@@ -18,7 +18,7 @@
  * ```
  * @module
  */
-import { checkText, EnqueueError, issueText, nameOf, priorityFrom, storable } from "./client/args.ts";
+import { EnqueueError } from "./client/args.ts";
 import {
   applyChanges,
   type BulkChanges,
@@ -28,15 +28,24 @@ import {
   type BulkStarted,
   startBulk,
 } from "./client/bulk.ts";
-import { DELAY, type Delay, type DelayOptions, type Job } from "./job.ts";
-import { type Birth, type Born, createRuns } from "./store/births.ts";
+import { emit, type Enqueued, type EnqueueItem, enqueueMany, type EnqueueOptions } from "./client/enqueue.ts";
+import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./store/bulk_view.ts";
 import { retryBulk } from "./store/bulks.ts";
 import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
-import { emitEvent } from "./store/events.ts";
 
-/** How a bulk is asked for and told of; and what everything here throws that cannot be done. */
-export { type BulkChanges, type BulkItems, type BulkOptions, type BulkProgress, type BulkStarted, EnqueueError };
+/** How runs and bulks are asked for and told of; and what everything here throws that cannot be done. */
+export {
+  type BulkChanges,
+  type BulkItems,
+  type BulkOptions,
+  type BulkProgress,
+  type BulkStarted,
+  type Enqueued,
+  EnqueueError,
+  type EnqueueItem,
+  type EnqueueOptions,
+};
 
 /** How to reach Dandori. */
 export interface ClientOptions {
@@ -44,22 +53,6 @@ export interface ClientOptions {
   databaseUrl: string;
   /** Connections at most; default 4. */
   maxConnections?: number;
-}
-
-/** Options of one run. */
-export type EnqueueOptions = DelayOptions;
-
-/** A run that was enqueued. */
-export interface Enqueued {
-  /** The run's id. */
-  id: number;
-  /** False when the idempotency key was used before: then this is the run of that time. */
-  isNew: boolean;
-}
-
-/** One of many runs of one job. */
-export interface EnqueueItem<Input> extends EnqueueOptions {
-  args: Input;
 }
 
 /** A transaction of the `postgres` package, the `sql` that `sql.begin` gives. */
@@ -146,25 +139,16 @@ export function createClient(options: ClientOptions): Client {
 }
 
 function callsOn(sql: Db): Omit<Client, "within" | "close"> {
-  async function enqueueMany(job: Job | string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]> {
-    const name = nameOf(job);
-    const births = await Promise.all(items.map((item) => birthOf(name, job, item)));
-    if (births.length === 0) return [];
-    const born = await createRuns(sql, births);
-    return born.map((run) => enqueuedFrom(name, run));
-  }
   return {
-    enqueueMany: enqueueMany as Client["enqueueMany"],
+    enqueueMany:
+      ((job: Job | string, items: readonly EnqueueItem<unknown>[]) => enqueueMany(sql, job, items)) as Client[
+        "enqueueMany"
+      ],
     enqueue: async (job: Job | string, args: unknown, options: EnqueueOptions = {}) => {
-      const [enqueued] = await enqueueMany(job, [{ ...options, args }]);
+      const [enqueued] = await enqueueMany(sql, job, [{ ...options, args }]);
       return enqueued as Enqueued;
     },
-    emit: async (type, payload = {}, options = {}) => {
-      if (!type) throw new EnqueueError('Cannot emit an event without a type: give a name such as "order.placed"');
-      checkText(`emit "${type}"`, "dedupeKey", options.dedupeKey);
-      const event = { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: options.dedupeKey };
-      return { id: Number(await emitEvent(sql, event)) };
-    },
+    emit: (type, payload = {}, options = {}) => emit(sql, type, { payload, ...options }),
     bulk:
       ((job: Job | string, items: BulkItems<unknown>, options: BulkOptions = {}) =>
         startBulk(sql, { job, items, options, actor: "client" })) as Client["bulk"],
@@ -172,39 +156,8 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
     bulkProgress: (id) => readBulk(sql, id),
     retryBulk: async (id) => {
       const made = await retryBulk(sql, id, { actor: "client" });
-      if (!made) throw new EnqueueError(`Cannot retry bulk ${id}: there is none`);
+      if (!made) throw new EnqueueError(`Cannot retry bulk ${id}: there is none`, { why: "not_found" });
       return made.bulk_id === null ? undefined : { id: made.bulk_id, isNew: true, items: made.items };
     },
   };
-}
-
-async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
-  if (typeof job !== "string" && job.options.args) {
-    const answer = await job.options.args["~standard"].validate(item.args);
-    if (answer.issues) {
-      throw new EnqueueError(`Cannot enqueue "${name}": its args do not fit: ${issueText(answer.issues)}`);
-    }
-  }
-  if (item.runAt && Number.isNaN(item.runAt.getTime())) {
-    throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`);
-  }
-  for (const option of ["idempotencyKey", "serialKey", "node"] as const) {
-    checkText(`enqueue "${name}"`, option, item[option]);
-  }
-  return {
-    job_name: name,
-    args: storable(`a run of "${name}"`, item.args ?? {}),
-    idempotency_key: item.idempotencyKey ?? crypto.randomUUID(),
-    priority: item.priority === undefined ? undefined : priorityFrom(`enqueue "${name}"`, item.priority),
-    run_at: item.runAt,
-    serial_key: item.serialKey,
-    node: item.node,
-  };
-}
-
-function enqueuedFrom(name: string, run: Born): Enqueued {
-  if (run.job_run_id !== undefined) return { id: Number(run.job_run_id), isNew: run.is_new };
-  throw new EnqueueError(
-    `Cannot enqueue "${name}": no such job is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
-  );
 }

@@ -47,6 +47,8 @@ async function conclude(sql: Sql, term: Term, result: CheckResult): Promise<numb
   return Math.round(row?.seconds ?? NaN);
 }
 
+const BY = { actor: "somebody", reason: "a test" };
+
 Deno.test("a new node is unavailable, due at once, and available when its first check has passed", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);
@@ -77,7 +79,7 @@ Deno.test("a check that was wished for while another is under way is made all th
     await register(sql, "w1");
     const [node] = await dueChecks(sql);
     assert(node);
-    const wish = await requestCheck(sql, "gpu-1");
+    const wish = await requestCheck(sql, "gpu-1", BY);
     assert(wish);
     await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE);
     assert.equal((await listNodes(sql))[0]?.status, "available");
@@ -124,7 +126,7 @@ Deno.test("a leader whose term is over writes no result, nor does anyone for a n
     assert.equal(await recordCheck(sql, term, { ...node, status: "available", result: FINE }, PACE), undefined);
     assert.equal((await listNodes(sql))[0]?.status, "unavailable");
     assert.deepEqual(await dueChecks(sql).then((due) => due.length), 0);
-    assert.equal(await requestCheck(sql, "gpu-1"), undefined);
+    assert.equal(await requestCheck(sql, "gpu-1", BY), undefined);
   });
 });
 

@@ -1,8 +1,5 @@
 /** What people type, as values; what cannot be one is refused with the way to write it. */
-import { z } from "zod";
 import { type Priority, priorityNumber } from "../job.ts";
-import type { Sql } from "../store/db.ts";
-import { readDefinition, readDefinitions } from "../store/definitions.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { type RunState, STATES } from "../store/runs.ts";
 import { CommandError, EXIT } from "./output.ts";
@@ -68,23 +65,4 @@ export function filterFrom(parts: string[]): RunFilter {
     else throw new CommandError(`Cannot use --where ${part}: write name=value, with one of ${PARTS}`, EXIT.usage);
   }
   return filter;
-}
-
-/** Refuses at the door what would fail at the worker: an unknown job, and args that do not fit its schema. */
-export async function checkArgs(sql: Sql, name: string, args: unknown): Promise<void> {
-  const definition = await readDefinition(sql, name);
-  if (!definition || definition.removed_at) {
-    const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
-    const list = known.length > 0 ? `known are ${known.join(", ")}` : "none is synced yet";
-    throw new CommandError(
-      `Cannot run "${name}": no such job, ${list}; a new one is added by a file in jobs/ and \`deno task sync\``,
-    );
-  }
-  if (!definition.args_schema) return;
-  const answer = z.fromJSONSchema(definition.args_schema as z.core.JSONSchema.JSONSchema).safeParse(args);
-  if (answer.success) return;
-  const problems = answer.error.issues.map((issue) =>
-    issue.path.length > 0 ? `${issue.path.join(".")}: ${issue.message}` : issue.message
-  );
-  throw new CommandError(`Cannot run "${name}": its args do not fit: ${problems.join("; ")}`);
 }

@@ -1,17 +1,6 @@
 /** `nodes show`, `nodes test`, `nodes set`: whether a node can work, and what operators change of it. */
-import { monotonicMs, rest } from "../base/loop.ts";
-import type { Sql } from "../store/db.ts";
-import {
-  changeNode,
-  type CheckPart,
-  isAnswered,
-  listNodes,
-  type NodeChange,
-  type NodeListing,
-  requestCheck,
-} from "../store/health.ts";
-import { currentLeader } from "../store/leadership.ts";
-import { readSettings } from "../store/settings.ts";
+import { existingNode, setNode, testNode } from "../client/node_acts.ts";
+import { type CheckPart, listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
 import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
@@ -39,7 +28,7 @@ function whyOf({ is_active, inactive_by, inactive_reason, status, problem, check
 
 export async function showNodesCommand(node_id: string | undefined, options: { json?: boolean }): Promise<void> {
   const nodes = await withDb(async (sql) =>
-    node_id === undefined ? await listNodes(sql) : [await existing(sql, node_id)]
+    node_id === undefined ? await listNodes(sql) : [await existingNode(sql, node_id)]
   );
   if (options.json) return printJson(node_id === undefined ? nodes : nodes[0]);
   printNodes(nodes);
@@ -65,38 +54,12 @@ function printParts(parts: CheckPart[]): void {
   );
 }
 
-const ASK_EVERY_MS = 100;
-/** For the leader's tick, calls that are tried twice, and a check before that is still under way. */
-const PATIENCE_MS = 15_000;
-
 /** The leader makes the check, over the way that work would take. */
-export async function testNodeCommand(node_id: string, options: { json?: boolean }): Promise<void> {
-  const node = await withDb(async (sql) => {
-    const leader = await currentLeader(sql);
-    if (leader.worker_id === undefined) {
-      throw new CommandError(`Cannot test node "${node_id}": nobody leads; start a worker: deno task worker`);
-    }
-    const { is_active } = await existing(sql, node_id);
-    const due = is_active ? await requestCheck(sql, node_id) : undefined;
-    if (due === undefined) {
-      throw new CommandError(
-        `Cannot test node "${node_id}": it is in maintenance; end that with deno task nodes set ${node_id} --maintenance off`,
-      );
-    }
-    if (!options.json) console.log(`${leader.worker_id}, who leads, checks ${node_id}`);
-    const { node_script_seconds } = await readSettings(sql);
-    const late_ms = monotonicMs() + node_script_seconds * 2_000 + PATIENCE_MS;
-    while (!await isAnswered(sql, node_id, due)) {
-      if (monotonicMs() > late_ms) {
-        throw new CommandError(
-          `Cannot test node "${node_id}": the leader has not answered; see deno task nodes ls`,
-          EXIT.unreachable,
-        );
-      }
-      await rest(ASK_EVERY_MS);
-    }
-    return await existing(sql, node_id);
-  });
+export async function testNodeCommand(node_id: string, options: { json?: boolean; reason: string }): Promise<void> {
+  const asked = (leader: string) => {
+    if (!options.json) console.log(`${leader}, who leads, checks ${node_id}`);
+  };
+  const node = await withDb((sql) => testNode(sql, node_id, { actor: actor(), reason: options.reason, asked }));
   if (options.json) printJson(node);
   else {
     printParts(node.check_result?.parts ?? []);
@@ -117,27 +80,11 @@ export async function setNodeCommand(
   if (Object.values(change).every((value) => value === undefined)) {
     throw new CommandError("Say what to change: --max-concurrent, --label or --maintenance", EXIT.usage);
   }
-  const node = await withDb(async (sql) => {
-    await existing(sql, node_id);
-    await changeNode(sql, node_id, change, { actor: actor(), reason: options.reason });
-    return await existing(sql, node_id);
-  });
+  const by = { actor: actor(), reason: options.reason };
+  const node = await withDb((sql) => setNode(sql, node_id, change, by));
   if (options.json) return printJson(node);
   printNodes([node]);
 }
-
-async function existing(sql: Sql, node_id: string): Promise<NodeListing> {
-  const nodes = await listNodes(sql);
-  const found = nodes.find((node) => node.node_id === node_id);
-  if (found) return found;
-  const names = nodes.slice(0, MOST_NAMED).map((node) => node.node_id).join(", ");
-  const known = nodes.length === 0
-    ? "no node was ever here"
-    : `there are ${names}${nodes.length > MOST_NAMED ? ", ..." : ""}`;
-  throw new CommandError(`Cannot find node "${node_id}": ${known}`);
-}
-
-const MOST_NAMED = 20;
 
 function limitFrom(text: string): number | null {
   if (text === "none") return null;

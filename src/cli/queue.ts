@@ -1,6 +1,7 @@
 /** `queue`: what waits and why, and stopping and letting go: everything, a job, a serial key. `resources`: how much there is. */
-import { changeSettings, readSettings } from "../store/settings.ts";
-import { freeKey, listStoppedKeys, pauseJob, readQueue, setResource, stopKey } from "../store/stops.ts";
+import { changeResource, setPaused } from "../client/queue_acts.ts";
+import { readSettings } from "../store/settings.ts";
+import { listStoppedKeys, readQueue } from "../store/stops.ts";
 import { readResources } from "../store/waiting.ts";
 import { CommandError, EXIT, printJson, printTable } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
@@ -42,22 +43,14 @@ export async function pauseCommand(
   if (options.job !== undefined && options.key !== undefined) {
     throw new CommandError("Give --job or --key, not both", EXIT.usage);
   }
-  const by = { actor: actor(), reason: options.reason };
-  const [what, changed] = await withDb(async (sql): Promise<[string, boolean]> => {
-    if (options.key !== undefined) {
-      const changed = paused ? await stopKey(sql, options.key, by) : await freeKey(sql, options.key, by);
-      return [`serial key "${options.key}"`, changed];
-    }
-    if (options.job !== undefined) {
-      const answer = await pauseJob(sql, options.job, { ...by, paused });
-      if (!answer) throw new CommandError(`Cannot find job "${options.job}": none of that name was ever synced`);
-      return [`job "${options.job}"`, answer.changed];
-    }
-    const dispatch = paused ? "paused" : "running";
-    const changed = (await readSettings(sql)).dispatch !== dispatch;
-    if (changed) await changeSettings(sql, { dispatch }, by);
-    return ["all dispatch", changed];
-  });
+  const [job_name, serial_key] = [options.job, options.key];
+  const wish = { actor: actor(), reason: options.reason, paused };
+  const changed = await withDb((sql) => setPaused(sql, { job_name, serial_key }, wish));
+  const what = serial_key !== undefined
+    ? `serial key "${serial_key}"`
+    : job_name !== undefined
+    ? `job "${job_name}"`
+    : "all dispatch";
   if (options.json) return printJson({ what, paused, changed });
   const how = paused ? "paused: what runs goes on, what waits waits" : "resumed";
   console.log(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
@@ -78,10 +71,8 @@ export async function setResourceCommand(name: string, capacity: string | undefi
   if (n !== undefined && !(Number.isInteger(n) && n >= 0 && n <= 1_000_000_000)) {
     throw new CommandError(`Cannot use "${capacity}" as a capacity: give a whole number from 0`, EXIT.usage);
   }
-  const changed = await withDb((sql) => setResource(sql, name, n, { actor: actor(), reason: options.reason }));
-  if (!changed && n === undefined) {
-    throw new CommandError(`Cannot remove resource "${name}": there is none of that name`);
-  }
+  const by = { actor: actor(), reason: options.reason };
+  const changed = await withDb((sql) => changeResource(sql, name, n, by));
   if (options.json) return printJson({ name, capacity: n ?? null, changed });
   console.log(
     n === undefined ? `resource "${name}" is gone; jobs that take it wait` : `resource "${name}" has capacity ${n}`,

@@ -1,14 +1,15 @@
-/** `run` and `emit`: work from the command line, through the same client that applications use. */
+/** `run` and `emit`: work from the command line, by the same calls that applications use, and in the audit. */
 import { harmless } from "../base/text.ts";
 import { monotonicMs, rest } from "../base/loop.ts";
-import { createClient } from "../client.ts";
+import { emitAs, enqueueRun } from "../client/run_acts.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { readLogs } from "../store/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
-import { checkArgs, instantFrom, parseJson, priorityFrom } from "./inputs.ts";
+import { instantFrom, parseJson, priorityFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
+import { actor, withDb } from "./runs.ts";
 
 interface RunOptions {
   args: string;
@@ -24,17 +25,20 @@ interface RunOptions {
 export async function runCommand(name: string, options: RunOptions, { stop }: Signals): Promise<void> {
   const { database_url } = readConfigForDb();
   const args = parseJson("--args", options.args);
-  const client = createClient({ databaseUrl: database_url, maxConnections: 1 });
-  const sql = connectDb(database_url, { name: "cli", max: 1 });
-  try {
-    await checkArgs(sql, name, args);
-    const { id, isNew } = await client.enqueue(name, args, {
+  const job = {
+    name,
+    args,
+    options: {
       priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
       runAt: options.at === undefined ? undefined : instantFrom(options.at),
       idempotencyKey: options.key,
       serialKey: options.serialKey,
       node: options.node,
-    });
+    },
+  };
+  const sql = connectDb(database_url, { name: "cli", max: 1 });
+  try {
+    const { id, isNew } = await enqueueRun(sql, job, { actor: actor(), reason: REASON });
     if (!options.wait) {
       if (options.json) return printJson({ id, is_new: isNew });
       return console.log(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
@@ -44,7 +48,7 @@ export async function runCommand(name: string, options: RunOptions, { stop }: Si
     else console.log(endText(run));
     if (run.state !== "SUCCEEDED") throw new CommandError("", EXIT.failed);
   } finally {
-    await Promise.all([client.close(), sql.end({ timeout: 1 })]);
+    await sql.end({ timeout: 1 });
   }
 }
 
@@ -53,15 +57,13 @@ export async function emitCommand(
   options: { payload: string; dedupeKey?: string; json?: boolean },
 ): Promise<void> {
   const payload = parseJson("--payload", options.payload);
-  const client = createClient({ databaseUrl: readConfigForDb().database_url, maxConnections: 1 });
-  try {
-    const { id } = await client.emit(type, payload, { dedupeKey: options.dedupeKey });
-    if (options.json) printJson({ id, event_type: type });
-    else console.log(`event ${id} emitted`);
-  } finally {
-    await client.close();
-  }
+  const given = { payload, dedupeKey: options.dedupeKey };
+  const { id, isNew } = await withDb((sql) => emitAs(sql, type, given, { actor: actor(), reason: REASON }));
+  if (options.json) return printJson({ id, event_type: type });
+  console.log(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
 }
+
+const REASON = "from the command line";
 
 /** A run that has not started after this long has a reason worth telling. */
 const TELL_WHY_AFTER_MS = 2_000;

@@ -2,16 +2,14 @@
 import { harmless } from "../base/text.ts";
 import { userInfo } from "node:os";
 import { rest } from "../base/loop.ts";
-import { recordAct } from "../store/audit.ts";
-import { createRuns } from "../store/births.ts";
+import { cancelRun, existingRun, retryRun } from "../client/run_acts.ts";
 import { connectDb, type Sql } from "../store/db.ts";
-import { requestCancel } from "../store/requests.ts";
 import { readLogs } from "../store/run_logs.ts";
-import { type AttemptView, listRuns, readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
+import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
-import { checkArgs, filterFrom, idFrom, parseJson, stateFrom } from "./inputs.ts";
+import { filterFrom, idFrom, parseJson, stateFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
+import { printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
 
 interface Json {
   json?: boolean;
@@ -42,7 +40,7 @@ export async function listCommand(
 
 export async function showCommand(id: string, options: Json): Promise<void> {
   await withDb(async (sql) => {
-    const run = await existingRun(sql, id);
+    const run = await existingRun(sql, idFrom(id));
     const attempts = await readAttempts(sql, run.id);
     if (options.json) return printJson({ ...run, attempts });
     console.log(describe(run));
@@ -58,7 +56,7 @@ export async function logsCommand(
   { stop }: Signals,
 ): Promise<void> {
   await withDb(async (sql) => {
-    const run = await existingRun(sql, id);
+    const run = await existingRun(sql, idFrom(id));
     let after = 0;
     while (true) {
       const state = await readState(sql, run.id); // before the lines: what an ended run said is all stored
@@ -78,25 +76,19 @@ export async function logsCommand(
 }
 
 export async function cancelCommand(id: string, options: Json & { reason: string }): Promise<void> {
-  await withDb(async (sql) => {
-    const job_run_id = idFrom(id);
-    const answer = await requestCancel(sql, job_run_id, { actor: actor(), reason: options.reason });
-    if (!answer) throw noSuchRun(id);
-    if (TERMINAL.includes(answer.state)) {
-      throw new CommandError(`Cannot cancel run "${id}": it has ended as ${answer.state}`);
-    }
-    if (options.json) return printJson({ id: job_run_id, ...answer });
-    console.log(
-      answer.requested
-        ? `run ${id}: cancel requested, it was ${answer.state}`
-        : `run ${id}: its cancel was requested before`,
-    );
-  });
+  const job_run_id = idFrom(id);
+  const answer = await withDb((sql) => cancelRun(sql, job_run_id, { actor: actor(), reason: options.reason }));
+  if (options.json) return printJson({ id: job_run_id, ...answer });
+  console.log(
+    answer.requested
+      ? `run ${id}: cancel requested, it was ${answer.state}`
+      : `run ${id}: its cancel was requested before`,
+  );
 }
 
 /** A sentence for people, or the run with its `wait_reason` for programs. */
 export async function explainCommand(id: string, options: Json): Promise<void> {
-  const run = await withDb((sql) => existingRun(sql, id));
+  const run = await withDb((sql) => existingRun(sql, idFrom(id)));
   if (options.json) return printJson({ id: run.id, state: run.state, wait_reason: run.wait_reason });
   console.log(harmless(`run ${run.id} of ${run.job_name} is ${run.state}: ${whyText(run)}`));
 }
@@ -110,40 +102,16 @@ function whyText(run: RunView): string {
   return run.state === "SKIPPED" ? `${why}; to run it all the same: deno task runs retry ${run.id}` : why;
 }
 
-export async function retryCommand(id: string, options: Json & { args?: string }): Promise<void> {
-  await withDb(async (sql) => {
-    const run = await existingRun(sql, id);
-    if (!TERMINAL.includes(run.state)) {
-      throw new CommandError(`Cannot retry run "${id}": it is ${run.state}; wait for its end or cancel it first`);
-    }
-    const args = options.args === undefined ? run.args : parseJson("--args", options.args);
-    if (options.args !== undefined) await checkArgs(sql, run.job_name, args);
-    const fresh = await sql.begin(async (tx) => {
-      const [born] = await createRuns(tx, [{
-        job_name: run.job_name,
-        args,
-        idempotency_key: crypto.randomUUID(),
-        priority: run.priority,
-        serial_key: run.serial_key ?? undefined,
-        node: run.node ?? undefined,
-        rerun_of: run.id,
-      }]);
-      if (born?.job_run_id === undefined) {
-        throw new CommandError(
-          `Cannot retry run "${id}": its job "${run.job_name}" was removed; restore its file and run \`deno task sync\``,
-        );
-      }
-      const act = { actor: actor(), action: "run.retry", target_type: "run", target_id: run.id };
-      await recordAct(tx, { ...act, after: { rerun: born.job_run_id, edited: options.args !== undefined } });
-      return born.job_run_id;
-    });
-    if (options.json) return printJson({ id: fresh, rerun_of: run.id });
-    console.log(
-      `run ${fresh} enqueued, with ${
-        options.args === undefined ? "the args" : "other args than those"
-      } of run ${run.id}`,
-    );
-  });
+export async function retryCommand(
+  id: string,
+  options: Json & { args?: string; reason: string },
+): Promise<void> {
+  const args = options.args === undefined ? undefined : parseJson("--args", options.args);
+  const by = { actor: actor(), reason: options.reason };
+  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by, args }));
+  if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
+  const which = args === undefined ? "the args" : "other args than those";
+  console.log(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);
 }
 
 /** Who is acting, for the audit. */
@@ -202,14 +170,4 @@ function attemptText({ attempt, outcome, worker_id, started_at, ended_at, error_
 
 function fieldsText(fields: unknown): string {
   return fields === null ? "" : ` ${harmless(JSON.stringify(fields))}`;
-}
-
-async function existingRun(sql: Sql, id: string): Promise<RunView> {
-  const run = await readRun(sql, idFrom(id));
-  if (!run) throw noSuchRun(id);
-  return run;
-}
-
-function noSuchRun(id: string): CommandError {
-  return new CommandError(`Cannot find run "${id}": there is none; \`deno task runs ls\` shows the newest`);
 }

@@ -1,8 +1,34 @@
 /** What is given to a client, checked at the door; what does not fit is refused with an `EnqueueError`. */
 import { type Job, type Priority, priorityNumber, type SchemaIssue } from "../job.ts";
 
+/** Where args do not fit their schema, e.g. "tenant" or "devices.0.id"; an empty path is the whole. */
+export interface ArgsIssue {
+  path: string;
+  message: string;
+}
+
+/** `invalid`: what was given; `not_found`: no such job, run, bulk or node; `conflict`: its state does not allow it; `late`: no answer came. */
+export type Why = "invalid" | "not_found" | "conflict" | "late";
+
+/** What was asked for cannot be done, and nothing was changed. */
+export class Refused extends Error {
+  override name = "Refused";
+  readonly why: Why;
+  /** When args do not fit: each place. */
+  readonly issues: readonly ArgsIssue[];
+  /** What to do about it on the command line, where the message does not say it. */
+  readonly fix: string | undefined;
+
+  constructor(message: string, more: { why?: Why; issues?: readonly ArgsIssue[]; fix?: string } = {}) {
+    super(message);
+    this.why = more.why ?? "invalid";
+    this.issues = more.issues ?? [];
+    this.fix = more.fix;
+  }
+}
+
 /** Thrown when a run cannot be enqueued, an event not emitted, a bulk not made or changed. Nothing was stored. */
-export class EnqueueError extends Error {
+export class EnqueueError extends Refused {
   override name = "EnqueueError";
 }
 
@@ -59,9 +85,12 @@ export function jsonText(what: string, value: unknown): string {
   return text;
 }
 
-export function issueText(issues: readonly SchemaIssue[]): string {
-  return issues.map((issue) => {
-    const path = issue.path?.map((step) => String(typeof step === "object" ? step.key : step)).join(".");
-    return path ? `${path}: ${issue.message}` : issue.message;
-  }).join("; ");
+/** What says why args do not fit; `what` such as `enqueue "hello": its args`. */
+export function doNotFit(what: string, found: readonly SchemaIssue[]): EnqueueError {
+  const issues = found.map(({ path, message }) => ({
+    path: path?.map((step) => String(typeof step === "object" ? step.key : step)).join(".") ?? "",
+    message,
+  }));
+  const text = issues.map(({ path, message }) => path ? `${path}: ${message}` : message).join("; ");
+  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues });
 }

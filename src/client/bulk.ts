@@ -3,7 +3,7 @@ import type { Job, Priority } from "../job.ts";
 import type { BulkView } from "../store/bulk_view.ts";
 import { addItems, addItemsOf, allowSlowFilling, changeBulk, createBulk, type NewBulk } from "../store/bulks.ts";
 import type { Db, Sql } from "../store/db.ts";
-import { checkText, EnqueueError, issueText, jsonText, nameOf, priorityFrom } from "./args.ts";
+import { checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom } from "./args.ts";
 
 /** The args of each item of a bulk: given one by one, or by a query of the database with a column `args` (jsonb). */
 export type BulkItems<Input> = Iterable<Input> | AsyncIterable<Input> | { sql: string };
@@ -113,7 +113,7 @@ async function itemText(name: string, job: Job | string, item: { args: unknown; 
   if (typeof job !== "string" && job.options.args) {
     let answer = job.options.args["~standard"].validate(item.args);
     if (answer instanceof Promise) answer = await answer;
-    if (answer.issues) throw new EnqueueError(`Cannot store ${what}: its args do not fit: ${issueText(answer.issues)}`);
+    if (answer.issues) throw doNotFit(`store ${what}: its args`, answer.issues);
   }
   return jsonText(what, item.args ?? {});
 }
@@ -167,9 +167,9 @@ export async function applyChanges(
     throw new EnqueueError(`Cannot ${what}: state is RUNNING, PAUSED or CANCELED: current value is ${state}`);
   }
   const changed = await changeBulk(sql, id, { state, ...pace(what, changes) }, { actor, reason });
-  if (!changed) throw new EnqueueError(`Cannot ${what}: there is none`);
+  if (!changed) throw new EnqueueError(`Cannot ${what}: there is none`, { why: "not_found" });
   if (changed.finished || (changed.was === "CANCELED" && state !== "CANCELED")) {
-    throw new EnqueueError(`Cannot ${what}: it ${changed.finished ? "has ended" : "is canceled"}`);
+    throw new EnqueueError(`Cannot ${what}: it ${changed.finished ? "has ended" : "is canceled"}`, { why: "conflict" });
   }
 }
 
@@ -206,5 +206,6 @@ function noSuchJob(job_name: string, unknown: string): EnqueueError {
   const which = unknown === job_name ? "no such job" : `no job "${unknown}", which is to run at its end,`;
   return new EnqueueError(
     `Cannot start a bulk of "${job_name}": ${which} is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
+    { why: "not_found" },
   );
 }

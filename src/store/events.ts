@@ -9,8 +9,9 @@
  * An event that a rule left without a run of its own has a row in `event_absorbed`, which names the run there is instead.
  */
 import { bearing } from "./births.ts";
-import { type Db, json, type Sql } from "./db.ts";
+import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
+import type { RunState } from "./runs.ts";
 
 /** Emits an event; the SQL function is the same one that other programs call. Gives its id, also when the key was used before. */
 export async function emitEvent(
@@ -20,6 +21,31 @@ export async function emitEvent(
   const [row] = await sql<{ id: number }[]>`
     select emit_event(${event.event_type}, ${json(sql, event.payload ?? {})}, ${event.dedupe_key ?? null}) as id`;
   return (row as { id: number }).id;
+}
+
+/**
+ * The same as somebody's act, with its audit in the same statement. `is_new` false: the key was used before, so there was
+ * nothing to note. (What the function adds is not visible to the statement that calls it.)
+ */
+export async function emitEventBy(
+  sql: Db,
+  event: { event_type: string; payload: unknown; dedupe_key?: string },
+  by: { actor: string; reason: string },
+): Promise<{ id: number; is_new: boolean }> {
+  const [row] = await sql<{ id: number; is_new: boolean }[]>`
+    with emitted as materialized (
+      select emit_event(${event.event_type}, ${json(sql, event.payload ?? {})}, ${event.dedupe_key ?? null}) as id),
+    fresh as materialized (
+      select id from emitted where not exists (select from event e where e.id = emitted.id)),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'event.emit', 'event', id::text,
+             jsonb_build_object('event_type', ${event.event_type}::text, 'dedupe_key', ${
+    event.dedupe_key ?? null
+  }::text), ${by.reason}
+        from fresh)
+    select id, exists (select from fresh) as is_new from emitted`;
+  return row as { id: number; is_new: boolean };
 }
 
 /** How many events were dealt with, how many runs they started, and how many of them rules left without one of their own. */
@@ -111,22 +137,33 @@ export interface EventView {
   /** Null: the leader has not come to it yet. */
   processed_at: Date | null;
   /** What came of it; none: no job waits for it, or none for such a payload. */
-  outcomes: { job_name: string; outcome: "run" | "debounced" | "throttled"; job_run_id: number | null }[];
+  outcomes: EventOutcome[];
 }
 
-/** The newest events, or the one of this id. */
+/** A run of its own, or that of another event in its place. */
+export interface EventOutcome {
+  job_name: string;
+  outcome: "run" | "debounced" | "throttled";
+  job_run_id: number | null;
+  state: RunState | null;
+}
+
+/** The newest first, with ids below `before`; or the one of this id. */
 export async function listEvents(
-  sql: Sql,
-  wanted: { id?: number; event_type?: string; most: number },
+  sql: Db,
+  wanted: { id?: number; event_type?: string; before?: number; most: number },
 ): Promise<EventView[]> {
+  const { id, event_type, before, most } = wanted;
   return await sql<EventView[]>`
     select e.id, e.event_type, e.payload_json as payload, e.dedupe_key, e.created_at, e.processed_at, coalesce((
-             select jsonb_agg(jsonb_build_object('job_name', d.name, 'outcome', o.outcome, 'job_run_id', o.job_run_id) order by d.name)
+             select jsonb_agg(jsonb_build_object('job_name', d.name, 'outcome', o.outcome, 'job_run_id', o.job_run_id, 'state', r.state)
+                              order by d.name)
                from (select r.job_definition_id, 'run' as outcome, r.id as job_run_id from job_run r where r.event_id = e.id
                      union all select a.job_definition_id, a.outcome, a.job_run_id from event_absorbed a where a.event_id = e.id) o
-               join job_definition d on d.id = o.job_definition_id), '[]') as outcomes
+               join job_definition d on d.id = o.job_definition_id left join job_run r on r.id = o.job_run_id), '[]') as outcomes
       from event e
-     where ${wanted.id === undefined ? sql`true` : sql`e.id = ${wanted.id}`}
-       and ${wanted.event_type === undefined ? sql`true` : sql`e.event_type = ${wanted.event_type}`}
-     order by e.id desc limit ${wanted.most}`;
+     where ${id === undefined ? sql`true` : sql`e.id = ${id}`}
+       and ${event_type === undefined ? sql`true` : sql`e.event_type = ${event_type}`}
+       and ${before === undefined ? sql`true` : sql`e.id < ${before}`}
+     order by e.id desc limit ${most}`;
 }

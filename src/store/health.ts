@@ -97,11 +97,23 @@ export async function recordCheck(
   return row;
 }
 
-/** An operator's wish to have it checked now, by which its answer is known. Undefined: no such node, or it is in maintenance. */
-export async function requestCheck(sql: Db, node_id: string): Promise<string | undefined> {
+/**
+ * An operator's wish to have it checked now, by which its answer is known, audited in the same statement. Undefined: no
+ * such node, or it is in maintenance.
+ */
+export async function requestCheck(
+  sql: Db,
+  node_id: string,
+  by: { actor: string; reason: string },
+): Promise<string | undefined> {
   const [row] = await sql<{ due: string }[]>`
-    update node set next_check_at = clock_timestamp() where node_id = ${node_id} and is_active
-    returning next_check_at::text as due, pg_notify('scheduler', 'check')`;
+    with asked as (
+      update node set next_check_at = clock_timestamp() where node_id = ${node_id} and is_active
+      returning node_id, next_check_at::text as due),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, reason)
+      select ${by.actor}, 'node.test', 'node', node_id, ${by.reason} from asked)
+    select due, pg_notify('scheduler', 'check') from asked`;
   return row?.due;
 }
 

@@ -11,7 +11,7 @@ export function addLooking(program: Command, signals: Signals): void {
     .argument("[node]", "one of them; without it all, also those that no worker is alive on").addOption(json())
     .action(async (node, options) => (await import("../node_health.ts")).showNodesCommand(node, options));
   nodes.command("test").description("check a node now, exit 0 only when it is available").argument("<node>")
-    .addOption(json())
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
     .action(async (node, options) => (await import("../node_health.ts")).testNodeCommand(node, options));
   nodes.command("set").description("change a node: its limit, its labels, maintenance; what runs goes on")
     .argument("<node>")

@@ -1,0 +1,82 @@
+/** Runs and events as an application asks for them: the options, their checks, and what became of them. */
+import type { DelayOptions, Job } from "../job.ts";
+import { type Birth, type Born, createRuns } from "../store/births.ts";
+import type { Db } from "../store/db.ts";
+import { emitEvent } from "../store/events.ts";
+import { checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
+
+/** Options of one run. */
+export type EnqueueOptions = DelayOptions;
+
+/** A run that was enqueued. */
+export interface Enqueued {
+  /** The run's id. */
+  id: number;
+  /** False when the idempotency key was used before: then this is the run of that time. */
+  isNew: boolean;
+}
+
+/** One of many runs of one job. */
+export interface EnqueueItem<Input> extends EnqueueOptions {
+  args: Input;
+}
+
+/** All of them or none, as one statement; answers in the order of `items`. */
+export async function enqueueMany(
+  sql: Db,
+  job: Job | string,
+  items: readonly EnqueueItem<unknown>[],
+): Promise<Enqueued[]> {
+  const name = nameOf(job);
+  const births = await Promise.all(items.map((item) => birthOf(name, job, item)));
+  if (births.length === 0) return [];
+  const born = await createRuns(sql, births);
+  return born.map((run) => enqueuedFrom(name, run));
+}
+
+/** Emits an event; one whose `dedupeKey` was used before gives the id of that one. */
+export async function emit(sql: Db, type: string, given: EventGiven): Promise<{ id: number }> {
+  return { id: Number(await emitEvent(sql, eventOf(type, given))) };
+}
+
+export interface EventGiven {
+  payload: unknown;
+  dedupeKey?: string;
+}
+
+/** The event as it is stored, or a refusal. */
+export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
+  if (!type) throw new EnqueueError('Cannot emit an event without a type: give a name such as "order.placed"');
+  checkText(`emit "${type}"`, "dedupeKey", dedupeKey);
+  return { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: dedupeKey };
+}
+
+async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
+  if (typeof job !== "string" && job.options.args) {
+    const answer = await job.options.args["~standard"].validate(item.args);
+    if (answer.issues) throw doNotFit(`enqueue "${name}": its args`, answer.issues);
+  }
+  if (item.runAt && Number.isNaN(item.runAt.getTime())) {
+    throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`);
+  }
+  for (const option of ["idempotencyKey", "serialKey", "node"] as const) {
+    checkText(`enqueue "${name}"`, option, item[option]);
+  }
+  return {
+    job_name: name,
+    args: storable(`a run of "${name}"`, item.args ?? {}),
+    idempotency_key: item.idempotencyKey ?? crypto.randomUUID(),
+    priority: item.priority === undefined ? undefined : priorityFrom(`enqueue "${name}"`, item.priority),
+    run_at: item.runAt,
+    serial_key: item.serialKey,
+    node: item.node,
+  };
+}
+
+function enqueuedFrom(name: string, run: Born): Enqueued {
+  if (run.job_run_id !== undefined) return { id: Number(run.job_run_id), isNew: run.is_new };
+  throw new EnqueueError(
+    `Cannot enqueue "${name}": no such job is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
+    { why: "not_found" },
+  );
+}

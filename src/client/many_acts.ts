@@ -1,0 +1,55 @@
+/** Acts on all runs that a filter means: cancel, retry, another priority. They say first how many that would be. */
+import { rerunWhere } from "../store/births.ts";
+import type { Sql } from "../store/db.ts";
+import { reprioritizeWhere, requestCancelWhere } from "../store/requests.ts";
+import type { RunFilter } from "../store/run_filter.ts";
+import { countRuns } from "../store/run_view.ts";
+import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
+import type { By } from "./run_acts.ts";
+
+/** What to do; `wish` names a retry, so that asking again with it adds nothing. */
+export type ManyAct =
+  | { verb: "cancel" }
+  | { verb: "retry"; wish: string }
+  | { verb: "reprioritize"; priority: number };
+
+/** So many rows are changed by one statement; a long list is a series of them. */
+const AT_ONCE = 2_000;
+/** Counted up to here. */
+export const COUNT_UP_TO = 1_000_000;
+
+/** Runs in these states can be meant. */
+const CAN_BE: Record<ManyAct["verb"], readonly RunState[]> = {
+  cancel: STATES.filter((state) => !TERMINAL.includes(state)),
+  retry: TERMINAL,
+  reprioritize: ["PENDING", "RETRYING", "ORPHANED"],
+};
+
+/** The filter without the states in which this cannot be done; perhaps none is left. */
+export function meantBy(filter: RunFilter, verb: ManyAct["verb"]): RunFilter {
+  return { ...filter, states: filter.states?.filter((state) => CAN_BE[verb].includes(state)) ?? CAN_BE[verb] };
+}
+
+/** How many runs an act would change, counted up to a million. */
+export async function countMeant(sql: Sql, filter: RunFilter, verb: ManyAct["verb"]): Promise<number> {
+  return await countRuns(sql, meantBy(filter, verb), COUNT_UP_TO);
+}
+
+/** Does it, a statement for each few thousand; gives the ids, those of the new runs for a retry. */
+export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: By): Promise<number[]> {
+  const meant = meantBy(filter, act.verb);
+  const ids: number[] = [];
+  for (let some; (some = await actOnSome(sql, meant, act, { ...by, most: AT_ONCE })).length > 0;) ids.push(...some);
+  return ids;
+}
+
+async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: By & { most: number }): Promise<number[]> {
+  switch (act.verb) {
+    case "cancel":
+      return await requestCancelWhere(sql, filter, by);
+    case "retry":
+      return (await rerunWhere(sql, filter, { ...by, wish: act.wish })).map((run) => run.id);
+    case "reprioritize":
+      return await reprioritizeWhere(sql, filter, { ...by, priority: act.priority });
+  }
+}

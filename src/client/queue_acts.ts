@@ -1,0 +1,43 @@
+/** Stopping and letting go: all dispatch, a job, a serial key; and how much there is of a resource. */
+import type { Sql } from "../store/db.ts";
+import { changeSettings, readSettings } from "../store/settings.ts";
+import { freeKey, pauseJob, setResource, stopKey } from "../store/stops.ts";
+import { Refused } from "./args.ts";
+import type { By } from "./run_acts.ts";
+
+/** One of the two, or neither: all dispatch. */
+export interface What {
+  job_name?: string;
+  serial_key?: string;
+}
+
+/** False: it was so already. @throws Refused when there is no such job. */
+export async function setPaused(
+  sql: Sql,
+  { job_name, serial_key }: What,
+  wish: By & { paused: boolean },
+): Promise<boolean> {
+  const { paused, actor, reason } = wish;
+  const by = { actor, reason };
+  if (serial_key !== undefined) return paused ? await stopKey(sql, serial_key, by) : await freeKey(sql, serial_key, by);
+  if (job_name !== undefined) {
+    const answer = await pauseJob(sql, job_name, wish);
+    if (!answer) {
+      throw new Refused(`Cannot find job "${job_name}": none of that name was ever synced`, { why: "not_found" });
+    }
+    return answer.changed;
+  }
+  const dispatch = paused ? "paused" : "running";
+  if ((await readSettings(sql)).dispatch === dispatch) return false;
+  await changeSettings(sql, { dispatch }, by);
+  return true;
+}
+
+/** Undefined takes it away. False: it was so already. @throws Refused when there is none to be taken away. */
+export async function changeResource(sql: Sql, name: string, capacity: number | undefined, by: By): Promise<boolean> {
+  const changed = await setResource(sql, name, capacity, by);
+  if (!changed && capacity === undefined) {
+    throw new Refused(`Cannot remove resource "${name}": there is none of that name`, { why: "not_found" });
+  }
+  return changed;
+}

@@ -1,0 +1,100 @@
+/** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
+import { recordAct } from "../store/audit.ts";
+import { createRuns } from "../store/births.ts";
+import type { Db, Sql } from "../store/db.ts";
+import { emitEventBy } from "../store/events.ts";
+import { requestCancel } from "../store/requests.ts";
+import { readRun, type RunView } from "../store/run_view.ts";
+import { type RunState, TERMINAL } from "../store/runs.ts";
+import { checkText, EnqueueError, Refused, storable } from "./args.ts";
+import { type Enqueued, enqueueMany, type EnqueueOptions, type EventGiven, eventOf } from "./enqueue.ts";
+import { checkArgs } from "./job_args.ts";
+
+export interface By {
+  /** Kept in the audit. */
+  actor: string;
+  reason: string;
+}
+
+/** Enqueues one run after a look at its args; a key that was used before is no act. @throws EnqueueError */
+export async function enqueueRun(
+  sql: Sql,
+  job: { name: string; args: unknown; options?: EnqueueOptions },
+  by: By,
+): Promise<Enqueued> {
+  await checkArgs(sql, job.name, job.args);
+  return await sql.begin(async (tx) => {
+    const [enqueued] = await enqueueMany(tx, job.name, [{ ...job.options, args: job.args }]) as [Enqueued];
+    const act = { ...by, action: "run.enqueue", target_type: "run", target_id: enqueued.id };
+    if (enqueued.isNew) await recordAct(tx, { ...act, after: { job_name: job.name } });
+    return enqueued;
+  }) as Enqueued;
+}
+
+/** Emits an event; `isNew` false: the dedupe key was used before, and this is the event of that time. @throws EnqueueError */
+export async function emitAs(sql: Db, type: string, given: EventGiven, by: By): Promise<Enqueued> {
+  const { id, is_new } = await emitEventBy(sql, eventOf(type, given), by);
+  return { id, isNew: is_new };
+}
+
+export async function existingRun(sql: Db, id: number): Promise<RunView> {
+  const run = await readRun(sql, id);
+  if (!run) throw noSuchRun(id);
+  return run;
+}
+
+function noSuchRun(id: number): Refused {
+  return new Refused(`Cannot find run "${id}": there is none`, {
+    why: "not_found",
+    fix: "`deno task runs ls` shows the newest",
+  });
+}
+
+/** Asks for the end of a run; `requested` false: somebody had asked before. @throws Refused when there is none, or it has ended. */
+export async function cancelRun(sql: Db, id: number, by: By): Promise<{ state: RunState; requested: boolean }> {
+  const answer = await requestCancel(sql, id, by);
+  if (!answer) throw noSuchRun(id);
+  if (TERMINAL.includes(answer.state)) {
+    throw new Refused(`Cannot cancel run "${id}": it has ended as ${answer.state}`, { why: "conflict" });
+  }
+  return answer;
+}
+
+/** A new run of what has ended, with its args or others. @throws Refused */
+export async function retryRun(
+  sql: Sql,
+  id: number,
+  wish: By & { args?: unknown; idempotencyKey?: string },
+): Promise<Enqueued & { rerun_of: number }> {
+  const run = await existingRun(sql, id);
+  if (!TERMINAL.includes(run.state)) {
+    throw new Refused(`Cannot retry run "${id}": it is ${run.state}; wait for its end or cancel it first`, {
+      why: "conflict",
+    });
+  }
+  const edited = wish.args !== undefined;
+  if (edited) await checkArgs(sql, run.job_name, wish.args);
+  checkText(`retry run "${id}"`, "idempotencyKey", wish.idempotencyKey);
+  return await sql.begin(async (tx) => {
+    const [born] = await createRuns(tx, [{
+      job_name: run.job_name,
+      args: edited ? storable(`a run of "${run.job_name}"`, wish.args) : run.args,
+      idempotency_key: wish.idempotencyKey ?? crypto.randomUUID(),
+      priority: run.priority,
+      serial_key: run.serial_key ?? undefined,
+      node: run.node ?? undefined,
+      rerun_of: run.id,
+    }]);
+    if (born?.job_run_id === undefined) throw jobRemoved(run);
+    const act = { actor: wish.actor, reason: wish.reason, action: "run.retry", target_type: "run", target_id: run.id };
+    if (born.is_new) await recordAct(tx, { ...act, after: { rerun: born.job_run_id, edited } });
+    return { id: born.job_run_id, isNew: born.is_new, rerun_of: run.id };
+  }) as Enqueued & { rerun_of: number };
+}
+
+function jobRemoved(run: RunView): EnqueueError {
+  return new EnqueueError(
+    `Cannot retry run "${run.id}": its job "${run.job_name}" was removed; restore its file and run \`deno task sync\``,
+    { why: "conflict" },
+  );
+}
