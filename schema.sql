@@ -171,6 +171,21 @@ create table if not exists event (
 create index if not exists event_unprocessed on event (id) where processed_at is null;
 create index if not exists event_recent on event (created_at);
 
+-- Where other programs deliver events over HTTP, signed with the hook's secret. The secret is stored as it is, since a
+-- signature can be checked with nothing less; who reads it here could as well write events.
+create table if not exists webhook (
+  name text primary key check (name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
+  event_type text not null check (event_type <> ''),
+  signature text not null check (signature in ('dandori', 'github')),
+  secret text not null,
+  rate_per_minute int not null check (rate_per_minute > 0),
+  created_at timestamptz not null default clock_timestamp(),
+  created_by text not null,
+  delivered_at timestamptz,                    -- the last delivery with a good signature
+  window_at timestamptz not null default '-infinity',  -- since then window_count came; a new minute begins after a minute
+  window_count int not null default 0
+);
+
 -- Many runs of one job, fed a few at a time. What an operator changes here, by any means, the leader hears of at commit:
 -- parallel, interval_seconds, priority, max_failures, throttle_above, and state RUNNING <-> PAUSED, or CANCELED.
 create table if not exists bulk (

@@ -48,6 +48,7 @@ function buildProgram(signals: Signals): Command {
   addJobs(program);
   addQueue(program);
   addBulks(program);
+  addHooks(program);
   addLooking(program, signals);
   for (const command of program.commands) command.exitOverride();
   return program;

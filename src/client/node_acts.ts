@@ -3,7 +3,7 @@ import type { Config } from "../base/config.ts";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
 import { setDetach } from "../cluster/roster.ts";
-import type { Sql } from "../store/db.ts";
+import type { Db, Sql } from "../store/db.ts";
 import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
 import { changeNode, isAnswered, listNodes, type NodeChange, type NodeListing, requestCheck } from "../store/health.ts";
 import { currentLeader } from "../store/leadership.ts";
@@ -13,7 +13,7 @@ import { Refused } from "./args.ts";
 import type { By } from "./run_acts.ts";
 
 /** @throws Refused, naming those that there are. */
-export async function existingNode(sql: Sql, node_id: string): Promise<NodeListing> {
+export async function existingNode(sql: Db, node_id: string): Promise<NodeListing> {
   const nodes = await listNodes(sql);
   const found = nodes.find((node) => node.node_id === node_id);
   if (found) return found;

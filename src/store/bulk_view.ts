@@ -64,9 +64,17 @@ export async function readBulk(sql: Db, bulk_id: number): Promise<BulkView | und
   return row && viewOf(row);
 }
 
-/** The newest first; `open`: only those that have not ended. */
-export async function listBulks(sql: Db, filter: { open?: boolean; most: number }): Promise<BulkView[]> {
-  const rows = await bulkRows(sql, filter.open ? sql`b.finished_at is null` : sql`true`, filter.most);
+/** The newest first; `open`: only those that have not ended; `before_id`: those made before that one. */
+export async function listBulks(
+  sql: Db,
+  filter: { open?: boolean; before_id?: number; most: number },
+): Promise<BulkView[]> {
+  const { open = false, before_id = null } = filter;
+  const rows = await bulkRows(
+    sql,
+    sql`(b.finished_at is null or not ${open}) and (${before_id}::bigint is null or b.id < ${before_id})`,
+    filter.most,
+  );
   return rows.map(viewOf);
 }
 

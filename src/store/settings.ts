@@ -200,6 +200,54 @@ export async function readSettings(sql: Db): Promise<Settings> {
   return problems.length === 0 ? settings : DEFAULT_SETTINGS;
 }
 
+/** A setting as it is stored, with its bounds: for people. */
+export interface SettingView {
+  name: keyof Settings;
+  value: unknown;
+  default: number | string;
+  /** Of a number. */
+  least: number | null;
+  most: number | null;
+  /** Of one that is no number: all it can be. */
+  choices: readonly string[] | null;
+  about: string;
+  /** Null: it was never changed. */
+  updated_at: Date | null;
+  updated_by: string | null;
+}
+
+const CHOICES = {
+  leader_runs_jobs: {
+    choices: LEADER_RUNS_JOBS,
+    about: "Whether the leader runs bodies itself: never, only while it is the only worker, or always",
+  },
+  dispatch: { choices: DISPATCH, about: "paused: no waiting run is given to a worker, whatever its job" },
+};
+
+/** All of them, also those that were never changed. */
+export async function listSettings(sql: Db): Promise<SettingView[]> {
+  const rows = await sql<{ name: string; value: unknown; updated_at: Date; updated_by: string }[]>`
+    select name, value, updated_at, updated_by from scheduler_settings`;
+  return (Object.keys(DEFAULT_SETTINGS) as (keyof Settings)[]).map((name) => {
+    const { value = DEFAULT_SETTINGS[name], updated_at = null, updated_by = null } = rows.find((row) =>
+      row.name === name
+    ) ?? {};
+    const number: NumberSetting | undefined = NUMBER_SETTINGS[name as keyof typeof NUMBER_SETTINGS];
+    const word = CHOICES[name as keyof typeof CHOICES];
+    return {
+      name,
+      value,
+      default: DEFAULT_SETTINGS[name],
+      least: number?.least ?? null,
+      most: number?.most ?? null,
+      choices: word?.choices ?? null,
+      about: number?.about ?? word?.about ?? "",
+      updated_at,
+      updated_by,
+    };
+  });
+}
+
 /** As the rows have them, right or wrong. */
 async function readStored(sql: Db): Promise<Settings> {
   const rows = await sql<{ name: string; value: unknown }[]>`select name, value from scheduler_settings`;

@@ -55,6 +55,13 @@ export async function pauseSchedules(
       from meant m left join moved using (id) left join rung on true order by m.schedule_id`;
 }
 
+/** The jobs that are paused, by name. */
+export async function readPaused(sql: Db): Promise<Map<string, { paused_at: Date; paused_by: string }>> {
+  const rows = await sql<{ name: string; paused_at: Date; paused_by: string }[]>`
+    select name, paused_at, paused_by from job_definition where paused_at is not null`;
+  return new Map(rows.map(({ name, ...paused }) => [name, paused]));
+}
+
 /** Stops a serial key: its next run waits. False: it was stopped already. */
 export async function stopKey(sql: Db, serial_key: string, by: By): Promise<boolean> {
   const rows = await sql`

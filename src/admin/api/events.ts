@@ -1,0 +1,82 @@
+/** Events: emitting them, and what became of them. */
+import { emitAs } from "../../client/run_acts.ts";
+import { listEvents, readEvent } from "../../store/events.ts";
+import { Problem } from "./problem.ts";
+import type { Api } from "./route.ts";
+import * as w from "./words.ts";
+import { z } from "./words.ts";
+
+const eventType = w.text(200).openapi({ description: "Jobs whose `on` names it get a run", example: "order.placed" });
+
+const EVENT = {
+  id: w.id,
+  event_type: z.string(),
+  payload: w.json,
+  dedupe_key: z.string().nullable(),
+  created_at: w.time,
+  processed_at: w.time.nullable().openapi({ description: "Null: it has not been made into runs yet" }),
+};
+const Event = z.object(EVENT).openapi("Event");
+const EventWithRuns = z.object({
+  ...EVENT,
+  runs: z.array(z.object({ id: w.id, job_name: w.jobName, state: w.State })).openapi({
+    description: "That it started",
+  }),
+}).openapi("EventWithRuns");
+
+export function addEvents(api: Api): void {
+  api.route({
+    needs: "emit",
+    method: "post",
+    path: "/events",
+    tag: "events",
+    summary: "Emit an event",
+    body: z.strictObject({
+      event_type: eventType,
+      payload: w.json.optional().openapi({
+        description: "Becomes the args of the runs",
+        example: { order: 7, total: 1200 },
+      }),
+      dedupe_key: w.text(500).optional().openapi({
+        description: "An event with a key that was used before starts nothing",
+      }),
+      reason: w.reason,
+    }),
+    answers: {
+      201: { description: "Emitted", schema: z.object({ id: w.id, is_new: z.boolean() }) },
+      200: {
+        description: "The dedupe key was used before: the event of that time",
+        schema: z.object({ id: w.id, is_new: z.boolean() }),
+      },
+    },
+  }, async ({ sql, actor, body: { event_type, payload = {}, dedupe_key, reason = w.NO_REASON } }) => {
+    const { id, isNew } = await emitAs(sql, event_type, { payload, dedupeKey: dedupe_key }, { actor, reason });
+    return [isNew ? 201 : 200, { id, is_new: isNew }];
+  });
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/events",
+    tag: "events",
+    summary: "The newest events",
+    query: z.strictObject({ event_type: eventType.optional(), limit: w.limit, after: w.idText.optional() }),
+    answers: { 200: { description: "A page of events", schema: w.page(Event) } },
+  }, async ({ sql, query: { event_type, limit, after } }) => {
+    const events = await listEvents(sql, { event_type, before: after, most: limit + 1 });
+    return [200, w.pageOf(events, limit, (event) => event.id)];
+  });
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/events/{id}",
+    tag: "events",
+    summary: "One event, with the runs that it started",
+    params: z.object({ id: w.idText }),
+    answers: { 200: { description: "The event", schema: EventWithRuns } },
+    problems: ["not_found"],
+  }, async ({ sql, params: { id } }) => {
+    const event = await readEvent(sql, id);
+    if (!event) throw new Problem("not_found", `Cannot find event "${id}": there is none`);
+    return [200, event];
+  });
+}

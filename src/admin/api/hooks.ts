@@ -1,0 +1,137 @@
+/** Webhooks: made and removed by an admin; and the door at which signed deliveries become events. */
+import { storable } from "../../client/args.ts";
+import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../client/hook_acts.ts";
+import { listWebhooks, readForCheck, SIGNATURES, takeDelivery } from "../../store/webhooks.ts";
+import { Problem } from "./problem.ts";
+import type { Api } from "./route.ts";
+import { checkSignature } from "./signature.ts";
+import * as w from "./words.ts";
+import { z } from "./words.ts";
+
+const LARGEST_DELIVERY = 256 * 1024;
+
+const HOOK = {
+  name: z.string().openapi({ example: "shop" }),
+  event_type: z.string().openapi({ example: "order.placed" }),
+  signature: z.enum(SIGNATURES).openapi({ description: "How its deliveries are signed" }),
+  rate_per_minute: w.count,
+};
+const Hook = z.object({
+  ...HOOK,
+  created_at: w.time,
+  created_by: z.string(),
+  delivered_at: w.time.nullable().openapi({ description: "When the last one was taken" }),
+}).openapi("Hook");
+
+const byName = z.object({ name: w.text(64).openapi({ example: "shop" }) });
+
+export function addHooks(api: Api): void {
+  addManagement(api);
+  addDoor(api);
+}
+
+function addManagement(api: Api): void {
+  api.route({
+    needs: "admin",
+    method: "get",
+    path: "/hooks",
+    tag: "hooks",
+    summary: "All webhooks; their secrets are never shown again",
+    answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Hook) }) } },
+  }, async ({ sql }) => [200, { items: await listWebhooks(sql) }]);
+  api.route({
+    needs: "admin",
+    method: "post",
+    path: "/hooks",
+    tag: "hooks",
+    summary: "Make a webhook; its secret is in this answer and nowhere else",
+    body: z.strictObject({
+      name: w.jobName.openapi({ description: "The last part of its address", example: "shop" }),
+      event_type: w.text(200).openapi({
+        description: "Of the events that its deliveries become",
+        example: "order.placed",
+      }),
+      signature: z.enum(SIGNATURES).default("dandori").openapi({
+        description: "dandori: over time, id and body. github: over the body, as GitHub and those like it sign",
+      }),
+      rate_per_minute: z.int().min(1).max(MOST_PER_MINUTE).default(DEFAULT_RATE),
+      reason: w.reason,
+    }),
+    answers: {
+      201: {
+        description: "Made",
+        schema: z.object({ ...HOOK, secret: z.string().openapi({ description: "Keep it: it is not shown again" }) }),
+      },
+    },
+    problems: ["conflict"],
+  }, async ({ sql, actor, body: { reason = w.NO_REASON, ...hook } }) => {
+    return [201, { ...hook, ...await makeHook(sql, hook, { actor, reason }) }];
+  });
+  api.route({
+    needs: "admin",
+    method: "delete",
+    path: "/hooks/{name}",
+    tag: "hooks",
+    summary: "Remove a webhook; its deliveries are refused from now on",
+    params: byName,
+    query: z.strictObject({ reason: w.reason }),
+    answers: { 204: { description: "Removed" } },
+    problems: ["not_found"],
+  }, async ({ sql, actor, params, query: { reason = w.NO_REASON } }) => {
+    await dropHook(sql, params.name, { actor, reason });
+    return [204];
+  });
+}
+
+function addDoor(api: Api): void {
+  api.route({
+    needs: "nothing",
+    method: "post",
+    path: "/hooks/{name}",
+    tag: "hooks",
+    summary: "Deliver an event",
+    description:
+      "Needs no token but a signature with the hook's secret: `X-Dandori-Signature: t=SECONDS,v1=HEX` and `X-Dandori-Delivery: ID`, " +
+      "where HEX is the HMAC-SHA256 of `SECONDS.ID.BODY`; or `X-Hub-Signature-256: sha256=HEX` of the body and `X-GitHub-Delivery: ID`. " +
+      "The body becomes the event's payload. A second delivery with the same id gives the same event.",
+    params: byName,
+    body_as_it_comes: true,
+    largest_body: LARGEST_DELIVERY,
+    answers: { 202: { description: "Taken", schema: z.object({ event_id: w.id }) } },
+    problems: ["unauthenticated", "too_many"],
+  }, async ({ sql, params: { name }, header, bytes }) => {
+    const body = await bytes();
+    const checked = checkSignature(await readForCheck(sql, name), { header, body });
+    if (checked.bad) {
+      throw new Problem(
+        "unauthenticated",
+        "Cannot take this delivery: there is no such hook, or the signature is not of its secret",
+        {
+          fix:
+            "check the hook's name, its kind of signature and its secret; the signature is made over the body's bytes as sent",
+        },
+      );
+    }
+    if ("reason" in checked) throw new Problem("invalid", `Cannot take this delivery: ${checked.reason}`);
+    const payload = storable(`a delivery of hook "${name}"`, jsonOf(body));
+    const taken = await takeDelivery(sql, name, { id: checked.id, payload });
+    if (!taken) {
+      throw new Problem(
+        "too_many",
+        `Cannot take more of hook "${name}" now: it has had its deliveries of this minute`,
+        {
+          fix: "deliver it again later, or have an admin make the hook with a higher rate_per_minute",
+        },
+      );
+    }
+    return [202, taken];
+  });
+}
+
+function jsonOf(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    throw new Problem("malformed", "Cannot read the body: it is not JSON in UTF-8");
+  }
+}

@@ -1,0 +1,148 @@
+/** Jobs as they were last synced, and when schedules fire next. */
+import { wallClock } from "../../base/loop.ts";
+import { nextSlots, previewWarnings, type ScheduleTimes } from "../../catalog/schedule.ts";
+import { parseSchedule } from "../../catalog/schedule_input.ts";
+import type { Sql } from "../../store/db.ts";
+import { readDefinition, readDefinitions, type StoredDefinition } from "../../store/definitions.ts";
+import { readPaused } from "../../store/stops.ts";
+import { Job, Preview } from "./job_shapes.ts";
+import { Problem } from "./problem.ts";
+import type { Api } from "./route.ts";
+import * as w from "./words.ts";
+import { z } from "./words.ts";
+
+const byName = z.object({ name: w.jobName });
+
+export function addJobs(api: Api): void {
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/jobs",
+    tag: "jobs",
+    summary: "All jobs, by name, with their schedules and the schema of their args",
+    query: z.strictObject({
+      removed: z.enum(["true", "false"]).optional().openapi({ description: "true: also those whose files are gone" }),
+      limit: w.limit,
+      after: w.jobName.optional(),
+    }),
+    answers: { 200: { description: "A page of jobs", schema: w.page(Job) } },
+  }, async ({ sql, query: { removed, limit, after = "" } }) => {
+    const all = (await readDefinitions(sql)).filter((job) =>
+      job.name > after && (removed === "true" || job.removed_at === null)
+    );
+    const paused = await readPaused(sql);
+    const jobs = all.slice(0, limit + 1).map((job) => shown(job, paused.get(job.name)));
+    return [200, w.pageOf(jobs, limit, (job) => job.name)];
+  });
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/jobs/{name}",
+    tag: "jobs",
+    summary: "One job",
+    params: byName,
+    answers: { 200: { description: "The job", schema: Job } },
+    problems: ["not_found"],
+  }, async ({ sql, params }) => {
+    const job = await existingJob(sql, params.name);
+    return [200, shown(job, (await readPaused(sql)).get(job.name))];
+  });
+  addPreviews(api);
+}
+
+const ASK = {
+  from: w.timeIn.optional().openapi({ description: "Strictly after this instant, RFC 3339; default now" }),
+  count: z.string().regex(/^\d{1,4}$/).transform(Number).pipe(z.int().min(1).max(1000)).default(5)
+    .openapi({ type: "integer", minimum: 1, maximum: 1000, default: 5, description: "So many of each schedule" }),
+};
+const wholeNumber = z.string().regex(/^\d{1,4}$/, "must be a whole number").transform(Number).openapi({
+  type: "integer",
+});
+
+function addPreviews(api: Api): void {
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/jobs/{name}/preview",
+    tag: "jobs",
+    summary: "When the schedules of a job fire next",
+    params: byName,
+    query: z.strictObject(ASK),
+    answers: { 200: { description: "Its schedules", schema: Preview } },
+    problems: ["not_found"],
+  }, async ({ sql, params, query }) => {
+    const { schedules } = await existingJob(sql, params.name);
+    return [200, { items: schedules.map((one) => ({ schedule_id: one.schedule_id, ...preview(one, query) })) }];
+  });
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/schedules/preview",
+    tag: "jobs",
+    summary: "When a schedule would fire that is given here",
+    description: "Give exactly one of every_n_minutes, hourly_at_minute, daily_at and cron.",
+    query: z.strictObject({
+      every_n_minutes: wholeNumber.optional().openapi({ minimum: 1, maximum: 1440 }),
+      hourly_at_minute: wholeNumber.optional().openapi({ minimum: 0, maximum: 59 }),
+      daily_at: w.text(5).optional().openapi({ example: "02:30" }),
+      cron: w.text(200).optional().openapi({ description: "minute hour day month weekday", example: "30 2 * * 1-5" }),
+      timezone: w.text(100).optional().openapi({ description: "IANA name; default UTC", example: "Asia/Tokyo" }),
+      dst_gap: z.enum(["after", "before", "skip"]).optional().openapi({
+        description: "A time that does not exist; default after",
+      }),
+      dst_overlap: z.enum(["first", "second", "both"]).optional().openapi({
+        description: "One that is there twice; default first",
+      }),
+      ...ASK,
+    }),
+    answers: { 200: { description: "The schedule", schema: Preview } },
+  }, ({ query: { from, count, ...given } }) => {
+    const times = timesFrom(given);
+    return Promise.resolve([200, { items: [{ schedule_id: null, ...preview(times, { from, count }) }] }]);
+  });
+}
+
+/** Columns to the words of a job file, which the parser knows. */
+const WORDS = {
+  every_n_minutes: "everyNMinutes",
+  hourly_at_minute: "hourlyAtMinute",
+  daily_at: "dailyAt",
+  cron: "cron",
+  timezone: "timezone",
+} as const;
+
+function timesFrom(given: Record<string, unknown>): ScheduleTimes {
+  const { dst_gap: gap, dst_overlap: overlap } = given;
+  const input = Object.fromEntries(
+    Object.entries(WORDS).filter(([name]) => given[name] !== undefined).map(([name, word]) => [word, given[name]]),
+  );
+  const dst = gap === undefined && overlap === undefined
+    ? {}
+    : { dst: { gap: gap ?? "after", overlap: overlap ?? "first" } };
+  const parsed = parseSchedule({ ...input, ...dst });
+  if (parsed.ok) return parsed.schedule;
+  const text = parsed.complaints.map(({ reason }) => reason).join("; ");
+  throw new Problem("invalid", `Cannot preview: ${text}`, { fix: parsed.complaints.map(({ fix }) => fix).join("; ") });
+}
+
+function preview(times: ScheduleTimes, { from = wallClock(), count }: { from?: Date; count: number }) {
+  const after = Temporal.Instant.fromEpochMilliseconds(from.getTime());
+  const slots = nextSlots(times, { after, count });
+  const until = slots.at(-1);
+  const warnings = until ? previewWarnings(times, { after, until }) : [];
+  const { schedule_type, schedule_value, timezone } = times;
+  return { schedule_type, schedule_value, timezone, slots, warnings: warnings.map(({ message }) => message) };
+}
+
+async function existingJob(sql: Sql, name: string): Promise<StoredDefinition> {
+  const job = await readDefinition(sql, name);
+  if (job) return job;
+  throw new Problem("not_found", `Cannot find job "${name}": none of that name was ever synced`, {
+    fix: "a new one is added by a file in jobs/ and `deno task sync`; GET /api/v1/jobs lists those there are",
+  });
+}
+
+function shown({ id: _, ...job }: StoredDefinition, paused: { paused_at: Date; paused_by: string } | undefined) {
+  const schedules = job.schedules.map(({ id: _, ...schedule }) => schedule);
+  return { ...job, schedules, paused_at: paused?.paused_at ?? null, paused_by: paused?.paused_by ?? null };
+}

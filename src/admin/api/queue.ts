@@ -1,0 +1,120 @@
+/** The queue: what waits and why; pausing and resuming everything, a job, a serial key; resources. */
+import { changeResource, setPaused } from "../../client/queue_acts.ts";
+import { readSettings } from "../../store/settings.ts";
+import { listStoppedKeys, readQueue } from "../../store/stops.ts";
+import { readResources } from "../../store/waiting.ts";
+import type { Api } from "./route.ts";
+import * as w from "./words.ts";
+import { z } from "./words.ts";
+
+const Queue = z.object({
+  dispatch: z.enum(["running", "paused"]).openapi({ description: "paused: nothing that waits is given to a worker" }),
+  jobs: z.array(z.object({
+    job_name: w.jobName,
+    priority: w.priority,
+    waiting: w.count,
+    running: w.count,
+    oldest_due_at: w.time.nullable(),
+    paused_by: z.string().nullable(),
+    reasons: z.array(z.string()).openapi({ description: "Why nothing of it starts now; empty: nothing keeps it" }),
+  })),
+  stopped_serial_keys: z.array(z.object({
+    serial_key: z.string(),
+    job_run_id: w.id.nullable().openapi({ description: "The run whose failure stopped it; null: somebody did" }),
+    stopped_at: w.time,
+    stopped_by: z.string(),
+    reason: z.string().nullable(),
+    waiting: w.count,
+  })),
+}).openapi("Queue");
+
+const Changed = z.object({ changed: z.boolean().openapi({ description: "False: it was so already" }) });
+const serialKey = w.text(500).openapi({ example: "device:7" });
+const WHAT = {
+  job_name: w.jobName.optional().openapi({ description: "This job only" }),
+  serial_key: serialKey.optional().openapi({ description: "This serial key only" }),
+  reason: w.reason,
+};
+
+export function addQueue(api: Api): void {
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/queue",
+    tag: "queue",
+    summary: "What waits and why, job by job, and serial keys that are stopped",
+    answers: { 200: { description: "The queue", schema: Queue } },
+  }, async ({ sql }) => {
+    const [{ dispatch }, jobs, keys] = await Promise.all([readSettings(sql), readQueue(sql), listStoppedKeys(sql)]);
+    return [200, { dispatch, jobs, stopped_serial_keys: keys }];
+  });
+  for (const verb of ["pause", "resume"] as const) {
+    api.route({
+      needs: "operate",
+      method: "post",
+      path: `/queue/${verb}`,
+      tag: "queue",
+      summary: `${verb === "pause" ? "Pause" : "Resume"} all dispatch, a job, or a serial key; what runs goes on`,
+      body: z.strictObject(WHAT).refine(
+        ({ job_name, serial_key }) => job_name === undefined || serial_key === undefined,
+        "must name a job or a serial key, not both",
+      ),
+      answers: { 200: { description: "Done, or it was so already", schema: Changed } },
+      problems: ["not_found"],
+    }, async ({ sql, actor, body: { reason = w.NO_REASON, ...what } }) => {
+      return [200, { changed: await setPaused(sql, what, { actor, reason, paused: verb === "pause" }) }];
+    });
+  }
+  api.route({
+    needs: "operate",
+    method: "post",
+    path: "/queue/unblock",
+    tag: "queue",
+    summary: "Let a serial key go on that a failure, or somebody, has stopped",
+    body: z.strictObject({ serial_key: serialKey, reason: w.reason }),
+    answers: { 200: { description: "Done, or it was not stopped", schema: Changed } },
+  }, async ({ sql, actor, body: { serial_key, reason = w.NO_REASON } }) => {
+    return [200, { changed: await setPaused(sql, { serial_key }, { actor, reason, paused: false }) }];
+  });
+  addResources(api);
+}
+
+const Resource = z.object({ name: z.string(), capacity: w.count, taken: w.count }).openapi("Resource");
+const byName = z.object({ name: w.text(200).openapi({ example: "license" }) });
+
+function addResources(api: Api): void {
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/resources",
+    tag: "queue",
+    summary: "Things of which there is only so much, and how much of them is taken",
+    answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Resource) }) } },
+  }, async ({ sql }) => [200, { items: await readResources(sql) }]);
+  api.route({
+    needs: "operate",
+    method: "put",
+    path: "/resources/{name}",
+    tag: "queue",
+    summary: "Say how much of it there is",
+    params: byName,
+    body: z.strictObject({ capacity: z.int().min(0).max(1_000_000_000), reason: w.reason }),
+    answers: { 200: { description: "Done, or it was so already", schema: Changed } },
+  }, async ({ sql, actor, params, body: { capacity, reason = w.NO_REASON } }) => {
+    return [200, { changed: await changeResource(sql, params.name, capacity, { actor, reason }) }];
+  });
+  api.route({
+    needs: "operate",
+    method: "delete",
+    path: "/resources/{name}",
+    tag: "queue",
+    summary: "Take it away; jobs that take it wait",
+    params: byName,
+    query: z.strictObject({ reason: w.reason }),
+    answers: { 204: { description: "Gone" } },
+    problems: ["not_found"],
+  }, async ({ sql, actor, params, query: { reason = w.NO_REASON } }) => {
+    await changeResource(sql, params.name, undefined, { actor, reason });
+    return [204];
+  });
+}

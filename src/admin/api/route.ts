@@ -1,0 +1,181 @@
+/**
+ * How a route is declared: what it needs, what it takes, what it gives, which problems it knows. One declaration makes the
+ * guard, the checks and the OpenAPI document; there is no other way to add a route, so none is without its guard.
+ */
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { bodyLimit } from "hono/body-limit";
+import type { Config } from "../../base/config.ts";
+import type { Sql } from "../../store/db.ts";
+import { type ApiEnv, type CallerOf, guard, type Needs } from "./access.ts";
+import { answerError, invalid, type Kind, KINDS, Problem, ProblemSchema } from "./problem.ts";
+
+export interface ApiDeps {
+  sql: Sql;
+  callerOf: CallerOf;
+  /** To tell workers at once that they are detached; without it they learn with their next renewal. */
+  redis?: Pick<Config, "redis_url" | "redis_prefix">;
+}
+
+type Shape = z.ZodObject;
+type Out<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
+
+export interface Spec<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined> {
+  needs: Needs;
+  method: "get" | "post" | "put" | "patch" | "delete";
+  /** From /api/v1 on, such as /runs/{id}. */
+  path: string;
+  tag: string;
+  summary: string;
+  description?: string;
+  params?: P;
+  query?: Q;
+  body?: B;
+  /** The body may be left out. */
+  body_optional?: true;
+  /** Any JSON, which the route reads and checks itself: `bytes`. */
+  body_as_it_comes?: true;
+  headers?: Shape;
+  /** Bytes; default 1 MB. */
+  largest_body?: number;
+  /** Success, by status. */
+  answers: Record<number, { description: string; schema?: z.ZodType }>;
+  /** Besides those that every route has. */
+  problems?: Kind[];
+}
+
+export interface Ask<P, Q, B> {
+  deps: ApiDeps;
+  sql: Sql;
+  /** For the audit; "" on routes that need nobody. */
+  actor: string;
+  params: P;
+  query: Q;
+  body: B;
+  /** By their names in small letters. */
+  header(name: string): string | undefined;
+  /** The body as it came, of a route that declares no other. */
+  bytes(): Promise<Uint8Array>;
+  /** The client has gone. */
+  signal: AbortSignal;
+}
+
+export type Answer = readonly [status: number, value?: unknown];
+
+const LARGEST_BODY = 1_000_000;
+
+export class Api {
+  readonly app = new OpenAPIHono<ApiEnv>({
+    defaultHook: (result) => {
+      if (!result.success) throw invalid(result.error as z.ZodError, result.target);
+    },
+  });
+  readonly #deps: ApiDeps;
+
+  constructor(deps: ApiDeps) {
+    this.#deps = deps;
+    this.app.onError((error, c) => answerError(error, c.req.raw));
+  }
+
+  /** At /openapi.json: all routes that were added before. */
+  addDocument(info: { title: string; version: string; description: string }): void {
+    let document: unknown;
+    this.route({
+      needs: "nothing",
+      method: "get",
+      path: "/openapi.json",
+      tag: "document",
+      summary: "This document",
+      answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },
+    }, () => Promise.resolve([200, document ??= documentOf(this.app, info)]));
+  }
+
+  route<
+    P extends Shape | undefined = undefined,
+    Q extends Shape | undefined = undefined,
+    B extends z.ZodType | undefined = undefined,
+  >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<Answer>): void {
+    const limited = bodyLimit({ maxSize: spec.largest_body ?? LARGEST_BODY, onError: () => tooLarge(spec) });
+    const route = createRoute({ ...documented(spec), middleware: [guard(spec.needs, this.#deps.callerOf), limited] });
+    this.app.openapi(route, async (c) => {
+      const valid = (part: string) => c.req.valid(part as never);
+      const [status, value] = await act({
+        deps: this.#deps,
+        sql: this.#deps.sql,
+        actor: c.get("actor"),
+        params: valid("param") as Out<P>,
+        query: valid("query") as Out<Q>,
+        body: valid("json") as Out<B>,
+        header: (name) => c.req.header(name),
+        bytes: async () => new Uint8Array(await c.req.arrayBuffer()),
+        signal: c.req.raw.signal,
+      });
+      const headers = { "content-type": "application/json", "cache-control": "no-store" };
+      return new Response(value === undefined ? null : JSON.stringify(value), { status, headers }) as never;
+    });
+  }
+}
+
+/** OpenAPI 3.1. Its one server is named from the document on, so it holds behind any path. */
+function documentOf(app: OpenAPIHono<ApiEnv>, info: { title: string; version: string; description: string }) {
+  app.openAPIRegistry.registerComponent("securitySchemes", "token", {
+    type: "http",
+    scheme: "bearer",
+    description: "An API token, made by an admin. Its scopes: read; emit; operate, which includes both; admin, all",
+  });
+  app.openAPIRegistry.registerComponent("securitySchemes", "session", {
+    type: "apiKey",
+    in: "cookie",
+    name: "dandori_session",
+    description: "Of the admin page itself. A viewer may read, an operator operate, an admin all",
+  });
+  return app.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "../v1" }] });
+}
+
+function tooLarge(spec: { largest_body?: number }): never {
+  throw new Problem("too_large", `Cannot take this body: it has more than ${spec.largest_body ?? LARGEST_BODY} bytes`);
+}
+
+function documented<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined>(
+  spec: Spec<P, Q, B>,
+) {
+  const { needs, method, path, tag, summary, description, params, query, body, headers, answers } = spec;
+  const kinds: Kind[] = [
+    ...needs === "nothing" ? [] : ["unauthenticated", "forbidden"] as const,
+    ...params || query || body || headers ? ["invalid"] as const : [],
+    ...body || spec.body_as_it_comes ? ["malformed", "too_large", "media_type"] as const : [],
+    ...spec.problems ?? [],
+    "failed",
+    "unreachable",
+  ];
+  return {
+    operationId: `${method}_${path}`.replace(/[^a-z]+/g, "_").replace(/_$/, ""),
+    method,
+    path,
+    tags: [tag],
+    summary,
+    description,
+    "x-needs": needs,
+    security: needs === "nothing" ? [] : [{ token: [needs] }, { session: [needs] }] as Record<string, string[]>[],
+    request: {
+      params,
+      query,
+      headers,
+      ...body ? { body: { required: !spec.body_optional, content: { "application/json": { schema: body } } } } : {},
+      ...spec.body_as_it_comes ? { body: { required: true, content: { "application/json": { schema: {} } } } } : {},
+    },
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, { description, schema }]) => [
+          status,
+          { description, ...schema ? { content: { "application/json": { schema } } } : {} },
+        ]),
+      ),
+      ...Object.fromEntries(
+        kinds.sort((a, b) => KINDS[a].status - KINDS[b].status).map((kind) => [
+          KINDS[kind].status,
+          { description: KINDS[kind].title, content: { "application/problem+json": { schema: ProblemSchema } } },
+        ]),
+      ),
+    },
+  };
+}

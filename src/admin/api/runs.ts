@@ -1,0 +1,177 @@
+/** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
+import { cancelRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
+import { actOnMany } from "../../client/many_acts.ts";
+import { readLogs } from "../../store/run_logs.ts";
+import { listRuns, readAttempts } from "../../store/run_view.ts";
+import { Problem } from "./problem.ts";
+import type { Api } from "./route.ts";
+import { Born, LogLine, RunPage, RunWithAttempts } from "./run_shapes.ts";
+import * as w from "./words.ts";
+import { z } from "./words.ts";
+
+const byId = z.object({ id: w.idText });
+
+export function addRuns(api: Api): void {
+  addReads(api);
+  addEnqueue(api);
+  addActs(api);
+}
+
+function addReads(api: Api): void {
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/runs",
+    tag: "runs",
+    summary: "The newest runs, or those that a filter means",
+    query: z.strictObject({ ...w.filterInQuery, limit: w.limit, after: w.idText.optional() }),
+    answers: { 200: { description: "A page of runs", schema: RunPage } },
+  }, async ({ sql, query: { limit, after, ...filter } }) => {
+    const runs = await listRuns(sql, { ...w.filterFrom(filter), before_id: after, most: limit + 1 });
+    return [200, w.pageOf(runs, limit, (run) => run.id)];
+  });
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/runs/{id}",
+    tag: "runs",
+    summary: "One run with its earlier attempts; `wait_reason` says why it has not started",
+    params: byId,
+    answers: { 200: { description: "The run", schema: RunWithAttempts } },
+    problems: ["not_found"],
+  }, async ({ sql, params }) => {
+    const run = await existingRun(sql, params.id);
+    return [200, { ...run, attempts: await readAttempts(sql, run.id) }];
+  });
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/runs/{id}/logs",
+    tag: "runs",
+    summary: "What a run printed and logged, oldest first",
+    description: "To follow a run, ask again with `after` as the id of the last line that you have.",
+    params: byId,
+    query: z.strictObject({ limit: w.limit, after: w.idText.optional() }),
+    answers: { 200: { description: "A page of lines", schema: w.page(LogLine) } },
+    problems: ["not_found"],
+  }, async ({ sql, params, query: { limit, after = 0 } }) => {
+    const run = await existingRun(sql, params.id);
+    const lines = await readLogs(sql, run.id, { after, most: limit + 1 });
+    return [200, w.pageOf(lines, limit, (line) => line.id)];
+  });
+}
+
+function addEnqueue(api: Api): void {
+  api.route({
+    needs: "emit",
+    method: "post",
+    path: "/runs",
+    tag: "runs",
+    summary: "Enqueue a run of a job",
+    headers: w.idempotencyKey,
+    body: z.strictObject({
+      job_name: w.jobName,
+      args: w.json.optional().openapi({
+        description: "Checked against the job's args_schema",
+        example: { tenant: "acme" },
+      }),
+      priority: w.priorityIn.optional(),
+      run_at: w.timeIn.optional().openapi({ description: "Not before this instant, RFC 3339" }),
+      serial_key: w.text(500).optional().openapi({ description: "Runs with the same key go one at a time" }),
+      node: w.text(500).optional().openapi({ description: "The node, or labels, that must run it" }),
+      reason: w.reason,
+    }),
+    answers: {
+      201: { description: "Enqueued", schema: Born },
+      200: { description: "The idempotency key was used before: the run of that time", schema: Born },
+    },
+    problems: ["not_found"],
+  }, async ({ sql, actor, body, header }) => {
+    const { job_name, args = {}, priority, run_at, serial_key, node, reason = w.NO_REASON } = body;
+    const options = {
+      priority,
+      runAt: run_at,
+      serialKey: serial_key,
+      node,
+      idempotencyKey: header("idempotency-key"),
+    };
+    const { id, isNew } = await enqueueRun(sql, { name: job_name, args, options }, { actor, reason });
+    return [isNew ? 201 : 200, { id, is_new: isNew }];
+  });
+}
+
+function addActs(api: Api): void {
+  api.route({
+    needs: "operate",
+    method: "post",
+    path: "/runs/{id}/cancel",
+    tag: "runs",
+    summary: "End a run that has not ended",
+    description:
+      "A request: what has no body yet is canceled within a tick, a body is told, then killed, and then the run is CANCELED.",
+    params: byId,
+    body: z.strictObject({ reason: w.reason }),
+    body_optional: true,
+    answers: {
+      202: {
+        description: "Requested",
+        schema: z.object({
+          id: w.id,
+          state: w.State.openapi({ description: "As it is now" }),
+          requested: z.boolean().openapi({ description: "False: it had been requested before" }),
+        }),
+      },
+    },
+    problems: ["not_found", "conflict"],
+  }, async ({ sql, actor, params, body }) => {
+    const answer = await cancelRun(sql, params.id, { actor, reason: body.reason ?? w.NO_REASON });
+    return [202, { id: params.id, ...answer }];
+  });
+  api.route({
+    needs: "operate",
+    method: "post",
+    path: "/runs/{id}/retry",
+    tag: "runs",
+    summary: "A new run of one that has ended, with its args or others",
+    params: byId,
+    headers: w.idempotencyKey,
+    body: z.strictObject({
+      args: w.json.optional().openapi({ description: "Other args; left out: those of the run" }),
+      reason: w.reason,
+    }),
+    body_optional: true,
+    answers: {
+      201: { description: "Enqueued", schema: Born.extend({ rerun_of: w.id }) },
+      200: {
+        description: "The idempotency key was used before: the run of that time",
+        schema: Born.extend({ rerun_of: w.id }),
+      },
+    },
+    problems: ["not_found", "conflict"],
+  }, async ({ sql, actor, params, body: { args, reason = w.NO_REASON }, header }) => {
+    const wish = { actor, reason, args, idempotencyKey: header("idempotency-key") };
+    const { id, isNew, rerun_of } = await retryRun(sql, params.id, wish);
+    return [isNew ? 201 : 200, { id, is_new: isNew, rerun_of }];
+  });
+  api.route({
+    needs: "operate",
+    method: "post",
+    path: "/runs/{id}/reprioritize",
+    tag: "runs",
+    summary: "Another priority for a run that waits",
+    params: byId,
+    body: z.strictObject({ priority: w.priorityIn, reason: w.reason }),
+    answers: { 200: { description: "It has this priority now", schema: z.object({ id: w.id, priority: w.priority }) } },
+    problems: ["not_found", "conflict"],
+  }, async ({ sql, actor, params: { id }, body: { priority, reason = w.NO_REASON } }) => {
+    const moved = await actOnMany(sql, { id }, { verb: "reprioritize", priority }, { actor, reason });
+    const run = await existingRun(sql, id);
+    if (moved.length === 0 && run.priority !== priority) {
+      throw new Problem(
+        "conflict",
+        `Cannot reprioritize run "${id}": it is ${run.state}, only what waits can be moved`,
+      );
+    }
+    return [200, { id, priority }];
+  });
+}

@@ -1,0 +1,68 @@
+/** Settings, each with its unit (the last part of its name), bounds and effect; a change holds within seconds, without a restart. */
+import {
+  changeSettings,
+  DISPATCH,
+  LEADER_RUNS_JOBS,
+  listSettings,
+  NUMBER_SETTINGS,
+  type Settings,
+} from "../../store/settings.ts";
+import { Problem } from "./problem.ts";
+import type { Api } from "./route.ts";
+import * as w from "./words.ts";
+import { z } from "./words.ts";
+
+const Setting = z.object({
+  name: z.string(),
+  value: w.json,
+  default: z.union([z.number(), z.string()]),
+  least: z.number().nullable(),
+  most: z.number().nullable(),
+  choices: z.array(z.string()).nullable(),
+  about: z.string(),
+  updated_at: w.time.nullable().openapi({ description: "Null: it was never changed" }),
+  updated_by: z.string().nullable(),
+}).openapi("Setting");
+
+const numbers = Object.fromEntries(
+  Object.entries(NUMBER_SETTINGS).map(([name, { least, most, about, default: usual }]) => [
+    name,
+    z.number().min(least).max(most).optional().openapi({ description: `${about}; default ${usual}` }),
+  ]),
+);
+
+const Change = z.strictObject({
+  ...numbers,
+  leader_runs_jobs: z.enum(LEADER_RUNS_JOBS).optional(),
+  dispatch: z.enum(DISPATCH).optional(),
+}).refine((given) => Object.keys(given).length > 0, "must name at least one setting").openapi("SettingsChange");
+
+const All = z.object({ items: z.array(Setting) });
+
+export function addSettings(api: Api): void {
+  api.route({
+    needs: "read",
+    method: "get",
+    path: "/settings",
+    tag: "settings",
+    summary: "All settings, with bounds, defaults and who changed them",
+    answers: { 200: { description: "All of them", schema: All } },
+  }, async ({ sql }) => [200, { items: await listSettings(sql) }]);
+  api.route({
+    needs: "admin",
+    method: "patch",
+    path: "/settings",
+    tag: "settings",
+    summary: "Change some settings, all of them or none",
+    body: z.strictObject({ values: Change, reason: w.reason }),
+    answers: { 200: { description: "All settings as they are now", schema: All } },
+  }, async ({ sql, actor, body: { values, reason = w.NO_REASON } }) => {
+    try {
+      await changeSettings(sql, values as Partial<Settings>, { actor, reason });
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw new Problem("invalid", error.message, { fix: "change those that relate to each other together" });
+    }
+    return [200, { items: await listSettings(sql) }];
+  });
+}

@@ -1,0 +1,84 @@
+/**
+ * The API over a real Postgres, asked as HTTP asks. Each answer is held against what the OpenAPI document says of it: its
+ * status, its type, and its fields, all of them and no others.
+ */
+import assert from "node:assert/strict";
+import type { Caller, Scope } from "../../src/admin/api/access.ts";
+import { buildApi } from "../../src/admin/api/api.ts";
+import type { Sql } from "../../src/store/db.ts";
+import { complaintsOf, type Document, operationOf } from "./openapi.ts";
+import { withStores } from "./stores.ts";
+
+export interface Said {
+  status: number;
+  // What each route gives is held against the document; tests name the fields that they look at.
+  body: Record<string, unknown> & { items?: Record<string, unknown>[] };
+  headers: Headers;
+}
+
+export interface Asked {
+  /** Default "admin"; "nobody": without a token. */
+  as?: Scope | "nobody";
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface ApiScene {
+  sql: Sql;
+  document: Document;
+  /** `path` from /api/v1 on. */
+  call(method: string, path: string, asked?: Asked): Promise<Said>;
+}
+
+const INCLUDED: Record<Scope, Scope[]> = {
+  read: ["read"],
+  emit: ["emit"],
+  operate: ["read", "emit", "operate"],
+  admin: ["read", "emit", "operate", "admin"],
+};
+
+/** Takes "Bearer SCOPE". */
+export function callerOf(authorization: string | undefined): Caller | undefined {
+  const scope = authorization?.replace("Bearer ", "") as Scope | undefined;
+  if (!scope || !(scope in INCLUDED)) return undefined;
+  return { actor: `token:${scope}`, allows: (needed) => INCLUDED[scope].includes(needed) };
+}
+
+export async function withApi(test: (scene: ApiScene) => Promise<void>): Promise<void> {
+  await withStores(async ({ sql }) => {
+    const app = buildApi({ sql, callerOf: (c) => Promise.resolve(callerOf(c.req.header("authorization"))) });
+    const ask = async (method: string, path: string, { as = "admin", body, headers = {} }: Asked = {}) => {
+      const all = new Headers(headers);
+      if (as !== "nobody") all.set("authorization", `Bearer ${as}`);
+      const isRaw = typeof body === "string" || body instanceof Uint8Array;
+      if (body !== undefined && !all.has("content-type")) all.set("content-type", "application/json");
+      const sent = body === undefined ? undefined : isRaw ? body as string : JSON.stringify(body);
+      const answer = await app.request(path, { method, headers: all, body: sent });
+      const text = await answer.text();
+      return { status: answer.status, headers: answer.headers, body: text === "" ? {} : JSON.parse(text) };
+    };
+    const document = (await ask("GET", "/openapi.json", { as: "nobody" })).body as unknown as Document;
+    await test({
+      sql,
+      document,
+      async call(method, path, asked) {
+        const said = await ask(method, path, asked);
+        judge(document, { method, path }, said);
+        return said;
+      },
+    });
+  });
+}
+
+function judge(document: Document, { method, path }: { method: string; path: string }, said: Said): void {
+  assert.equal(said.headers.get("cache-control"), "no-store", path);
+  const operation = operationOf(document, method, path.split("?")[0] as string);
+  if (!operation) return assert.equal(said.status, 404, `${method} ${path} is not in the document`);
+  const declared = operation.responses[said.status];
+  assert(declared, `${method} ${path} may not answer ${said.status}: ${JSON.stringify(said.body)}`);
+  const type = said.headers.get("content-type") ?? "";
+  const content = declared.content?.[type];
+  if (!declared.content) return assert.deepEqual(said.body, {});
+  assert(content, `${method} ${path} answers ${said.status} as ${type}`);
+  assert.deepEqual(complaintsOf(document, content.schema, said.body), [], `${method} ${path}`);
+}
