@@ -18,7 +18,7 @@ const BODIES: Record<string, unknown> = {
 };
 
 Deno.test("the document is an OpenAPI document: ids, parameters, references and answers are all there", async () => {
-  await withApi(async ({ document }) => {
+  await withApi(({ document }) => {
     assert.equal(document.openapi, "3.1.0");
     assert.deepEqual(document.servers, [{ url: "../v1" }]); // holds behind any path
     const operations = operationsIn(document);
@@ -42,7 +42,7 @@ Deno.test("the document is an OpenAPI document: ids, parameters, references and 
 });
 
 Deno.test("every route of the app is in the document", async () => {
-  await withApi(async ({ document, sql }) => {
+  await withApi(({ document, sql }) => {
     const app = buildApi({ sql, callerOf: () => Promise.resolve(undefined) });
     const routed = app.routes.filter(({ path, method }) => path !== "/*" && method !== "ALL")
       .map(({ path, method }) => `${method.toLowerCase()} ${path.replaceAll(/:([a-z_]+)/g, "{$1}")}`);
@@ -84,7 +84,6 @@ Deno.test("reads need read, and whatever changes something needs more", async ()
       else if (method === "get") assert.equal(needs, "read", name);
       else assert.notEqual(needs, "read", name);
     }
-    return Promise.resolve();
   });
 });
 

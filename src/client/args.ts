@@ -65,6 +65,9 @@ export function storable(what: string, value: unknown): unknown {
   return value;
 }
 
+/** In JSON, where it is no backslash followed by a u: NUL, and halves of characters. */
+const UNSTORABLE = /(?<=(?<!\\)(?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/;
+
 /** What jsonb can hold of a value, or a clear refusal. */
 export function jsonText(what: string, value: unknown): string {
   let text: string | undefined;
@@ -79,8 +82,9 @@ export function jsonText(what: string, value: unknown): string {
       `Cannot store ${what}: ${text.length} bytes of JSON, at most ${MOST_ARGS_BYTES}; enqueue a reference instead`,
     );
   }
-  if (text.includes("\\u0000")) {
-    throw new EnqueueError(`Cannot store ${what}: it holds a text with \\u0000, which Postgres refuses`);
+  const [unstorable] = text.match(UNSTORABLE) ?? [];
+  if (unstorable) {
+    throw new EnqueueError(`Cannot store ${what}: it holds a text with ${unstorable}, which Postgres refuses`);
   }
   return text;
 }

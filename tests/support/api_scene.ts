@@ -44,7 +44,7 @@ export function callerOf(authorization: string | undefined): Caller | undefined 
   return { actor: `token:${scope}`, allows: (needed) => INCLUDED[scope].includes(needed) };
 }
 
-export async function withApi(test: (scene: ApiScene) => Promise<void>): Promise<void> {
+export async function withApi(test: (scene: ApiScene) => Promise<void> | void): Promise<void> {
   await withStores(async ({ sql }) => {
     const app = buildApi({ sql, callerOf: (c) => Promise.resolve(callerOf(c.req.header("authorization"))) });
     const ask = async (method: string, path: string, { as = "admin", body, headers = {} }: Asked = {}) => {

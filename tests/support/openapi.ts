@@ -109,7 +109,8 @@ function isOf(type: string, value: unknown): boolean {
   if (type === "array") return Array.isArray(value);
   if (type === "integer") return Number.isInteger(value);
   if (type === "object") return typeof value === "object" && value !== null && !Array.isArray(value);
-  return typeof value === type;
+  if (type === "string") return typeof value === "string";
+  return type === "number" ? typeof value === "number" : typeof value === "boolean";
 }
 
 function shown(value: unknown): string {

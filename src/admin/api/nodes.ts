@@ -58,8 +58,8 @@ function addReads(api: Api): void {
 }
 
 /** What a selector such as "gpu=a100,zone=tokyo" can name. */
-const labelName = z.string().regex(/^[^=,\s\p{Cc}]{1,100}$/u, "must have no blank, comma or =");
-const labelValue = z.string().regex(/^[^=,\s\p{Cc}]{0,200}$/u, "must have no blank, comma or =");
+const labelName = z.string().regex(/^[^=,\s\p{Cc}\p{Cs}]{1,100}$/u, "must have no blank, comma or =");
+const labelValue = z.string().regex(/^[^=,\s\p{Cc}\p{Cs}]{0,200}$/u, "must have no blank, comma or =");
 
 function addChanges(api: Api): void {
   api.route({

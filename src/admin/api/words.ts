@@ -6,10 +6,11 @@ import { STATES } from "../../store/runs.ts";
 
 export { z };
 
-/** A text that Postgres can hold: its limit is ours, and it has no NUL. */
+/** A text that Postgres can hold, also within JSON: its limit is ours, and it has no NUL and no half of a character. */
 export function text(most: number) {
   // deno-lint-ignore no-control-regex
-  return z.string().min(1).max(most).regex(/^[^\u0000]*$/, "must not hold \\u0000");
+  return z.string().min(1).max(most).regex(/^[^\u0000]*$/, "must not hold \\u0000")
+    .refine((given) => given.isWellFormed(), "must not hold half of a character");
 }
 
 export const id = z.int().min(1).openapi({ example: 812 });

@@ -1,0 +1,72 @@
+/** Texts that mean something to SQL, HTML or a terminal are texts: stored as they came, given back as JSON, and nothing else happens. */
+import assert from "node:assert/strict";
+import { withApi } from "./support/api_scene.ts";
+import { aDefinition } from "./support/factories.ts";
+import { operationsIn, type Schema } from "./support/openapi.ts";
+
+const HOSTILE = [
+  `'; drop table job_run; --`,
+  `" or 1=1 --`,
+  `$1 \${x} %s {{7*7}}`,
+  `<script>alert(1)</script><img src=x onerror=alert(1)>`,
+  `\u001b[2J\r\nSet-Cookie: a=b`,
+  `{"__proto__":{"admin":true}}`,
+  `\u202e\ud83d\ude00 段取り \ufffd`,
+  `../../etc/passwd`,
+];
+
+Deno.test("hostile texts come back as they were given, as JSON that no browser takes for a page", async () => {
+  await withApi(async ({ sql, call }) => {
+    await aDefinition(sql, { name: "echo" });
+    for (const text of HOSTILE) {
+      const body = { job_name: "echo", args: { text, [text]: 1 }, serial_key: text, node: text, reason: text };
+      const { body: { id } } = await call("POST", "/runs", { body });
+      const { body: run, headers } = await call("GET", `/runs/${id}`);
+      assert.deepEqual([run.args, run.serial_key, run.node], [{ text, [text]: 1 }, text, text]);
+      assert.equal(headers.get("content-type"), "application/json");
+      const found = await call("GET", `/runs?serial_key=${encodeURIComponent(text)}&node=${encodeURIComponent(text)}`);
+      assert.deepEqual(found.body.items?.map((one) => one.id), [id]);
+      const event = await call("POST", "/events", { body: { event_type: text, payload: { text }, dedupe_key: text } });
+      assert.equal((await call("GET", `/events/${event.body.id}`)).body.event_type, text);
+      await call("PUT", `/resources/${encodeURIComponent(text)}`, { body: { capacity: 1, reason: text } });
+      const acts = await call("GET", `/audit?target_id=${encodeURIComponent(text)}`);
+      assert.deepEqual(acts.body.items?.map((act) => [act.target_id, act.reason]), [[text, text]]);
+      const refused = await call("GET", `/nodes/${encodeURIComponent(text)}`);
+      assert.equal(refused.headers.get("content-type"), "application/problem+json");
+      assert(String(refused.body.detail).includes(text));
+    }
+    assert.equal((await sql`select from job_run`).length, HOSTILE.length);
+  });
+});
+
+/** Fills every text of a request with the same. */
+function filled(schema: Schema, text: string): unknown {
+  if (schema.anyOf) return text;
+  const types = [schema.type].flat();
+  if (types.includes("object") && schema.properties) {
+    return Object.fromEntries(Object.entries(schema.properties).map(([name, inner]) => [name, filled(inner, text)]));
+  }
+  if (types.includes("array")) return [filled(schema.items ?? {}, text)];
+  if (types.includes("integer") || types.includes("number")) return 1;
+  return types.includes("boolean") ? true : text;
+}
+
+Deno.test("whatever text stands in whatever field, no route fails: it is taken or refused", async () => {
+  await withApi(async ({ document, call }) => {
+    for (const { method, path, operation } of operationsIn(document)) {
+      const parameters = operation.parameters ?? [];
+      for (const text of [...HOSTILE, "\u0000", "x".repeat(5_000), "\ud800"]) {
+        const well_formed = text.isWellFormed() ? text : "\ufffd";
+        const place = encodeURIComponent(well_formed);
+        const asked = path.replace(/\{[^}]+\}/g, place);
+        const queries = parameters.filter((one) => one.in === "query").map((one) => `${one.name}=${place}`);
+        const schema = operation.requestBody?.content["application/json"]?.schema;
+        const body = schema && filled(schema, text);
+        for (const query of ["", ...queries]) {
+          const said = await call(method.toUpperCase(), query ? `${asked}?${query}` : asked, { body });
+          assert(said.status < 500, `${method} ${path}?${query} ${JSON.stringify(text)}: ${JSON.stringify(said.body)}`);
+        }
+      }
+    }
+  });
+});
