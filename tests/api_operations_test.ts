@@ -41,6 +41,8 @@ Deno.test("resources are set and taken away", async () => {
       changed: false,
     }, true]);
     assert.deepEqual((await call("GET", "/resources")).body.items, [{ name: "license", capacity: 6, taken: 0 }]);
+    const { body: acts } = await call("GET", "/audit?action=resource.set");
+    assert.deepEqual(acts.items?.map((act) => [act.before, act.after]), [[5, 6], [null, 5]]);
     for (const wrong of [-1, 1.5, "5", null]) assert.equal((await put(wrong)).status, 422);
     assert.equal((await call("DELETE", "/resources/license?reason=gone", { as: "operate" })).status, 204);
     assert.equal((await call("DELETE", "/resources/license")).status, 404);

@@ -144,7 +144,7 @@ export async function setResource(sql: Db, name: string, capacity: number | unde
     ? sql`delete from resource where name = ${name} returning name, capacity as before, null::int as after`
     : sql`insert into resource as s (name, capacity) values (${name}, ${capacity})
           on conflict (name) do update set capacity = excluded.capacity where s.capacity <> excluded.capacity
-          returning name, null::int as before, capacity as after`;
+          returning name, (select capacity from resource where name = ${name}) as before, capacity as after`; // as it was
   const rows = await sql`
     with changed as (${changed}),
     noted as (
