@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { type ApiScene, withApi } from "./support/api_scene.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { operationsIn } from "./support/openapi.ts";
+import { waitFor } from "./support/waiting.ts";
 
 interface Change {
   /** As in the document. */
@@ -164,9 +165,9 @@ const CHANGES: Change[] = [
   },
 ];
 
-/** What these change has no place for a reason. */
+/** A bulk has no place for the reason of its making. */
 const WITHOUT_REASON = ["post /bulks", "post /bulks/{id}/retry"];
-/** Waits for a leader, and is tried with one in api_test.ts; a delivery is no act of a person: its event says where it comes from. */
+/** Waits for a leader: below. A delivery is no act of a person: its event says where it comes from. */
 const ELSEWHERE = ["post /nodes/{node_id}/test", "post /hooks/{name}"];
 
 Deno.test("every route that changes something leaves one row, with who and why", async () => {
@@ -184,5 +185,27 @@ Deno.test("every route that changes something leaves one row, with who and why",
       const reason = WITHOUT_REASON.includes(name) ? null : REASON;
       assert.deepEqual([...rows], [{ actor: "token:admin", action, target_type: target, reason }], name);
     }
+  });
+});
+
+Deno.test("the check of a node is answered when the leader has made it, and is in the audit", async () => {
+  await withApi(async ({ sql, call }) => {
+    const worker = await aWorker(sql, { node_id: "gpu-1" });
+    await sql`update leader_term set worker_id = ${worker.worker_id}, lease_until = now() + interval '1 minute'`;
+    const answer = call("POST", "/nodes/gpu-1/test", { as: "operate", body: { reason: REASON } });
+    const rows = () => sql`select actor, action, target_id, reason from admin_action_log`;
+    await waitFor("the wish", async () => (await rows()).length > 0 || undefined);
+    const result = { worker_id: worker.worker_id, problem: "disk: 3 MB free", parts: [] };
+    await sql`update node set status = 'unavailable', check_result = ${
+      sql.json(result)
+    }, next_check_at = now() + interval '1 hour'`;
+    const { status, body } = await answer;
+    assert.deepEqual([status, body.status, body.problem], [200, "unavailable", "disk: 3 MB free"]);
+    assert.deepEqual([...await rows()], [{
+      actor: "token:operate",
+      action: "node.test",
+      target_id: "gpu-1",
+      reason: REASON,
+    }]);
   });
 });

@@ -55,7 +55,7 @@ Deno.test("whatever text stands in whatever field, no route fails: it is taken o
   await withApi(async ({ document, call }) => {
     for (const { method, path, operation } of operationsIn(document)) {
       const parameters = operation.parameters ?? [];
-      for (const text of [...HOSTILE, "\u0000", "x".repeat(5_000), "\ud800"]) {
+      for (const text of [`'; drop table job_run; -- "`, "\u0000", "x".repeat(5_000), "\ud800"]) {
         const well_formed = text.isWellFormed() ? text : "\ufffd";
         const place = encodeURIComponent(well_formed);
         const asked = path.replace(/\{[^}]+\}/g, place);

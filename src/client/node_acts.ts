@@ -108,7 +108,7 @@ const PATIENCE_MS = 15_000;
 export async function testNode(
   sql: Sql,
   node_id: string,
-  on: By & { asked?: (leader: string) => void; stop?: AbortSignal },
+  on: By & { asked?: (leader: string) => void },
 ): Promise<NodeListing> {
   const { is_active } = await existingNode(sql, node_id);
   const leader = await currentLeader(sql);
@@ -127,13 +127,13 @@ export async function testNode(
   on.asked?.(leader.worker_id);
   const late_ms = monotonicMs() + (await readSettings(sql)).node_script_seconds * 2_000 + PATIENCE_MS;
   while (!await isAnswered(sql, node_id, due)) {
-    if (on.stop?.aborted || monotonicMs() > late_ms) {
+    if (monotonicMs() > late_ms) {
       throw new Refused(`Cannot test node "${node_id}": the leader has not answered`, {
         why: "late",
         fix: "see `deno task nodes ls`",
       });
     }
-    await rest(ASK_EVERY_MS, on.stop);
+    await rest(ASK_EVERY_MS);
   }
   return await existingNode(sql, node_id);
 }

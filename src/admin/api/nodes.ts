@@ -101,8 +101,8 @@ function addChanges(api: Api): void {
     body_optional: true,
     answers: { 200: { description: "The node, with what was found", schema: Node } },
     problems: ["not_found", "conflict", "late"],
-  }, async ({ sql, actor, params: { node_id }, body: { reason = w.NO_REASON }, signal }) => {
-    return [200, await testNode(sql, node_id, { actor, reason, stop: signal })];
+  }, async ({ sql, actor, params: { node_id }, body: { reason = w.NO_REASON } }) => {
+    return [200, await testNode(sql, node_id, { actor, reason })];
   });
 }
 

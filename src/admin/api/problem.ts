@@ -14,7 +14,7 @@ export const KINDS = {
   malformed: { status: 400, title: "Not readable", fix: "send JSON (RFC 8259)" },
   unauthenticated: {
     status: 401,
-    title: "Not logged in",
+    title: "Not authenticated",
     fix: "send an API token: Authorization: Bearer TOKEN; an admin makes one",
   },
   forbidden: { status: 403, title: "Not allowed", fix: "ask an admin for a token or a role that allows it" },

@@ -55,8 +55,6 @@ export interface Ask<P, Q, B> {
   header(name: string): string | undefined;
   /** The body as it came, of a route that declares no other. */
   bytes(): Promise<Uint8Array>;
-  /** The client has gone. */
-  signal: AbortSignal;
 }
 
 export type Answer = readonly [status: number, value?: unknown];
@@ -107,7 +105,6 @@ export class Api {
         body: valid("json") as Out<B>,
         header: (name) => c.req.header(name),
         bytes: async () => new Uint8Array(await c.req.arrayBuffer()),
-        signal: c.req.raw.signal,
       });
       const headers = { "content-type": "application/json", "cache-control": "no-store" };
       return new Response(value === undefined ? null : JSON.stringify(value), { status, headers }) as never;

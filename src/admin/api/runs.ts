@@ -14,7 +14,9 @@ const byId = z.object({ id: w.idText });
 export function addRuns(api: Api): void {
   addReads(api);
   addEnqueue(api);
-  addActs(api);
+  addCancel(api);
+  addRetry(api);
+  addReprioritize(api);
 }
 
 function addReads(api: Api): void {
@@ -100,7 +102,7 @@ function addEnqueue(api: Api): void {
   });
 }
 
-function addActs(api: Api): void {
+function addCancel(api: Api): void {
   api.route({
     needs: "operate",
     method: "post",
@@ -127,6 +129,9 @@ function addActs(api: Api): void {
     const answer = await cancelRun(sql, params.id, { actor, reason: body.reason ?? w.NO_REASON });
     return [202, { id: params.id, ...answer }];
   });
+}
+
+function addRetry(api: Api): void {
   api.route({
     needs: "operate",
     method: "post",
@@ -153,6 +158,9 @@ function addActs(api: Api): void {
     const { id, isNew, rerun_of } = await retryRun(sql, params.id, wish);
     return [isNew ? 201 : 200, { id, is_new: isNew, rerun_of }];
   });
+}
+
+function addReprioritize(api: Api): void {
   api.route({
     needs: "operate",
     method: "post",
