@@ -1,7 +1,7 @@
 /** The OpenAPI document: whole, true, and with a guard on each route. */
 import assert from "node:assert/strict";
-import type { Scope } from "../src/admin/api/access.ts";
 import { buildApi } from "../src/admin/api/api.ts";
+import type { Scope } from "../src/store/api_tokens.ts";
 import { hear } from "../src/base/facts.ts";
 import { connectDb, type Sql } from "../src/store/db.ts";
 import { callerOf, withApi } from "./support/api_scene.ts";

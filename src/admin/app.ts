@@ -1,7 +1,7 @@
 /**
  * The admin page as one function from a request to an answer. In this order, the same for every route:
  *
- *   headers -> assets, health -> whose session -> its role (routes say which) -> own form -> page or act -> layout
+ *   headers -> API (api/route.ts) -> assets, health -> whose session -> its role (routes say which) -> own form -> page or act -> layout
  *
  * What a page does not know how to answer ends in `onError`: the visitor gets a page in words, the log what happened.
  */
@@ -11,9 +11,10 @@ import { secureHeaders } from "hono/secure-headers";
 import { observe } from "../base/facts.ts";
 import { isUnreachable } from "../store/db.ts";
 import { mayActAs } from "../store/users.ts";
+import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath } from "./assets.ts";
 import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./asking.ts";
-import { sessionOf } from "./callers.ts";
+import { callerOf, sessionOf } from "./callers.ts";
 import { answerHealth, answerReady } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
 import { mountLogin } from "./login.ts";
@@ -30,6 +31,8 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   const { sql, place } = parts;
   const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname) });
   app.use(secureHeaders(HEADERS));
+  // Before the limit and the session of pages: it has its own.
+  app.route("/api/v1", buildApi({ sql, redis: parts.redis, callerOf: (c) => callerOf(c, { sql, place }) }));
   app.use(bodyLimit({ maxSize: LARGEST_BODY }));
   app.get("/healthz", answerHealth);
   app.get("/readyz", (c) => answerReady(c, sql));

@@ -1,4 +1,5 @@
 /** From a request to a visit, and from a page to an answer: the same for every route. */
+import type { Config } from "../base/config.ts";
 import type { Context } from "hono";
 import { wallClock } from "../base/loop.ts";
 import type { Sql } from "../store/db.ts";
@@ -15,6 +16,8 @@ export interface AdminParts {
   live: Live;
   /** Ends streams. */
   stop: AbortSignal;
+  /** To tell workers at once that they are detached; without it they learn with their next renewal. */
+  redis?: Pick<Config, "redis_url" | "redis_prefix">;
 }
 
 /** `Bindings.address`: of the peer, as the server saw it; `Variables.address`: of the client. */

@@ -4,6 +4,7 @@ import { observe } from "../base/facts.ts";
 import { DeadlineExceeded, within } from "../base/loop.ts";
 import type { Sql } from "../store/db.ts";
 import { buildAdmin } from "./app.ts";
+import type { AdminParts } from "./asking.ts";
 import { Live } from "./live.ts";
 import { placeOf } from "./place.ts";
 
@@ -13,14 +14,14 @@ const STOP_WITHIN_MS = 3_000;
 /** Resolves once it has stopped. `ready` is given the URL for a browser. @throws Deno.errors.AddrInUse */
 export async function serveAdmin(
   config: AdminConfig,
-  on: { sql: Sql; stop: AbortSignal; ready?: (url: string) => void },
+  on: { sql: Sql; stop: AbortSignal; redis?: AdminParts["redis"]; ready?: (url: string) => void },
 ): Promise<void> {
   const { sql } = on;
   const place = placeOf(config);
   const ending = new AbortController();
   const stop = AbortSignal.any([on.stop, ending.signal]);
   const live = new Live(sql);
-  const app = buildAdmin({ sql, place, live, stop });
+  const app = buildAdmin({ sql, place, live, stop, redis: on.redis });
   const { host: hostname, port } = config;
   const cut = new AbortController();
   const server = Deno.serve({

@@ -15,7 +15,7 @@ import {
   setPassword,
   setRole,
 } from "../store/users.ts";
-import { readConfigForDb } from "./opening.ts";
+import { readConfigForDb, redisPlace } from "./opening.ts";
 import { CommandError, EXIT, printJson, printTable, type Signals } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 import { readSecret } from "./secret.ts";
@@ -29,7 +29,7 @@ export async function serveCommand(options: { host?: string; port?: number }, { 
   const sql = connectDb(readConfigForDb().database_url, { name: "admin", max: 8 });
   const silence = hear((name, fact) => console.log(factLine(name, fact, wallClock())));
   try {
-    await serveAdmin(config, { sql, stop });
+    await serveAdmin(config, { sql, stop, redis: redisPlace() });
   } catch (error) {
     if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     throw new CommandError(

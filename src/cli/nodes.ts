@@ -1,9 +1,9 @@
 /** `nodes`: who is there, which role each holds, and who may take no new work. Nodes themselves: node_health.ts. */
-import { type Config, readConfig } from "../base/config.ts";
 import { detachWorkers, setDrained } from "../client/node_acts.ts";
 import { listNodes } from "../store/health.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { printNodes } from "./node_health.ts";
+import { redisPlace } from "./opening.ts";
 import { printJson, printTable } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
@@ -56,13 +56,4 @@ export async function detachCommand(name: string, options: { json?: boolean; rea
   }
   console.log("Bodies that run go on only while the leader or a subleader confirms them");
   if (!told) console.log("Redis could not be reached, so it learns of this with its next renewal");
-}
-
-/** Undefined: nothing says where Redis is; then the worker learns of it all the same. */
-function redisPlace(): Config | undefined {
-  try {
-    return readConfig();
-  } catch {
-    return undefined;
-  }
 }

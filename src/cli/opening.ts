@@ -12,6 +12,15 @@ export function readConfigForDb(): Omit<Config, "redis_url"> {
   return readConfig({ ...env, REDIS_URL: env.REDIS_URL || "-" });
 }
 
+/** For what works without Redis, only later. Undefined: nothing says where it is. */
+export function redisPlace(): Config | undefined {
+  try {
+    return readConfig();
+  } catch {
+    return undefined;
+  }
+}
+
 /** `secret_paths`: what no body may open, whatever its file asks for, besides what `dev` keeps in its folder. */
 export function openSandbox(
   config: Pick<Config, "state_dir">,

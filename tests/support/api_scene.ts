@@ -3,8 +3,9 @@
  * status, its type, and its fields, all of them and no others.
  */
 import assert from "node:assert/strict";
-import type { Caller, Scope } from "../../src/admin/api/access.ts";
 import { buildApi } from "../../src/admin/api/api.ts";
+import type { Caller } from "../../src/admin/callers.ts";
+import { type Scope, scopesAllow } from "../../src/store/api_tokens.ts";
 import type { Sql } from "../../src/store/db.ts";
 import { complaintsOf, type Document, operationOf } from "./openapi.ts";
 import { withStores } from "./stores.ts";
@@ -30,18 +31,13 @@ export interface ApiScene {
   call(method: string, path: string, asked?: Asked): Promise<Said>;
 }
 
-const INCLUDED: Record<Scope, Scope[]> = {
-  read: ["read"],
-  emit: ["emit"],
-  operate: ["read", "emit", "operate"],
-  admin: ["read", "emit", "operate", "admin"],
-};
+const SCOPES = ["read", "emit", "operate", "admin"];
 
 /** Takes "Bearer SCOPE". */
 export function callerOf(authorization: string | undefined): Caller | undefined {
   const scope = authorization?.replace("Bearer ", "") as Scope | undefined;
-  if (!scope || !(scope in INCLUDED)) return undefined;
-  return { actor: `token:${scope}`, allows: (needed) => INCLUDED[scope].includes(needed) };
+  if (!scope || !SCOPES.includes(scope)) return undefined;
+  return { actor: `token:${scope}`, allows: (needed) => scopesAllow([scope], needed) };
 }
 
 export async function withApi(test: (scene: ApiScene) => Promise<void> | void): Promise<void> {

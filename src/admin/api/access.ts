@@ -1,16 +1,8 @@
 /** Who asks and what they may. A route says in one word what it needs; without a word it does not compile, and nobody passes. */
 import type { Context, MiddlewareHandler } from "hono";
+import type { Scope } from "../../store/api_tokens.ts";
+import type { Caller } from "../callers.ts";
 import { Problem } from "./problem.ts";
-
-/** read: look. emit: enqueue runs and emit events, nothing else. operate: act on runs, queue and nodes. admin: everything. */
-export type Scope = "read" | "emit" | "operate" | "admin";
-
-/** Somebody with a session, or a program with a token. */
-export interface Caller {
-  /** For the audit: "user:NAME" or "token:NAME". */
-  actor: string;
-  allows(scope: Scope): boolean;
-}
 
 /** `nothing`: anybody may, also without a token; such a route looks for itself who asks, if that matters. */
 export type Needs = Scope | "nothing";
