@@ -6,6 +6,7 @@ import { digestOf } from "../src/admin/passwords.ts";
 import { placeOf } from "../src/admin/place.ts";
 import { addApiToken, type Scope } from "../src/store/api_tokens.ts";
 import { aDefinition } from "./support/factories.ts";
+import { cliWith } from "./support/cli.ts";
 import { withStores } from "./support/stores.ts";
 
 Deno.test("a token may what its scopes say, under its own name, also behind a path; an unknown one nothing", async () => {
@@ -44,5 +45,28 @@ Deno.test("a token may what its scopes say, under its own name, also behind a pa
       { actor: "token:operates", action: "run.cancel" },
       { actor: "token:operates", action: "bulk.start" },
     ]);
+  });
+});
+
+Deno.test("tokens are made, listed and taken back on the command line, and seen there once", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const cli = cliWith({ DATABASE_URL: database_url });
+    const made = await cli("admin", "token", "add", "deploy", "--scope", "emit", "read");
+    const token = made.out.trim();
+    const [row] =
+      await sql`select token_digest, scopes, expires_at > now() + interval '89 days' as lasts from api_token`;
+    assert.deepEqual([row?.token_digest, row?.scopes, row?.lasts], [await digestOf(token), ["emit", "read"], true]);
+    assert.match((await cli("admin", "token", "ls")).out, /deploy +emit,read +cli:/);
+    for (
+      const [args, code] of [[["b", "--scope", "root"], 2], [["A", "--scope", "read"], 2], [[
+        "deploy",
+        "--scope",
+        "read",
+      ], 1]] as const
+    ) {
+      assert.equal((await cli("admin", "token", "add", ...args)).code, code);
+    }
+    assert.equal((await cli("admin", "token", "rm", "deploy")).code, 0);
+    assert.equal((await cli("admin", "token", "rm", "deploy")).code, 1);
   });
 });

@@ -1,0 +1,55 @@
+/** `admin token`: tokens by which programs use the API. One is shown once, when it is made; only its digest is kept. */
+import { digestOf, makeToken } from "../admin/passwords.ts";
+import { addApiToken, listApiTokens, removeApiToken, type Scope, SCOPES } from "../store/api_tokens.ts";
+import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { actor, withDb } from "./runs.ts";
+
+interface Json {
+  json?: boolean;
+}
+
+const MOST_DAYS = 3650;
+
+export async function addTokenCommand(
+  name: string,
+  options: Json & { scope: string[]; days: number },
+): Promise<void> {
+  if (!/^[a-z0-9][a-z0-9_.-]{0,63}$/.test(name)) {
+    const rule = "give lower case letters, digits, _ . -, at most 64";
+    throw new CommandError(`Cannot use "${name}" as a token's name: ${rule}`, EXIT.usage);
+  }
+  if (options.days > MOST_DAYS) {
+    throw new CommandError(`Cannot use --days ${options.days}: at most ${MOST_DAYS}`, EXIT.usage);
+  }
+  const scopes = options.scope.map(scopeFrom);
+  const token = makeToken();
+  const row = { name, token_digest: await digestOf(token), scopes: [...new Set(scopes)], days: options.days };
+  const added = await withDb((sql) => addApiToken(sql, row, { actor: actor() }));
+  if (!added) throw new CommandError(`Cannot add token "${name}": there is one of that name; remove it first`);
+  if (options.json) return printJson({ name, scopes: row.scopes, token });
+  console.error(`token "${name}" may ${row.scopes.join(", ")} for ${options.days} days; it is not shown again:`);
+  console.log(token);
+}
+
+function scopeFrom(text: string): Scope {
+  const scope = SCOPES.find((one) => one === text);
+  if (scope) return scope;
+  throw new CommandError(`Cannot use --scope "${text}": give one or more of ${SCOPES.join(", ")}`, EXIT.usage);
+}
+
+export async function listTokensCommand(options: Json): Promise<void> {
+  const tokens = await withDb(listApiTokens);
+  if (options.json) return printJson(tokens);
+  printTable(
+    ["token", "scopes", "made by", "expires", "last used"],
+    tokens.map((one) => [one.name, one.scopes.join(","), one.created_by, one.expires_at, one.used_at]),
+    "no tokens yet; make one with `deno task admin token add NAME --scope read`",
+  );
+}
+
+export async function removeTokenCommand(name: string, options: Json): Promise<void> {
+  const removed = await withDb((sql) => removeApiToken(sql, name, { actor: actor() }));
+  if (!removed) throw new CommandError(`Cannot remove token "${name}": there is none of that name`);
+  if (options.json) return printJson({ name, removed });
+  console.log(`token "${name}" is gone; whoever has it is refused from now on`);
+}
