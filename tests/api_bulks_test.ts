@@ -143,7 +143,8 @@ Deno.test("events are emitted once for each dedupe key, and show the runs that t
     const key = `event:${first.body.id}:${job.id}`;
     const run = await aRun(sql, { job_definition_id: job.id, idempotency_key: key, event_id: first.body.id });
     const { body: shown } = await call("GET", `/events/${first.body.id}`, { as: "read" });
-    assert.deepEqual([shown.payload, shown.runs], [{ order: 7 }, [{ id: run.id, job_name: "bill", state: "PENDING" }]]);
+    const outcome = { job_name: "bill", outcome: "run", job_run_id: run.id, state: "PENDING" };
+    assert.deepEqual([shown.payload, shown.outcomes], [{ order: 7 }, [outcome]]);
     const { body: page } = await call("GET", "/events?limit=1");
     assert.deepEqual([page.items?.[0]?.id, page.next], [other.body.id, String(other.body.id)]);
     const { body: typed } = await call("GET", "/events?event_type=order.placed");

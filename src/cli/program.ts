@@ -4,6 +4,7 @@ import { ConfigError } from "../base/config.ts";
 import { Refused } from "../client/args.ts";
 import { VERSION } from "../base/version.ts";
 import { explain, explanation } from "../ops/explain.ts";
+import { addAdmin, addHooks } from "./commands/admin.ts";
 import { addFiles, addJobs } from "./commands/files.ts";
 import { addLooking } from "./commands/looking.ts";
 import { addBulks, addQueue } from "./commands/queue.ts";
@@ -41,6 +42,7 @@ function buildProgram(signals: Signals): Command {
     .helpCommand(false);
   program.addHelpText("after", HELP);
   addServices(program, signals);
+  addAdmin(program, signals);
   addFiles(program);
   addWork(program, signals);
   addEvents(program);

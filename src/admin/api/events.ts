@@ -1,6 +1,6 @@
 /** Events: emitting them, and what became of them. */
 import { emitAs } from "../../client/run_acts.ts";
-import { listEvents, readEvent } from "../../store/events.ts";
+import { listEvents } from "../../store/events.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./words.ts";
@@ -8,21 +8,20 @@ import { z } from "./words.ts";
 
 const eventType = w.text(200).openapi({ description: "Jobs whose `on` names it get a run", example: "order.placed" });
 
-const EVENT = {
+const Event = z.object({
   id: w.id,
   event_type: z.string(),
   payload: w.json,
   dedupe_key: z.string().nullable(),
   created_at: w.time,
   processed_at: w.time.nullable().openapi({ description: "Null: it has not been made into runs yet" }),
-};
-const Event = z.object(EVENT).openapi("Event");
-const EventWithRuns = z.object({
-  ...EVENT,
-  runs: z.array(z.object({ id: w.id, job_name: w.jobName, state: w.State })).openapi({
-    description: "That it started",
-  }),
-}).openapi("EventWithRuns");
+  outcomes: z.array(z.object({
+    job_name: w.jobName,
+    outcome: z.enum(["run", "debounced", "throttled"]),
+    job_run_id: w.id.nullable(),
+    state: w.State.nullable(),
+  })).openapi({ description: "What came of it: a run of its own, or of another event in its place by the job's rule" }),
+}).openapi("Event");
 
 export function addEvents(api: Api): void {
   api.route({
@@ -70,12 +69,12 @@ export function addEvents(api: Api): void {
     method: "get",
     path: "/events/{id}",
     tag: "events",
-    summary: "One event, with the runs that it started",
+    summary: "One event",
     params: z.object({ id: w.idText }),
-    answers: { 200: { description: "The event", schema: EventWithRuns } },
+    answers: { 200: { description: "The event", schema: Event } },
     problems: ["not_found"],
   }, async ({ sql, params: { id } }) => {
-    const event = await readEvent(sql, id);
+    const [event] = await listEvents(sql, { id, most: 1 });
     if (!event) throw new Problem("not_found", `Cannot find event "${id}": there is none`);
     return [200, event];
   });

@@ -1,6 +1,6 @@
-/** `dev`, `worker`, `schema`, `admin`, `certs`. */
+/** `dev`, `worker`, `schema`, `certs`. */
 import { type Command, Option } from "commander";
-import { json, portNumber, wholeNumber } from "./options.ts";
+import { json, wholeNumber } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addServices(program: Command, signals: Signals): void {
@@ -16,30 +16,7 @@ export function addServices(program: Command, signals: Signals): void {
     .description("apply schema.sql to the database; again, it changes nothing")
     .addOption(json())
     .action(async (options) => (await import("../schema.ts")).schemaCommand(options));
-  addAdmin(program, signals);
   addCerts(program);
-}
-
-function addAdmin(program: Command, signals: Signals): void {
-  const load = () => import("../admin.ts");
-  const admin = program.command("admin").description("the admin page: see everything, and act on it");
-  admin.command("serve", { isDefault: true }).description("serve the page until it is told to stop")
-    .option("--host <address>", "where it listens; default SCHEDULER_ADMIN_HOST, or 127.0.0.1")
-    .option("--port <n>", "0: any free one; default SCHEDULER_ADMIN_PORT, or 8420", portNumber)
-    .action(async (options) => (await load()).serveCommand(options, signals));
-  const user = admin.command("user").description("who may use it: viewer, operator or admin");
-  const made = () => new Option("--generate", "make a password and show it once, instead of asking for one");
-  user.command("add").description("a new user; its password is asked for, or read from stdin").argument("<name>")
-    .requiredOption("--role <role>", "viewer: look; operator: act on work; admin: everything").addOption(made())
-    .addOption(json()).action(async (name, options) => (await load()).addUserCommand(name, options));
-  user.command("ls").description("all users").addOption(json())
-    .action(async (options) => (await load()).listUsersCommand(options));
-  user.command("set-role").description("from the next click on").argument("<name>").argument("<role>")
-    .addOption(json()).action(async (name, role, options) => (await load()).setRoleCommand(name, role, options));
-  user.command("passwd").description("a new password; it is logged out everywhere").argument("<name>")
-    .addOption(made()).addOption(json()).action(async (name, options) => (await load()).passwdCommand(name, options));
-  user.command("rm").description("remove a user; what it did stays in the audit").argument("<name>").addOption(json())
-    .action(async (name, options) => (await load()).removeUserCommand(name, options));
 }
 
 function addCerts(program: Command): void {

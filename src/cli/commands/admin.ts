@@ -1,10 +1,10 @@
-/** The commands of the admin server and who may use it: `admin`, its users and tokens, and `hooks`. The others: program.ts. */
+/** The commands of the admin server and who may use it: `admin`, its users and tokens, and `hooks`. */
 import { type Command, Option } from "commander";
-import { json, portNumber, wholeNumber } from "./flags.ts";
-import type { Signals } from "./output.ts";
+import { json, portNumber, wholeNumber } from "./options.ts";
+import type { Signals } from "../output.ts";
 
 export function addAdmin(program: Command, signals: Signals): void {
-  const load = () => import("./admin.ts");
+  const load = () => import("../admin.ts");
   const admin = program.command("admin").description("the admin page: see everything, and act on it");
   admin.command("serve", { isDefault: true }).description("serve the page until it is told to stop")
     .option("--host <address>", "where it listens; default SCHEDULER_ADMIN_HOST, or 127.0.0.1")
@@ -23,7 +23,7 @@ export function addAdmin(program: Command, signals: Signals): void {
     .addOption(made()).addOption(json()).action(async (name, options) => (await load()).passwdCommand(name, options));
   user.command("rm").description("remove a user; what it did stays in the audit").argument("<name>").addOption(json())
     .action(async (name, options) => (await load()).removeUserCommand(name, options));
-  const tokens = () => import("./tokens.ts");
+  const tokens = () => import("../tokens.ts");
   const token = admin.command("token").description("by which programs use the API");
   token.command("add").description("a new token, which is shown once").argument("<name>")
     .requiredOption("--scope <scope...>", "read, emit (runs and events), operate (both, and acts), admin (everything)")
@@ -38,14 +38,14 @@ export function addAdmin(program: Command, signals: Signals): void {
 export function addHooks(program: Command): void {
   const hooks = program.command("hooks").description("where other programs deliver events over HTTP, signed");
   hooks.command("ls").description("all of them, without their secrets").addOption(json())
-    .action(async (options) => (await import("./hooks.ts")).listCommand(options));
+    .action(async (options) => (await import("../hooks.ts")).listCommand(options));
   hooks.command("add").description("make one, and print its secret once").argument("<name>", "the end of its address")
     .requiredOption("--event <type>", "what its deliveries become, e.g. order.placed")
     .option("--signature <kind>", "dandori, over time, id and body; or github, over the body", "dandori")
     .option("--rate <n>", "so many deliveries a minute", wholeNumber, 60)
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (name, options) => (await import("./hooks.ts")).addCommand(name, options));
+    .action(async (name, options) => (await import("../hooks.ts")).addCommand(name, options));
   hooks.command("rm").description("remove one; its deliveries are refused").argument("<name>")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (name, options) => (await import("./hooks.ts")).removeCommand(name, options));
+    .action(async (name, options) => (await import("../hooks.ts")).removeCommand(name, options));
 }
