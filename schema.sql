@@ -16,6 +16,8 @@ create table if not exists leader_term (
 insert into leader_term values (1, 0, null, '-infinity', null) on conflict do nothing;
 -- Raised by each tick of a leader, so that what an earlier tick decided and sent can be refused when it comes late.
 alter table leader_term add column if not exists tick bigint not null default 0;
+-- How often the seat was taken from a leader that had not given it back.
+alter table leader_term add column if not exists failovers bigint not null default 0;
 
 create table if not exists scheduler_settings (
   name text primary key,
@@ -70,6 +72,9 @@ alter table worker add column if not exists subleader boolean not null default f
 alter table worker add column if not exists host text not null default '';
 alter table worker add column if not exists tls_former_fingerprint text;
 alter table worker add column if not exists tls_trust_digest text;
+-- Until when its certificate is good, and by how much its machine's clock is ahead of the database's.
+alter table worker add column if not exists tls_not_after timestamptz;
+alter table worker add column if not exists clock_skew_ms int;
 create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
 
 -- Something of which there is only so much, e.g. license tokens.
@@ -361,6 +366,66 @@ create index if not exists job_run_recent on job_run (created_at);
 create index if not exists job_run_of_bulk on job_run (bulk_id, state) where bulk_id is not null;
 create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
   where bulk_id is not null and finished_at is not null;
+-- The transaction that ended it, by which it is counted once (store/run_stats.ts). Not the time: that is stamped before its
+-- transaction is seen by others, and a clock may go back.
+alter table job_run add column if not exists ended_xid xid8;
+create index if not exists job_run_ended on job_run (ended_xid, id) where ended_xid is not null;
+create index if not exists job_run_held on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
+
+-- What ended, counted: by minute, ten minutes and hour (of finished_at), and in all (grain 0, at 'epoch'); for each job, and for
+-- all together (job 0). The histograms' buckets are those of WAIT_BOUNDS in store/run_stats.ts, the last without a bound.
+create table if not exists run_stat (
+  grain_seconds int not null check (grain_seconds in (0, 60, 600, 3600)),
+  at timestamptz not null,
+  job_definition_id bigint not null,
+  succeeded bigint not null default 0,
+  failed bigint not null default 0,
+  timed_out bigint not null default 0,
+  canceled bigint not null default 0,
+  skipped bigint not null default 0,
+  quarantined bigint not null default 0,      -- of those that failed
+  wait_seconds float8 not null default 0,     -- sum, from due to started
+  run_seconds float8 not null default 0,      -- sum, from started to finished
+  waits bigint[] not null,
+  runs bigint[] not null,
+  last_succeeded_at timestamptz,
+  last_failed_at timestamptz,                 -- FAILED or TIMED_OUT
+  last_failed_run bigint,
+  last_quarantined_at timestamptz,
+  last_quarantined_run bigint,
+  primary key (grain_seconds, at, job_definition_id)
+);
+create index if not exists run_stat_of_job on run_stat (grain_seconds, job_definition_id, at);
+
+-- Where the counting is: all that `counted` sees has been counted. While a large share is counted in parts, `cut` is what the
+-- share ends with, and the cursor is the last run that was counted of it.
+create table if not exists run_stat_mark (
+  id int primary key check (id = 1),
+  version bigint not null default 0,
+  counted pg_snapshot not null,
+  cut pg_snapshot,
+  cursor_xid xid8 not null default '0',
+  cursor_id bigint not null default 0,
+  since timestamptz not null default '-infinity',  -- what ended before is of a database that this one was restored from
+  counted_at timestamptz not null default clock_timestamp()
+);
+insert into run_stat_mark (id, counted) values (1, pg_current_snapshot()) on conflict do nothing;
+
+-- Looked at several times a minute: what waits, by priority (to the nearest of the nine with a name), and what nodes do.
+create table if not exists load_stat (
+  kind text not null check (kind in ('queue', 'node')),
+  at timestamptz not null,                    -- the minute
+  subject text not null,
+  sampled_at timestamptz not null,            -- the last look; what it saw is in now_*
+  samples int not null default 1,
+  used_now float8 not null,                   -- runs that wait, or bodies on the node
+  used_sum float8 not null,
+  used_max float8 not null,
+  capacity_now float8 not null default 0,     -- slots of the node
+  capacity_sum float8 not null default 0,
+  oldest_seconds float8 not null default 0,   -- of those that wait: due for so long
+  primary key (kind, at, subject)
+);
 
 -- Events that have no run of their own with a job, by its rule: a later one took its place (debounced), or a run came shortly before.
 create table if not exists event_absorbed (
@@ -526,6 +591,41 @@ create table if not exists api_token (
   expires_at timestamptz not null,
   used_at timestamptz                                       -- to the minute
 );
+
+-- What somebody should look at: opened when it begins and closed when it is over, once each.
+create table if not exists alert (
+  id bigint generated always as identity primary key,
+  kind text not null,
+  subject text not null,                      -- a job, node, bulk, worker or key
+  message text not null,
+  detail jsonb not null default '{}',
+  opened_at timestamptz not null default clock_timestamp(),
+  opened_by text not null,
+  closed_at timestamptz,
+  acked_at timestamptz,
+  acked_by text,
+  ack_reason text
+);
+create unique index if not exists alert_open on alert (kind, subject) where closed_at is null;
+create index if not exists alert_acked on alert (kind, subject, acked_at) where acked_at is not null;
+create index if not exists alert_recent on alert (opened_at);
+
+-- What the webhook is to be told. Written with the alert; workers send it, one at a time by a claim.
+create table if not exists alert_delivery (
+  id bigint generated always as identity primary key,
+  alert_id bigint references alert on delete cascade,  -- null: a test
+  what text not null check (what in ('opened', 'closed', 'test')),
+  created_at timestamptz not null default clock_timestamp(),
+  attempts int not null default 0,
+  next_try_at timestamptz not null default clock_timestamp(),
+  claim uuid,
+  claimed_by text,
+  delivered_at timestamptz,
+  given_up_at timestamptz,
+  last_error text
+);
+create index if not exists alert_delivery_due on alert_delivery (next_try_at) where delivered_at is null and given_up_at is null;
+create index if not exists alert_delivery_of on alert_delivery (alert_id);
 
 -- Work for the leader rings its bell, at commit. The bell is only a hint: the leader also looks by itself.
 create or replace function ring_scheduler() returns trigger language plpgsql as $$

@@ -5,6 +5,9 @@
 import assert from "node:assert/strict";
 import { type BareSql, SQL_WRITES, storeFunctions } from "./support/store_functions.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
+import { judgeAlerts, trimAlerts } from "../src/store/alerts.ts";
+import { sampleLoad, trimLoadStats } from "../src/store/load_stats.ts";
+import { restartCounting, rollUp, trimRunStats } from "../src/store/run_stats.ts";
 import { bulksSeen, feed, finish, letGo, pauseFailing, planFeed, throttle } from "../src/store/feeding.ts";
 import { recordCheck } from "../src/store/health.ts";
 import { createSlotRuns } from "../src/store/births.ts";
@@ -164,9 +167,40 @@ const STATEMENTS: Record<string, Scene> = {
     const pace = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
     return (term) => recordCheck(sql, term, { node_id, due: node?.due ?? "", status: "available", result }, pace);
   },
+  rollUp: async (sql) => {
+    await countedFrom(sql, "pg_current_snapshot()");
+    return (term) => rollUp(sql, term);
+  },
+  restartCounting: async (sql) => {
+    await countedFrom(sql, "'9000000000:9000000000:'");
+    return (term) => restartCounting(sql, term);
+  },
+  trimRunStats: async (sql) => {
+    await sql`insert into run_stat (grain_seconds, at, job_definition_id, waits, runs) values (60, ${LONG_AGO}, 0, '{}', '{}')`;
+    return (term) => trimRunStats(sql, term, { minute_days: 1, hour_days: 1 });
+  },
+  sampleLoad: (sql) => Promise.resolve((term) => sampleLoad(sql, term)),
+  trimLoadStats: async (sql) => {
+    await sql`
+      insert into load_stat (kind, at, subject, sampled_at, used_now, used_sum, used_max) values ('queue', ${LONG_AGO}, '120', ${LONG_AGO}, 0, 0, 0)`;
+    return (term) => trimLoadStats(sql, term, 1);
+  },
+  judgeAlerts: async (sql) => {
+    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('blocked', 'system')`;
+    const limits = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 1, clock_skew_seconds: 1 };
+    return (term) => judgeAlerts(sql, term, limits);
+  },
+  trimAlerts: async (sql) => {
+    await sql`insert into alert (kind, subject, message, opened_by, closed_at) values ('key.blocked', 'old', '', 'test', ${LONG_AGO})`;
+    return (term) => trimAlerts(sql, term, 1);
+  },
   renewAndLook: (sql) => Promise.resolve((term) => renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1 })),
   resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
 };
+
+async function countedFrom(sql: Sql, snapshot: string): Promise<void> {
+  await sql`update run_stat_mark set counted = ${sql.unsafe(snapshot)}`;
+}
 
 async function aBulk(
   sql: Sql,

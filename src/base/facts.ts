@@ -73,6 +73,11 @@ export interface Facts {
   "bulk.paused": { bulk_id: number; reason: string };
   "bulk.canceled": { bulk_id: number; runs: number };
   "bulk.throttled": { bulk_id: number; parallel: number; running_limit: number; error_rate: number };
+  "metrics.ready": { address: string };
+  "alert.opened": { kind: string; subject: string; message: string };
+  "alert.closed": { kind: string; subject: string; message: string };
+  "alert.delivered": { delivery: number; what: string; attempts: number };
+  "alert.undelivered": { delivery: number; what: string; attempts: number; error: string; given_up: boolean };
   "bulk.finished": { bulk_id: number; state: string; succeeded: number; failed: number; not_done: number };
 
   "body.spawned": { job_name: string; pid: number; spare: boolean; spawn_ms: number };

@@ -15,6 +15,7 @@ export class MeshWire implements Wire {
   readonly fingerprint = MESH;
   readonly former_fingerprint = null;
   readonly trust_digest = MESH;
+  readonly not_after = null;
   readonly generation = 1;
   readonly client_options = {};
   announce: undefined;

@@ -104,6 +104,10 @@ export class Tls implements Wire {
     return trustDigest(this.#material.trust);
   }
 
+  get not_after(): Date {
+    return this.#material.certificate.not_after;
+  }
+
   get generation(): number {
     return this.#generation;
   }

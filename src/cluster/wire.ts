@@ -16,6 +16,8 @@ export interface Wire {
   readonly former_fingerprint: string | null;
   /** The same for all who let in the same peers. */
   readonly trust_digest: string;
+  /** When the certificate in use ends; null where a mesh identifies. */
+  readonly not_after: Date | null;
   /** Counts what was taken: 1 at the start, one more for each change of certificates. */
   readonly generation: number;
   /** Calls `listener` after each change; the returned function ends that. */

@@ -24,6 +24,8 @@ export class Standing {
   /** Wakes the loop that renews, and the one that asks in its stead. */
   readonly lease_bell = new Bell();
   readonly continuation_bell = new Bell();
+  /** How far this machine's clock was ahead of the database's at the last renewal; null: not known yet. */
+  clock_skew_ms: number | null = null;
   /** When Redis last took a heartbeat, by this machine's wall clock; 0: never. For display. */
   last_heartbeat_unix_ms = 0;
   /** Ring whenever what a Watch stream tells has changed. */

@@ -29,7 +29,7 @@ export interface WorkerParts {
   executor: Executor;
   standing: Standing;
   /** Its certificate of now goes into the row, so that peers know it after a rotation. */
-  wire: Pick<Wire, "fingerprint" | "former_fingerprint" | "trust_digest">;
+  wire: Pick<Wire, "fingerprint" | "former_fingerprint" | "trust_digest" | "not_after">;
   pid: number;
   grpc: { host: string; port: number };
 }
@@ -58,6 +58,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   if (isDone(parts)) return standing.detached_why;
   const before = executor.runs;
   const asked_ms = monotonicMs();
+  const asked_at = wallClock().getTime();
   const question = renewWorker(parts.lease_sql, standing.worker_id, {
     lease_ms: worker_lease_seconds * 1000,
     slots: standing.slots,
@@ -65,6 +66,8 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
     tls_fingerprint: parts.wire.fingerprint,
     tls_former_fingerprint: parts.wire.former_fingerprint,
     tls_trust_digest: parts.wire.trust_digest,
+    tls_not_after: parts.wire.not_after,
+    clock_skew_ms: standing.clock_skew_ms,
   });
   const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
   await failpoint("after-worker-renew");
@@ -76,6 +79,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
     standing.holdsUntil(renewal.lease_until_ms);
     standing.renewed_ms = asked_ms;
   }
+  standing.clock_skew_ms = Math.round((asked_at + wallClock().getTime()) / 2 - renewal.now.getTime());
   standing.sawEpoch(renewal.epoch);
   standing.answerers = renewal.answerers;
   heedDetach(standing, renewal);

@@ -81,7 +81,8 @@ export async function acquire(
   const [row] = await sql<{ epoch: number; tick: number }[]>`
     update leader_term
        set epoch = ${nextEpoch(sql, ask.epoch_hint)}, worker_id = ${ask.worker_id},
-           lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms', acquired_at = clock_timestamp()
+           lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms', acquired_at = clock_timestamp(),
+           failovers = failovers + (worker_id is not null)::int
      where id = 1 and lease_until < clock_timestamp()
     returning epoch, tick`;
   return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms, tick: row.tick });
@@ -99,7 +100,7 @@ export async function depose(
   const [row] = await sql<{ epoch: number; tick: number }[]>`
     update leader_term
        set epoch = ${nextEpoch(sql, ask.epoch_hint)}, worker_id = ${ask.worker_id}, acquired_at = clock_timestamp(),
-           lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms'
+           lease_until = clock_timestamp() + ${ask.lease_ms} * interval '1 ms', failovers = failovers + 1
      where id = 1 and epoch = ${ask.epoch} and worker_id is not null returning epoch, tick`;
   return row && Term.granted(row.epoch, ask.worker_id, { asked_at_ms, lease_ms: ask.lease_ms, tick: row.tick });
 }

@@ -88,6 +88,8 @@ export interface Renewal {
   detach_reason: string | null;
   /** The newest epoch that Postgres knows. */
   epoch: number;
+  /** By the database's clock. */
+  now: Date;
   /** The leader first, then some of the subleaders, those of other nodes before: whom to ask when Postgres is out of reach. */
   answerers: WorkerAddress[];
   /** Everything that Postgres says is mine: what the worker must be running, and nothing else. */
@@ -101,6 +103,10 @@ export interface Renewed {
   tls_fingerprint: string;
   tls_former_fingerprint: string | null;
   tls_trust_digest: string;
+  /** Until when the certificate is good; null: a mesh identifies. */
+  tls_not_after?: Date | null;
+  /** How far this machine's clock was ahead of the database's when last asked. */
+  clock_skew_ms?: number | null;
   subleader: boolean;
 }
 
@@ -118,7 +124,8 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
     with me as (
       update worker set slots = ${my.slots}, subleader = ${my.subleader},
              tls_fingerprint = ${my.tls_fingerprint}, tls_former_fingerprint = ${my.tls_former_fingerprint},
-             tls_trust_digest = ${my.tls_trust_digest},
+             tls_trust_digest = ${my.tls_trust_digest}, tls_not_after = ${my.tls_not_after ?? null},
+             clock_skew_ms = ${my.clock_skew_ms ?? null},
              lease_until = case when state = 'DETACHED' then lease_until else clock_timestamp() + ${my.lease_ms} * interval '1 ms' end
        where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, node_id, state, detached_by, detach_reason),
     answerers as (
@@ -127,7 +134,7 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
        where w.worker_id <> me.worker_id and w.state in ('ACTIVE', 'DRAINING') and w.lease_until > clock_timestamp()
          and (w.subleader or (w.worker_id = t.worker_id and t.lease_until > clock_timestamp()))
        order by w.worker_id = t.worker_id desc, w.node_id = me.node_id, random() limit ${MOST_ANSWERERS})
-    select me.state, me.detached_by, me.detach_reason, (select epoch from leader_term) as epoch,
+    select me.state, me.detached_by, me.detach_reason, (select epoch from leader_term) as epoch, clock_timestamp() as now,
       (select json_agg(answerers) from answerers) as answerers,
       (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
               'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest))

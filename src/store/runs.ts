@@ -185,6 +185,7 @@ export async function finishRuns(
       update job_run r
          set state = case when ${again} then 'RETRYING' else s.outcome end,
              finished_at = case when ${again} then null else clock_timestamp() end,
+             ended_xid = case when ${again} then null else pg_current_xact_id() end,
              due_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
              avoid_node = case when ${again} and s.other_node then (select node_id from worker where worker_id = ${worker_id}) end,
              held = ${again}, wakes_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
@@ -364,5 +365,5 @@ export async function forceClose(sql: Db, job_run_id: number, by: { actor: strin
 
 /** What every end sets: it is over, and it waits for nothing. */
 function over(sql: Db) {
-  return sql`finished_at = clock_timestamp(), held = false, wakes_at = null`;
+  return sql`finished_at = clock_timestamp(), ended_xid = pg_current_xact_id(), held = false, wakes_at = null`;
 }

@@ -129,6 +129,38 @@ export const NUMBER_SETTINGS = {
     most: 1_000_000_000,
     about: "A node with less room where its workers keep their state is unavailable; 0: never",
   },
+  stat_interval_seconds: {
+    default: 10,
+    least: 0.2,
+    most: 300,
+    about: "How often the leader counts what ended, looks at what waits and judges alerts",
+  },
+  stat_minute_days: {
+    default: 8,
+    least: 1,
+    most: 400,
+    about: "Statistics by the minute and by ten are kept this long",
+  },
+  stat_hour_days: { default: 400, least: 8, most: 4000, about: "Statistics by the hour and alerts are kept this long" },
+  alert_overdue_seconds: {
+    default: 300,
+    least: 1,
+    most: 604_800,
+    about: "Work that may start and has been due this long is overdue",
+  },
+  alert_no_leader_seconds: { default: 30, least: 1, most: 86_400, about: "Nobody leading this long is an alert" },
+  alert_certificate_days: {
+    default: 14,
+    least: 0,
+    most: 365,
+    about: "A certificate that is good for fewer days is an alert",
+  },
+  alert_clock_skew_seconds: {
+    default: 2,
+    least: 0.1,
+    most: 3600,
+    about: "A clock that differs more from the database's is an alert",
+  },
 } as const satisfies Record<string, NumberSetting>;
 
 export const DISPATCH = ["running", "paused"] as const;

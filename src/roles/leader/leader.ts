@@ -24,6 +24,7 @@ import { lookAfterBulks } from "./bulks.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
 import { checkNodes } from "./health.ts";
+import { House } from "./housekeeping.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels, orderStarts } from "./order.ts";
 import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
@@ -65,6 +66,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
 
 async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
   const contact = new Contact();
+  const house = new House();
   while (!stop.aborted && !standing.detached) {
     me.settings = standing.settings;
     const began_ms = monotonicMs();
@@ -74,6 +76,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       const agenda = await look(me, contact);
       if (typeof agenda === "string") return agenda;
       await tick(me, agenda, contact);
+      house.keep(me);
       const due_ms = Math.min(agenda.next_due_ms ?? Infinity, me.rate_wait_ms ?? Infinity);
       next_ms = Math.min(next_ms, Math.max(due_ms, 1));
     } catch (error) {

@@ -1,0 +1,85 @@
+/**
+ * What the leader does besides the work: counts what ended, looks at what waits, judges alerts, and deletes what is old.
+ *
+ * Beside the tick, which must not wait for it; one piece after another, each a bounded statement under the term. Nothing is
+ * remembered: who leads next goes on from what Postgres has. What takes long is done less often.
+ */
+import { observe } from "../../base/facts.ts";
+import { monotonicMs } from "../../base/loop.ts";
+import { judgeAlerts, type Limits, trimAlerts } from "../../store/alerts.ts";
+import { sampleLoad, trimLoadStats } from "../../store/load_stats.ts";
+import { restartCounting, rollUp, trimRunStats } from "../../store/run_stats.ts";
+import type { Settings } from "../../store/settings.ts";
+import type { Leading } from "./leading.ts";
+
+/** A round is followed by a rest of so many times what it took, and never a shorter one than the setting. */
+const REST_FACTOR = 20;
+/** Deleting goes on once in so many rounds. */
+const TRIM_EVERY = 60;
+
+export class House {
+  #busy = false;
+  #next_ms = 0;
+  #rounds = 0;
+
+  /** Begins a round when it is time for one. Never waits for it. */
+  keep(me: Leading): void {
+    if (this.#busy || monotonicMs() < this.#next_ms) return;
+    this.#busy = true;
+    const began_ms = monotonicMs();
+    this.#round(me).finally(() => {
+      const now_ms = monotonicMs();
+      this.#next_ms = now_ms + Math.max(me.settings.stat_interval_seconds * 1000, REST_FACTOR * (now_ms - began_ms));
+      this.#rounds++;
+      this.#busy = false;
+    });
+  }
+
+  async #round(me: Leading): Promise<void> {
+    const { sql, settings } = me;
+    const steps = [
+      () => restartCounting(sql, me.term),
+      () => countEnded(me),
+      () => sampleLoad(sql, me.term),
+      () => judge(me),
+      ...this.#rounds % TRIM_EVERY === 0 ? [() => trim(me, settings)] : [],
+    ];
+    for (const step of steps) {
+      if (!me.term.trusted) return;
+      await step().catch((error: unknown) =>
+        observe("loop.failed", {
+          loop: "leader: housekeeping",
+          error: error instanceof Error ? error.message : String(error),
+        })
+      );
+    }
+  }
+}
+
+async function trim({ sql, term }: Leading, { stat_minute_days, stat_hour_days }: Settings): Promise<void> {
+  await trimRunStats(sql, term, { minute_days: stat_minute_days, hour_days: stat_hour_days });
+  await trimLoadStats(sql, term, stat_minute_days);
+  await trimAlerts(sql, term, stat_hour_days);
+}
+
+async function countEnded(me: Leading): Promise<void> {
+  while (me.term.trusted) {
+    const share = await rollUp(me.sql, me.term);
+    if (!share?.more) return;
+  }
+}
+
+async function judge(me: Leading): Promise<void> {
+  for (const { kind, subject, message, what } of await judgeAlerts(me.sql, me.term, limitsOf(me.settings))) {
+    observe(what === "opened" ? "alert.opened" : "alert.closed", { kind, subject, message });
+  }
+}
+
+function limitsOf(settings: Settings): Limits {
+  return {
+    overdue_seconds: settings.alert_overdue_seconds,
+    no_leader_seconds: settings.alert_no_leader_seconds,
+    certificate_days: settings.alert_certificate_days,
+    clock_skew_seconds: settings.alert_clock_skew_seconds,
+  };
+}

@@ -1,0 +1,270 @@
+/**
+ * Alerts: what somebody should look at. A condition that begins opens one, its end closes it, once each: one alert of a
+ * kind and subject is open at a time. Each opening and closing leaves a delivery in the same statement, which workers
+ * send to the webhook (roles/messenger.ts).
+ *
+ *   condition --judgeAlerts, by the leader--> open --condition over, or judged after an `ack` that covers it--> closed
+ *   nobody leads, or due work does not start --watchLeader, by the others--> open
+ *   delivery: due --claim--> being sent --record--> delivered | due again, later | given up
+ *
+ * The leader judges all but its own absence; that, and once more what is overdue, is judged by workers that do not lead:
+ * the watcher must not be the watched. Both use the same words for overdue, so that one does not close what the other opens.
+ */
+import type { Db } from "./db.ts";
+import { fence, type Term } from "./leadership.ts";
+
+/** What there is, and what it says of its subject. */
+export const ALERT_KINDS = {
+  "run.failed": "a run of the job failed for good, and none has succeeded since",
+  "run.quarantined": "a run of the job was interrupted too often, and none has succeeded since",
+  "run.overdue": "work of the job is due and does not start",
+  "node.away": "the node's workers are gone, or do not answer",
+  "leader.none": "nobody leads",
+  "bulk.paused": "the bulk has paused itself, since too much of it failed",
+  "key.blocked": "a failure stopped the serial key",
+  "certificate.expiring": "the worker's certificate is good for only a few days",
+  "clock.skewed": "the clock of the worker's machine differs from the database's",
+} as const;
+export type AlertKind = keyof typeof ALERT_KINDS;
+
+export interface Limits {
+  overdue_seconds: number;
+  no_leader_seconds: number;
+  certificate_days: number;
+  clock_skew_seconds: number;
+}
+
+export interface Judged {
+  kind: AlertKind;
+  subject: string;
+  message: string;
+  what: "opened" | "closed";
+}
+
+/** Opens what is true and not open, closes what is open and not true. */
+export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<Judged[]> {
+  return await sql<Judged[]>`
+    with ${fence(sql, term)},
+    found as materialized (
+      ${lastRuns(sql, "failed", "'run ' || last_failed_run || ' failed'")}
+      union all ${lastRuns(sql, "quarantined", "'run ' || last_quarantined_run || ' was interrupted too often'")}
+      union all ${overdue(sql, limits.overdue_seconds)}
+      union all ${nodesAway(sql)}
+      union all
+      select 'bulk.paused', id::text, coalesce(reason, 'too much of it failed'), jsonb_build_object('bulk_id', id, 'name', name)
+        from bulk where state = 'PAUSED' and changed_by = 'system' and finished_at is null
+      union all
+      select 'key.blocked', serial_key, coalesce(reason, 'a run of it failed'), jsonb_build_object('job_run_id', job_run_id)
+        from serial_key_stop where stopped_by = 'system'
+      union all
+      select 'certificate.expiring', worker_id, 'its certificate ends at ' || to_char(tls_not_after at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+             jsonb_build_object('node_id', node_id, 'not_after', tls_not_after)
+        from worker where state <> 'DEAD' and tls_not_after < clock_timestamp() + ${limits.certificate_days} * interval '1 day'
+      union all
+      select 'clock.skewed', worker_id, 'its clock is ' || abs(clock_skew_ms) || ' ms ' || case when clock_skew_ms > 0 then 'ahead of' else 'behind' end
+             || ' the database''s', jsonb_build_object('node_id', node_id, 'clock_skew_ms', clock_skew_ms)
+        from worker where state <> 'DEAD' and abs(clock_skew_ms) > ${limits.clock_skew_seconds} * 1000),
+    opened as (
+      insert into alert (kind, subject, message, detail, opened_by)
+      select f.kind, f.subject, f.message, f.detail, 'leader' from fence, found f
+      on conflict (kind, subject) where closed_at is null do nothing returning id, kind, subject, message),
+    closed as (
+      update alert a set closed_at = clock_timestamp() from fence
+       where a.closed_at is null and not exists (select from found f where f.kind = a.kind and f.subject = a.subject)
+      returning a.id, a.kind, a.subject, a.message),
+    changed as (select *, 'opened' as what from opened union all select *, 'closed' from closed),
+    told as (insert into alert_delivery (alert_id, what) select id, what from changed)
+    select kind, subject, message, what from changed`;
+}
+
+/** By who does not lead: opens "nobody leads", and with `overdue` what does not start. The leader closes them. */
+export async function watchLeader(
+  sql: Db,
+  by: { worker_id: string; overdue: boolean },
+  limits: Pick<Limits, "no_leader_seconds" | "overdue_seconds">,
+): Promise<Judged[]> {
+  return await sql<Judged[]>`
+    with found as (
+      select 'leader.none' as kind, 'leader' as subject, 'nobody has led since ' || to_char(
+               greatest(lease_until, acquired_at) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, '{}'::jsonb as detail
+        from leader_term where epoch > 0 and greatest(lease_until, acquired_at) < clock_timestamp() - ${limits.no_leader_seconds} * interval '1 s'
+         and lease_until < clock_timestamp()
+      ${by.overdue ? sql`union all (${overdue(sql, limits.overdue_seconds)})` : sql``}),
+    opened as (
+      insert into alert (kind, subject, message, detail, opened_by) select kind, subject, message, detail, ${by.worker_id} from found
+      on conflict (kind, subject) where closed_at is null do nothing returning id, kind, subject, message),
+    told as (insert into alert_delivery (alert_id, what) select id, 'opened' from opened)
+    select kind, subject, message, 'opened' as what from opened`;
+}
+
+/** Until a run of the job succeeds, or somebody has seen it. */
+function lastRuns(sql: Db, what: "failed" | "quarantined", message: string) {
+  const [at, run] = [sql(`last_${what}_at`), sql(`last_${what}_run`)];
+  return sql`
+    select ${`run.${what}`}::text as kind, d.name as subject, ${sql.unsafe(message)} as message,
+           jsonb_build_object('job_run_id', s.${run}, 'at', s.${at}) as detail
+      from run_stat s join job_definition d on d.id = s.job_definition_id
+     where s.grain_seconds = 0 and s.${at} > coalesce(s.last_succeeded_at, '-infinity') and d.removed_at is null
+       and not ${acked(sql, `run.${what}`, sql`d.name`, sql`s.${at}`)}`;
+}
+
+/** Due work that may start and does not, and slots that nobody made runs of. What an operator paused is not overdue. */
+function overdue(sql: Db, seconds: number) {
+  return sql`
+    select 'run.overdue' as kind, d.name as subject,
+           'due since ' || to_char(o.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' and not started' as message,
+           jsonb_build_object('due_at', o.due_at, 'job_run_id', o.id) as detail
+      from job_definition d cross join lateral (
+        (select r.due_at, r.id from job_run r
+          where r.job_definition_id = d.id and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
+            and r.due_at < now() - ${seconds} * interval '1 s'
+          order by r.job_definition_id, coalesce(r.node, ''), r.priority, r.due_at limit 1)
+        union all
+        (select s.next_slot, null from job_schedule s
+          where s.job_definition_id = d.id and s.enabled and d.enabled and s.next_slot < now() - ${seconds} * interval '1 s' limit 1)
+        limit 1) o
+     where d.paused_at is null
+       and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')`;
+}
+
+/** A node that stopped well is not away. Closed when it answers, is put into maintenance, or somebody has seen it. */
+function nodesAway(sql: Db) {
+  return sql`
+    select 'node.away' as kind, n.node_id as subject, coalesce(n.check_result->>'problem', 'no worker of it is alive') as message,
+           jsonb_build_object('checked_at', n.checked_at) as detail
+      from node n cross join lateral (
+        select w.state, w.dead_epoch, w.ended_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
+     where n.is_active and n.status = 'unavailable' and n.checked_at is not null and (w.state <> 'DEAD' or w.dead_epoch is not null)
+       and not ${acked(sql, "node.away", sql`n.node_id`, sql`coalesce(w.ended_at, n.checked_at)`)}`;
+}
+
+function acked(sql: Db, kind: AlertKind, subject: ReturnType<Db>, since: ReturnType<Db>) {
+  return sql`exists (select from alert a where a.kind = ${kind} and a.subject = ${subject} and a.acked_at > ${since})`;
+}
+
+export interface Alert {
+  id: number;
+  kind: AlertKind;
+  subject: string;
+  message: string;
+  detail: unknown;
+  opened_at: Date;
+  opened_by: string;
+  closed_at: Date | null;
+  acked_at: Date | null;
+  acked_by: string | null;
+  ack_reason: string | null;
+  /** When the webhook took the news of its opening; null: not yet, or there is none. */
+  told_at: Date | null;
+  last_error: string | null;
+}
+
+/** Open ones first, then the newest. */
+export async function listAlerts(sql: Db, which: { open?: boolean; limit?: number } = {}): Promise<Alert[]> {
+  return await sql<Alert[]>`
+    select a.*, v.delivered_at as told_at, v.last_error from alert a
+      left join lateral (select delivered_at, last_error from alert_delivery v where v.alert_id = a.id and v.what = 'opened' limit 1) v on true
+     where ${which.open ? sql`a.closed_at is null` : sql`true`}
+     order by a.closed_at is not null, a.opened_at desc limit ${which.limit ?? 50}`;
+}
+
+/** Somebody has seen it. Failures and lost nodes are closed by that at the next look; others when they are over. False: it is not open, or was seen. */
+export async function ackAlert(sql: Db, id: number, by: { actor: string; reason: string }): Promise<boolean> {
+  const rows = await sql`
+    with acked as (
+      update alert set acked_at = clock_timestamp(), acked_by = ${by.actor}, ack_reason = ${by.reason}
+       where id = ${id} and closed_at is null and acked_at is null returning id, kind, subject)
+    insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+    select ${by.actor}, 'alert.ack', 'alert', id::text, jsonb_build_object('kind', kind, 'subject', subject), ${by.reason} from acked returning 1`;
+  return rows.length > 0;
+}
+
+/** Has a test message sent to the webhook; gives its delivery. */
+export async function requestTest(sql: Db, by: { actor: string; reason: string }): Promise<number> {
+  const [row] = await sql<{ id: number }[]>`
+    with asked as (insert into alert_delivery (what) values ('test') returning id),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, reason)
+      select ${by.actor}, 'alert.test', 'alert_delivery', id::text, ${by.reason} from asked)
+    select id from asked`;
+  return row?.id ?? 0;
+}
+
+export interface Delivery {
+  id: number;
+  what: "opened" | "closed" | "test";
+  attempts: number;
+  claim: string;
+  created_at: Date;
+  alert:
+    | Pick<Alert, "id" | "kind" | "subject" | "message" | "detail"> & { opened_at: string; closed_at: string | null }
+    | null;
+}
+
+/** After so long news is no news; it is not sent any more. */
+const NEWS_HOURS = 24;
+
+/**
+ * Takes deliveries that are due, for `lease_ms`: who has not recorded by then has lost its claim. The closing of an alert
+ * waits until its opening was told or given up.
+ */
+export async function claimDeliveries(
+  sql: Db,
+  worker_id: string,
+  on: { lease_ms: number; most: number },
+): Promise<Delivery[]> {
+  return await sql<Delivery[]>`
+    with due as materialized (
+      select v.id from alert_delivery v
+       where v.delivered_at is null and v.given_up_at is null and v.next_try_at <= clock_timestamp()
+         and v.created_at > clock_timestamp() - ${NEWS_HOURS} * interval '1 hour'
+         and not (v.what = 'closed' and exists (select from alert_delivery o where o.alert_id = v.alert_id and o.what = 'opened'
+                   and o.delivered_at is null and o.given_up_at is null))
+       order by v.next_try_at, v.id limit ${on.most} for update skip locked)
+    update alert_delivery v
+       set claim = gen_random_uuid(), claimed_by = ${worker_id}, attempts = attempts + 1,
+           next_try_at = clock_timestamp() + ${on.lease_ms} * interval '1 ms'
+     where v.id = any(array(select id from due))
+    returning v.id, v.what, v.attempts, v.claim::text, v.created_at,
+      (select json_build_object('id', a.id, 'kind', a.kind, 'subject', a.subject, 'message', a.message, 'detail', a.detail,
+                                'opened_at', a.opened_at, 'closed_at', a.closed_at) from alert a where a.id = v.alert_id) as alert`;
+}
+
+/** What came of it. False: the claim was lost meanwhile, and somebody else sends it as well. */
+export async function recordDelivery(
+  sql: Db,
+  { id, claim }: Pick<Delivery, "id" | "claim">,
+  outcome: "delivered" | { error: string; retry_ms: number | null },
+): Promise<boolean> {
+  const failed = outcome === "delivered" ? undefined : outcome;
+  const rows = await sql`
+    update alert_delivery set claim = null, last_error = ${failed?.error ?? null},
+           delivered_at = case when ${failed === undefined} then clock_timestamp() end,
+           given_up_at = case when ${failed?.retry_ms === null} then clock_timestamp() end,
+           next_try_at = clock_timestamp() + ${failed?.retry_ms ?? 0} * interval '1 ms'
+     where id = ${id} and claim = ${claim}::uuid and delivered_at is null returning 1`;
+  return rows.length > 0;
+}
+
+export async function readDelivery(
+  sql: Db,
+  id: number,
+): Promise<
+  { attempts: number; delivered_at: Date | null; last_error: string | null; claimed_by: string | null } | undefined
+> {
+  const [row] = await sql<
+    { attempts: number; delivered_at: Date | null; last_error: string | null; claimed_by: string | null }[]
+  >`select attempts, delivered_at, last_error, claimed_by from alert_delivery where id = ${id}`;
+  return row;
+}
+
+/** Deletes closed alerts and news that are older than they are kept, some of them. */
+export async function trimAlerts(sql: Db, term: Term, days: number): Promise<void> {
+  await sql`
+    with ${fence(sql, term)},
+    news as (
+      delete from alert_delivery v using fence where v.created_at < clock_timestamp() - ${days} * interval '1 day'
+         and v.id = any(array(select id from alert_delivery order by id limit 1000)))
+    delete from alert a using fence where a.closed_at is not null and a.id = any(array(
+      select id from alert where closed_at < clock_timestamp() - ${days} * interval '1 day' order by id limit 1000))`;
+}
