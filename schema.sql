@@ -596,7 +596,7 @@ create table if not exists api_token (
 create table if not exists alert (
   id bigint generated always as identity primary key,
   kind text not null,
-  subject text not null,                      -- a job, node, bulk, worker or key
+  subject text not null,                      -- a job, node, bulk or key
   message text not null,
   detail jsonb not null default '{}',
   opened_at timestamptz not null default clock_timestamp(),

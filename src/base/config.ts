@@ -22,6 +22,12 @@
  * | SCHEDULER_ADMIN_HOST, _PORT | 127.0.0.1, 8420 | where the admin page listens; port 0: any free one |
  * | SCHEDULER_ADMIN_URL | http://HOST:PORT | how browsers reach it through a proxy, with a path if there is one |
  * | SCHEDULER_ADMIN_PROXIES | 0 | trusted proxies in front of it: so many addresses of X-Forwarded-For are believed |
+ * | SCHEDULER_METRICS_PORT | none | port of this worker's own `/metrics`, `/healthz` and `/readyz` (docs/monitoring.md) |
+ * | SCHEDULER_METRICS_HOST | 127.0.0.1 | address of the same |
+ * | SCHEDULER_METRICS_TOKEN | none | bearer token that `/metrics` asks for |
+ * | SCHEDULER_ALERT_WEBHOOK_URL | none | where alerts are told, https; a secret: only its host is ever shown |
+ * | SCHEDULER_ALERT_WEBHOOK_SECRET | none | key of the HMAC that signs them |
+ * | SCHEDULER_ALERT_WEBHOOK_HTTP | none | `allow`: the address may be plain http |
  * | SCHEDULER_FAILPOINT | none | for tests alone: where a worker stops, dies or fails on purpose (failpoint.ts) |
  */
 import { hostname } from "node:os";
@@ -45,6 +51,16 @@ export interface Config {
   /** Where workers keep outcomes and bodies' folders, and `dev` its databases, certificates and the note by which other commands find it. */
   state_dir: string;
   failpoints: Failpoint[];
+  /** Of the worker's own small HTTP server; undefined: there is none. */
+  metrics: { host: string; port: number; token: string | undefined } | undefined;
+  /** Undefined: this process tells alerts to nobody. */
+  alert_webhook: Webhook | undefined;
+}
+
+/** Whose address and key are secrets. */
+export interface Webhook {
+  url: string;
+  secret: string | undefined;
 }
 
 /**
@@ -104,6 +120,8 @@ export function readConfig(env: Env = environment()): Config {
     checks_dir: env.SCHEDULER_CHECKS_DIR ? resolvePath(PROJECT_DIR, env.SCHEDULER_CHECKS_DIR) : undefined,
     state_dir,
     failpoints: failpointsIn(env.SCHEDULER_FAILPOINT ?? "", problems),
+    metrics: readMetrics(env, problems),
+    alert_webhook: readWebhook(env, problems),
   };
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return config;
@@ -131,6 +149,35 @@ function readTls(env: Env, on: { tls_dir: string; node_id: string; problems: str
     ca_file,
     node_id,
   };
+}
+
+function readMetrics(env: Env, problems: string[]): Config["metrics"] {
+  const port = wholeNumber(env, "SCHEDULER_METRICS_PORT", { least: 0, most: 65535 }, problems);
+  if (port === undefined) return undefined;
+  return { host: env.SCHEDULER_METRICS_HOST || "127.0.0.1", port, token: env.SCHEDULER_METRICS_TOKEN || undefined };
+}
+
+/** What is wrong with it is said without the address: it may hold a secret. */
+function readWebhook(env: Env, problems: string[]): Webhook | undefined {
+  const text = env.SCHEDULER_ALERT_WEBHOOK_URL;
+  if (!text) return undefined;
+  const url = URL.parse(text);
+  const allowed = env.SCHEDULER_ALERT_WEBHOOK_HTTP === "allow" ? ["https:", "http:"] : ["https:"];
+  if (!url || !allowed.includes(url.protocol)) {
+    problems.push(
+      url?.protocol === "http:"
+        ? "SCHEDULER_ALERT_WEBHOOK_URL must be https; where plain http is meant, set SCHEDULER_ALERT_WEBHOOK_HTTP=allow"
+        : "SCHEDULER_ALERT_WEBHOOK_URL must be the address of a webhook, such as https://alerts.internal/dandori",
+    );
+    return undefined;
+  }
+  if (url.username || url.password) {
+    problems.push(
+      "SCHEDULER_ALERT_WEBHOOK_URL must not hold a user or password: sign with SCHEDULER_ALERT_WEBHOOK_SECRET",
+    );
+    return undefined;
+  }
+  return { url: url.href, secret: env.SCHEDULER_ALERT_WEBHOOK_SECRET || undefined };
 }
 
 /** Switches that turn the checks of TLS off, for every connection of this process. */

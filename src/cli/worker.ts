@@ -11,18 +11,22 @@
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { factLine, hear, observe } from "../base/facts.ts";
 import { failpoint, setFailpoints } from "../base/failpoint.ts";
-import { after, Bell, rest, wallClock, within } from "../base/loop.ts";
+import { after, Bell, monotonicMs, rest, wallClock, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
 import { clearDetach, nextWorkerId, remove } from "../cluster/roster.ts";
 import { type RunningServer, startServer } from "../cluster/server.ts";
 import { openWire, type Wire } from "../cluster/wire.ts";
+import { serveWorkerMetrics, type Subject } from "../ops/metrics/worker.ts";
+import { traceRuns } from "../ops/tracing.ts";
 import { CheckUp } from "../roles/check_up.ts";
 import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
 import { workerHandlers } from "../roles/handlers.ts";
 import { lead } from "../roles/leader/leader.ts";
+import { keepLookout } from "../roles/lookout.ts";
+import { tellAlerts } from "../roles/messenger.ts";
 import { playRole } from "../roles/member.ts";
 import { Subleader } from "../roles/subleader.ts";
 import { Standing } from "../roles/standing.ts";
@@ -40,16 +44,19 @@ import { CommandError, type Signals } from "./output.ts";
 export async function workerCommand(options: { stopWithStdin?: boolean }, signals: Signals): Promise<void> {
   const config = readConfig();
   hear((name, fact) => console.log(factLine(name, fact, wallClock())));
+  traceRuns();
   observe("process.started", { role: "worker", pid: Deno.pid });
   setFailpoints(config.failpoints);
   await refuseWithoutJobs(config.jobs_dir);
   if (config.tls === "mesh") warnOfMesh(config);
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
+  const me: Self = { subject: () => undefined };
+  const metrics = config.metrics && serveWorkerMetrics(config.metrics, () => me.subject());
   const wire = openWire(config); // for all its lives: one that comes back must not depend on what is on disk just then
   let epoch = 0;
   try {
     while (!stop.aborted) {
-      const lost = await runWorker({ config, wire, stop, hurry, epoch });
+      const lost = await runWorker({ config, wire, stop, hurry, epoch, me });
       if (!lost) return;
       epoch = lost.epoch; // what this process has seen is not forgotten with its id: a leader of an older epoch is still refused
       observe("worker.lost", { worker_id: lost.worker_id, reason: lost.reason });
@@ -57,7 +64,13 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
     }
   } finally {
     await wire.close();
+    await metrics?.close();
   }
+}
+
+/** What this process says of itself in its present life. */
+interface Self {
+  subject: () => Subject | undefined;
 }
 
 async function refuseWithoutJobs(jobs_dir: string): Promise<void> {
@@ -108,7 +121,7 @@ interface LostLife {
 
 /** One life of a worker under one id. Gives why it was lost, or undefined when it was stopped. */
 async function runWorker(
-  { config, wire, stop, hurry, epoch }: { config: Config; wire: Wire; epoch: number } & Signals,
+  { config, wire, stop, hurry, epoch, me: self }: { config: Config; wire: Wire; epoch: number; me: Self } & Signals,
 ): Promise<LostLife | undefined> {
   const open = openAll(config, wire);
   const settings = await patiently(() => readSettings(open.sql), stop);
@@ -132,6 +145,7 @@ async function runWorker(
     jobs_dir: config.jobs_dir,
     spool,
   });
+  self.subject = () => subjectOf(standing, executor, sandbox);
   const check_up = new CheckUp({ state_dir: config.state_dir, checks_dir: config.checks_dir });
   const server = await startServer({
     host: config.grpc_host,
@@ -150,7 +164,24 @@ async function runWorker(
   spool.open();
   open.wire.announce = () => announce(parts);
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
-  return await live(parts, { open, sandbox, server, stop, hurry, spool, watch });
+  const { alert_webhook: webhook } = config;
+  const tell = async (until: AbortSignal) => {
+    if (webhook) await tellAlerts({ sql: open.sql, worker_id, webhook }, until);
+  };
+  return await live(parts, { open, sandbox, server, stop, hurry, spool, watch, tell });
+}
+
+function subjectOf(standing: Standing, executor: Executor, sandbox: Sandbox): Subject {
+  return {
+    role: standing.role,
+    slots: standing.slots,
+    draining: standing.draining,
+    detached: standing.detached,
+    may_run: standing.mayRun,
+    lease_seconds: Math.max(0, standing.may_run_until_ms - monotonicMs()) / 1000,
+    bodies: executor.load,
+    spares: sandbox.spares,
+  };
 }
 
 /**
@@ -231,6 +262,8 @@ async function live(
     spool: Spool;
     /** Looks after siblings. */
     watch(until: AbortSignal): Promise<void>;
+    /** Sends alerts. */
+    tell(until: AbortSignal): Promise<void>;
   },
 ): Promise<LostLife | undefined> {
   const { standing } = parts;
@@ -243,6 +276,8 @@ async function live(
     return reason;
   });
   const vigil = around.watch(beating.signal);
+  const lookout = keepLookout(parts, stop);
+  const telling = around.tell(stop);
   const { peers } = around.open;
   const asking = new Continuation({ ...parts, peers }).tend(beating.signal);
   const bell = new Bell();
@@ -256,6 +291,7 @@ async function live(
   beating.abort();
   await Promise.all([heart, lease, asking]);
   await quietly("ending the vigil", vigil);
+  await quietly("ending the lookout", Promise.all([lookout, telling]));
   // With outcomes that Postgres does not have yet the death is left for the heirs to tell: they record those first.
   const done = around.spool.waiting === 0 &&
     await quietly("retiring", retireWorker(parts.sql, standing.worker_id));

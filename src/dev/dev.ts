@@ -231,6 +231,7 @@ function workerEnv(node_id: string, dev: DevRun, { config, certs }: CrewParts): 
     DANDORI_STATE_DIR: dev.state_dir,
     SCHEDULER_NODE_ID: node_id,
     SCHEDULER_GRPC_PORT: "0",
+    SCHEDULER_METRICS_PORT: config.metrics ? "0" : "", // they are on one machine: each takes a free one, and tells which
     SCHEDULER_TLS: "mtls",
     SCHEDULER_TLS_CA_FILE: "",
     SCHEDULER_TLS_CERT_FILE: cert_file,

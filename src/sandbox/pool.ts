@@ -80,6 +80,11 @@ export class Sandbox {
     });
   }
 
+  /** Processes that are loaded and wait for a run. */
+  get spares(): number {
+    return this.#spares.length;
+  }
+
   /** Bodies live only while this says true; asked each second. */
   hold(mayRun: () => boolean): void {
     this.#mayRun = mayRun;

@@ -22,8 +22,8 @@ export const ALERT_KINDS = {
   "leader.none": "nobody leads",
   "bulk.paused": "the bulk has paused itself, since too much of it failed",
   "key.blocked": "a failure stopped the serial key",
-  "certificate.expiring": "the worker's certificate is good for only a few days",
-  "clock.skewed": "the clock of the worker's machine differs from the database's",
+  "certificate.expiring": "a certificate of the node's workers is good for only a few days",
+  "clock.skewed": "the clock of the node differs from the database's",
 } as const;
 export type AlertKind = keyof typeof ALERT_KINDS;
 
@@ -57,13 +57,14 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
       select 'key.blocked', serial_key, coalesce(reason, 'a run of it failed'), jsonb_build_object('job_run_id', job_run_id)
         from serial_key_stop where stopped_by = 'system'
       union all
-      select 'certificate.expiring', worker_id, 'its certificate ends at ' || to_char(tls_not_after at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-             jsonb_build_object('node_id', node_id, 'not_after', tls_not_after)
+      select 'certificate.expiring', node_id, 'a certificate of its workers ends at ' ||
+             to_char(min(tls_not_after) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), jsonb_build_object('not_after', min(tls_not_after))
         from worker where state <> 'DEAD' and tls_not_after < clock_timestamp() + ${limits.certificate_days} * interval '1 day'
+       group by node_id
       union all
-      select 'clock.skewed', worker_id, 'its clock is ' || abs(clock_skew_ms) || ' ms ' || case when clock_skew_ms > 0 then 'ahead of' else 'behind' end
-             || ' the database''s', jsonb_build_object('node_id', node_id, 'clock_skew_ms', clock_skew_ms)
-        from worker where state <> 'DEAD' and abs(clock_skew_ms) > ${limits.clock_skew_seconds} * 1000),
+      select 'clock.skewed', node_id, 'its clock differs by ' || max(abs(clock_skew_ms)) || ' ms from the database''s',
+             jsonb_build_object('clock_skew_ms', max(abs(clock_skew_ms)))
+        from worker where state <> 'DEAD' and abs(clock_skew_ms) > ${limits.clock_skew_seconds} * 1000 group by node_id),
     opened as (
       insert into alert (kind, subject, message, detail, opened_by)
       select f.kind, f.subject, f.message, f.detail, 'leader' from fence, found f

@@ -1,0 +1,258 @@
+/** Alerts open and close once, are told to a webhook signed and at least once, and nothing of its address gets out. */
+import assert from "node:assert/strict";
+import { ConfigError, readConfig } from "../src/base/config.ts";
+import { hear } from "../src/base/facts.ts";
+import { deliverDue, signature } from "../src/roles/messenger.ts";
+import { lookOnce } from "../src/roles/lookout.ts";
+import { Standing } from "../src/roles/standing.ts";
+import {
+  ackAlert,
+  claimDeliveries,
+  judgeAlerts,
+  listAlerts,
+  readDelivery,
+  recordDelivery,
+  requestTest,
+} from "../src/store/alerts.ts";
+import type { Sql } from "../src/store/db.ts";
+import { acquire, resign, type Term } from "../src/store/leadership.ts";
+import { rollUp } from "../src/store/run_stats.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { forceClose } from "../src/store/runs.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+
+const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2 };
+const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
+
+async function aTerm(sql: Sql): Promise<Term> {
+  const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+  assert(term);
+  return term;
+}
+
+async function judged(sql: Sql, term: Term): Promise<string[]> {
+  const changes = await judgeAlerts(sql, term, LIMITS);
+  return changes.map(({ kind, subject, what }) => `${what} ${kind} ${subject}`).sort();
+}
+
+interface Heard {
+  headers: Headers;
+  body: string;
+}
+
+/** A receiver on this machine that answers as it is told. */
+async function withReceiver(
+  answer: (heard: Heard[]) => Response | Promise<Response>,
+  act: (url: string, heard: Heard[]) => Promise<void>,
+): Promise<void> {
+  const heard: Heard[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {} }, async (request) => {
+    heard.push({ headers: request.headers, body: await request.text() });
+    return await answer(heard);
+  });
+  try {
+    await act(`http://127.0.0.1:${server.addr.port}/hook?token=very-secret`, heard);
+  } finally {
+    await server.shutdown();
+  }
+}
+
+Deno.test("each condition opens its alert once and closes it when it is over", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    assert.deepEqual(await judged(sql, term), []);
+    const job = await aDefinition(sql, { name: "late" });
+    const { id: overdue } = await aRun(sql, { job_definition_id: job.id, due_at: LONG_AGO });
+    const paused = await aDefinition(sql, { name: "paused", paused_at: LONG_AGO });
+    await aRun(sql, { job_definition_id: paused.id, due_at: LONG_AGO });
+    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('device:7', 'system'), ('device:8', 'alice')`;
+    await sql`insert into bulk (job_definition_id, state, changed_by) values (${job.id}, 'PAUSED', 'system'), (${job.id}, 'PAUSED', 'alice')`;
+    const worker = await aWorker(sql, {
+      worker_id: "w1",
+      tls_not_after: new Date(Date.now() + 3 * 86_400_000),
+      clock_skew_ms: -4_000,
+    });
+    await aWorker(sql, { worker_id: "w2", node_id: "gone", state: "DEAD", dead_epoch: 1, ended_at: LONG_AGO });
+    await aWorker(sql, { worker_id: "w3", node_id: "left", state: "DEAD", ended_at: LONG_AGO });
+    await sql`update node set status = 'unavailable', checked_at = clock_timestamp() where node_id in ('gone', 'left')`;
+    const opened = [
+      "opened bulk.paused 1",
+      "opened certificate.expiring here",
+      "opened clock.skewed here",
+      "opened key.blocked device:7",
+      "opened node.away gone",
+      "opened run.overdue late",
+    ];
+    assert.deepEqual(await judged(sql, term), opened);
+    assert.deepEqual(await judged(sql, term), [], "opened twice");
+    await forceClose(sql, overdue, { actor: "test", reason: "test" });
+    await sql`delete from serial_key_stop`;
+    await sql`update bulk set state = 'RUNNING'`;
+    await sql`update worker set tls_not_after = null, clock_skew_ms = 0 where worker_id = ${worker.worker_id}`;
+    await sql`update node set status = 'available'`;
+    assert.deepEqual(await judged(sql, term), opened.map((line) => line.replace("opened", "closed")));
+    assert.deepEqual(await judged(sql, term), []);
+    const [row] = await sql`select count(*)::int as n from alert_delivery`;
+    assert.equal(row?.n, 2 * opened.length);
+  });
+});
+
+Deno.test("a job that failed for good stays an alert until a run of it succeeds or somebody has seen it", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { id: job_definition_id } = await aDefinition(sql, { name: "shaky" });
+    const fail = async () => {
+      await forceClose(sql, (await aRun(sql, { job_definition_id })).id, { actor: "test", reason: "test" });
+      await rollUp(sql, term);
+    };
+    await fail();
+    assert.deepEqual(await judged(sql, term), ["opened run.failed shaky"]);
+    await fail();
+    assert.deepEqual(await judged(sql, term), []);
+    const [open] = await listAlerts(sql, { open: true });
+    assert.equal(await ackAlert(sql, open?.id ?? 0, { actor: "alice", reason: "known" }), true);
+    assert.equal(await ackAlert(sql, open?.id ?? 0, { actor: "bob", reason: "known" }), false);
+    assert.deepEqual(await judged(sql, term), ["closed run.failed shaky"]);
+    assert.deepEqual(await judged(sql, term), []);
+    await fail();
+    assert.deepEqual(await judged(sql, term), ["opened run.failed shaky"]);
+    await sql`update run_stat set last_succeeded_at = clock_timestamp() where job_definition_id = ${job_definition_id}`;
+    assert.deepEqual(await judged(sql, term), ["closed run.failed shaky"]);
+    const [audit] = await sql`select actor, reason from admin_action_log where action = 'alert.ack'`;
+    assert.deepEqual({ ...audit }, { actor: "alice", reason: "known" });
+  });
+});
+
+Deno.test("that nobody leads, and that due work does not start, is seen by those who do not lead", async () => {
+  await withStores(async ({ sql }) => {
+    const settings = { ...DEFAULT_SETTINGS, alert_no_leader_seconds: 30, alert_overdue_seconds: 60 };
+    const standing = new Standing({ worker_id: "w9", node_id: "n", slots: 1, settings });
+    const open = async () =>
+      (await listAlerts(sql, { open: true })).map(({ kind, opened_by }) => `${kind} ${opened_by}`).sort();
+    await lookOnce({ sql, standing });
+    assert.deepEqual(await open(), [], "before anybody ever led");
+    const term = await aTerm(sql);
+    await aRun(sql, { due_at: LONG_AGO });
+    await sql`update leader_term set lease_until = clock_timestamp() - interval '1 minute', acquired_at = '2026-01-01'`;
+    await Promise.all([1, 2, 3].map(() => lookOnce({ sql, standing })));
+    assert.deepEqual(await open(), ["leader.none w9"]);
+    standing.role = "subleader";
+    await lookOnce({ sql, standing });
+    assert.deepEqual(await open(), ["leader.none w9", "run.overdue w9"]);
+    await sql`update leader_term set lease_until = clock_timestamp() + interval '1 minute'`;
+    await judgeAlerts(sql, term, LIMITS);
+    assert.deepEqual(await open(), ["run.overdue w9"], "the leader closes what is over, and only that");
+    await resign(sql, term);
+    standing.role = "leader";
+    await sql`update leader_term set acquired_at = '2026-01-01'`;
+    await lookOnce({ sql, standing });
+    assert.deepEqual(await open(), ["run.overdue w9"], "who leads does not look at itself");
+  });
+});
+
+Deno.test("the webhook gets each message signed, the closing after the opening, and once more after a failure", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('k', 'system')`;
+    await judged(sql, term);
+    await sql`delete from serial_key_stop`;
+    await judged(sql, term);
+    await withReceiver(
+      (heard) => new Response(null, { status: heard.length === 1 ? 500 : 204 }),
+      async (url, heard) => {
+        const webhook = { url, secret: "key" };
+        await deliverDue({ sql, worker_id: "w1", webhook });
+        assert.equal(heard.length, 1, "the closing waits for the opening");
+        const [failed] =
+          await sql`select last_error, attempts, next_try_at > clock_timestamp() as later from alert_delivery where what = 'opened'`;
+        assert.match(failed?.last_error, /^127\.0\.0\.1:\d+ answered 500$/);
+        assert.equal(failed?.later, true);
+        await sql`update alert_delivery set next_try_at = clock_timestamp()`;
+        await deliverDue({ sql, worker_id: "w2", webhook });
+        await deliverDue({ sql, worker_id: "w2", webhook });
+        const bodies = heard.map(({ body }) => JSON.parse(body));
+        assert.deepEqual(bodies.map(({ type }) => type), ["alert.opened", "alert.opened", "alert.closed"]);
+        assert.equal(bodies[0].delivery, bodies[1].delivery);
+        assert.deepEqual([bodies[2].alert.kind, bodies[2].alert.subject], ["key.blocked", "k"]);
+        for (const { headers, body } of heard) {
+          const given = headers.get("dandori-signature") ?? "";
+          const at = new Date(Number(/^t=(\d+)/.exec(given)?.[1]) * 1000);
+          assert.equal(given, await signature("key", body, at));
+          assert.notEqual(given, await signature("other", body, at));
+        }
+        const [alert] = await listAlerts(sql);
+        assert(alert?.told_at);
+      },
+    );
+  });
+});
+
+Deno.test("a receiver that does not answer, redirects or is not there is tried again, and its address is told nowhere", async () => {
+  await withStores(async ({ sql }) => {
+    const facts: string[] = [];
+    const silence = hear((name, fact) => void facts.push(JSON.stringify([name, fact])));
+    const errors = async (url: string) => {
+      const id = await requestTest(sql, { actor: "test", reason: "test" });
+      await deliverDue({ sql, worker_id: "w1", webhook: { url, secret: "key" }, answer_ms: 300 });
+      const row = await readDelivery(sql, id);
+      assert.equal(row?.delivered_at, null);
+      return row?.last_error ?? "";
+    };
+    try {
+      let release = () => {};
+      await withReceiver(() => new Promise((done) => release = () => done(new Response("late"))), async (url) => {
+        assert.match(await errors(url), /gave no answer in time$/);
+        release();
+      });
+      await withReceiver(() => Response.redirect("http://169.254.169.254/latest", 302), async (url, heard) => {
+        assert.match(await errors(url), /answered 302: redirects are not followed$/);
+        assert.equal(heard.length, 1);
+      });
+      assert.match(await errors("http://127.0.0.1:1/very-secret"), /could not be reached$/);
+    } finally {
+      silence();
+    }
+    const written = JSON.stringify(await sql`select * from alert_delivery`) +
+      JSON.stringify(await sql`select * from admin_action_log`);
+    assert(!/very-secret|token=/.test(facts.join() + written), "the address got out");
+    assert(facts.some((line) => line.includes("alert.undelivered")));
+  });
+});
+
+Deno.test("of workers that send at once each message goes to one, and one that dies loses its claim", async () => {
+  await withStores(async ({ sql }) => {
+    const id = await requestTest(sql, { actor: "test", reason: "test" });
+    const claims = await Promise.all(
+      [1, 2, 3].map((n) => claimDeliveries(sql, `w${n}`, { lease_ms: 60_000, most: 10 })),
+    );
+    const [dead] = claims.flat();
+    assert.equal(claims.flat().length, 1);
+    assert(dead);
+    await sql`update alert_delivery set next_try_at = clock_timestamp()`; // its time is up
+    const [heir] = await claimDeliveries(sql, "w4", { lease_ms: 60_000, most: 10 });
+    assert.equal(heir?.id, id);
+    assert.equal(await recordDelivery(sql, dead, { error: "late", retry_ms: 1 }), false);
+    assert.equal(await recordDelivery(sql, heir ?? dead, "delivered"), true);
+    assert.deepEqual([...await claimDeliveries(sql, "w5", { lease_ms: 60_000, most: 10 })], []);
+  });
+});
+
+Deno.test("the webhook's address must be https unless said otherwise, and a refusal does not show it", () => {
+  const refused = (env: Record<string, string>) => {
+    try {
+      readConfig({ DATABASE_URL: "postgres://x", REDIS_URL: "redis://x", ...env });
+      return "";
+    } catch (error) {
+      assert(error instanceof ConfigError);
+      assert(!error.message.includes("very-secret"), error.message);
+      return error.message;
+    }
+  };
+  const url = "SCHEDULER_ALERT_WEBHOOK_URL";
+  assert.match(refused({ [url]: "http://hooks.internal/very-secret" }), /must be https/);
+  assert.match(refused({ [url]: "file:///etc/very-secret" }), /must be the address/);
+  assert.match(refused({ [url]: "https://me:very-secret@hooks.internal/" }), /must not hold a user/);
+  assert.equal(refused({ [url]: "https://hooks.internal/very-secret" }), "");
+  assert.equal(refused({ [url]: "http://hooks.internal/x", SCHEDULER_ALERT_WEBHOOK_HTTP: "allow" }), "");
+});
