@@ -59,7 +59,7 @@ async function measureCounting(sql: Sql, term: Term, base: number): Promise<void
     more = (await rollUp(sql, term))?.more ?? false;
     shares.push(performance.now() - began);
   }
-  show(`count ${RUNS} runs that ended within a week, in shares of 10000`, shares);
+  show(`count ${RUNS} runs that ended within a week, in shares of 2000`, shares);
   await sql`
     insert into load_stat (kind, at, subject, sampled_at, samples, used_now, used_sum, used_max)
     select k, date_bin('1 minute', clock_timestamp(), 'epoch') - m * interval '1 minute', s::text, clock_timestamp() - m * interval '1 minute', 6, 10, 60, 10

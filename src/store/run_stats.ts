@@ -39,28 +39,42 @@ export const BOUNDS = [
 const BUCKETS = BOUNDS.length + 1;
 const COUNTS = ["succeeded", "failed", "timed_out", "canceled", "skipped", "quarantined"] as const;
 
-/** Counts up to `most` runs that have ended. `more`: there may be others. Undefined: somebody else counted meanwhile, or the term is over. */
+/**
+ * Counts up to `most` runs that have ended. `more`: there may be others. Undefined: somebody else counted meanwhile, or the
+ * term is over.
+ *
+ * What `taken` looks for has one lower bound, the words of the index ("is not null": the planner does not see that from a
+ * comparison of rows, and reads the whole table) and a small limit. Of two bounds the index scan may begin at the lower.
+ * What of it the share must not count is left out afterwards; the next share, which begins where this one's snapshot did not
+ * see, finds it.
+ */
 export async function rollUp(
   sql: Db,
   term: Term,
-  most = 10_000,
+  most = 2_000,
 ): Promise<{ counted: number; more: boolean } | undefined> {
   const [seen] = await sql<{ version: number }[]>`select version from run_stat_mark where id = 1`;
+  const limit = sql.unsafe(String(most));
   const [row] = await sql<{ counted: number; more: boolean }[]>`
     with ${fence(sql, term)},
     mark as materialized (
-      select m.*, coalesce(m.cut, pg_current_snapshot()) as upto from run_stat_mark m, fence
+      select m.*, coalesce(m.cut, pg_current_snapshot()) as upto,
+             greatest(m.cursor_xid, pg_snapshot_xmax(m.counted)) as from_xid,
+             case when m.cursor_xid >= pg_snapshot_xmax(m.counted) then m.cursor_id else 0 end as from_id
+        from run_stat_mark m, fence
        where m.id = 1 and m.version = ${seen?.version ?? -1}
          and pg_snapshot_xmax(m.counted) <= pg_snapshot_xmax(pg_current_snapshot()) for update of m),
-    batch as materialized (
+    taken as materialized (
       select r.* from mark m cross join lateral (
         (select e.* from pg_snapshot_xip(m.counted) as late(xid) cross join lateral (
-           select ${ended(sql)} where r.ended_xid = late.xid and ${uncounted(sql)}
-            order by r.ended_xid, r.id limit ${most}) e order by e.ended_xid, e.id limit ${most})
+           select ${ended(sql)} where r.ended_xid = late.xid and (r.ended_xid, r.id) > (m.cursor_xid, m.cursor_id)
+            order by r.ended_xid, r.id limit ${limit}) e order by e.ended_xid, e.id limit ${limit})
         union all
-        (select ${ended(sql)} where r.ended_xid >= pg_snapshot_xmax(m.counted) and ${uncounted(sql)}
-          order by r.ended_xid, r.id limit ${most})) r
-       order by r.ended_xid, r.id limit ${most}),
+        (select ${ended(sql)} where r.ended_xid is not null and (r.ended_xid, r.id) > (m.from_xid, m.from_id)
+          order by r.ended_xid, r.id limit ${limit})) r
+       order by r.ended_xid, r.id limit ${limit}),
+    batch as (
+      select t.* from taken t, mark m where pg_visible_in_snapshot(t.ended_xid, m.upto) and t.finished_at >= m.since),
     ${counts(sql)},
     written as (${addUp(sql)})
     update run_stat_mark m
@@ -70,9 +84,9 @@ export async function rollUp(
            cursor_xid = case when b.n < ${most} then '0'::xid8 else b.xid end,
            cursor_id = case when b.n < ${most} then 0 else b.id end
       from mark, (select count(*)::int as n, (array_agg(ended_xid order by ended_xid desc, id desc))[1] as xid,
-                         (array_agg(id order by ended_xid desc, id desc))[1] as id from batch) b
+                         (array_agg(id order by ended_xid desc, id desc))[1] as id from taken) b
      where m.id = mark.id
-    returning b.n as counted, b.n = ${most} or mark.cut is not null as more`;
+    returning (select count(*)::int from batch) as counted, b.n = ${most} or mark.cut is not null as more`;
   return row;
 }
 
@@ -91,12 +105,6 @@ export async function restartCounting(sql: Db, term: Term): Promise<boolean> {
 
 function ended(sql: Db) {
   return sql`r.id, r.ended_xid, r.job_definition_id, r.state, r.error_name, r.due_at, r.started_at, r.finished_at from job_run r`;
-}
-
-/** Seen by what this share ends with, not yet by what was counted, and behind the cursor. */
-function uncounted(sql: Db) {
-  return sql`(r.ended_xid, r.id) > (m.cursor_xid, m.cursor_id) and r.ended_xid < pg_snapshot_xmax(m.upto)
-    and pg_visible_in_snapshot(r.ended_xid, m.upto) and r.finished_at >= m.since`;
 }
 
 /** The batch by minute and job, and from that by each grain, and for all jobs. */
