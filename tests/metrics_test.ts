@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { observe } from "../src/base/facts.ts";
-import { clusterRegistry, metricsText } from "../src/ops/metrics/cluster.ts";
+import { serveAdmin } from "../src/admin/server.ts";
+import { clusterRegistry, METRICS_CONTENT_TYPE, metricsText } from "../src/ops/metrics/cluster.ts";
 import { serveWorkerMetrics, type Subject, WorkerMetrics } from "../src/ops/metrics/worker.ts";
 import type { Sql } from "../src/store/db.ts";
 import { readFigures } from "../src/store/figures.ts";
@@ -203,6 +204,28 @@ Deno.test("a run in a real worker is counted by the leader, shown to scrapers, a
   } finally {
     await collector.shutdown();
   }
+});
+
+Deno.test("the admin server gives the cluster's metrics without a login, and asks for its token where it has one", async () => {
+  await withStores(async ({ sql }) => {
+    const ask = async (metrics_token: string | undefined, headers: Record<string, string>) => {
+      let found = (_: string) => {};
+      const url = new Promise<string>((resolve) => found = resolve);
+      const stop = new AbortController();
+      const config = { host: "127.0.0.1", port: 0, public_url: undefined, proxies: 0, metrics_token };
+      const served = serveAdmin(config, { sql, stop: stop.signal, ready: (at) => found(at) });
+      const answer = await fetch(`${await url}metrics`, { headers });
+      const text = await answer.text();
+      stop.abort();
+      await served;
+      return { status: answer.status, type: answer.headers.get("content-type"), text };
+    };
+    const open = await ask(undefined, {});
+    assert.deepEqual([open.status, open.type], [200, METRICS_CONTENT_TYPE]);
+    assert(valuesIn(open.text).has("dandori_leader_up"));
+    assert.equal((await ask("letmein", {})).status, 401);
+    assert.equal((await ask("letmein", { authorization: "Bearer letmein" })).status, 200);
+  });
 });
 
 /** Name -> help and type, of both. */

@@ -15,7 +15,7 @@ import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath } from "./assets.ts";
 import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./asking.ts";
 import { callerOf, sessionOf } from "./callers.ts";
-import { answerHealth, answerReady } from "./health.ts";
+import { answerHealth, answerMetrics, answerReady } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
 import { mountLogin } from "./login.ts";
 import { HOME, PAGES } from "./pages.ts";
@@ -36,6 +36,7 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   app.use(bodyLimit({ maxSize: LARGEST_BODY }));
   app.get("/healthz", answerHealth);
   app.get("/readyz", (c) => answerReady(c, sql));
+  app.get("/metrics", (c) => answerMetrics(c, parts));
   app.get("/assets/:digest/:name", (c) => {
     const current = c.req.path === assetPath(c.req.param("name"));
     return (current ? answerAsset(c.req.param("name")) : undefined) ?? c.text("There is no such file", 404);

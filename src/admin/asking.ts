@@ -14,6 +14,8 @@ export interface AdminParts {
   sql: Sql;
   place: Place;
   live: Live;
+  /** What scrapers must show; undefined: nothing. */
+  metrics_token?: string;
   /** Ends streams. */
   stop: AbortSignal;
   /** To tell workers at once that they are detached; without it they learn with their next renewal. */

@@ -21,7 +21,7 @@ export async function serveAdmin(
   const ending = new AbortController();
   const stop = AbortSignal.any([on.stop, ending.signal]);
   const live = new Live(sql);
-  const app = buildAdmin({ sql, place, live, stop, redis: on.redis });
+  const app = buildAdmin({ sql, place, live, stop, redis: on.redis, metrics_token: config.metrics_token });
   const { host: hostname, port } = config;
   const cut = new AbortController();
   const server = Deno.serve({

@@ -24,7 +24,7 @@
  * | SCHEDULER_ADMIN_PROXIES | 0 | trusted proxies in front of it: so many addresses of X-Forwarded-For are believed |
  * | SCHEDULER_METRICS_PORT | none | port of this worker's own `/metrics`, `/healthz` and `/readyz` (docs/monitoring.md) |
  * | SCHEDULER_METRICS_HOST | 127.0.0.1 | address of the same |
- * | SCHEDULER_METRICS_TOKEN | none | bearer token that `/metrics` asks for |
+ * | SCHEDULER_METRICS_TOKEN | none | bearer token that `/metrics` asks for, of workers and of the admin server |
  * | SCHEDULER_ALERT_WEBHOOK_URL | none | where alerts are told, https; a secret: only its host is ever shown |
  * | SCHEDULER_ALERT_WEBHOOK_SECRET | none | key of the HMAC that signs them |
  * | SCHEDULER_ALERT_WEBHOOK_HTTP | none | `allow`: the address may be plain http |
@@ -223,6 +223,8 @@ export interface AdminConfig {
   public_url: URL | undefined;
   /** Proxies in front of it whose word about the client's address is taken. */
   proxies: number;
+  /** What `/metrics` asks for; undefined: nothing. */
+  metrics_token?: string;
 }
 
 /** What is given on the command line wins. @throws ConfigError */
@@ -241,6 +243,7 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
     port: given.port ?? port ?? 8420,
     public_url,
     proxies: proxies ?? 0,
+    metrics_token: env.SCHEDULER_METRICS_TOKEN || undefined,
   };
 }
 

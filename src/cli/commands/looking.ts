@@ -1,6 +1,6 @@
-/** `nodes`, `drill`, `doctor`. */
+/** `nodes`, `alerts`, `drill`, `doctor`. */
 import type { Command } from "commander";
-import { json } from "./options.ts";
+import { countUpTo, json } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addLooking(program: Command, signals: Signals): void {
@@ -46,4 +46,20 @@ export function addLooking(program: Command, signals: Signals): void {
   program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
     .addOption(json())
     .action(async (options) => (await import("../doctor.ts")).doctorCommand(options));
+}
+
+export function addAlerts(program: Command): void {
+  const alerts = program.command("alerts").description(
+    "what somebody should look at, and the webhook that is told of it",
+  );
+  alerts.command("ls").description("alerts that are open").option("--all", "those that are over as well")
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 50).addOption(json())
+    .action(async (options) => (await import("../alerts.ts")).listCommand(options));
+  alerts.command("ack").description("say that you have seen one; a failure or a lost node is closed by that").argument(
+    "<id>",
+  )
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (id, options) => (await import("../alerts.ts")).ackCommand(id, options));
+  alerts.command("test").description("send a test to the webhook, exit 0 only when it was taken").addOption(json())
+    .action(async (options) => (await import("../alerts.ts")).testCommand(options));
 }

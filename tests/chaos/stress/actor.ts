@@ -74,7 +74,7 @@ export class Actor {
       redis: redisOf(world, process),
       executor,
       standing,
-      wire: { fingerprint, former_fingerprint: null, trust_digest: "" },
+      wire: { fingerprint, former_fingerprint: null, not_after: null, trust_digest: "" },
       pid: port * 1_000 + this.#lives,
       grpc: { host: "stress", port },
     };
