@@ -27,7 +27,8 @@ import {
   skipForbidden,
   skipLate,
 } from "../src/store/runs.ts";
-import { sayWhy } from "../src/store/waiting.ts";
+import { readSight, sayWhy, type Sight } from "../src/store/waiting.ts";
+import { sightFor } from "../src/roles/leader/leader.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -194,7 +195,8 @@ const STATEMENTS: Record<string, Scene> = {
     await sql`insert into alert (kind, subject, message, opened_by, closed_at) values ('key.blocked', 'old', '', 'test', ${LONG_AGO})`;
     return (term) => trimAlerts(sql, term, 1);
   },
-  renewAndLook: (sql) => Promise.resolve((term) => renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1 })),
+  renewAndLook: (sql) =>
+    Promise.resolve((term) => renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1, late_seconds: 0 })),
   resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
 };
 
@@ -257,13 +259,36 @@ Deno.test("every statement of a leader changes nothing under a term that is not 
 Deno.test("an assignment that comes after the next tick has begun changes nothing: that one decides anew", async () => {
   await withStores(async ({ sql }) => {
     const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    const look = { lease_ms: 60_000, reassign_after_ms: 60_000 };
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0 };
     const { term } = await renewAndLook(sql, first as Term, look) ?? {};
     const { id, version } = await aRun(sql);
     const chosen = [{ job_run_id: id, version, worker_id: (await aWorker(sql)).worker_id }];
     const next = await renewAndLook(sql, term as Term, look);
     assert.deepEqual([...await assignRuns(sql, term as Term, chosen)], []);
     assert.equal((await assignRuns(sql, next?.term as Term, chosen)).length, 1);
+  });
+});
+
+Deno.test("what is read along with a renewal may miss an assignment under way, and a tick then does not go by it", async () => {
+  await withStores(async ({ sql }) => {
+    const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0 };
+    const { term } = await renewAndLook(sql, first as Term, look) ?? {};
+    const { id, version } = await aRun(sql);
+    const { worker_id } = await aWorker(sql);
+    const loads = (sight: Sight | undefined) => sight?.workers.map(({ load }) => load);
+    let looking: ReturnType<typeof renewAndLook> | undefined;
+    await sql.begin(async (tx) => {
+      const assigned = await assignRuns(tx as unknown as Sql, term as Term, [{ job_run_id: id, version, worker_id }]);
+      assert.equal(assigned.length, 1);
+      looking = renewAndLook(sql, term as Term, look);
+      assert.equal(await Promise.race([somebodyWaits(sql), looking]), "waits", "renewed beside an assignment");
+    });
+    const looked = await looking;
+    assert.deepEqual(loads(looked?.sight), [0], "it saw what was there before: so its reader must know");
+    assert.deepEqual(loads(await readSight(sql)), [1]);
+    assert.equal(sightFor({ unclear: true }, looked?.sight as Sight), undefined);
+    assert.equal(sightFor({}, looked?.sight as Sight), looked?.sight);
   });
 });
 

@@ -38,6 +38,8 @@ const IDLE: Agenda = {
   events: false,
   bulks: false,
   ready: false,
+  late: false,
+  asleep: false,
   lines: false,
   moves: false,
   cancels: false,

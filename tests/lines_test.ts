@@ -8,7 +8,7 @@ import type { Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { type Assignment, assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
-import { candidates, readLanes } from "../src/store/waiting.ts";
+import { candidates, readSight } from "../src/store/waiting.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -44,7 +44,7 @@ function withLines(test: (scene: Scene) => Promise<void>): Promise<void> {
       async next() {
         await wake(sql, term);
         await checkLines(sql, term);
-        const lanes = await readLanes(sql);
+        const { lanes } = await readSight(sql);
         const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 100 })));
         await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
         return found.filter((run) => !run.behind).map((run) => run.job_run_id);
@@ -246,7 +246,7 @@ Deno.test("what waits behind held keys or in a lane that is not asked for is not
     const shares = [{ job_definition_id: wanted.id, node: "", most: 100 }];
     await sql.begin(async (tx) => {
       const found = await candidates(tx as unknown as Sql, shares);
-      const lanes = await readLanes(tx as unknown as Sql);
+      const { lanes } = await readSight(tx as unknown as Sql);
       const [read] =
         await tx`select (idx_tup_fetch + seq_tup_read)::int as rows from pg_stat_xact_user_tables where relname = 'job_run'`;
       assert.equal(found.length, 3);

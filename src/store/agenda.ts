@@ -1,11 +1,13 @@
 /**
- * What there is to do, in the same statement that renews the leader's term: an idle tick is one round trip.
+ * What there is to do, in the same statement that renews the leader's term: an idle tick is one round trip, and one that only
+ * has runs to assign two, since who is there and what waits is read along.
  * Each question reads a partial index that holds only what is open, so an idle system pays the same with ten rows as
  * with ten million. The answers are hints: every step asks again in the statement that acts.
  */
 import { monotonicMs } from "../base/loop.ts";
 import type { Sql } from "./db.ts";
 import { Term } from "./leadership.ts";
+import { lanes, type Sight, sight, sightOf, type SightRow } from "./waiting.ts";
 
 export interface Agenda {
   /** Slots of schedules have come. */
@@ -16,7 +18,11 @@ export interface Agenda {
   bulks: boolean;
   /** Runs may start now, unless their lane is closed. */
   ready: boolean;
-  /** Runs that were held may start: they have come due, or something has changed in their line. */
+  /** Runs of schedules wait that are too late to start. */
+  late: boolean;
+  /** Runs that were held have come due. */
+  asleep: boolean;
+  /** Runs that were held may start, since something has changed in their line. */
   lines: boolean;
   /** The priority of a definition has changed, and its runs that wait follow. */
   moves: boolean;
@@ -35,20 +41,26 @@ export interface Agenda {
 export interface Look {
   lease_ms: number;
   reassign_after_ms: number;
+  /** 0: no run is ever too late. */
+  late_seconds: number;
+}
+
+/** Of a sight that was read along, this must hold: no assignment of an earlier tick is under way; else it is to be read again. */
+export interface Looked {
+  term: Term;
+  agenda: Agenda;
+  sight: Sight;
 }
 
 /** The renewed term and the agenda, or undefined: the term is over, stop at once. */
-export async function renewAndLook(
-  sql: Sql,
-  term: Term,
-  look: Look,
-): Promise<{ term: Term; agenda: Agenda } | undefined> {
+export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Looked | undefined> {
   const asked_at_ms = monotonicMs();
-  const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number })[]>`
-    with renewed as (
+  const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number } & SightRow)[]>`
+    with recursive renewed as (
       update leader_term set lease_until = clock_timestamp() + ${look.lease_ms} * interval '1 ms', tick = tick + 1
        where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning tick),
-    clock as materialized (select clock_timestamp() as now)
+    clock as materialized (select clock_timestamp() as now),
+    ${lanes(sql)}
     select renewed.tick,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
                where s.enabled and s.paused_at is null and s.next_slot <= clock.now) as slots,
@@ -56,7 +68,10 @@ export async function renewAndLook(
       exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       (select job_definition_id from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
         order by job_definition_id, coalesce(node, '') limit 1) is not null as ready,
-      coalesce((select min(wakes_at) from job_run where wakes_at is not null) <= clock.now, false) or exists (select from line_check) as lines,
+      ${look.late_seconds}::float8 > 0 and (select min(due_at) from job_run where state = 'PENDING' and source = 'schedule')
+               < clock.now - ${look.late_seconds}::float8 * interval '1 s' as late,
+      coalesce((select min(wakes_at) from job_run where wakes_at is not null) <= clock.now, false) as asleep,
+      exists (select from line_check) as lines,
       exists (select from priority_move) as moves,
       (select min(id) from job_run where cancel_requested_at is not null
          and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) is not null as cancels,
@@ -73,12 +88,14 @@ export async function renewAndLook(
         (select min(next_feed_at) from bulk where next_feed_at > clock.now),
         (select min(wakes_at) from job_run where wakes_at > clock.now),
         (select min(next_check_at) from node where is_active and next_check_at > clock.now
-                                               and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms
+                                               and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms,
+      ${sight(sql)}
     from renewed, clock`;
   if (!row) return undefined;
-  const { tick, ...agenda } = row;
+  const { tick, workers, lanes: open, glance, ...agenda } = row;
   return {
     term: Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms, tick }),
     agenda: { ...agenda, next_due_ms: agenda.next_due_ms ?? undefined },
+    sight: sightOf({ workers, lanes: open, glance }),
   };
 }

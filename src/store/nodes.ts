@@ -256,9 +256,9 @@ export interface NodeRow {
   inactive_reason: string | null;
 }
 
-/** Workers whose lease holds, with their nodes and what they carry, counted now. */
-export async function liveWorkers(sql: Db): Promise<(WorkerRow & { node: NodeRow })[]> {
-  return await sql<(WorkerRow & { node: NodeRow })[]>`
+/** Workers whose lease holds, with their nodes and what they carry, counted now: a query of WorkerRow & { node: NodeRow }. */
+export function workersAlive(sql: Db) {
+  return sql`
     select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint,
            w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load,
            json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,

@@ -3,9 +3,10 @@
  * start by priority, due time, id, and so they do across lanes. Whatever closes a lane (a limit, a pause, a full node)
  * closes it as one, so the cost of choosing grows with the lanes in which something waits and not with what waits there.
  */
-import { type Db, json } from "./db.ts";
+import { type Db, type Fragment, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { behindKey, beyondLimit } from "./lines.ts";
+import { type NodeRow, type WorkerRow, workersAlive } from "./nodes.ts";
 
 /** A lane in which something may start, with all of its definition that can keep it from doing so. */
 export interface Lane {
@@ -48,10 +49,52 @@ export interface Candidate {
   behind: boolean;
 }
 
-/** The lanes in which something waits that is not held. */
-export async function readLanes(sql: Db): Promise<Lane[]> {
-  return await sql<Lane[]>`
-    with recursive lane as (
+/** All that a choice is made from, as one moment had it. */
+export interface Sight {
+  workers: (WorkerRow & { node: NodeRow })[];
+  lanes: Lane[];
+  /** All that may start now, in its order; undefined: more than is read without being asked for. */
+  waiting: Candidate[] | undefined;
+}
+
+/** So much of what waits is read along: enough for a system with little to do, and cheap for one that has much. */
+const GLANCE_LANES = 4;
+const GLANCE_RUNS = 16;
+
+/** Who is there and what waits. */
+export async function readSight(sql: Db): Promise<Sight> {
+  const [row] = await sql<SightRow[]>`with recursive ${lanes(sql)} select ${sight(sql)}`;
+  return sightOf(row as SightRow);
+}
+
+export interface SightRow {
+  workers: Sight["workers"] | null;
+  lanes: Lane[] | null;
+  glance: Candidate[] | null;
+}
+
+/** The columns of a sight, for a statement that begins with `with recursive` and `lanes`. */
+export function sight(sql: Db) {
+  return sql`
+    (select json_agg(w) from (${workersAlive(sql)}) w) as workers,
+    (select json_agg(l) from (${lanesOf(sql)}) l) as lanes,
+    (select json_agg(c) from (${
+    candidatesOf(
+      sql,
+      sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
+    )
+  }) c) as glance`;
+}
+
+export function sightOf({ workers, lanes, glance }: SightRow): Sight {
+  const read = Map.groupBy(glance ?? [], ({ job_definition_id, node }) => `${job_definition_id} ${node}`);
+  const whole = (lanes ?? []).length <= GLANCE_LANES && [...read.values()].every((runs) => runs.length < GLANCE_RUNS);
+  return { workers: workers ?? [], lanes: lanes ?? [], waiting: whole ? glance ?? [] : undefined };
+}
+
+/** Lanes in which something waits that is not held: each is found by one look into the index, however much waits in it. */
+export function lanes(sql: Db) {
+  return sql`lane as (
       (select job_definition_id, coalesce(node, '') as node from job_run
         where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held order by 1, 2 limit 1)
       union all
@@ -59,7 +102,11 @@ export async function readLanes(sql: Db): Promise<Lane[]> {
         select r.job_definition_id, coalesce(r.node, '') as node from job_run r
          where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
            and (r.job_definition_id, coalesce(r.node, '')) > (l.job_definition_id, l.node)
-         order by 1, 2 limit 1) n)
+         order by 1, 2 limit 1) n)`;
+}
+
+function lanesOf(sql: Db) {
+  return sql`
     select l.job_definition_id, l.node, d.name as job_name, d.digest, d.removed_at is not null as removed, d.paused_by,
            d.concurrency_limit, d.concurrency_key, coalesce(a.running, 0)::int as running, d.resources,
            d.rate_count, d.rate_seconds::float8,
@@ -88,11 +135,16 @@ export interface LaneShare {
 
 /** The first runs of each lane that are due, all in the order in which they start. */
 export async function candidates(sql: Db, shares: LaneShare[]): Promise<Candidate[]> {
-  return await sql<Candidate[]>`
+  const asked = sql`jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)`;
+  return await sql<Candidate[]>`${candidatesOf(sql, asked)}`;
+}
+
+/** `shares`: a table l(job_definition_id, node, most). */
+function candidatesOf(sql: Db, shares: Fragment) {
+  return sql`
     with first as materialized (
       select r.*, l.node as lane
-        from jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)
-        cross join lateral (
+        from ${shares} cross join lateral (
           select * from job_run r
            where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
              and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held

@@ -10,7 +10,7 @@ import type { Sql } from "../../src/store/db.ts";
 import { acquire, type Term } from "../../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../../src/store/lines.ts";
 import { assignRuns, cancelRequested, finishRuns, type RunState, startRuns } from "../../src/store/runs.ts";
-import { candidates, readLanes } from "../../src/store/waiting.ts";
+import { candidates, readSight } from "../../src/store/waiting.ts";
 import { aDefinition, aWorker } from "./factories.ts";
 import { withStores } from "./stores.ts";
 
@@ -48,7 +48,7 @@ export class BulkScene {
     const { sql, term } = this;
     await wake(sql, term);
     await checkLines(sql, term);
-    const lanes = await readLanes(sql);
+    const { lanes } = await readSight(sql);
     const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 500 })));
     await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
     const place = { worker_id: ME, node_id: "here", free: 1_000, load: 0 };

@@ -1,19 +1,20 @@
 /**
- * Gives waiting runs to workers: read who has room and in which lanes something waits, see which lanes are open
- * (gates.ts), read the first runs of those, choose (choose.ts), and write the assignments that hold.
+ * Gives waiting runs to workers: from who has room and in which lanes something waits (read along with the renewal, unless
+ * the tick has changed it since), see which lanes are open (gates.ts), read the first runs of those where they were not
+ * all seen, choose (choose.ts), and write the assignments that hold.
  * Workers in a crew of several leave the leader free to lead (`leader_runs_jobs`).
  */
 import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import { monotonicMs, within } from "../../base/loop.ts";
+import { monotonicMs } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
 import { isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
-import { liveWorkers, type NodeRow, type WorkerRow } from "../../store/nodes.ts";
+import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
 import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
-import { candidates, type Lane, readLanes, readResources, sayWhy } from "../../store/waiting.ts";
+import { type Candidate, candidates, type Lane, readResources, readSight, sayWhy } from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
-import { choose, inOrder, openOf, sharesOf } from "./choose.ts";
+import { choose, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
 import { type Gate, gateOf, type Hall, hostsOf, type Place } from "./gates.ts";
 import type { Leading } from "./leading.ts";
 import { settleOverlaps } from "./plan.ts";
@@ -22,22 +23,27 @@ const RUNS_AT_ONCE = 500;
 /** Reasons are for people: written at most this often. */
 const SAY_EVERY_MS = 250;
 
-/** Lets go what has come due or is next in its line. */
-export async function letGo(me: Leading): Promise<void> {
+/** Lets go what has come due. */
+export async function wakeDue(me: Leading): Promise<void> {
   await failpoint("after-lease-check-wake");
   const asleep = await wake(me.sql, me.term);
   if (asleep.slots) { // with jitter: what goes on is known now, and was not when they were born
     me.overlaps_settled = false;
     await settleOverlaps(me);
   }
+  if (asleep.more) me.bell.ring();
+}
+
+/** Lets go what is next in its line. */
+export async function checkLine(me: Leading): Promise<void> {
   await failpoint("after-lease-check-lines");
-  const lines = await checkLines(me.sql, me.term);
-  if (asleep.more || lines.more) me.bell.ring();
+  const { more } = await checkLines(me.sql, me.term);
+  if (more) me.bell.ring();
 }
 
 /** The assignments of this tick. An idle tick only looks who is there. */
 export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[]> {
-  const workers = await liveWorkers(me.sql);
+  const { workers, lanes, waiting } = me.sight ?? await readSight(me.sql);
   me.crew.follow(workers);
   me.rate_wait_ms = Infinity;
   if (!busy) return [];
@@ -46,7 +52,6 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
   });
-  const lanes = await readLanes(me.sql);
   const hall: Hall = {
     hosts: hostsOf(workers, places),
     resources: await resourcesFor(me, lanes),
@@ -59,8 +64,7 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   const open = openOf(gates);
   const most = Math.min(hall.hosts.reduce((sum, host) => sum + host.free, 0), RUNS_AT_ONCE);
   if (open.length === 0 || most === 0) return [];
-  const shares = sharesOf(open, most);
-  const { sure, more } = inOrder(await candidates(me.sql, shares), shares);
+  const { sure, more } = await nextOf(me, { open, most, waiting });
   if (sure.some((run) => run.worn_out)) await giveUpWornOut(me);
   const behind = sure.filter((run) => run.behind);
   if (behind.length > 0) await failpoint("after-lease-check-hold");
@@ -68,12 +72,25 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   const chosen = choose(sure.filter((run) => !run.worn_out && !run.behind), open, hall).slice(0, most);
   if (more || behind.length > 0) me.bell.ring();
   if (chosen.length === 0) return [];
-  const assigned = await writeAssignments(me, await leased(me, chosen));
+  const assigned = await writeAssignments(me, chosen);
   for (const { job_run_id, attempt, worker_id } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
   }
   await failpoint("after-assign-before-rpc");
   return assigned;
+}
+
+/** The runs that come first in the open lanes: asked for, unless all that waits was seen already. */
+async function nextOf(
+  me: Leading,
+  from: { open: OpenLane[]; most: number; waiting: Candidate[] | undefined },
+): Promise<{ sure: Candidate[]; more: boolean }> {
+  if (from.waiting) {
+    const open = new Set(from.open.map(({ lane }) => laneKey(lane)));
+    return { sure: from.waiting.filter((run) => open.has(laneKey(run))), more: false };
+  }
+  const shares = sharesOf(from.open, from.most);
+  return inOrder(await candidates(me.sql, shares), shares);
 }
 
 /** Asked for only when a job that waits needs one. */
@@ -131,29 +148,27 @@ export function placesFor(
     .map(({ worker_id, node_id, slots, load }) => ({ worker_id, node_id, load, free: slots - load }));
 }
 
-/** The Redis lease thins out what two leaders might try at once; Postgres alone decides, so without Redis we go on. */
-async function leased(me: Leading, chosen: Assignment[]): Promise<Assignment[]> {
+/**
+ * The Redis lease of each run, asked for while Postgres writes: Postgres alone decides, and waiting for Redis first would only
+ * make a pickup longer. But its word that a newer epoch has them is news, after which the term is asked for at once.
+ */
+function lease(me: Leading, chosen: Assignment[]): void {
   const job_run_ids = chosen.map((assignment) => assignment.job_run_id);
-  try {
-    const answer = leaseRuns(me.redis, { job_run_ids, epoch: me.term.epoch, ttl_ms: LEASE_MS });
-    const got = new Set(await within(LEASE_PATIENCE_MS, "reserving runs", answer));
-    return chosen.filter((assignment) => got.has(assignment.job_run_id));
-  } catch {
-    return chosen;
-  }
+  leaseRuns(me.redis, { job_run_ids, epoch: me.term.epoch, ttl_ms: LEASE_MS }).then((got) => {
+    if (got.length < job_run_ids.length) me.bell.ring();
+  }).catch(() => undefined);
 }
 
 const LEASE_MS = 5_000;
-/** A Redis that froze must not use up the leader's own lease. */
-const LEASE_PATIENCE_MS = 200;
 
 /** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
 async function writeAssignments(me: Leading, chosen: Assignment[]): Promise<Assigned[]> {
-  if (chosen.length === 0) return [];
+  lease(me, chosen);
   await failpoint("after-lease-check-assign");
   try {
     return await assignRuns(me.sql, me.term, chosen);
   } catch (error) {
+    me.unclear = true; // its reply may be lost, and the statement still under way
     if (!isUniqueViolation(error, "job_run_serial")) throw error;
     me.bell.ring();
     return [];

@@ -33,9 +33,9 @@ export function sharesOf(open: OpenLane[], most: number): Share[] {
  * of the others. `more`: something was left out, so the next tick must not wait.
  */
 export function inOrder(waiting: Candidate[], shares: Share[]): { sure: Candidate[]; more: boolean } {
-  const left = new Map(shares.filter((share) => share.cut).map((share) => [keyOf(share), share.most]));
+  const left = new Map(shares.filter((share) => share.cut).map((share) => [laneKey(share), share.most]));
   for (const [place, run] of waiting.entries()) {
-    const key = keyOf(run);
+    const key = laneKey(run);
     const rest = left.get(key);
     if (rest === 1) return { sure: waiting.slice(0, place + 1), more: true };
     if (rest !== undefined) left.set(key, rest - 1);
@@ -44,7 +44,7 @@ export function inOrder(waiting: Candidate[], shares: Share[]): { sure: Candidat
 }
 
 export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assignment[] {
-  const lanes = new Map(open.map((one) => [keyOf(one.lane), one.lane]));
+  const lanes = new Map(open.map((one) => [laneKey(one.lane), one.lane]));
   const left = new Map<number, number>();
   for (const { lane, room } of open) {
     left.set(lane.job_definition_id, Math.max(left.get(lane.job_definition_id) ?? 0, definitionRoom(lane, room)));
@@ -54,7 +54,7 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
   const bulks = new Map<number, number>();
   const chosen: Assignment[] = [];
   for (const run of waiting) {
-    const lane = lanes.get(keyOf(run));
+    const lane = lanes.get(laneKey(run));
     const of_definition = left.get(run.job_definition_id) ?? 0;
     if (!lane || of_definition <= 0) continue;
     if (run.serial_key !== null && serial.has(run.serial_key)) continue;
@@ -120,6 +120,6 @@ function hasResources(lane: Lane, hall: Hall): boolean {
   return Object.entries(lane.resources).every(([name, n]) => (hall.resources.get(name)?.left ?? 0) >= n);
 }
 
-function keyOf({ job_definition_id, node }: { job_definition_id: number; node: string }): string {
+export function laneKey({ job_definition_id, node }: { job_definition_id: number; node: string }): string {
   return `${job_definition_id}\0${node}`;
 }

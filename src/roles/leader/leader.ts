@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
  *
- *   renew and look -> slots -> overlaps -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> moves
+ *   renew and look -> slots -> overlaps -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> wake -> moves
  *   -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
@@ -18,8 +18,9 @@ import { mirrorEpoch, releaseSeat, renewSeat } from "../../cluster/seat.ts";
 import { type Agenda, renewAndLook } from "../../store/agenda.ts";
 import { onWork, type Sql } from "../../store/db.ts";
 import { highestEpoch, resign, type Term } from "../../store/leadership.ts";
+import type { Sight } from "../../store/waiting.ts";
 import type { Standing } from "../standing.ts";
-import { assignReady, letGo } from "./assign.ts";
+import { assignReady, checkLine, wakeDue } from "./assign.ts";
 import { lookAfterBulks } from "./bulks.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
@@ -114,13 +115,24 @@ async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
   const question = renewAndLook(me.sql, me.term, {
     lease_ms,
     reassign_after_ms: me.settings.reassign_after_seconds * 1000,
+    late_seconds: me.settings.skip_late_runs_after_seconds,
   });
   const renewed = await within(left_ms, "renewing the term", question);
   if (!renewed) return "Postgres says that the term is over";
   me.term = renewed.term;
+  me.sight = sightFor(me, renewed.sight);
+  me.unclear = false; // from here on the fence refuses it
   contact.made(me.settings.worker_lease_seconds * 1000);
   await failpoint("after-pg-renew");
   return me.lost ?? renewed.agenda;
+}
+
+/**
+ * A renewal waits for an assignment under way, but what it reads along is of before: such an assignment would be counted
+ * nowhere. Only one whose answer was not heard can still be under way, and then all is read anew after the renewal.
+ */
+export function sightFor({ unclear }: Pick<Leading, "unclear">, sight: Sight): Sight | undefined {
+  return unclear ? undefined : sight;
 }
 
 /** Not awaited: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. */
@@ -142,22 +154,27 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["overlaps", true, () => settleOverlaps(me)],
     ["events", agenda.events, () => planEvents(me)],
     ["bulks", agenda.bulks, () => lookAfterBulks(me)],
-    ["late", agenda.ready || agenda.slots, () => planLate(me)],
+    ["late", agenda.late || agenda.slots, () => planLate(me)],
     ["cancels", agenda.cancels, () => deliverCancels(me)],
     ["stuck", agenda.stuck, () => reassignStuck(me)],
     ["lost", agenda.lost, () => recoverLost(me, contact)],
     ["silent", true, () => Promise.resolve(detachUnheard(me))],
     ["checks", agenda.checks, () => checkNodes(me)],
+    ["wake", agenda.asleep, () => wakeDue(me)],
     ["moves", agenda.moves, () => movePriorities(me)],
-    ["lines", agenda.lines, () => letGo(me)],
+    ["lines", agenda.lines, () => checkLine(me)],
     ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
   ];
   for (const [name, due, step] of steps) {
     if (!due) continue;
     if (!await mayGoOn(me, contact)) return;
+    if (CHANGES.has(name)) me.sight = undefined;
     await step().catch((error) => observe("loop.failed", { loop: `leader: ${name}`, error: messageOf(error) }));
   }
 }
+
+/** Steps after which other runs may start than were seen with the renewal. */
+const CHANGES = new Set(["slots", "events", "bulks", "late", "cancels", "stuck", "lost", "checks", "wake", "moves", "lines"]);
 
 /**
  * A long tick renews on its way. Else, on a day when everything is slow, each leader would lose the seat before its first
@@ -172,7 +189,8 @@ async function mayGoOn(me: Leading, contact: Contact): Promise<boolean> {
 
 /** An idle tick does not look for runs to assign. */
 function isBusy(agenda: Agenda): boolean {
-  return agenda.ready || agenda.lines || agenda.slots || agenda.events || agenda.bulks || agenda.stuck || agenda.lost;
+  return agenda.ready || agenda.asleep || agenda.lines || agenda.slots || agenda.events || agenda.bulks ||
+    agenda.stuck || agenda.lost;
 }
 
 /** So that the next tick elsewhere leads at once. Its own deadline: the stop signal has already fired. */

@@ -5,6 +5,7 @@ import type { RedisDoor } from "../../cluster/redis.ts";
 import type { Sql } from "../../store/db.ts";
 import type { Term } from "../../store/leadership.ts";
 import type { Settings } from "../../store/settings.ts";
+import type { Sight } from "../../store/waiting.ts";
 import type { Crew } from "./crew.ts";
 
 export interface Leading {
@@ -19,6 +20,10 @@ export interface Leading {
   settings: Settings;
   /** The slots that were born have been compared with the runs of their jobs that go on. */
   overlaps_settled?: boolean;
+  /** Who is there and what waits, as the renewal read it along; undefined once something has changed what may start. */
+  sight?: Sight;
+  /** An assignment of an earlier tick may yet be carried out, so what was read along with a renewal may miss it. */
+  unclear?: boolean;
   /** Until the rate of some job allows its next start. */
   rate_wait_ms?: number;
   /** Why lanes are closed, as it was last written. */
