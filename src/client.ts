@@ -123,7 +123,7 @@ export function createClient(options: ClientOptions): Client {
       "Cannot open a client: the database's URL is missing or none; give postgres://user:password@host:5432/database",
     );
   }
-  const sql = connectDb(options.databaseUrl, { name: "client", max: options.maxConnections });
+  const sql = connectDb(options.databaseUrl, { name: "client", max: options.maxConnections, steady: true });
   const client: Client = {
     ...callsOn(sql),
     within: (transaction) => callsOn(transaction as unknown as TransactionSql),

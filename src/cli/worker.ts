@@ -217,10 +217,10 @@ async function newWorkerId({ sql, redis }: Opened, settings: Settings): Promise<
 }
 
 function openAll(config: Config, wire: Wire): Opened {
-  const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6 });
+  const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6, steady: true });
   return {
     sql,
-    lease_sql: connectDb(config.database_url, { name: `lease ${config.node_id}`, max: 1 }),
+    lease_sql: connectDb(config.database_url, { name: `lease ${config.node_id}`, max: 1, steady: true }),
     redis: connectRedis(config.redis_url, { prefix: config.redis_prefix, name: `worker ${config.node_id}` }),
     wire,
     peers: new Peers(wire),
