@@ -16,6 +16,7 @@ const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => 
   tls_former_fingerprint: null,
   slots: 2,
   load: 0,
+  ahead: 0,
   ...more,
 });
 const run = (job_run_id: number, more: Partial<Candidate> = {}): Candidate => ({

@@ -240,7 +240,13 @@ Deno.test("a peer that froze is noticed by its watcher", async () => {
 });
 
 function anOrder(job_run_id: number): StartOrder {
-  return { job_run_id, attempt: 1, command_name: "reports/nightly_export.ts", digest: "0123456789abcdef".repeat(4) };
+  return {
+    job_run_id,
+    attempt: 1,
+    command_name: "reports/nightly_export.ts",
+    digest: "0123456789abcdef".repeat(4),
+    due_unix_us: 1_800_000_000_123_456,
+  };
 }
 
 function value<T>(answer: { ok: true; value: T } | { ok: false; code: string; message: string }): T {

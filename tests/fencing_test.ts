@@ -54,7 +54,7 @@ const STATEMENTS: Record<string, Scene> = {
   },
   orphanAssigned: async (sql) => {
     const { worker_id } = await aWorker(sql);
-    await aRun(sql, { state: "ASSIGNED", assigned_worker_id: worker_id, assigned_at: LONG_AGO });
+    await aRun(sql, { state: "ASSIGNED", assigned_worker_id: worker_id, assigned_at: LONG_AGO, due_at: LONG_AGO });
     return (term) => orphanAssigned(sql, term, { assigned_longer_than_ms: 1_000 });
   },
   orphanLost: async (sql) => {
@@ -196,7 +196,9 @@ const STATEMENTS: Record<string, Scene> = {
     return (term) => trimAlerts(sql, term, 1);
   },
   renewAndLook: (sql) =>
-    Promise.resolve((term) => renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1, late_seconds: 0 })),
+    Promise.resolve((term) =>
+      renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 })
+    ),
   resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
 };
 
@@ -259,7 +261,7 @@ Deno.test("every statement of a leader changes nothing under a term that is not 
 Deno.test("an assignment that comes after the next tick has begun changes nothing: that one decides anew", async () => {
   await withStores(async ({ sql }) => {
     const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0 };
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
     const { term } = await renewAndLook(sql, first as Term, look) ?? {};
     const { id, version } = await aRun(sql);
     const chosen = [{ job_run_id: id, version, worker_id: (await aWorker(sql)).worker_id }];
@@ -272,7 +274,7 @@ Deno.test("an assignment that comes after the next tick has begun changes nothin
 Deno.test("what is read along with a renewal may miss an assignment under way, and a tick then does not go by it", async () => {
   await withStores(async ({ sql }) => {
     const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0 };
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
     const { term } = await renewAndLook(sql, first as Term, look) ?? {};
     const { id, version } = await aRun(sql);
     const { worker_id } = await aWorker(sql);

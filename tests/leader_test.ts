@@ -195,7 +195,7 @@ Deno.test("a worker that starts nothing of what it accepted gets no more for a w
     const silent = await aWorker(sql, { worker_id: "silent" });
     const { id } = await aRun(sql);
     await round();
-    await sql`update job_run set assigned_at = assigned_at - interval '1 hour' where id = ${id}`;
+    await sql`update job_run set assigned_at = assigned_at - interval '1 hour', due_at = due_at - interval '1 hour' where id = ${id}`;
     await aWorker(sql, { worker_id: "sound" });
     await round({ stuck: true });
     assert.deepEqual(orders.map((order) => [order.worker_id, order.attempt]), [["silent", 1], ["sound", 2]]);

@@ -106,7 +106,7 @@ const TRANSITIONS: Transition[] = [
   {
     name: "take back what is stuck",
     by_leader: true,
-    row: { assigned_at: long_ago },
+    row: { assigned_at: long_ago, due_at: long_ago },
     allowed: { ASSIGNED: "ORPHANED" },
     try: ({ sql, term }) => orphanAssigned(sql, term, { assigned_longer_than_ms: 1000 }),
   },

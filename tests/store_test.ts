@@ -142,7 +142,7 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
     assert(await resign(sql, first));
     assert.equal((await currentLeader(sql)).worker_id, undefined);
     assert.equal(
-      await renewAndLook(sql, first, { lease_ms: 1, reassign_after_ms: 1, late_seconds: 0 }),
+      await renewAndLook(sql, first, { lease_ms: 1, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 }),
       undefined,
       "a resigned term renews nothing",
     );

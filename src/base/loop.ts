@@ -35,6 +35,17 @@ export function rest(ms: number, stop?: AbortSignal): Promise<void> {
   });
 }
 
+/**
+ * Resolves at that instant of the monotonic clock, and not a timer's whole milliseconds later: the last of them is spent
+ * looking at the clock between other work. At once when `stop` fires.
+ */
+export async function restUntil(at_ms: number, stop?: AbortSignal): Promise<void> {
+  await rest(at_ms - monotonicMs() - TIMER_MS, stop);
+  while (monotonicMs() < at_ms && !stop?.aborted) await new Promise((resolve) => setImmediate(resolve));
+}
+
+const TIMER_MS = 1.5;
+
 /** Calls `act` once after `ms` unless cancelled; the returned function cancels it. */
 export function after(ms: number, act: () => void): () => void {
   const timer = setTimeout(act, ms);

@@ -23,6 +23,7 @@ import { traceRuns } from "../ops/tracing.ts";
 import { CheckUp } from "../roles/check_up.ts";
 import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
+import { Hand } from "../roles/hand.ts";
 import { workerHandlers } from "../roles/handlers.ts";
 import { lead } from "../roles/leader/leader.ts";
 import { keepLookout } from "../roles/lookout.ts";
@@ -137,25 +138,22 @@ async function runWorker(
   sandbox.hold(() => standing.mayRun);
   const me = await identify(worker_id);
   const spool = new Spool(config.state_dir, me);
-  const executor = new Executor({
-    sql: open.sql,
-    sandbox,
-    digests: new Digests({ jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR }),
-    standing,
-    jobs_dir: config.jobs_dir,
-    spool,
-  });
+  const { jobs_dir } = config;
+  const digests = new Digests({ jobs_dir, project_dir: PROJECT_DIR });
+  const executor = new Executor({ sql: open.sql, sandbox, digests, standing, jobs_dir, spool });
+  const hand = new Hand({ sql: open.sql, executor, sandbox, digests, standing, jobs_dir });
   self.subject = () => subjectOf(standing, executor, sandbox);
   const check_up = new CheckUp({ state_dir: config.state_dir, checks_dir: config.checks_dir });
   const server = await startServer({
     host: config.grpc_host,
     port: config.grpc_port,
     wire: open.wire,
-    handlers: workerHandlers({ sql: open.sql, standing, executor, check_up }),
+    handlers: workerHandlers({ sql: open.sql, standing, executor, hand, check_up }),
   });
   const parts: WorkerParts = {
     ...open,
     executor,
+    hand,
     standing,
     pid: Deno.pid,
     grpc: config.grpc_advertise ?? { host: config.grpc_host, port: server.port },
@@ -284,6 +282,7 @@ async function live(
   const subleader = new Subleader({ ...parts, peers, bell });
   await playRole({ ...parts, bell, subleader, lead: (term, signal) => lead(term, { ...parts, peers }, signal) }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
+  if (lost) parts.hand.empty();
   if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);
   else await leaveWell(parts, around.hurry);
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
@@ -311,6 +310,7 @@ async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> 
   standing.draining = true;
   await quietly("saying that it drains", setDraining(parts.sql, standing.worker_id, true));
   await quietly("giving back what has not started", renewOnce(parts));
+  parts.hand.empty();
   await executor.drain(standing.settings.drain_grace_seconds * 1000, hurry);
 }
 

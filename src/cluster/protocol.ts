@@ -77,6 +77,8 @@ export interface StartOrder {
   /** Hints, so that a worker can refuse code that it does not have; the row in Postgres decides. */
   command_name: string;
   digest: string;
+  /** When it is due by the database's clock, in microseconds since 1970; 0: now. A hint as well. */
+  due_unix_us: number;
 }
 export interface StartJobsResponse {
   /** One for each order, in the order of the orders. */

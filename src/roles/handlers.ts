@@ -10,19 +10,21 @@ import { Authority } from "./authority.ts";
 import { answerContinuation } from "./confirm.ts";
 import type { CheckUp } from "./check_up.ts";
 import type { Executor } from "./executor.ts";
+import type { Hand } from "./hand.ts";
 import type { Standing } from "./standing.ts";
 
 export interface HandlerParts {
   sql: Sql;
   standing: Standing;
   executor: Executor;
+  hand: Pick<Hand, "take">;
   check_up: CheckUp;
 }
 
 const STATUS_EVERY_MS = 1_000;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
-  const { standing, executor } = parts;
+  const { standing, executor, hand } = parts;
   const authority = new Authority(parts);
   const observed = () => ({ observed_leader_epoch: standing.epoch });
   return {
@@ -51,7 +53,7 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
       const old = await authority.refusal(request.leader_epoch, caller);
       const results = await Promise.all(request.orders.map(async (order) => {
         const { job_run_id, attempt } = order;
-        return { job_run_id, attempt, ...(old ?? await executor.accept(order)) };
+        return { job_run_id, attempt, ...(old ?? await hand.take(order)) };
       }));
       await failpoint("after-rpc-before-reply");
       return { results, ...observed() };

@@ -19,6 +19,7 @@ import { type AttemptRef, giveBack, type GivenBack } from "../store/runs.ts";
 import { readSettings } from "../store/settings.ts";
 import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
+import type { Hand } from "./hand.ts";
 import type { Standing } from "./standing.ts";
 
 export interface WorkerParts {
@@ -27,6 +28,7 @@ export interface WorkerParts {
   lease_sql: Sql;
   redis: RedisDoor;
   executor: Executor;
+  hand: Pick<Hand, "take" | "empty">;
   standing: Standing;
   /** Its certificate of now goes into the row, so that peers know it after a rotation. */
   wire: Pick<Wire, "fingerprint" | "former_fingerprint" | "trust_digest" | "not_after">;
@@ -114,7 +116,7 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
     } else if (standing.draining || standing.detached) {
       const how = standing.detached ? "detached" : "draining";
       back.push({ job_run_id, attempt, from, outcome: "GIVEN_BACK", cause: `its worker is ${how}` });
-    } else executor.accept(row); // never rejects; its answer is for those who ordered
+    } else parts.hand.take(row); // never rejects; its answer is for those who ordered
   }
   if (back.length === 0) return;
   for (const run of await giveBack(parts.sql, standing.worker_id, back)) {

@@ -45,6 +45,9 @@ export interface SandboxOptions {
   owner?: string;
 }
 
+/** What a process is bound to, from its start. */
+type ProcessKind = Pick<BodyOrder, "job_file" | "digest" | "permissions" | "memory_mb">;
+
 interface Spare {
   key: string;
   child: Child;
@@ -113,6 +116,11 @@ export class Sandbox {
         new Error(`its process could not be started: ${error instanceof Error ? error.message : String(error)}`),
       );
     }
+  }
+
+  /** A body of this kind is about to come, or `wanted` of them: one more process is loaded, unless there are as many. */
+  expect(order: ProcessKind, wanted: number): void {
+    this.#makeSpare(keyOf(order), order, wanted);
   }
 
   /** Reads what a job file declares, in a process without any permission. */
@@ -185,11 +193,9 @@ export class Sandbox {
   }
 
   /** One more process for this key, if there is room: beyond the first only as many as runs of it go on at a time. */
-  #makeSpare(key: string, order: BodyOrder): void {
+  #makeSpare(key: string, order: ProcessKind, wanted = this.#running.get(key) ?? 0): void {
     const own = this.#spares.filter((one) => one.key === key).length;
-    if (this.#stop.signal.aborted || this.#options.spares < 1 || own >= Math.max(1, this.#running.get(key) ?? 0)) {
-      return;
-    }
+    if (this.#stop.signal.aborted || this.#options.spares < 1 || own >= Math.max(1, wanted)) return;
     if (this.#spares.length >= this.#options.spares) {
       if (own > 0) return;
       this.#drop(this.#spares[0] as Spare);
@@ -216,7 +222,7 @@ export class Sandbox {
     spare.child.kill();
   }
 
-  #spawn(order: BodyOrder): Child {
+  #spawn(order: ProcessKind): Child {
     this.#temp_root ??= makeTempRoot(this.#options.state_dir);
     const temp_dir = resolvePath(this.#temp_root, String(++this.#folders));
     Deno.mkdirSync(temp_dir, { mode: 0o700 });
@@ -228,7 +234,7 @@ export class Sandbox {
     }
   }
 
-  #plan(order: Pick<BodyOrder, "job_file" | "permissions" | "memory_mb">) {
+  #plan(order: Omit<ProcessKind, "digest">) {
     const { project_dir, env, secret_paths = [], owner } = this.#options;
     const { job_file, permissions, memory_mb } = order;
     return { job_file, permissions, memory_mb, project_dir, env, secret_paths, owner };
@@ -260,7 +266,7 @@ export class Sandbox {
   }
 }
 
-function keyOf(order: BodyOrder): string {
+function keyOf(order: ProcessKind): string {
   return JSON.stringify([order.job_file, order.digest, permissionsKey(order.permissions), order.memory_mb]);
 }
 

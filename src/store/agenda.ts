@@ -43,6 +43,8 @@ export interface Look {
   reassign_after_ms: number;
   /** 0: no run is ever too late. */
   late_seconds: number;
+  /** So long before they are due runs are given to workers; 0: not before. */
+  ahead_seconds: number;
 }
 
 /** Of a sight that was read along, this must hold: no assignment of an earlier tick is under way; else it is to be read again. */
@@ -55,6 +57,7 @@ export interface Looked {
 /** The renewed term and the agenda, or undefined: the term is over, stop at once. */
 export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Looked | undefined> {
   const asked_at_ms = monotonicMs();
+  const ahead = sql`(${look.ahead_seconds}::float8 * interval '1 s')`;
   const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number } & SightRow)[]>`
     with recursive renewed as (
       update leader_term set lease_until = clock_timestamp() + ${look.lease_ms} * interval '1 ms', tick = tick + 1
@@ -76,7 +79,7 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
       (select min(id) from job_run where cancel_requested_at is not null
          and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) is not null as cancels,
       (select min(assigned_worker_id) from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
-         and assigned_at < clock.now - ${look.reassign_after_ms} * interval '1 ms') is not null
+         and greatest(assigned_at, due_at) < clock.now - ${look.reassign_after_ms} * interval '1 ms') is not null
         or exists (select from worker w join job_run r on r.assigned_worker_id = w.worker_id
                where w.state = 'DETACHED' and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED') as stuck,
       exists (select from worker where state <> 'DEAD' and lease_until < clock.now)
@@ -87,15 +90,16 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
         (select min(next_slot) from job_schedule where enabled and paused_at is null and next_slot > clock.now),
         (select min(next_feed_at) from bulk where next_feed_at > clock.now),
         (select min(wakes_at) from job_run where wakes_at > clock.now),
+        (select greatest(min(wakes_at) - ${ahead}, clock.now + ${ahead} / 4) from job_run where wakes_at > clock.now + ${ahead}),
         (select min(next_check_at) from node where is_active and next_check_at > clock.now
                                                and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms,
-      ${sight(sql)}
+      ${sight(sql, look.ahead_seconds)}
     from renewed, clock`;
   if (!row) return undefined;
-  const { tick, workers, lanes: open, glance, ...agenda } = row;
+  const { tick, workers, lanes: open, glance, near, ...agenda } = row;
   return {
     term: Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms, tick }),
     agenda: { ...agenda, next_due_ms: agenda.next_due_ms ?? undefined },
-    sight: sightOf({ workers, lanes: open, glance }),
+    sight: sightOf({ workers, lanes: open, glance, near }),
   };
 }

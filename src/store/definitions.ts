@@ -346,3 +346,14 @@ const ISO = 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';
 function instantOf(date: Date): Temporal.Instant {
   return Temporal.Instant.fromEpochMilliseconds(date.getTime());
 }
+
+/** What the process of a job must be given before a run of it is known; undefined: no definition has this code any more. */
+export async function readBodyPlan(
+  sql: Db,
+  command_name: string,
+  digest: string,
+): Promise<{ permissions: unknown; memory_mb: number } | undefined> {
+  const [row] = await sql<{ permissions: unknown; memory_mb: number }[]>`
+    select permissions, memory_mb from job_definition where command_name = ${command_name} and digest = ${digest} limit 1`;
+  return row;
+}

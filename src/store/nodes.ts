@@ -67,6 +67,8 @@ export interface OwnRun {
   cancel_requested: boolean;
   command_name: string;
   digest: string;
+  /** By the database's clock, in microseconds since 1970, if it lies ahead; 0: now. */
+  due_unix_us: number;
 }
 
 /** Where a worker is reached, and the certificate by which it is known. */
@@ -137,7 +139,9 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
     select me.state, me.detached_by, me.detach_reason, (select epoch from leader_term) as epoch, clock_timestamp() as now,
       (select json_agg(answerers) from answerers) as answerers,
       (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
-              'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest))
+              'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest, 'due_unix_us', ${
+    dueUnix(sql)
+  }))
          from job_run r join job_definition d on d.id = r.job_definition_id
         where r.assigned_worker_id = me.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as runs
       from me`;
@@ -240,6 +244,8 @@ export interface WorkerRow {
   slots: number;
   /** Runs that are ASSIGNED to it or RUNNING on it, counted from their rows. */
   load: number;
+  /** Runs that it was given ahead of their time, which take no slot yet. */
+  ahead: number;
 }
 
 /** A node as far as giving it work goes. */
@@ -260,16 +266,29 @@ export interface NodeRow {
 export function workersAlive(sql: Db) {
   return sql`
     select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint,
-           w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load,
+           w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load, coalesce(l.ahead, 0)::int as ahead,
            json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
                              'max_concurrent', n.max_concurrent, 'problem', n.check_result->>'problem',
                              'checked', n.checked_at is not null, 'inactive_by', n.inactive_by,
                              'inactive_reason', n.inactive_reason) as node
       from worker w join node n using (node_id)
-      left join (select assigned_worker_id, count(*) as load from job_run where state in ('ASSIGNED', 'RUNNING')
+      left join (select assigned_worker_id, count(*) filter (where not ${
+    isAhead(sql)
+  }) as load, count(*) filter (where ${isAhead(sql)}) as ahead
+                   from job_run r where state in ('ASSIGNED', 'RUNNING')
                   group by assigned_worker_id) l on l.assigned_worker_id = w.worker_id
      where w.state <> 'DEAD' and w.lease_until > clock_timestamp()
      order by w.worker_id`;
+}
+
+/** Whether run `r` was assigned ahead of its time, which has not come. */
+function isAhead(sql: Db) {
+  return sql`(r.state = 'ASSIGNED' and r.due_at > clock_timestamp())`;
+}
+
+/** When run `r` is due, in microseconds since 1970, if that lies ahead; else 0. */
+export function dueUnix(sql: Db) {
+  return sql`case when r.due_at > clock_timestamp() then extract(epoch from r.due_at) * 1000000 else 0 end::bigint`;
 }
 
 /** When a worker was marked DEAD or left; undefined while it is neither. */
@@ -299,6 +318,7 @@ export async function listWorkers(sql: Db): Promise<WorkerListing[]> {
                 when w.subleader then 'subleader' else 'worker' end as role,
            w.state, w.detached_by, w.detach_reason,
            (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
+           0 as ahead,
            w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint,
            w.tls_trust_digest, w.version, w.started_at,
            greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left

@@ -13,6 +13,7 @@
  *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
  *   anything not terminal              FAILED     operator, audited: forceClose
  *
+ * A run may be ASSIGNED a little before it is due; it is RUNNING only when it is, by the database's clock.
  * Each is one guarded statement. A row that does not come back was moved by someone else: the caller stops and starts
  * nothing. Leader statements start with the fence of their term. Ownership of a running run is (worker, attempt,
  * start_token). Nothing leaves a terminal state.
@@ -24,6 +25,7 @@
  */
 import { type Db, json } from "./db.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
+import { dueUnix } from "./nodes.ts";
 
 export const STATES = [
   "PENDING",
@@ -58,6 +60,8 @@ export interface Assigned extends AttemptRef {
   worker_id: string;
   command_name: string;
   digest: string;
+  /** By the database's clock, in microseconds since 1970, if it lies ahead; 0: now. */
+  due_unix_us: number;
 }
 
 /** PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before. */
@@ -71,19 +75,21 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
       update job_run r
          set state = 'ASSIGNED', assigned_worker_id = a.worker_id, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
              attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, avoid_node = null,
-             started_at = null, fence = null, start_token = null, progress = null, progress_message = null
+             started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
+             held = false, wakes_at = null
         from fence, a, job_definition d
        where r.id = a.job_run_id and r.version = a.version and d.id = r.job_definition_id and d.paused_at is null
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
-         and not r.held and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
+         and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
          and exists (select from worker w where w.worker_id = a.worker_id and w.state = 'ACTIVE')
-      returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest),
+      returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
+                ${dueUnix(sql)} as due_unix_us),
     paced as (
       update job_definition d
          set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - interval '1 s') + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
         from (select job_definition_id, count(*) as starts from moved group by 1) m
        where d.id = m.job_definition_id and d.rate_count is not null)
-    select job_run_id, attempt, worker_id, command_name, digest from moved`;
+    select job_run_id, attempt, worker_id, command_name, digest, due_unix_us from moved`;
 }
 
 export interface StartOrder extends AttemptRef {
@@ -134,6 +140,7 @@ export async function startRuns(
      where r.id = s.job_run_id and d.id = r.job_definition_id and d.digest = s.digest
        and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id and r.attempt = s.attempt
        and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
+       and r.due_at <= clock_timestamp() and (d.paused_at is null or r.assigned_at > r.due_at)
     returning ${startedColumns(sql)}`;
 }
 
@@ -215,11 +222,11 @@ export async function orphanAssigned(
     : "refused" in which
     ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
              as x(job_run_id bigint, attempt int))`
-    : sql`r.assigned_at < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
+    : sql`greatest(r.assigned_at, r.due_at) < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
   return await sql<(AttemptRef & { worker_id: string })[]>`
     with ${fence(sql, term)},
     lost as (
-      update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1
+      update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1, ${asleep(sql)}
         from fence where r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen}
       returning r.*),
     kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
@@ -236,7 +243,7 @@ export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { w
     with ${fence(sql, term)},
     lost as (
       update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch,
-             continuation_state = 'NONE', version = r.version + 1
+             continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
         from fence
        where r.state in ('ASSIGNED', 'RUNNING')
          and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
@@ -263,7 +270,7 @@ export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): P
   }) as x(job_run_id bigint, attempt int, "from" text, outcome text, cause text)),
     lost as (
       update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (x.outcome = 'LOST')::int,
-             continuation_state = 'NONE', version = r.version + 1
+             continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
         from x
        where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
          and r.state is not distinct from x."from" and x."from" in ('ASSIGNED', 'RUNNING')
@@ -274,6 +281,11 @@ export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): P
       on conflict do nothing),
     rung as (select pg_notify('scheduler', 'job_run') from lost limit 1)
     select lost.id as job_run_id, lost.attempt from lost left join rung on true`;
+}
+
+/** Whoever is taken from a worker before it was due sleeps again until then. */
+function asleep(sql: Db) {
+  return sql`held = r.due_at > clock_timestamp(), wakes_at = case when r.due_at > clock_timestamp() then r.due_at end`;
 }
 
 function keepAttempts(sql: Db, outcome: string, cause: string) {

@@ -55,6 +55,13 @@ export const NUMBER_SETTINGS = {
     most: 600,
     about: "A worker whose calls fail gets no work this long, doubled with each failure",
   },
+  assign_ahead_seconds: {
+    default: 1,
+    least: 0,
+    most: 5,
+    about:
+      "A run whose time is known is given to a free worker so long before, which loads its process; 0: when it is due",
+  },
   worker_detach_grace_seconds: {
     default: 5,
     least: 0.5,

@@ -55,15 +55,21 @@ export interface Sight {
   lanes: Lane[];
   /** All that may start now, in its order; undefined: more than is read without being asked for. */
   waiting: Candidate[] | undefined;
+  /** Runs that are soon due and can be given to a worker before: those that wait for nothing but their time. */
+  near: Near[];
 }
+
+/** A run that is soon due. */
+export type Near = Pick<Candidate, "job_run_id" | "version" | "node" | "digest" | "avoid_node">;
 
 /** So much of what waits is read along: enough for a system with little to do, and cheap for one that has much. */
 const GLANCE_LANES = 4;
 const GLANCE_RUNS = 16;
+const NEAR_RUNS = 100;
 
 /** Who is there and what waits. */
-export async function readSight(sql: Db): Promise<Sight> {
-  const [row] = await sql<SightRow[]>`with recursive ${lanes(sql)} select ${sight(sql)}`;
+export async function readSight(sql: Db, ahead_seconds = 0): Promise<Sight> {
+  const [row] = await sql<SightRow[]>`with recursive ${lanes(sql)} select ${sight(sql, ahead_seconds)}`;
   return sightOf(row as SightRow);
 }
 
@@ -71,10 +77,11 @@ export interface SightRow {
   workers: Sight["workers"] | null;
   lanes: Lane[] | null;
   glance: Candidate[] | null;
+  near: Near[] | null;
 }
 
 /** The columns of a sight, for a statement that begins with `with recursive` and `lanes`. */
-export function sight(sql: Db) {
+export function sight(sql: Db, ahead_seconds: number) {
   return sql`
     (select json_agg(w) from (${workersAlive(sql)}) w) as workers,
     (select json_agg(l) from (${lanesOf(sql)}) l) as lanes,
@@ -83,13 +90,14 @@ export function sight(sql: Db) {
       sql,
       sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
     )
-  }) c) as glance`;
+  }) c) as glance,
+    (select json_agg(n) from (${nearOf(sql, ahead_seconds)}) n) as near`;
 }
 
-export function sightOf({ workers, lanes, glance }: SightRow): Sight {
+export function sightOf({ workers, lanes, glance, near }: SightRow): Sight {
   const read = Map.groupBy(glance ?? [], ({ job_definition_id, node }) => `${job_definition_id} ${node}`);
   const whole = (lanes ?? []).length <= GLANCE_LANES && [...read.values()].every((runs) => runs.length < GLANCE_RUNS);
-  return { workers: workers ?? [], lanes: lanes ?? [], waiting: whole ? glance ?? [] : undefined };
+  return { workers: workers ?? [], lanes: lanes ?? [], waiting: whole ? glance ?? [] : undefined, near: near ?? [] };
 }
 
 /** Lanes in which something waits that is not held: each is found by one look into the index, however much waits in it. */
@@ -114,6 +122,25 @@ function lanesOf(sql: Db) {
       from lane l join job_definition d on d.id = l.job_definition_id
       left join (select job_definition_id, count(*) as running from job_run where state in ('ASSIGNED', 'RUNNING')
                   group by job_definition_id) a on a.job_definition_id = l.job_definition_id`;
+}
+
+/**
+ * Runs that come due within so many seconds and of which nothing but the time says whether they may start: no limit, rate or
+ * resource of theirs may change until then, and nobody has their serial key or waits for it.
+ */
+function nearOf(sql: Db, ahead_seconds: number) {
+  return sql`
+    select r.id as job_run_id, r.version, coalesce(r.node, '') as node, d.digest, r.avoid_node
+      from job_run r join job_definition d on d.id = r.job_definition_id
+     where r.wakes_at > clock_timestamp() and r.wakes_at <= clock_timestamp() + ${ahead_seconds}::float8 * interval '1 s'
+       and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.interruptions <= d.max_interruptions
+       and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
+       and d.concurrency_limit is null and d.rate_count is null and d.resources = '{}'
+       and (r.serial_key is null or not (
+         exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
+                  and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+         or exists (select from serial_key_stop s where s.serial_key = r.serial_key)))
+     order by r.wakes_at, r.priority, r.id limit ${NEAR_RUNS}`;
 }
 
 /** How much of each resource there is, and how much of it runs have taken, counted from their rows. */

@@ -12,12 +12,21 @@ import { isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
 import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
 import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
-import { type Candidate, candidates, type Lane, readResources, readSight, sayWhy } from "../../store/waiting.ts";
+import {
+  type Candidate,
+  candidates,
+  type Lane,
+  readResources,
+  readSight,
+  sayWhy,
+  type Sight,
+} from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
-import { choose, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
+import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
 import { type Gate, gateOf, type Hall, hostsOf, type Place } from "./gates.ts";
 import type { Leading } from "./leading.ts";
 import { settleOverlaps } from "./plan.ts";
+import { orderStarts } from "./order.ts";
 
 const RUNS_AT_ONCE = 500;
 /** Reasons are for people: written at most this often. */
@@ -41,23 +50,33 @@ export async function checkLine(me: Leading): Promise<void> {
   if (more) me.bell.ring();
 }
 
-/** The assignments of this tick. An idle tick only looks who is there. */
-export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[]> {
-  const { workers, lanes, waiting } = me.sight ?? await readSight(me.sql);
-  me.crew.follow(workers);
+/** What is due first, then what soon will be, with the room that is left. An idle tick only looks who is there. */
+export async function dispatch(me: Leading, busy: boolean): Promise<void> {
+  const sight = me.sight ?? await readSight(me.sql, me.settings.assign_ahead_seconds);
+  me.crew.follow(sight.workers);
   me.rate_wait_ms = Infinity;
-  if (!busy) return [];
+  if (!busy && sight.near.length === 0) return;
+  const hall = await hallOf(me, sight);
+  if (busy) await assign(me, await chooseReady(me, sight, hall));
+  if (!hall.paused) await assign(me, chooseAhead(sight.near, hall));
+}
+
+async function hallOf(me: Leading, { workers, lanes }: Sight): Promise<Hall> {
   const places = placesFor(workers.filter(({ node }) => takesPart(node)), {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
   });
-  const hall: Hall = {
+  return {
     hosts: hostsOf(workers, places),
     resources: await resourcesFor(me, lanes),
     paused: me.settings.dispatch === "paused",
     fit: (worker_id, digest) => me.crew.fit(worker_id, digest),
   };
+}
+
+/** Whoever of those that wait may start now, and where; what that takes is taken from the hall. */
+async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): Promise<Assignment[]> {
   const gates = lanes.map((lane) => gateOf(lane, hall));
   me.rate_wait_ms = Math.min(...lanes.map((lane) => lane.rate_wait_ms).filter((wait_ms) => wait_ms > 0));
   await tell(me, gates);
@@ -71,13 +90,18 @@ export async function assignReady(me: Leading, busy: boolean): Promise<Assigned[
   if (behind.length > 0) await hold(me.sql, me.term, behind.map((run) => run.job_run_id));
   const chosen = choose(sure.filter((run) => !run.worn_out && !run.behind), open, hall).slice(0, most);
   if (more || behind.length > 0) me.bell.ring();
-  if (chosen.length === 0) return [];
+  return chosen;
+}
+
+/** Writes it down and tells the workers. */
+async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
+  if (chosen.length === 0) return;
   const assigned = await writeAssignments(me, chosen);
   for (const { job_run_id, attempt, worker_id } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
   }
   await failpoint("after-assign-before-rpc");
-  return assigned;
+  orderStarts(me, assigned);
 }
 
 /** The runs that come first in the open lanes: asked for, unless all that waits was seen already. */
@@ -145,7 +169,7 @@ export function placesFor(
   return active
     .filter((worker) => worker.worker_id !== rule.leader_worker_id || leader_works)
     .filter((worker) => rule.fit(worker.worker_id))
-    .map(({ worker_id, node_id, slots, load }) => ({ worker_id, node_id, load, free: slots - load }));
+    .map(({ worker_id, node_id, slots, load, ahead }) => ({ worker_id, node_id, load, ahead, free: slots - load }));
 }
 
 /**

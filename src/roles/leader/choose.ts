@@ -3,7 +3,7 @@
  * of a rate, resources) is taken from the hall that was given, so that the next choice sees it.
  */
 import type { Assignment } from "../../store/runs.ts";
-import type { Candidate, Lane, LaneShare } from "../../store/waiting.ts";
+import type { Candidate, Lane, LaneShare, Near } from "../../store/waiting.ts";
 import { type Gate, type Hall, type Host, isNamed, type Place } from "./gates.ts";
 
 export interface OpenLane {
@@ -73,6 +73,22 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
   return chosen;
 }
 
+/**
+ * Runs that are soon due, each to the worker that most likely has a slot then: it takes none before, so nobody who may start now
+ * is kept from it. Where none is free now, the run waits for its time as it would have.
+ */
+export function chooseAhead(near: Near[], hall: Hall): Assignment[] {
+  const chosen: Assignment[] = [];
+  for (const { job_run_id, version, ...run } of near) {
+    const found = placeFor(run, hall, ({ free, ahead }) => free > ahead);
+    if (!found) continue;
+    found.place.ahead++;
+    if (found.host.node.max_concurrent !== null) found.host.free--;
+    chosen.push({ job_run_id, version, worker_id: found.place.worker_id });
+  }
+  return chosen;
+}
+
 export function openOf(gates: Gate[]): OpenLane[] {
   return gates.filter((gate): gate is OpenLane => "room" in gate && gate.room > 0);
 }
@@ -91,18 +107,26 @@ interface Found {
 }
 
 /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
-function placeFor(run: Candidate, hall: Hall): Found | undefined {
+function placeFor(
+  run: Pick<Candidate, "node" | "avoid_node" | "digest">,
+  hall: Hall,
+  hasRoom: (place: Place) => boolean = ({ free }) => free > 0,
+): Found | undefined {
   const named = hall.hosts.filter((host) => isNamed(run.node, host.node) && host.places.length > 0);
   const others = named.filter((host) => host.node.node_id !== run.avoid_node);
   let best: Found | undefined;
   for (const host of others.length > 0 ? others : named) {
     if (host.free <= 0) continue;
     for (const place of host.places) {
-      if (place.free <= 0 || (best && best.place.load <= place.load)) continue;
+      if (!hasRoom(place) || (best && carries(best.place) <= carries(place))) continue;
       if (hall.fit(place.worker_id, run.digest)) best = { host, place };
     }
   }
   return best;
+}
+
+function carries({ load, ahead }: Place): number {
+  return load + ahead;
 }
 
 function take({ host, place }: Found, lane: Lane, hall: Hall): void {

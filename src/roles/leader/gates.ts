@@ -14,6 +14,8 @@ export interface Place {
   node_id: string;
   free: number;
   load: number;
+  /** Runs that it was given ahead of their time. */
+  ahead: number;
 }
 
 /** A node with workers alive on it. */
@@ -41,7 +43,11 @@ export type Gate = { lane: Lane; room: number } | { lane: Lane; reason: string }
 export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Place[]): Host[] {
   return [...Map.groupBy(workers, (worker) => worker.node_id)].map(([node_id, members]) => {
     const node = (members[0] as { node: NodeRow }).node;
-    const load = members.reduce((sum, worker) => sum + worker.load, 0);
+    // A node's own limit counts those that it was given ahead: when their time comes nobody asks again.
+    const load = members.reduce(
+      (sum, worker) => sum + worker.load + (node.max_concurrent === null ? 0 : worker.ahead),
+      0,
+    );
     const own = places.filter((place) => place.node_id === node_id);
     const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
     const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;

@@ -20,14 +20,14 @@ import { onWork, type Sql } from "../../store/db.ts";
 import { highestEpoch, resign, type Term } from "../../store/leadership.ts";
 import type { Sight } from "../../store/waiting.ts";
 import type { Standing } from "../standing.ts";
-import { assignReady, checkLine, wakeDue } from "./assign.ts";
+import { checkLine, dispatch, wakeDue } from "./assign.ts";
 import { lookAfterBulks } from "./bulks.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
 import { checkNodes } from "./health.ts";
 import { House } from "./housekeeping.ts";
 import type { Leading } from "./leading.ts";
-import { deliverCancels, orderStarts } from "./order.ts";
+import { deliverCancels } from "./order.ts";
 import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
 import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
 
@@ -116,6 +116,7 @@ async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
     lease_ms,
     reassign_after_ms: me.settings.reassign_after_seconds * 1000,
     late_seconds: me.settings.skip_late_runs_after_seconds,
+    ahead_seconds: me.settings.assign_ahead_seconds,
   });
   const renewed = await within(left_ms, "renewing the term", question);
   if (!renewed) return "Postgres says that the term is over";
@@ -163,7 +164,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["wake", agenda.asleep, () => wakeDue(me)],
     ["moves", agenda.moves, () => movePriorities(me)],
     ["lines", agenda.lines, () => checkLine(me)],
-    ["assign", true, async () => orderStarts(me, await assignReady(me, isBusy(agenda)))],
+    ["assign", true, () => dispatch(me, isBusy(agenda))],
   ];
   for (const [name, due, step] of steps) {
     if (!due) continue;

@@ -24,12 +24,7 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
   if (!worker) return void await takeBack(me, runs); // it went meanwhile
   const answer = await me.peers.to(worker).startJobs({
     leader_epoch: me.term.epoch,
-    orders: runs.map(({ job_run_id, attempt, command_name, digest }) => ({
-      job_run_id,
-      attempt,
-      command_name,
-      digest,
-    })),
+    orders: runs.map(({ worker_id: _, ...order }) => order),
   });
   if (!answer.ok) {
     me.crew.suspect(worker_id, me.settings.suspect_seconds);

@@ -8,6 +8,7 @@ import type { Digests } from "../../../src/catalog/graph.ts";
 import { CheckUp } from "../../../src/roles/check_up.ts";
 import { Continuation } from "../../../src/roles/continuation.ts";
 import { Executor } from "../../../src/roles/executor.ts";
+import { Hand } from "../../../src/roles/hand.ts";
 import { workerHandlers } from "../../../src/roles/handlers.ts";
 import { lead } from "../../../src/roles/leader/leader.ts";
 import { playRole } from "../../../src/roles/member.ts";
@@ -65,14 +66,21 @@ export class Actor {
     const sql = postgresOf(world, process);
     const sandbox = new SimSandbox({ world, process, mayRun: () => standing.mayRun, manners: MANNERS });
     const executor = new Executor({ sql, sandbox: asSandbox(sandbox), digests: DIGESTS, standing, jobs_dir: "/jobs" });
+    const hand = new Hand({ sql, executor, sandbox: { expect() {} }, digests: DIGESTS, standing, jobs_dir: "/jobs" });
     const check_up = new CheckUp({ state_dir: ".", checks_dir: undefined });
     const fingerprint = `fingerprint of ${worker_id}`;
-    const endpoint = { port, process, fingerprint, handlers: workerHandlers({ sql, standing, executor, check_up }) };
+    const endpoint = {
+      port,
+      process,
+      fingerprint,
+      handlers: workerHandlers({ sql, standing, executor, hand, check_up }),
+    };
     const parts: WorkerParts = {
       sql,
       lease_sql: sql,
       redis: redisOf(world, process),
       executor,
+      hand,
       standing,
       wire: { fingerprint, former_fingerprint: null, not_after: null, trust_digest: "" },
       pid: port * 1_000 + this.#lives,

@@ -1,0 +1,202 @@
+/** Runs whose time is known are given to workers before it, and start at it: not before, and not at all if that was called off. */
+import assert from "node:assert/strict";
+import { monotonicMs, restUntil } from "../src/base/loop.ts";
+import type { Digests } from "../src/catalog/graph.ts";
+import { Executor } from "../src/roles/executor.ts";
+import { Hand, type TimedOrder } from "../src/roles/hand.ts";
+import { chooseAhead } from "../src/roles/leader/choose.ts";
+import { hostsOf } from "../src/roles/leader/gates.ts";
+import { Standing } from "../src/roles/standing.ts";
+import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import { DatabaseClock } from "../src/store/db_clock.ts";
+import { acquire, type Term } from "../src/store/leadership.ts";
+import { requestCancel } from "../src/store/requests.ts";
+import { assignRuns, cancelRequested, startRuns } from "../src/store/runs.ts";
+import { readAttempts, readRun } from "../src/store/run_view.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { readSight } from "../src/store/waiting.ts";
+import { withProcesses } from "./support/cluster.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { type Stores, withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
+
+const ME = "w1-0000000a";
+
+interface Scene extends Stores {
+  hand: Hand;
+  standing: Standing;
+  term: Term;
+  definition_id: number;
+  /** Runs whose body has begun. */
+  begun: number[];
+  expected: { job_file: string }[];
+  /** A run that is due so soon, given to this worker. */
+  ahead(ms: number): Promise<TimedOrder>;
+}
+
+function withHand(test: (scene: Scene) => Promise<void>): Promise<void> {
+  return withStores(async (stores) => {
+    const { sql } = stores;
+    await aWorker(sql, { worker_id: ME });
+    const definition = await aDefinition(sql, { name: "job", command_name: "job.ts", digest: "digest" });
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const standing = new Standing({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
+    standing.may_run_until_ms = Infinity;
+    standing.sawEpoch(term.epoch);
+    const [begun, expected]: [Scene["begun"], Scene["expected"]] = [[], []];
+    const sandbox = {
+      start: ({ job_run_id }: BodyOrder): Body => {
+        begun.push(job_run_id);
+        const outcome: Outcome = { kind: "SUCCEEDED", result: null, exit_code: 0 };
+        return { pid: 1, outcome: Promise.resolve(outcome), cancel: () => {}, abandon: () => {} };
+      },
+      expect: (kind: { job_file: string }) => expected.push(kind),
+    } as unknown as Sandbox;
+    const digests = { of: () => Promise.resolve({ digest: "digest" }) } as unknown as Digests;
+    const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir: "/jobs" });
+    const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir: "/jobs" });
+    const ahead = async (ms: number) => {
+      const due_at = new Date(Date.now() + ms);
+      const { id, version } = await aRun(sql, {
+        job_definition_id: definition.id,
+        due_at,
+        held: true,
+        wakes_at: due_at,
+      });
+      const [order] = await assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]);
+      assert(order && order.due_unix_us > 0);
+      return order;
+    };
+    await test({ ...stores, hand, standing, term, definition_id: definition.id, begun, expected, ahead });
+    hand.empty();
+  });
+}
+
+Deno.test("an order that lies ahead is held, its process loaded, and started at its time by the database's clock", () =>
+  withHand(async ({ sql, hand, begun, expected, ahead }) => {
+    const order = await ahead(600);
+    assert.deepEqual(await hand.take(order), { result: "ACCEPTED", message: "" });
+    assert.deepEqual(await hand.take(order), { result: "ACCEPTED", message: "" }, "told twice, held once");
+    await waitFor("its process", () => Promise.resolve(expected.length > 0 || undefined));
+    assert.equal((await readRun(sql, order.job_run_id))?.state, "ASSIGNED");
+    await waitFor("its end", async () => (await readRun(sql, order.job_run_id))?.state === "SUCCEEDED" || undefined);
+    assert.deepEqual(begun, [order.job_run_id]);
+    const [row] = await sql<{ on_time: boolean }[]>`
+      select assigned_at < due_at and started_at >= due_at as on_time from job_run where id = ${order.job_run_id}`;
+    assert.equal(row?.on_time, true);
+    assert.equal(expected.length, 1);
+  }));
+
+Deno.test("the start of a run asks the database's clock, whatever the worker takes the time to be", () =>
+  withHand(async ({ sql, term, ahead }) => {
+    const { job_run_id, attempt } = await ahead(60_000);
+    const order = { job_run_id, attempt, token: "t", digest: "digest" };
+    assert.equal((await startRuns(sql, { worker_id: ME, epoch: term.epoch }, [order])).length, 0);
+  }));
+
+Deno.test("a run that is canceled, paused or taken back while it is in hand does not start", () =>
+  withHand(async ({ sql, hand, term, begun, ahead }) => {
+    const [canceled, taken, kept] = [await ahead(700), await ahead(700), await ahead(700)];
+    for (const order of [canceled, taken, kept]) await hand.take(order);
+    await requestCancel(sql, canceled.job_run_id, { actor: "test", reason: "test" });
+    await cancelRequested(sql, term);
+    await sql`update job_run set assigned_worker_id = 'another' where id = ${taken.job_run_id}`;
+    await waitFor("the end of the third", async () => {
+      return (await readRun(sql, kept.job_run_id))?.state === "SUCCEEDED" || undefined;
+    });
+    assert.deepEqual(begun, [kept.job_run_id]);
+    assert.equal((await readRun(sql, canceled.job_run_id))?.state, "CANCELED");
+    assert.equal((await readRun(sql, taken.job_run_id))?.state, "ASSIGNED");
+
+    const paused = await ahead(300);
+    await hand.take(paused);
+    await sql`update job_definition set paused_at = clock_timestamp(), paused_by = 'test'`;
+    const given_back = async () => (await readRun(sql, paused.job_run_id))?.state === "ORPHANED" || undefined;
+    await waitFor("it to be given back", given_back);
+    assert.deepEqual(begun, [kept.job_run_id]);
+  }));
+
+Deno.test("a worker that takes no work any more gives back what it has in hand, and that sleeps again until it is due", () =>
+  withHand(async ({ sql, hand, standing, begun, ahead }) => {
+    const order = await ahead(60_000);
+    await hand.take(order);
+    standing.draining = true;
+    hand.empty();
+    await waitFor("it to be given back", async () => {
+      return (await readRun(sql, order.job_run_id))?.state === "ORPHANED" || undefined;
+    });
+    const [row] = await sql`select held, wakes_at = due_at as until_due, interruptions from job_run`;
+    assert.deepEqual({ ...row }, { held: true, until_due: true, interruptions: 0 });
+    assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), ["GIVEN_BACK"]);
+    assert.equal((await hand.take({ ...order, attempt: 2 })).result, "REJECTED_DRAINING");
+    assert.deepEqual(begun, []);
+  }));
+
+Deno.test("only what waits for nothing but its time is near", () =>
+  withHand(async ({ sql, definition_id }) => {
+    const due_at = new Date(Date.now() + 20_000);
+    const soon = { job_definition_id: definition_id, due_at, held: true, wakes_at: due_at };
+    const plain = await aRun(sql, soon);
+    const alone = await aRun(sql, { ...soon, serial_key: "alone" });
+    for (let n = 0; n < 2; n++) await aRun(sql, { ...soon, serial_key: "shared" });
+    await aRun(sql, { ...soon, limit_key: `${definition_id}:x` });
+    await aRun(sql, { ...soon, cancel_requested_at: new Date(), cancel_requested_by: "test", cancel_reason: "test" });
+    const limited = await aDefinition(sql, { name: "limited", concurrency_limit: 5 });
+    await aRun(sql, { ...soon, job_definition_id: limited.id });
+    const paused = await aDefinition(sql, { name: "paused", paused_at: new Date(), paused_by: "test" });
+    await aRun(sql, { ...soon, job_definition_id: paused.id });
+    const near = async (seconds: number) => (await readSight(sql, seconds)).near.map(({ job_run_id }) => job_run_id);
+    assert.deepEqual(await near(30), [plain.id, alone.id]);
+    assert.deepEqual(await near(1), []);
+    assert.deepEqual(await near(0), []);
+  }));
+
+Deno.test("what is given ahead takes no slot, needs one that is free now, and counts for a node that has a limit", () =>
+  withHand(async ({ sql, ahead }) => {
+    await ahead(60_000);
+    const { workers } = await readSight(sql);
+    assert.deepEqual(workers.map(({ load, ahead }) => ({ load, ahead })), [{ load: 0, ahead: 1 }]);
+    const near = [1, 2, 3].map((job_run_id) => ({ job_run_id, version: 0, node: "", digest: "d", avoid_node: null }));
+    const given = (slots: number, max_concurrent: number | null) => {
+      const limited = workers.map((worker) => ({ ...worker, slots, node: { ...worker.node, max_concurrent } }));
+      const places = limited.map(({ worker_id, node_id, load, ahead }) => {
+        return { worker_id, node_id, load, ahead, free: slots - load };
+      });
+      const hall = { hosts: hostsOf(limited, places), resources: new Map(), paused: false, fit: () => true };
+      const chosen = chooseAhead(near, hall).length;
+      assert.equal(places[0]?.free, slots, "a slot was taken");
+      return chosen;
+    };
+    assert.equal(given(10, null), 3);
+    assert.equal(given(2, null), 1);
+    assert.equal(given(1, null), 0);
+    assert.equal(given(10, 3), 2);
+    assert.equal(given(10, 1), 0);
+  }));
+
+Deno.test("the local instant at which the database's clock shows a time is never before it does", () =>
+  withStores(async ({ sql }) => {
+    const clock = new DatabaseClock(sql);
+    for (let n = 0; n < 5; n++) {
+      const [row] = await sql<{ in_a_moment: number }[]>`
+        select (extract(epoch from clock_timestamp()) * 1000 + 20)::float8 as in_a_moment`;
+      const { in_a_moment } = row as { in_a_moment: number };
+      const at_ms = await clock.reaches(in_a_moment);
+      await restUntil(at_ms);
+      assert(monotonicMs() >= at_ms);
+      const [read] = await sql<{ reached: boolean }[]>`
+        select extract(epoch from clock_timestamp()) * 1000 >= ${in_a_moment}::float8 as reached`;
+      assert.equal(read?.reached, true);
+    }
+  }));
+
+Deno.test("runs whose time is known are assigned before it and started after it, by real workers", () =>
+  withProcesses(2, async (cluster) => {
+    const at = new Date(Date.now() + 3_000);
+    const ids = [];
+    for (let n = 0; n < 5; n++) ids.push((await cluster.client.enqueue("append_one_row", {}, { runAt: at })).id);
+    for (const id of ids) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    const rows = await cluster.sql<{ ahead: boolean; early: boolean; attempt: number }[]>`
+      select assigned_at < due_at as ahead, started_at < due_at as early, attempt from job_run`;
+    assert.deepEqual(rows.map((row) => ({ ...row })), ids.map(() => ({ ahead: true, early: false, attempt: 1 })));
+  }));
