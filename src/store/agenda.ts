@@ -6,6 +6,7 @@
  */
 import { monotonicMs } from "../base/loop.ts";
 import type { Sql } from "./db.ts";
+import { slotLead } from "./definitions.ts";
 import { Term } from "./leadership.ts";
 import { lanes, type Sight, sight, sightOf, type SightRow } from "./waiting.ts";
 
@@ -66,7 +67,8 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
     ${lanes(sql)}
     select renewed.tick,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
-               where s.enabled and s.paused_at is null and s.next_slot <= clock.now) as slots,
+               where s.enabled and s.paused_at is null
+                 and s.next_slot <= clock.now + ${slotLead(sql, look.ahead_seconds)}) as slots,
       (select min(id) from event where processed_at is null) is not null as events,
       exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       (select job_definition_id from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
@@ -88,6 +90,8 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
       exists (select from node where is_active and next_check_at <= clock.now) as checks,
       (extract(epoch from least(
         (select min(next_slot) from job_schedule where enabled and paused_at is null and next_slot > clock.now),
+        (select min(next_slot) - ${ahead} from job_schedule
+          where enabled and paused_at is null and next_slot > clock.now + ${ahead}),
         (select min(next_feed_at) from bulk where next_feed_at > clock.now),
         (select min(wakes_at) from job_run where wakes_at > clock.now),
         (select greatest(min(wakes_at) - ${ahead}, clock.now + ${ahead} / 4) from job_run where wakes_at > clock.now + ${ahead}),

@@ -246,6 +246,7 @@ export interface DueSchedule extends ScheduleSpec {
 export async function dueSchedules(
   sql: Db,
   most: number,
+  ahead_seconds = 0,
 ): Promise<{ now: Temporal.Instant; schedules: DueSchedule[] }> {
   const rows = await sql<
     (Omit<DueSchedule, "last_slot" | "next_slot"> & {
@@ -261,7 +262,8 @@ export async function dueSchedules(
       from clock left join lateral (
         select s.*, d.name as job_name from job_schedule s
           join job_definition d on d.id = s.job_definition_id and d.paused_at is null
-         where s.enabled and s.paused_at is null and s.next_slot <= clock.now order by s.next_slot, s.id limit ${most}) s on true`;
+         where s.enabled and s.paused_at is null and s.next_slot <= clock.now + ${slotLead(sql, ahead_seconds)}
+         order by s.next_slot, s.id limit ${most}) s on true`;
   const [first] = rows;
   return {
     now: instantOf((first as { now: Date }).now),
@@ -271,6 +273,14 @@ export async function dueSchedules(
       next_slot: instantOf(row.next_slot).toString(),
     })),
   };
+}
+
+/**
+ * How long before a slot of definition `d` its run is born, so that a worker can be ready. Where runs of a job exclude each
+ * other, who is there at the slot decides what becomes of it: those are born when it comes.
+ */
+export function slotLead(sql: Db, ahead_seconds: number) {
+  return sql`(case when d.concurrency_policy = 'allow' then ${ahead_seconds}::float8 else 0 end * interval '1 s')`;
 }
 
 async function saveSchedules(tx: TransactionSql, job_names: string[], schedules: SavedSchedule[]): Promise<void> {

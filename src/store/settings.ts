@@ -59,8 +59,7 @@ export const NUMBER_SETTINGS = {
     default: 1,
     least: 0,
     most: 5,
-    about:
-      "A run whose time is known is given to a free worker so long before, which loads its process; 0: when it is due",
+    about: "A run whose time is known is given to a free worker so long before, which loads its process; 0: not before",
   },
   worker_detach_grace_seconds: {
     default: 5,

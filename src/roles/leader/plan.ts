@@ -18,7 +18,7 @@ const PLANNING_MS = 500;
 
 /** Slots from the persisted last slot of each schedule to the database's now; what a dead leader left undone is done here. */
 export async function planDueSlots(me: Leading): Promise<void> {
-  const { now, schedules } = await dueSchedules(me.sql, SCHEDULES_AT_ONCE);
+  const { now, schedules } = await dueSchedules(me.sql, SCHEDULES_AT_ONCE, me.settings.assign_ahead_seconds);
   const until_ms = monotonicMs() + PLANNING_MS;
   const plans: SlotPlan[] = [];
   let more = schedules.length === SCHEDULES_AT_ONCE;
@@ -60,7 +60,9 @@ export async function settleOverlaps(me: Leading): Promise<void> {
  */
 function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefined {
   try {
-    const planned = planSlots(schedule, { last_slot: schedule.last_slot, now });
+    const slot = Temporal.Instant.from(schedule.next_slot);
+    const until = Temporal.Instant.compare(slot, now) > 0 ? slot : now; // that one slot is planned before it comes
+    const planned = planSlots(schedule, { last_slot: schedule.last_slot, now: until });
     return {
       job_schedule_id: schedule.id,
       next_slot_was: schedule.next_slot,
