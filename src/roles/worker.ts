@@ -16,7 +16,6 @@ import type { Wire } from "../cluster/wire.ts";
 import type { Sql } from "../store/db.ts";
 import { type OwnRun, renewWorker } from "../store/nodes.ts";
 import { type AttemptRef, giveBack, type GivenBack } from "../store/runs.ts";
-import { readSettings } from "../store/settings.ts";
 import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
 import type { Hand } from "./hand.ts";
@@ -91,7 +90,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   reconcile(parts, renewal.runs, before).catch((error) =>
     observe("loop.failed", { loop: "reconcile", error: error instanceof Error ? error.message : String(error) })
   );
-  standing.settings = await within(worker_renew_seconds * 2_000, "reading settings", readSettings(parts.lease_sql));
+  standing.settings = renewal.settings;
 }
 
 /** A detached worker with nothing in hand leaves at once, to come back under a new id. */

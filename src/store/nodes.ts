@@ -11,6 +11,7 @@
 import { monotonicMs } from "../base/loop.ts";
 import type { Db } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
+import { type Settings, settingsOf } from "./settings.ts";
 
 export type WorkerState = "ACTIVE" | "DRAINING" | "DETACHED" | "DEAD";
 
@@ -94,6 +95,8 @@ export interface Renewal {
   now: Date;
   /** The leader first, then some of the subleaders, those of other nodes before: whom to ask when Postgres is out of reach. */
   answerers: WorkerAddress[];
+  /** The live settings. */
+  settings: Settings;
   /** Everything that Postgres says is mine: what the worker must be running, and nothing else. */
   runs: OwnRun[];
 }
@@ -115,10 +118,11 @@ export interface Renewed {
 /** More than these are not asked; each of them is asked only while those before do not answer. */
 const MOST_ANSWERERS = 3;
 
-/** Renews my lease, unless I am DETACHED, and reads what is mine, as one statement. Undefined: I am dead or was never there. */
+/** Renews my lease, unless I am DETACHED, and reads what is mine and the live settings, as one statement. Undefined: I am dead or was never there. */
 export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Promise<Renewal | undefined> {
   const asked_at_ms = monotonicMs();
-  type Row = Omit<Renewal, "lease_until_ms" | "runs" | "answerers"> & {
+  type Row = Omit<Renewal, "lease_until_ms" | "runs" | "answerers" | "settings"> & {
+    settings: Record<string, unknown> | null;
     runs: OwnRun[] | null;
     answerers: WorkerAddress[] | null;
   };
@@ -138,6 +142,7 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
        order by w.worker_id = t.worker_id desc, w.node_id = me.node_id, random() limit ${MOST_ANSWERERS})
     select me.state, me.detached_by, me.detach_reason, (select epoch from leader_term) as epoch, clock_timestamp() as now,
       (select json_agg(answerers) from answerers) as answerers,
+      (select json_object_agg(name, value) from scheduler_settings) as settings,
       (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
               'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest, 'due_unix_us', ${
     dueUnix(sql)
@@ -147,7 +152,8 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
       from me`;
   if (!row) return undefined;
   const lease_until_ms = row.state === "DETACHED" ? undefined : asked_at_ms + my.lease_ms;
-  return { ...row, runs: row.runs ?? [], answerers: row.answerers ?? [], lease_until_ms };
+  const { runs, answerers, settings } = row;
+  return { ...row, runs: runs ?? [], answerers: answerers ?? [], settings: settingsOf(settings), lease_until_ms };
 }
 
 /** ACTIVE <-> DRAINING. False: the worker is detached or dead. */

@@ -232,7 +232,15 @@ export function problemsIn(settings: Settings): string[] {
 
 /** The settings as they are now. Wrong ones are reported, and the defaults of all are used, since they relate. */
 export async function readSettings(sql: Db): Promise<Settings> {
-  const settings = await readStored(sql);
+  return checked(await readStored(sql));
+}
+
+/** The same of rows that were read along with something else: name and value. */
+export function settingsOf(rows: Record<string, unknown> | null): Settings {
+  return checked(completed(Object.entries(rows ?? {})));
+}
+
+function checked(settings: Settings): Settings {
   const problems = problemsIn(settings);
   for (const problem of problems) observe("settings.problem", { problem });
   return problems.length === 0 ? settings : DEFAULT_SETTINGS;
@@ -289,8 +297,11 @@ export async function listSettings(sql: Db): Promise<SettingView[]> {
 /** As the rows have them, right or wrong. */
 async function readStored(sql: Db): Promise<Settings> {
   const rows = await sql<{ name: string; value: unknown }[]>`select name, value from scheduler_settings`;
-  const stored = rows.filter((row) => row.name in DEFAULT_SETTINGS).map((row) => [row.name, row.value]);
-  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(stored) } as Settings;
+  return completed(rows.map(({ name, value }) => [name, value]));
+}
+
+function completed(stored: [string, unknown][]): Settings {
+  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(stored.filter(([name]) => name in DEFAULT_SETTINGS)) };
 }
 
 /** Stores some settings, with their audit rows, or refuses all of them and says why. */
