@@ -1,20 +1,27 @@
-/** Runs whose time is known are given to workers before it, and start at it: not before, and not at all if that was called off. */
+/**
+ * Runs whose time is known are given to workers before it, and start at it: not before, and not at all if that was called off.
+ * Short ones are sent beyond the slots, so that none of these waits for an order.
+ */
 import assert from "node:assert/strict";
 import { monotonicMs, restUntil } from "../src/base/loop.ts";
 import type { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
 import { Hand, type TimedOrder } from "../src/roles/hand.ts";
-import { chooseAhead } from "../src/roles/leader/choose.ts";
+import { choose, chooseAhead } from "../src/roles/leader/choose.ts";
 import { hostsOf } from "../src/roles/leader/gates.ts";
+import { Pace } from "../src/roles/leader/pace.ts";
+import { Tempo } from "../src/roles/leader/tempo.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import { DatabaseClock } from "../src/store/db_clock.ts";
+import { dueSchedules } from "../src/store/definitions.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { assignRuns, cancelRequested, startRuns } from "../src/store/runs.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
-import { readSight } from "../src/store/waiting.ts";
+import type { NodeRow } from "../src/store/nodes.ts";
+import { type Lane, readSight } from "../src/store/waiting.ts";
 import { withProcesses } from "./support/cluster.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
@@ -29,26 +36,36 @@ interface Scene extends Stores {
   definition_id: number;
   /** Runs whose body has begun. */
   begun: number[];
+  /** Ends the bodies that go on, where they do not end by themselves. */
+  end(job_run_id: number): void;
   expected: { job_file: string }[];
   /** A run that is due so soon, given to this worker. */
   ahead(ms: number): Promise<TimedOrder>;
 }
 
-function withHand(test: (scene: Scene) => Promise<void>): Promise<void> {
+function withHand(
+  test: (scene: Scene) => Promise<void>,
+  options: { slots: number; go_on: boolean } = { slots: 10, go_on: false },
+): Promise<void> {
   return withStores(async (stores) => {
     const { sql } = stores;
     await aWorker(sql, { worker_id: ME });
     const definition = await aDefinition(sql, { name: "job", command_name: "job.ts", digest: "digest" });
     const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
-    const standing = new Standing({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
+    const standing = new Standing({ worker_id: ME, node_id: "here", slots: options.slots, settings: DEFAULT_SETTINGS });
     standing.may_run_until_ms = Infinity;
     standing.sawEpoch(term.epoch);
     const [begun, expected]: [Scene["begun"], Scene["expected"]] = [[], []];
+    const bodies = new Map<number, () => void>();
+    const end = (job_run_id: number) => bodies.get(job_run_id)?.();
     const sandbox = {
       start: ({ job_run_id }: BodyOrder): Body => {
         begun.push(job_run_id);
-        const outcome: Outcome = { kind: "SUCCEEDED", result: null, exit_code: 0 };
-        return { pid: 1, outcome: Promise.resolve(outcome), cancel: () => {}, abandon: () => {} };
+        const ended = Promise.withResolvers<Outcome>();
+        const end = () => ended.resolve({ kind: "SUCCEEDED", result: null, exit_code: 0 });
+        if (options.go_on) bodies.set(job_run_id, end);
+        else end();
+        return { pid: 1, outcome: ended.promise, cancel: () => {}, abandon: end };
       },
       expect: (kind: { job_file: string }) => expected.push(kind),
     } as unknown as Sandbox;
@@ -57,17 +74,13 @@ function withHand(test: (scene: Scene) => Promise<void>): Promise<void> {
     const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir: "/jobs" });
     const ahead = async (ms: number) => {
       const due_at = new Date(Date.now() + ms);
-      const { id, version } = await aRun(sql, {
-        job_definition_id: definition.id,
-        due_at,
-        held: true,
-        wakes_at: due_at,
-      });
+      const early = ms > 0 ? { held: true, wakes_at: due_at } : {};
+      const { id, version } = await aRun(sql, { job_definition_id: definition.id, due_at, ...early });
       const [order] = await assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]);
-      assert(order && order.due_unix_us > 0);
+      assert(order && order.due_unix_us > 0 === ms > 0);
       return order;
     };
-    await test({ ...stores, hand, standing, term, definition_id: definition.id, begun, expected, ahead });
+    await test({ ...stores, hand, standing, term, definition_id: definition.id, begun, end, expected, ahead });
     hand.empty();
   });
 }
@@ -132,6 +145,117 @@ Deno.test("a worker that takes no work any more gives back what it has in hand, 
     assert.deepEqual(begun, []);
   }));
 
+Deno.test("an order beyond the slots starts when a body ends, in the order in which they came, and is else given back soon", () =>
+  withHand(async ({ sql, hand, begun, end, ahead }) => {
+    const orders = [];
+    for (let n = 0; n < 5; n++) orders.push(await ahead(-1_000));
+    const [first, second, third, ...others] = orders.map((order) => order.job_run_id) as [number, number, number];
+    const answers = await Promise.all(orders.map((order) => hand.take(order)));
+    assert.deepEqual(new Set(answers.map(({ result }) => result)), new Set(["ACCEPTED"]));
+    assert.deepEqual(begun, [first, second]);
+    end(first);
+    await waitFor("the third", () => Promise.resolve(begun.length === 3 || undefined));
+    assert.deepEqual(begun, [first, second, third]);
+    await waitFor("the others to be given back", async () => {
+      const states = await Promise.all(others.map(async (id) => (await readRun(sql, id))?.state));
+      return states.every((state) => state === "ORPHANED") || undefined;
+    });
+    for (const id of others) assert.equal((await readRun(sql, id))?.interruptions, 0);
+    assert.deepEqual(begun, [first, second, third]);
+    for (const id of [second, third]) end(id);
+  }, { slots: 2, go_on: true }));
+
+Deno.test("a slot's run is born so long before it, unless runs of its job exclude each other", () =>
+  withStores(async ({ sql }) => {
+    const definitions = { allow: 0, forbid: 0 };
+    for (const policy of ["allow", "forbid"] as const) {
+      definitions[policy] = (await aDefinition(sql, { name: policy, concurrency_policy: policy })).id;
+      await sql`
+        insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, next_slot)
+        values (${definitions[policy]}, 'often', 'every_n_minutes', '1', clock_timestamp() + interval '30 s')`;
+    }
+    const due = async (seconds: number) => {
+      const { schedules } = await dueSchedules(sql, 10, seconds);
+      const ids = schedules.map(({ id }) => id);
+      const rows = await sql<{ job_definition_id: number }[]>`
+        select job_definition_id from job_schedule where id = any(${ids}::bigint[])`;
+      return rows.map(({ job_definition_id }) => job_definition_id);
+    };
+    assert.deepEqual(await due(0), []);
+    assert.deepEqual(await due(60), [definitions.allow]);
+    await sql`update job_schedule set next_slot = clock_timestamp()`;
+    assert.deepEqual((await due(0)).sort(), [definitions.allow, definitions.forbid]);
+  }));
+
+Deno.test("a worker is sent as many beyond its slots as end within a round trip, and none behind long bodies", () => {
+  const paced = (body_ms: number, slots: number) => {
+    const pace = new Pace();
+    let load = 0;
+    let most = 0;
+    for (let now_ms = 0; now_ms < 3_000; now_ms += 10) {
+      load = Math.max(0, load - slots * 10 / body_ms);
+      const more = pace.seen(load, now_ms);
+      const given = Math.max(0, slots + more - load);
+      pace.gave(given);
+      load += given;
+      if (now_ms > 1_000) most = Math.max(most, more);
+    }
+    return most;
+  };
+  assert.equal(paced(5_000, 10), 0);
+  assert.equal(paced(1_000, 10), 0);
+  const short = paced(10, 10); // 1,000 end in a second
+  assert(short >= 40 && short <= 60, String(short));
+  const pace = new Pace();
+  pace.seen(0, 0);
+  pace.gave(500);
+  assert(pace.seen(0, 10) > 50);
+  assert.equal(pace.seen(0, 3_000), 0, "an idle worker is sent nothing in advance");
+});
+
+Deno.test("ticks follow each other at once while they are few, and a gap apart when they are many", () => {
+  const tempo = new Tempo();
+  let now_ms = 0;
+  const waits = Array.from({ length: 200 }, () => {
+    const wait_ms = tempo.wait(now_ms);
+    now_ms += wait_ms + 1;
+    return wait_ms;
+  });
+  assert.deepEqual(waits.slice(0, 10), Array(10).fill(0));
+  assert(now_ms > 180 * 20 && now_ms < 210 * 20, `200 ticks took ${now_ms} ms`);
+  for (let n = 0; n < 50; n++) assert.equal(tempo.wait(now_ms += 250), 0, "now and then is at once");
+});
+
+Deno.test("a free slot elsewhere goes before a place behind others", () => {
+  const node = (node_id: string): NodeRow => ({
+    ...{ node_id, is_active: true, status: "available", labels: {}, max_concurrent: null },
+    ...{ problem: null, checked: true, inactive_by: null, inactive_reason: null },
+  });
+  const host = (node_id: string, place: { free: number; idle: number; load: number }) => {
+    return {
+      node: node(node_id),
+      load: 0,
+      free: place.free,
+      places: [{ worker_id: node_id, node_id, ahead: 0, ...place }],
+    };
+  };
+  const hosts = [host("busy", { free: 9, idle: -1, load: 2 }), host("idle", { free: 1, idle: 1, load: 7 })];
+  const lane = {
+    job_definition_id: 1,
+    node: "",
+    concurrency_key: null,
+    concurrency_limit: null,
+    rate_count: null,
+    resources: {},
+  };
+  const run = { job_definition_id: 1, version: 0, node: "", digest: "d", avoid_node: null };
+  const free = { serial_key: null, limit_key: null, limit_left: null, bulk_id: null, bulk_left: null };
+  const waiting = [1, 2].map((job_run_id) => ({ job_run_id, ...run, ...free, worn_out: false, behind: false }));
+  const hall = { hosts, resources: new Map(), paused: false, fit: () => true };
+  const chosen = choose(waiting, [{ lane: lane as unknown as Lane, room: 10 }], hall);
+  assert.deepEqual(chosen.map(({ worker_id }) => worker_id), ["idle", "busy"]);
+});
+
 Deno.test("only what waits for nothing but its time is near", () =>
   withHand(async ({ sql, definition_id }) => {
     const due_at = new Date(Date.now() + 20_000);
@@ -160,7 +284,7 @@ Deno.test("what is given ahead takes no slot, needs one that is free now, and co
     const given = (slots: number, max_concurrent: number | null) => {
       const limited = workers.map((worker) => ({ ...worker, slots, node: { ...worker.node, max_concurrent } }));
       const places = limited.map(({ worker_id, node_id, load, ahead }) => {
-        return { worker_id, node_id, load, ahead, free: slots - load };
+        return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load };
       });
       const hall = { hosts: hostsOf(limited, places), resources: new Map(), paused: false, fit: () => true };
       const chosen = chooseAhead(near, hall).length;

@@ -1,9 +1,13 @@
 /**
- * Orders that a worker has taken in hand and does not start yet, since they are not due.
+ * Orders that a worker has taken in hand and does not start yet, since they are not due or all slots are taken.
  *
- *   order --due--> executor
- *         --not yet--> in hand, its process loaded --the database's clock reaches it--> executor
- *                                                  --cannot start then--> given back, ASSIGNED -> ORPHANED, uncharged
+ *   order --due, a slot is free--> executor
+ *         --due, none is--> next, in the order in which they came --a body ends--> executor
+ *         --not yet due--> its process is loaded --the database's clock reaches it--> as one that is due
+ *         --cannot start then, or no slot came free for QUEUE_MS--> given back, ASSIGNED -> ORPHANED, uncharged
+ *
+ * The leader sends more than there are slots only where bodies end faster than an order takes to come (crew.ts), so that no
+ * slot waits for a round trip. QUEUE_MS bounds what a wrong guess costs.
  *
  * Nothing here says that a run may start. Its row does, as for every order, in the statement that makes it RUNNING: that asks
  * the database's clock, and finds a run that was canceled, taken back or paused meanwhile to be no longer ours. So
@@ -12,7 +16,7 @@
  * A worker that drains or is detached gives back at once what it has in hand.
  */
 import { observe } from "../base/facts.ts";
-import { monotonicMs, restUntil } from "../base/loop.ts";
+import { Bell, monotonicMs, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digests } from "../catalog/graph.ts";
 import type { Permissions } from "../job.ts";
@@ -43,47 +47,93 @@ export class Hand {
   readonly #parts: HandParts;
   readonly #clock: DatabaseClock;
   readonly #held = new Map<string, { digest: string; until: AbortController }>();
+  /** In the order in which they came. */
+  #queue: { order: TimedOrder; until_ms: number }[] = [];
+  readonly #queued = new Set<string>();
 
   constructor(parts: HandParts) {
     this.#parts = parts;
     this.#clock = new DatabaseClock(parts.sql);
   }
 
-  /** Idempotent, as the executor is. An order that lies ahead is accepted at once: what comes of it shows in its row. */
+  /** Idempotent, as the executor is. An order that must wait is accepted at once: what comes of it shows in its row. */
   take(order: TimedOrder): Promise<Acceptance> {
     const { executor, standing } = this.#parts;
-    if (order.due_unix_us === 0 || executor.knows(order)) return executor.accept(order);
-    if (this.#held.has(keyOf(order))) return Promise.resolve(IN_HAND);
+    if (executor.knows(order)) return executor.accept(order);
+    if (this.#held.has(keyOf(order)) || this.#queued.has(keyOf(order))) return Promise.resolve(IN_HAND);
     if (standing.detached || standing.draining || !standing.mayRun) return executor.accept(order); // which refuses it
+    if (order.due_unix_us === 0) return this.#startOrQueue(order);
     const held = { digest: order.digest, until: new AbortController() };
     this.#held.set(keyOf(order), held);
-    this.#hold(order, held.until.signal).catch((error) => {
-      observe("loop.failed", { loop: `holding run ${order.job_run_id}`, error: messageOf(error) });
-    }).finally(() => this.#held.delete(keyOf(order)));
+    this.#hold(order, held.until.signal).catch(unheard).finally(() => this.#held.delete(keyOf(order)));
     return Promise.resolve(IN_HAND);
   }
 
   /** Lets go of everything: the worker takes no work any more. What was in hand is given back. */
   empty(): void {
     for (const { until } of this.#held.values()) until.abort();
+    this.#giveBack(this.#leaveQueue(this.#queue.length), "its worker takes no work any more").catch(unheard);
+  }
+
+  #startOrQueue(order: TimedOrder): Promise<Acceptance> {
+    const { executor, standing } = this.#parts;
+    const full = this.#queue.length > 0 || executor.load >= standing.slots;
+    if (!full || this.#queue.length >= MOST_QUEUED) return executor.accept(order);
+    this.#queue.push({ order, until_ms: monotonicMs() + QUEUE_MS });
+    this.#queued.add(keyOf(order));
+    if (this.#queue.length === 1) this.#serve();
+    return Promise.resolve(IN_HAND);
+  }
+
+  /** Starts who is next whenever a slot is free, until nobody waits. */
+  async #serve(): Promise<void> {
+    const { executor, standing } = this.#parts;
+    const bell = new Bell();
+    standing.watchers.add(bell);
+    try {
+      for (let next = this.#queue[0]; next; next = this.#queue[0]) {
+        if (monotonicMs() >= next.until_ms) {
+          const late = this.#queue.filter(({ until_ms }) => until_ms <= monotonicMs()).length;
+          this.#giveBack(this.#leaveQueue(late), `no slot came free within ${QUEUE_MS} ms`).catch(unheard);
+        } else if (executor.load < standing.slots) {
+          this.#leaveQueue(1);
+          this.#settle(next.order, executor.accept(next.order)).catch(unheard);
+        } else await bell.rest(next.until_ms - monotonicMs());
+      }
+    } finally {
+      standing.watchers.delete(bell);
+    }
   }
 
   async #hold(order: TimedOrder, stop: AbortSignal): Promise<void> {
-    const { executor, standing } = this.#parts;
     const at_ms = await this.#clock.reaches(order.due_unix_us / 1000);
     if (at_ms > monotonicMs()) await this.#prepare(order);
     await restUntil(at_ms, stop);
-    const answer: Acceptance = stop.aborted
-      ? { result: "REJECTED_DRAINING", message: "its worker takes no work any more" }
-      : await executor.accept(order);
-    if (answer.result === "ACCEPTED") return;
+    if (stop.aborted) await this.#giveBack([order], "its worker takes no work any more");
+    else await this.#settle(order, this.#startOrQueue(order));
+  }
+
+  /** The first so many. */
+  #leaveQueue(count: number): TimedOrder[] {
+    const orders = this.#queue.splice(0, count).map(({ order }) => order);
+    for (const order of orders) this.#queued.delete(keyOf(order));
+    return orders;
+  }
+
+  async #settle(order: TimedOrder, answer: Promise<Acceptance>): Promise<void> {
+    const { result, message } = await answer;
+    if (result === "ACCEPTED") return;
     const { job_run_id, attempt } = order;
-    const { worker_id } = standing;
-    observe("run.refused", { job_run_id, attempt, worker_id, ...answer });
-    const back = { job_run_id, attempt, from: "ASSIGNED" as const, outcome: "GIVEN_BACK" as const };
-    for (const run of await giveBack(this.#parts.sql, worker_id, [{ ...back, cause: answer.message }])) {
-      observe("run.orphaned", { ...run, worker_id, cause: answer.message });
-    }
+    observe("run.refused", { job_run_id, attempt, worker_id: this.#parts.standing.worker_id, result, message });
+    await this.#giveBack([order], message);
+  }
+
+  async #giveBack(orders: TimedOrder[], cause: string): Promise<void> {
+    if (orders.length === 0) return;
+    const { sql, standing: { worker_id } } = this.#parts;
+    const back = { from: "ASSIGNED" as const, outcome: "GIVEN_BACK" as const, cause };
+    const runs = orders.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, ...back }));
+    for (const run of await giveBack(sql, worker_id, runs)) observe("run.orphaned", { ...run, worker_id, cause });
   }
 
   /** Loads its process, so that the body begins at its time and not a process start later. */
@@ -101,12 +151,17 @@ export class Hand {
   }
 }
 
+/** Longer than a slot is expected to be awaited, shorter than it matters. */
+const QUEUE_MS = 250;
+const MOST_QUEUED = 1_000;
+
 const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };
 
 function keyOf({ job_run_id, attempt }: AttemptRef): string {
   return `${job_run_id}:${attempt}`;
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+/** Its row tells what became of it, and the leader takes back what was not started. */
+function unheard(error: unknown): void {
+  observe("loop.failed", { loop: "orders in hand", error: error instanceof Error ? error.message : String(error) });
 }

@@ -66,6 +66,7 @@ async function hallOf(me: Leading, { workers, lanes }: Sight): Promise<Hall> {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
+    prefetch: (worker) => me.crew.prefetch(worker),
   });
   return {
     hosts: hostsOf(workers, places),
@@ -99,6 +100,7 @@ async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
   const assigned = await writeAssignments(me, chosen);
   for (const { job_run_id, attempt, worker_id } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
+    me.crew.gave(worker_id, 1);
   }
   await failpoint("after-assign-before-rpc");
   orderStarts(me, assigned);
@@ -161,6 +163,7 @@ export function placesFor(
     leader_worker_id: string;
     leader_runs_jobs: Settings["leader_runs_jobs"];
     fit: (worker_id: string) => boolean;
+    prefetch?: (worker: WorkerRow) => number;
   },
 ): Place[] {
   const active = workers.filter((worker) => worker.state === "ACTIVE");
@@ -169,7 +172,11 @@ export function placesFor(
   return active
     .filter((worker) => worker.worker_id !== rule.leader_worker_id || leader_works)
     .filter((worker) => rule.fit(worker.worker_id))
-    .map(({ worker_id, node_id, slots, load, ahead }) => ({ worker_id, node_id, load, ahead, free: slots - load }));
+    .map((worker) => {
+      const { worker_id, node_id, slots, load, ahead } = worker;
+      const idle = slots - load;
+      return { worker_id, node_id, load, ahead, idle, free: idle + (rule.prefetch?.(worker) ?? 0) };
+    });
 }
 
 /**

@@ -80,7 +80,7 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
 export function chooseAhead(near: Near[], hall: Hall): Assignment[] {
   const chosen: Assignment[] = [];
   for (const { job_run_id, version, ...run } of near) {
-    const found = placeFor(run, hall, ({ free, ahead }) => free > ahead);
+    const found = placeFor(run, hall, ({ idle, ahead }) => idle > ahead);
     if (!found) continue;
     found.place.ahead++;
     if (found.host.node.max_concurrent !== null) found.host.free--;
@@ -118,19 +118,22 @@ function placeFor(
   for (const host of others.length > 0 ? others : named) {
     if (host.free <= 0) continue;
     for (const place of host.places) {
-      if (!hasRoom(place) || (best && carries(best.place) <= carries(place))) continue;
+      if (!hasRoom(place) || (best && !goesBefore(place, best.place))) continue;
       if (hall.fit(place.worker_id, run.digest)) best = { host, place };
     }
   }
   return best;
 }
 
-function carries({ load, ahead }: Place): number {
-  return load + ahead;
+/** A free slot before a place behind others, then whoever carries less. */
+function goesBefore(one: Place, other: Place): boolean {
+  if (one.idle > 0 !== other.idle > 0) return one.idle > 0;
+  return one.load + one.ahead < other.load + other.ahead;
 }
 
 function take({ host, place }: Found, lane: Lane, hall: Hall): void {
   place.free--;
+  place.idle--;
   place.load++;
   host.free--;
   host.load++;

@@ -12,6 +12,7 @@ import { type Bell, monotonicMs } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { WorkerStatus } from "../../cluster/protocol.ts";
 import type { WorkerRow } from "../../store/nodes.ts";
+import { Pace } from "./pace.ts";
 
 interface Member {
   worker: WorkerRow;
@@ -27,6 +28,8 @@ interface Member {
   retry_at_ms: number;
   /** It refused an order: nothing for it until then, or the two would go round and round. */
   busy_until_ms: number;
+  /** How fast bodies end there. */
+  pace: Pace;
   /** Digests that it refused lately, and until when. */
   other_code: Map<string, number>;
 }
@@ -81,6 +84,7 @@ export class Crew {
       suspect_until_ms: 0,
       retry_at_ms: 0,
       busy_until_ms: 0,
+      pace: new Pace(),
       other_code: new Map(),
     };
     this.#members.set(worker.worker_id, member);
@@ -128,6 +132,16 @@ export class Crew {
   trust(worker_id: string): void {
     const member = this.#members.get(worker_id);
     if (member) member.failures = 0;
+  }
+
+  /** How many runs it can be sent beyond its free slots: as many as end before another order could come. */
+  prefetch(worker: Pick<WorkerRow, "worker_id" | "load">): number {
+    return this.#members.get(worker.worker_id)?.pace.seen(worker.load) ?? 0;
+  }
+
+  /** It was given so many. */
+  gave(worker_id: string, runs: number): void {
+    this.#members.get(worker_id)?.pace.gave(runs);
   }
 
   /** It has other code for this digest; in a rolling deploy it will soon have changed. */

@@ -12,7 +12,10 @@ import type { Lane } from "../../store/waiting.ts";
 export interface Place {
   worker_id: string;
   node_id: string;
+  /** Runs that it may be given: its free slots, and what is sent so that they never are. */
   free: number;
+  /** Slots that are free; less than 0: so many wait there for one. */
+  idle: number;
   load: number;
   /** Runs that it was given ahead of their time. */
   ahead: number;

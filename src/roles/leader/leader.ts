@@ -11,7 +11,7 @@
  */
 import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import { Bell, DeadlineExceeded, monotonicMs, within } from "../../base/loop.ts";
+import { Bell, DeadlineExceeded, monotonicMs, rest, within } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { RedisDoor } from "../../cluster/redis.ts";
 import { mirrorEpoch, releaseSeat, renewSeat } from "../../cluster/seat.ts";
@@ -29,6 +29,7 @@ import { House } from "./housekeeping.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels } from "./order.ts";
 import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
+import { Tempo } from "./tempo.ts";
 import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
 
 export interface LeaderParts {
@@ -68,6 +69,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
 async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
   const contact = new Contact();
   const house = new House();
+  const tempo = new Tempo();
   while (!stop.aborted && !standing.detached) {
     me.settings = standing.settings;
     const began_ms = monotonicMs();
@@ -90,6 +92,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
     }
     await me.bell.rest(next_ms, stop);
+    await rest(tempo.wait(), stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
 }
