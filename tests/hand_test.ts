@@ -3,14 +3,13 @@
  * Short ones are sent beyond the slots, so that none of these waits for an order.
  */
 import assert from "node:assert/strict";
-import { monotonicMs, restUntil } from "../src/base/loop.ts";
+import { monotonicMs, restUntil, Tempo } from "../src/base/loop.ts";
 import type { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
 import { Hand, type TimedOrder } from "../src/roles/hand.ts";
 import { choose, chooseAhead } from "../src/roles/leader/choose.ts";
 import { hostsOf } from "../src/roles/leader/gates.ts";
 import { Pace } from "../src/roles/leader/pace.ts";
-import { Tempo } from "../src/roles/leader/tempo.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import { DatabaseClock } from "../src/store/db_clock.ts";
@@ -214,7 +213,7 @@ Deno.test("a worker is sent as many beyond its slots as end within a round trip,
 });
 
 Deno.test("ticks follow each other at once while they are few, and a gap apart when they are many", () => {
-  const tempo = new Tempo();
+  const tempo = new Tempo(20, 10);
   let now_ms = 0;
   const waits = Array.from({ length: 200 }, () => {
     const wait_ms = tempo.wait(now_ms);

@@ -91,6 +91,30 @@ export class Bell {
   }
 }
 
+/**
+ * How soon one round may follow another. What is wanted now and then is done at once; what is wanted all the time, `gap_ms`
+ * apart, so that a round does the work of many: after `burst` rounds that were done at once, for which it may be too early to know.
+ */
+export class Tempo {
+  readonly #gap_ms: number;
+  readonly #burst: number;
+  #allowed: number;
+  #last_ms = -Infinity;
+
+  constructor(gap_ms: number, burst: number) {
+    this.#gap_ms = gap_ms;
+    this.#burst = this.#allowed = burst;
+  }
+
+  /** Milliseconds to wait before the round that is wanted now. */
+  wait(now_ms = monotonicMs()): number {
+    this.#allowed = Math.min(this.#burst, this.#allowed + (now_ms - this.#last_ms) / this.#gap_ms);
+    this.#last_ms = now_ms;
+    this.#allowed -= 1;
+    return Math.max(0, -this.#allowed * this.#gap_ms);
+  }
+}
+
 export interface LoopOptions {
   name: string;
   stop: AbortSignal;

@@ -2,7 +2,7 @@
  * What this worker answers on gRPC. Every handler is idempotent, and orders are obeyed only on authority (authority.ts).
  */
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, wallClock } from "../base/loop.ts";
+import { Bell, rest, Tempo, wallClock } from "../base/loop.ts";
 import { RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
 import type { Sql } from "../store/db.ts";
 import { setDraining } from "../store/nodes.ts";
@@ -22,6 +22,9 @@ export interface HandlerParts {
 }
 
 const STATUS_EVERY_MS = 1_000;
+/** Several things change with each run; a status for each of them would cost more than the run. */
+const STATUS_GAP_MS = 10;
+const STATUS_BURST = 10;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
   const { standing, executor, hand } = parts;
@@ -84,14 +87,16 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
   };
 }
 
-/** The status at once, at each change, and once a second: silence means trouble. */
+/** The status at once, soon after each change, and once a second: silence means trouble. */
 async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
   const bell = new Bell();
+  const tempo = new Tempo(STATUS_GAP_MS, STATUS_BURST);
   parts.standing.watchers.add(bell);
   try {
     while (!stop.aborted) {
       yield statusOf(parts);
       await bell.rest(STATUS_EVERY_MS, stop);
+      await rest(tempo.wait(), stop);
     }
   } finally {
     parts.standing.watchers.delete(bell);
