@@ -9,7 +9,7 @@ import { applySchema, connectDb, type Sql } from "../../src/store/db.ts";
 import { acquire, type Term } from "../../src/store/leadership.ts";
 import { checkLines, wake } from "../../src/store/lines.ts";
 import { assignRuns } from "../../src/store/runs.ts";
-import { candidates, readLanes } from "../../src/store/waiting.ts";
+import { candidates, readSight } from "../../src/store/waiting.ts";
 import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
 
 const FEW = 1_000;
@@ -57,12 +57,17 @@ type Times = ReturnType<typeof percentiles>;
 
 async function chooseOnce(queue: Queue): Promise<void> {
   const { sql } = queue;
-  const renewed = await renewAndLook(sql, queue.term, { lease_ms: 600_000, reassign_after_ms: 600_000 });
+  const renewed = await renewAndLook(sql, queue.term, {
+    lease_ms: 600_000,
+    reassign_after_ms: 600_000,
+    late_seconds: 0,
+    ahead_seconds: 0,
+  });
   if (!renewed) throw new Error("The term is over");
   queue.term = renewed.term;
   await wake(sql, queue.term);
   await checkLines(sql, queue.term);
-  const lanes = await readLanes(sql);
+  const { lanes } = await readSight(sql);
   const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 2 * SLOTS })));
   const chosen = found.filter((run) => !run.behind).slice(0, SLOTS);
   const assigned = await assignRuns(sql, queue.term, chosen.map((run) => ({ ...run, worker_id: "w" })));

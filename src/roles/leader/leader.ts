@@ -184,7 +184,19 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
 }
 
 /** Steps after which other runs may start than were seen with the renewal. */
-const CHANGES = new Set(["slots", "events", "bulks", "late", "cancels", "stuck", "lost", "checks", "wake", "moves", "lines"]);
+const CHANGES = new Set([
+  "slots",
+  "events",
+  "bulks",
+  "late",
+  "cancels",
+  "stuck",
+  "lost",
+  "checks",
+  "wake",
+  "moves",
+  "lines",
+]);
 
 /**
  * A long tick renews on its way. Else, on a day when everything is slow, each leader would lose the seat before its first
