@@ -80,7 +80,7 @@ Deno.test("a body whose start was under way when the worker drains ends with the
       started = executor.accept(order); // waits for the row
       await waitFor("the start to wait", async () => {
         const [row] =
-          await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%start_token = s.token%'
+          await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%nextval(''fence_seq'')%'
           and datname = current_database()`;
         return row;
       });

@@ -98,14 +98,8 @@ export interface StartOrder extends AttemptRef {
   digest: string;
 }
 
-/** All that a worker needs to run a body, read in the statement that made the run its own. */
-export interface StartedRun extends AttemptRef {
-  start_token: string;
-  fence: number;
-  leader_epoch: number;
-  failures: number;
-  scheduled_for: Date;
-  args_json: unknown;
+/** How the runs of a definition are run. */
+export interface Manner {
   job_name: string;
   command_name: string;
   digest: string;
@@ -121,43 +115,79 @@ export interface StartedRun extends AttemptRef {
   retry_on: Record<string, { max: number; backoffSeconds?: number; otherNode?: boolean }>;
 }
 
-/** ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body. */
+/** All that a worker needs to run a body, read in the statement that made the run its own. */
+export interface StartedRun extends AttemptRef, Manner {
+  start_token: string;
+  fence: number;
+  leader_epoch: number;
+  failures: number;
+  scheduled_for: Date;
+  args_json: unknown;
+}
+
+/** A definition's manner comes with the first of its rows only: with a hundred runs of one job it would be most of the answer. */
+type StartedRow = Omit<StartedRun, keyof Manner> & { job_definition_id: number; manner: Manner | null };
+
+/**
+ * ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body.
+ * The rows are found by `= any(ids)` and their orders by place, not by a join: whatever the planner thinks of the size
+ * of either side, it is one look-up of the primary key for each (a join was seen to read the whole table).
+ */
 export async function startRuns(
   sql: Db,
   me: { worker_id: string; epoch: number },
   orders: StartOrder[],
 ): Promise<StartedRun[]> {
-  return await sql<StartedRun[]>`
+  const ids = orders.map(({ job_run_id }) => job_run_id);
+  const place = sql`array_position(${ids}::bigint[], r.id)`;
+  return mannered(
+    await sql<StartedRow[]>`
     with me as materialized (select worker_id from worker where worker_id = ${me.worker_id} and state = 'ACTIVE' for share),
-    s as (select * from jsonb_to_recordset(${
-    json(sql, orders)
-  }) as s(job_run_id bigint, attempt int, token text, digest text))
-    update job_run r
-       set state = 'RUNNING', started_at = clock_timestamp(), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
-           fence = nextval('fence_seq'), start_token = s.token, version = r.version + 1,
-           error_name = null, error_summary = null, exit_code = null
-      from me, s, job_definition d
-     where r.id = s.job_run_id and d.id = r.job_definition_id and d.digest = s.digest
-       and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id and r.attempt = s.attempt
-       and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
-       and r.due_at <= clock_timestamp() and (d.paused_at is null or r.assigned_at > r.due_at)
-    returning ${startedColumns(sql)}`;
+    started as (
+      update job_run r
+         set state = 'RUNNING', started_at = clock_timestamp(), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
+             fence = nextval('fence_seq'), start_token = (${orders.map(({ token }) => token)}::text[])[${place}],
+             version = r.version + 1, error_name = null, error_summary = null, exit_code = null
+        from me, job_definition d
+       where r.id = any(${ids}::bigint[]) and r.attempt = (${orders.map(({ attempt }) => attempt)}::int[])[${place}]
+         and d.id = r.job_definition_id and d.digest = (${orders.map(({ digest }) => digest)}::text[])[${place}]
+         and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
+         and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
+      returning r.*)
+    ${startedColumns(sql)}`,
+  );
 }
 
 /** After a start whose reply was lost: what did start, proven by my own tokens. */
 export async function readStarted(sql: Db, worker_id: string, orders: StartOrder[]): Promise<StartedRun[]> {
-  return await sql<StartedRun[]>`
-    select ${startedColumns(sql)}
-      from jsonb_to_recordset(${json(sql, orders)}) as s(job_run_id bigint, token text)
-      join job_run r on r.id = s.job_run_id and r.start_token = s.token
-      join job_definition d on d.id = r.job_definition_id
-     where r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}`;
+  return mannered(
+    await sql<StartedRow[]>`
+    with started as (
+      select * from job_run r
+       where r.id = any(${orders.map(({ job_run_id }) => job_run_id)}::bigint[])
+         and r.start_token = any(${orders.map(({ token }) => token)}::text[])
+         and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id})
+    ${startedColumns(sql)}`,
+  );
 }
 
 function startedColumns(sql: Db) {
-  return sql`r.id as job_run_id, r.attempt, r.start_token, r.fence, r.leader_epoch, r.failures, r.scheduled_for, r.args_json,
-    d.name as job_name, d.command_name, d.digest, d.timeout_seconds, d.kill_grace_seconds, d.memory_mb, d.isolation_reuse,
-    d.permissions, d.max_retries, d.retry_backoff_seconds::float8, d.retry_factor::float8, d.retry_jitter::float8, d.retry_on`;
+  return sql`
+    select s.id as job_run_id, s.attempt, s.start_token, s.fence, s.leader_epoch, s.failures, s.scheduled_for, s.args_json,
+           s.job_definition_id, case when row_number() over (partition by s.job_definition_id) = 1 then (
+             select to_jsonb(m) from (select d.name as job_name, d.command_name, d.digest, d.timeout_seconds, d.kill_grace_seconds,
+               d.memory_mb, d.isolation_reuse, d.permissions, d.max_retries, d.retry_backoff_seconds, d.retry_factor,
+               d.retry_jitter, d.retry_on from job_definition d where d.id = s.job_definition_id) m) end as manner
+      from started s`;
+}
+
+function mannered(rows: StartedRow[]): StartedRun[] {
+  const manners = new Map<number, Manner>();
+  for (const { job_definition_id, manner } of rows) if (manner) manners.set(job_definition_id, manner);
+  return rows.map(({ job_definition_id, manner: _, ...run }) => ({
+    ...manners.get(job_definition_id) as Manner,
+    ...run,
+  }));
 }
 
 export interface Ending extends AttemptRef {
@@ -180,32 +210,31 @@ export async function finishRuns(
   worker_id: string,
   endings: Ending[],
 ): Promise<{ job_run_id: number; state: RunState }[]> {
+  const ids = endings.map(({ job_run_id }) => job_run_id);
+  const by_id = json(sql, Object.fromEntries(endings.map((ending) => [ending.job_run_id, ending])));
   const again =
     sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`;
   return await sql<{ job_run_id: number; state: RunState }[]>`
-    with s as (
-      select * from jsonb_to_recordset(${
-    json(sql, endings)
-  }) as s(job_run_id bigint, attempt int, start_token text, outcome text,
-             exit_code int, error_name text, error_summary text, result jsonb, retry_max int, retry_after_ms float8, other_node boolean)),
-    done as (
+    with done as (
       update job_run r
-         set state = case when ${again} then 'RETRYING' else s.outcome end,
-             finished_at = case when ${again} then null else clock_timestamp() end,
-             ended_xid = case when ${again} then null else pg_current_xact_id() end,
-             due_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
-             avoid_node = case when ${again} and s.other_node then (select node_id from worker where worker_id = ${worker_id}) end,
-             held = ${again}, wakes_at = case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
-             failures = r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, exit_code = s.exit_code,
-             error_name = s.error_name, error_summary = s.error_summary, result = s.result,
+         set (state, finished_at, ended_xid, due_at, avoid_node, held, wakes_at, failures, exit_code, error_name, error_summary, result) = (
+               select case when ${again} then 'RETRYING' else s.outcome end,
+                      case when ${again} then null else clock_timestamp() end,
+                      case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
+                      case when ${again} and s.other_node then (select node_id from worker where worker_id = ${worker_id}) end,
+                      ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
+                      r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, s.exit_code, s.error_name, s.error_summary, s.result
+                 from jsonb_to_record(${by_id}::jsonb -> r.id::text) as s(outcome text, exit_code int, error_name text,
+                      error_summary text, result jsonb, retry_max int, retry_after_ms float8, other_node boolean)),
              continuation_state = 'NONE', version = r.version + 1
-        from s
-       where r.id = s.job_run_id and r.attempt = s.attempt and r.start_token = s.start_token
+       where r.id = any(${ids}::bigint[]) and r.attempt = (${by_id}::jsonb -> r.id::text ->> 'attempt')::int
+         and r.start_token = ${by_id}::jsonb -> r.id::text ->> 'start_token'
          and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')
-      returning r.*, s.outcome),
+      returning r.*),
     kept as (
       insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary)
-      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary
+      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, ${by_id}::jsonb -> id::text ->> 'outcome',
+             exit_code, error_name, error_summary
         from done where state = 'RETRYING'
       on conflict do nothing)
     select id as job_run_id, state from done`;

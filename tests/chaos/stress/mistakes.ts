@@ -77,17 +77,19 @@ export const MISTAKES: Mistake[] = [
     shows: /^(I1|I2|I3) /,
     sql: (pieces) =>
       changed(pieces, [
-        [" and r.start_token = s.token", ""],
-        ["where r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ", "where '' <> "],
+        ["and r.start_token = any(", "and '' <> all("],
+        ["and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ", "and '' <> "],
       ]),
-    odds: (text) => text.includes("start_token = s.token") ? { sql_cut_before: 0.05, sql_late: 0.05 } : undefined,
+    odds: (text) =>
+      /nextval\('fence_seq'\)|start_token = any/.test(text) ? { sql_cut_before: 0.05, sql_late: 0.05 } : undefined,
   },
   {
     name: "no token",
     shows: /^(I1|I8|outlived) /,
     sql: (pieces) =>
       changed(pieces, [
-        ["and r.attempt = s.attempt and r.start_token = s.start_token", ""],
+        ["::bigint[]) and r.attempt = (", "::bigint[]) and 0 < ("],
+        ["and r.start_token = ", "and '' <> "],
         [
           "r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ",
           "r.state is not distinct from 'RUNNING' and '' <> ",
@@ -130,10 +132,10 @@ export const MISTAKES: Mistake[] = [
     name: "an order of an older attempt is obeyed",
     shows: /^(I1|outlived) /,
     sql: (pieces) =>
-      changed(pieces, [[
-        "and r.assigned_worker_id = me.worker_id and r.attempt = s.attempt",
-        "and r.assigned_worker_id = me.worker_id",
-      ]]),
+      changed(pieces, [
+        ["::bigint[]) and r.attempt = (", "::bigint[]) and 0 < ("],
+        ["fence = nextval('fence_seq')", "fence = nextval('fence_seq')"], // the start of runs, no other statement
+      ]),
     workers: 2, // one leads, so that the other gets every attempt
     weather: { rpc_replay: 1, rpc_slow: 1, strikes: 0.1 },
     manner: { least_ms: 60, most_ms: 400, fails: 0.9, fatal: 0 },
@@ -164,7 +166,7 @@ export const MISTAKES: Mistake[] = [
     unchecked_spawn: true,
     weather: { strikes: 0.3 },
     away_ms: { least: 1_500, most: 3_500 },
-    odds: (text) => text.includes("start_token = s.token") ? { pause_after: 0.1 } : undefined,
+    odds: (text) => text.includes("nextval('fence_seq')") ? { pause_after: 0.1 } : undefined,
   },
   {
     name: "the leader cancels what runs",
