@@ -9,14 +9,14 @@
  * The path of Deno is never an argument of node:child_process, which would insert `-A`; Deno.Command changes nothing,
  * and the host checks besides that it holds no more than it was granted.
  */
-import { monotonicMs, within } from "../base/loop.ts";
+import { monotonicMs, rest, within } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
 import { FrameReader, type FromBody, type ToBody } from "./frames.ts";
 import { FLOOD_BYTES, type Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
-import { emptyGroup, signalGroup, signalProcess } from "./process_table.ts";
-import { BODY_MARK } from "./remains.ts";
+import { emptyGroup, isThere, signalGroup, signalProcess } from "./process_table.ts";
+import { BODY_MARK, STARTER } from "./remains.ts";
 import { removeFolder } from "./temp_folders.ts";
 import type { Warden } from "./warden.ts";
 
@@ -100,7 +100,7 @@ export class Child {
     this.#process = command(plan).spawn();
     this.pid = this.#process.pid;
     this.#writer = this.#process.stdin.getWriter();
-    this.#opened = warden.add(this.pid).then(
+    this.#opened = this.#leadsGroup().then(() => warden.add(this.pid)).then(
       () => this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) }),
       (error) => {
         this.#unguarded = error;
@@ -153,10 +153,15 @@ export class Child {
     signalGroup(this.pid, "SIGTERM");
   }
 
-  /** KILL to all of its group. */
+  /** KILL to all of its group, or to what has not got as far as leading one. */
   kill(): void {
     this.#patient_until_ms = 0;
-    if (this.#alive) signalGroup(this.pid, "SIGKILL");
+    if (this.#alive && !signalGroup(this.pid, "SIGKILL")) signalProcess(this.pid, "SIGKILL");
+  }
+
+  /** A millisecond after its start. Before that the guard could not end it, so it gets no byte. */
+  async #leadsGroup(): Promise<void> {
+    while (this.#alive && !isThere(-this.pid)) await rest(1);
   }
 
   async #write(message: ToBody): Promise<void> {
@@ -233,10 +238,13 @@ function command(plan: ChildPlan): Deno.Command {
   const heap = `--max-old-space-size=${plan.memory_mb}`;
   const data_kb = (plan.memory_mb + DATA_BEYOND_MEMORY_MB) * 1024;
   const limits = Deno.build.os === "linux" ? `ulimit -c 0; ulimit -d ${data_kb} 2>/dev/null; ` : "ulimit -c 0; ";
+  const setsid = SETSIDS.find(isThereFile);
   return new Deno.Command("/bin/sh", {
     args: [
       "-c",
-      `${limits}exec "$0" "$@"`,
+      `${limits}exec "$@"`,
+      STARTER,
+      ...(setsid === undefined ? [] : [setsid]),
       Deno.execPath(),
       "run",
       "--no-prompt",
@@ -260,8 +268,22 @@ function command(plan: ChildPlan): Deno.Command {
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
-    detached: true,
+    detached: setsid === undefined,
   });
+}
+
+/**
+ * Makes a process the leader of a session of its own. `detached` does so too, but then Deno starts it by fork, which copies
+ * the worker's page tables: 1 ms in which nothing else happens for a small worker, 10 ms for one of 250 MB, 0.3 ms without.
+ */
+const SETSIDS = ["/usr/bin/setsid", "/bin/setsid"];
+
+function isThereFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
 }
 
 function grants(plan: ChildPlan): string[] {

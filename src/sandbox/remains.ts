@@ -18,6 +18,8 @@ import { fieldsOf, membersOf, runs, signalGroup } from "./process_table.ts";
 /** The variables that carry the worker's id: in bodies, and in the guard beside the worker. */
 export const BODY_MARK = "DANDORI_WORKER";
 export const GUARD_MARK = "DANDORI_GUARD_OF";
+/** In the command line of a process that is to become a body's, until it leads a group of its own. */
+export const STARTER = "dandori-start";
 
 export interface DeadWorker {
   worker_id: string;
@@ -88,7 +90,7 @@ function markOf(pid: number, of: DeadWorker): Found["mark"] | undefined {
   const environ = textOf(pid, "environ");
   if (environ) {
     const variables = environ.split("\0");
-    if (variables.includes(`${BODY_MARK}=${of.worker_id}`)) return "body";
+    if (variables.includes(`${BODY_MARK}=${of.worker_id}`)) return isStarting(pid) ? "unclear" : "body";
     return variables.includes(`${GUARD_MARK}=${of.worker_id}`) ? "guard" : undefined;
   }
   const fields = statOf(pid);
@@ -98,6 +100,12 @@ function markOf(pid: number, of: DeadWorker): Found["mark"] | undefined {
   if (environ === undefined) return command?.includes(BODY_ENTRY) ? "unclear" : undefined; // as where Deno is setcap
   if (!command) return "unclear"; // it is just starting a program
   return textOf(pid, "environ") === "" ? undefined : markOf(pid, of); // without any variable, or started meanwhile
+}
+
+/** Its group is still the worker's, in which others may be, siblings even. It goes on by itself, or ends. */
+function isStarting(pid: number): boolean {
+  const words = textOf(pid, "cmdline")?.split("\0") ?? [];
+  return words[3] === STARTER || words[0]?.endsWith("/setsid") === true;
 }
 
 /** Whether it runs as the same user: whatever a worker starts does. */
