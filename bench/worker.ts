@@ -72,9 +72,49 @@ async function assign(stores: Stores, definition: { id: number }, n: number): Pr
   return rows.map(({ id }) => id);
 }
 
+/** Orders runs so that `ahead` of them are in hand, until all have ended. Gives the seconds. */
+async function feed(
+  executor: Executor,
+  ids: number[],
+  code: { command_name: string; digest: string },
+): Promise<number> {
+  let next = 0, ended = 0, refused = 0;
+  let done = () => {};
+  const all = new Promise<void>((resolve) => done = resolve);
+  const more = () => {
+    while (next < ids.length && next - ended < ahead) {
+      const job_run_id = ids[next++] as number;
+      executor.accept({ job_run_id, attempt: 1, ...code }).then(({ result }) => {
+        if (result === "ACCEPTED") return;
+        if (result !== "REJECTED_FULL") refused++;
+        ids.push(job_run_id); // later
+        ended++;
+      });
+    }
+  };
+  const silence = hear((name) => {
+    if (name !== "run.finished") return;
+    if (++ended === ids.length) done();
+    else queueMicrotask(more);
+  });
+  const began = performance.now();
+  more();
+  await all;
+  silence();
+  if (refused) throw new Error(`${refused} refused`);
+  return (performance.now() - began) / 1000;
+}
+
+/** Facts cost what they cost a worker. */
+function printFacts(): void {
+  const out = Deno.openSync("/dev/null", { write: true });
+  const encoder = new TextEncoder();
+  hear((name, fact) => void out.writeSync(encoder.encode(factLine(name, fact, new Date()) + "\n")));
+}
+
 async function measure(stores: Stores, folder: string) {
   const { database_url } = stores;
-  const sql = connectDb(database_url, { name: "worker bench", max: 3, steady: true });
+  const sql = connectDb(database_url, { name: "worker bench", max: 6, steady: true });
   const command_name = "bench.ts";
   const jobs_dir = `${PROJECT_DIR}/.dandori/bench_${Deno.pid}`;
   await Deno.mkdir(jobs_dir, { recursive: true });
@@ -107,34 +147,8 @@ async function measure(stores: Stores, folder: string) {
       owner: ME,
     });
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir, spool });
-    const out = Deno.openSync("/dev/null", { write: true }); // facts cost what they cost a worker
-    const encoder = new TextEncoder();
-    hear((name, fact) => void out.writeSync(encoder.encode(factLine(name, fact, new Date()) + "\n")));
-    const go = async (ids: number[]) => {
-      let next = 0, ended = 0, refused = 0;
-      let done = () => {};
-      const all = new Promise<void>((resolve) => done = resolve);
-      const more = () => {
-        while (next < ids.length && next - ended < ahead) {
-          const job_run_id = ids[next++] as number;
-          executor.accept({ job_run_id, attempt: 1, command_name, digest }).then(({ result }) => {
-            if (result !== "ACCEPTED") refused++, ended++;
-          });
-        }
-      };
-      const silence = hear((name) => {
-        if (name !== "run.finished") return;
-        ended++;
-        if (ended === ids.length) done();
-        else queueMicrotask(more);
-      });
-      const began = performance.now();
-      more();
-      await all;
-      silence();
-      if (refused) throw new Error(`${refused} refused`);
-      return (performance.now() - began) / 1000;
-    };
+    printFacts();
+    const go = (ids: number[]) => feed(executor, ids, { command_name, digest });
     await go(await assign(stores, definition, Math.min(200, runs)));
     const ids = await assign(stores, definition, runs);
     const sessions = await stores.sql<{ pid: number }[]>`
@@ -161,7 +175,6 @@ async function measure(stores: Stores, folder: string) {
     await executor.stop("over", FOREVER);
     await sandbox.close();
     spool.close(true);
-    out.close();
     return figures;
   } finally {
     await sql.end({ timeout: 2 });

@@ -65,7 +65,7 @@ function aBody({ job_run_id }: BodyOrder, bodies: Scene["bodies"]): Body {
   bodies.set(job_run_id, { end });
   outcome.then(() => bodies.delete(job_run_id));
   const lost = (reason: string) => end({ kind: "LOST", error_summary: reason, exit_code: null });
-  return { pid: 1, outcome, cancel: () => {}, abandon: lost };
+  return { pid: 1, waits: false, outcome, cancel: () => {}, abandon: lost };
 }
 
 const ok = (exit_code: number): Outcome => ({ kind: "SUCCEEDED", result: { done: true }, exit_code });

@@ -107,7 +107,6 @@ const ORPHAN_GRACE_MS = 5_000;
 
 interface Opened {
   sql: Sql;
-  /** For the starts and ends of runs, which are always the same few statements. */
   lease_sql: Sql;
   redis: RedisDoor;
   wire: Wire;
@@ -319,8 +318,7 @@ async function closeAll(open: Opened, server?: RunningServer): Promise<undefined
   open.peers.close();
   if (server) await quietly("closing gRPC", server.close());
   open.wire.announce = undefined;
-  const pools = [open.sql, open.lease_sql].map((sql) => sql.end({ timeout: 1 }));
-  await Promise.allSettled([open.redis.close(), ...pools]);
+  await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
 }
 
 /** A step of leaving that must not keep the next ones from happening. False: it failed. */

@@ -91,10 +91,10 @@ export class Executor {
     this.#endings = new Gather((endings) => this.#finishAll(endings), 200);
   }
 
-  /** Bodies that hold a slot. A body that has ended frees its slot before Postgres knows, so this is never above the rows. */
+  /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
   get load(): number {
     let load = 0;
-    for (const going of this.#going.values()) if (going.stage !== "recording") load++;
+    for (const { stage, body } of this.#going.values()) if (stage !== "recording" && !body?.waits) load++;
     return load;
   }
 
@@ -144,9 +144,16 @@ export class Executor {
       const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
       return { result: "REJECTED_ALREADY_RUNNING", message };
     }
-    if (this.load >= this.#me.slots) {
+    if (this.load >= this.#me.slots && !this.#mayWaitBehind(order)) {
       return { result: "REJECTED_FULL", message: `Cannot start ${run}: all ${this.#me.slots} slots are taken` };
     }
+  }
+
+  /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */
+  #mayWaitBehind({ command_name, digest }: Order): boolean {
+    let starting = 0;
+    for (const { stage } of this.#going.values()) if (stage === "starting") starting++;
+    return this.#sandbox.roomBehind({ job_file: resolvePath(this.#jobs_dir, command_name), digest }) > starting;
   }
 
   async #start(order: Order, going: Going): Promise<Acceptance> {

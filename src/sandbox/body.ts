@@ -7,15 +7,27 @@
  *            (it spins), else after the kill grace
  *   KILL     to the whole group, after the kill grace again
  * After a verdict the process has 1 s to end by itself, whatever timers and handles it left open.
+ *
+ * A body may wait behind others in a process that serves several (line.ts). Its timeout counts from when it is the front. To
+ * end it before that is to take it back, and to tell it when it has become the front meanwhile.
  */
 import { observe } from "../base/facts.ts";
-import { after } from "../base/loop.ts";
+import { after, monotonicMs } from "../base/loop.ts";
 import type { Permissions } from "../job.ts";
-import type { FromBody } from "./frames.ts";
-import { type EndedByUs, type Outcome, outcomeOf, type Verdict, verdictOutcome } from "./outcome.ts";
-import { type LogLine, Output } from "./output.ts";
-import type { Child, ChildEnd } from "./process.ts";
-import { emptyFolder } from "./temp_folders.ts";
+import type { FromBody, ToBody } from "./frames.ts";
+import {
+  type EndedByUs,
+  notStarted,
+  type Outcome,
+  outcomeOf,
+  type Story,
+  type Subject,
+  type Verdict,
+  verdictOutcome,
+} from "./outcome.ts";
+import { type LogLine, Output, type Stream } from "./output.ts";
+import type { ChildEnd } from "./process.ts";
+import type { Line } from "./line.ts";
 
 /** What the worker wants run. */
 export interface BodyOrder {
@@ -45,6 +57,8 @@ export interface BodyEars {
 /** A body that was started. */
 export interface Body {
   readonly pid: number;
+  /** Behind another in its process, so that it needs no slot yet. */
+  readonly waits: boolean;
   /** Never rejects. Resolves only when the body's process group is proven empty, or the process is fit to serve another run. */
   readonly outcome: Promise<Outcome>;
   /** Signal, TERM, KILL; CANCELED, unless it has ended already. */
@@ -55,10 +69,8 @@ export interface Body {
 
 export interface BodySetting {
   project_dir: string;
-  /** The process ends with this run. */
-  last: boolean;
   /** A process of its own for the body, in place of one that was there before and turns out to be dead. */
-  replace: (() => Child) | undefined;
+  replace(): Line;
   onStarted(): void;
   /** How often the guard of bodies may have struck until now. */
   lapses(): number;
@@ -66,50 +78,66 @@ export interface BodySetting {
 
 const NOTICE_MS = 1_000;
 const LEAVE_MS = 1_000;
+/** Of a body that no process has begun. */
+const UNBEGUN: ChildEnd = {
+  code: null,
+  signal: null,
+  was_ready: true,
+  last_words: "",
+  left_others: false,
+  heard: true,
+  unguarded: undefined,
+};
 
 export class RunningBody implements Body {
   readonly outcome: Promise<Outcome>;
-  #child: Child;
-  readonly #order: BodyOrder;
+  readonly order: BodyOrder;
   readonly #ears: BodyEars;
   readonly #setting: BodySetting;
   readonly #output: Output;
-  readonly #lapses_before: number;
+  #line: Line | undefined;
+  #last = true;
+  #own = false;
+  #first = false;
+  #lapses_before = 0;
   #verdict: Verdict | undefined;
   #ended_by_us: EndedByUs | undefined;
+  /** It was really told; until then an end of its own comes first. */
+  #told = false;
+  /** What is to become of it instead of its turn. */
+  #wish: { cause: "cancel" | "abandon"; reason: string } | undefined;
   #exiting: number | undefined;
-  #started = false;
-  #idle = false;
+  #started_ms: number | undefined;
+  #took_ms: number | undefined;
   #over = false;
-  #cancelTimeout: () => void;
+  #cancelTimeout = () => {};
   #cancelStep = () => {};
   #resolve: (outcome: Outcome) => void = () => {};
 
-  constructor(child: Child, order: BodyOrder, on: { ears: BodyEars; setting: BodySetting }) {
-    this.#child = child;
-    this.#order = order;
+  constructor(order: BodyOrder, on: { ears: BodyEars; setting: BodySetting }) {
+    this.order = order;
     this.#ears = on.ears;
     this.#setting = on.setting;
-    this.#lapses_before = on.setting.lapses();
     this.#output = new Output({
       onLog: (lines) => this.#ears.onLog(lines),
       onFlood: () => this.#killFor("flood", "too much output"),
     });
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
-    this.#cancelTimeout = after(order.timeout_ms, () => this.#end("timeout", "timeout"));
-    this.#begin(child);
   }
 
-  #begin(child: Child): void {
-    const order = this.#order;
-    child.listen({
-      onFrame: (frame) => this.#hear(frame),
-      onText: (stream, bytes) => this.#output.text(stream, bytes),
-      onEnd: (end) => this.#processEnded(end),
-    });
-    const { job_run_id, attempt, fence, job_name, args, scheduled_for } = order;
-    const temp_dir = child.temp_dir ?? "";
-    child.order({
+  /** Joins the runs of a process. `last`: the process ends with this one. `own`: it was started for this one. */
+  enter(line: Line, { last, own }: { last: boolean; own: boolean }): void {
+    this.#line = line;
+    this.#last = last;
+    this.#own = own;
+    this.#first = line.length === 0;
+    line.add(this);
+  }
+
+  get words(): Extract<ToBody, { kind: "order" }> {
+    const { job_run_id, attempt, fence, job_name, args, scheduled_for } = this.order;
+    const temp_dir = this.#line?.child.temp_dir ?? "";
+    return {
       kind: "order",
       job_run_id,
       attempt,
@@ -118,37 +146,94 @@ export class RunningBody implements Body {
       args,
       scheduled_for,
       temp_dir,
-      last: this.#setting.last,
-    });
+      last: this.#last,
+    };
+  }
+
+  get job_run_id(): number {
+    return this.order.job_run_id;
   }
 
   get pid(): number {
-    return this.#child.pid;
+    return this.#line?.child.pid ?? 0;
   }
 
-  get child(): Child {
-    return this.#child;
+  /** Whether others may be put behind it. */
+  get leavesRoom(): boolean {
+    return !this.#last && !this.#ended_by_us;
   }
 
-  /** The process is unharmed and idle: it may serve another run. */
-  get reusable(): boolean {
-    return !this.#setting.last && this.#verdict !== undefined && !this.#ended_by_us && this.#child.alive;
+  /** Its process is to end although it could serve others. */
+  get condemned(): boolean {
+    return this.#ended_by_us !== undefined;
+  }
+
+  /** Something of it was called. */
+  get begun(): boolean {
+    return this.#started_ms !== undefined || this.#verdict !== undefined;
+  }
+
+  /** It did not wait behind another. */
+  get first(): boolean {
+    return this.#first;
+  }
+
+  /** From `started` to the verdict, as heard; undefined: it had no such end. */
+  get took_ms(): number | undefined {
+    return this.#took_ms;
+  }
+
+  /** It has waited in vain: its process will not begin it. False: and it is not to be begun anywhere. */
+  returned(): boolean {
+    this.#cancelTimeout();
+    if (!this.#wish) return true;
+    this.#ended_by_us = { ...this.#wish, step: "KILL" };
+    this.#finish(outcomeOf(this.#story(UNBEGUN), this.#subject));
+    return false;
+  }
+
+  /** Nothing can begin it. */
+  refuse(why: Error): void {
+    this.#finish(notStarted(why));
+  }
+
+  /** Those before it are done: from now on what the process says is its. */
+  front(): void {
+    this.#lapses_before = this.#setting.lapses();
+    this.#cancelTimeout = after(this.order.timeout_ms, () => this.#end("timeout", "timeout"));
+    if (this.#wish?.cause === "abandon") this.#killFor("abandon", this.#wish.reason);
+    else if (this.#wish) this.#end("cancel", this.#wish.reason);
   }
 
   cancel(reason: string): void {
-    this.#end("cancel", reason);
+    if (this.waits) this.#wishFor("cancel", reason);
+    else this.#end("cancel", reason);
   }
 
   abandon(reason: string): void {
-    this.#killFor("abandon", reason);
+    if (this.waits) this.#wishFor("abandon", reason);
+    else this.#killFor("abandon", reason);
   }
 
-  #hear(frame: FromBody): void {
+  get waits(): boolean {
+    return !this.#over && !this.#verdict && this.#line?.isFront(this) === false;
+  }
+
+  #wishFor(cause: "cancel" | "abandon", reason: string): void {
+    if (this.#wish?.cause !== "abandon") this.#wish = { cause, reason };
+    this.#line?.recall();
+  }
+
+  text(stream: Stream, bytes: Uint8Array): void {
+    this.#output.text(stream, bytes);
+  }
+
+  hear(frame: FromBody): void {
     if (this.#over) return;
     switch (frame.kind) {
       case "started":
-        if (!this.#started) this.#setting.onStarted();
-        this.#started = true;
+        if (this.#started_ms === undefined && this.#last) this.#setting.onStarted();
+        this.#started_ms ??= monotonicMs();
         return;
       case "log":
         return this.#output.log(frame.level, frame.message, frame.fields);
@@ -159,9 +244,6 @@ export class RunningBody implements Body {
       case "exiting":
         this.#exiting ??= frame.code;
         return;
-      case "idle":
-        this.#idle = true;
-        return this.#finishAlive();
       case "result":
       case "error":
         return this.#judged(frame);
@@ -171,47 +253,52 @@ export class RunningBody implements Body {
   #judged(verdict: Verdict): void {
     if (this.#verdict) return;
     this.#verdict = verdict;
+    if (this.#started_ms !== undefined) this.#took_ms = monotonicMs() - this.#started_ms;
     this.#cancelTimeout();
     this.#cancelStep();
-    this.#cancelStep = after(LEAVE_MS, () => this.#child.kill());
-    if (!this.#setting.last && this.#ended_by_us) this.#child.kill();
-    else this.#finishAlive();
+    if (!this.#told) this.#ended_by_us = undefined; // an end that came first wins
+    this.#cancelStep = after(LEAVE_MS, () => this.#line?.kill(this));
+    if (!this.#last && this.#ended_by_us) this.#line?.kill(this);
   }
 
-  /** When the process goes on to serve: both of its streams are read up to the end of this run. */
-  #finishAlive(): void {
+  /** The process goes on to serve: both of its streams are read up to the end of this run. */
+  closed(): void {
     const verdict = this.#verdict;
-    if (!this.#idle || !verdict || !this.reusable) return;
-    this.#child.hush();
-    const exit_code = verdict.kind === "result" ? 0 : 1;
-    const outcome = verdictOutcome(verdict, { ...this.#order, project_dir: this.#setting.project_dir, exit_code });
-    const emptied = emptyFolder(this.#child.temp_dir as string);
-    if (emptied === true) return this.#finish(outcome);
-    emptied.then((clean) => {
-      if (!clean) this.#child.kill(); // its end is the end of this run too
-      else if (!this.#over) this.#finish(outcome);
-    });
+    if (!verdict || this.#over) return;
+    this.#finish(verdictOutcome(verdict, { ...this.#subject, exit_code: verdict.kind === "result" ? 0 : 1 }));
   }
 
-  #processEnded(end: ChildEnd): void {
-    if (this.#over || this.#beginAgain(end)) return;
-    this.#finish(outcomeOf({
+  /** The process has ended. `because_of`: another run of it, for which it was killed. */
+  ended(end: ChildEnd, because_of: RunningBody | undefined): void {
+    if (this.#over) return;
+    if (because_of && !this.#verdict) {
+      const reason = `its process was ended because of run ${because_of.job_run_id}, which it served before`;
+      this.#ended_by_us = { cause: "abandon", reason, step: "KILL" };
+    } else if (this.#beginAgain(end)) return;
+    this.#finish(outcomeOf(this.#story(end), this.#subject));
+  }
+
+  #story(end: ChildEnd): Story {
+    return {
       ended_by_us: this.#ended_by_us,
       verdict: this.#verdict,
       exiting: this.#exiting,
-      started: this.#started,
+      started: this.#started_ms !== undefined,
       lapsed: this.#lapsed,
       end,
-    }, { ...this.#order, project_dir: this.#setting.project_dir }));
+    };
+  }
+
+  get #subject(): Subject {
+    return { ...this.order, project_dir: this.#setting.project_dir };
   }
 
   /** A waiting process can be killed, by the kernel for want of memory say, and be chosen before that is known here. */
   #beginAgain(end: ChildEnd): boolean {
-    const { replace } = this.#setting;
-    if (!replace || !end.signal || this.#started || this.#verdict || this.#ended_by_us || this.#lapsed) return false;
-    this.#setting.replace = undefined;
+    if (this.#own || !end.signal || this.begun || this.#ended_by_us || this.#lapsed) return false;
     try {
-      this.#begin(this.#child = replace());
+      this.#cancelTimeout();
+      this.enter(this.#setting.replace(), { last: this.#last, own: true });
       return true;
     } catch {
       return false; // what ended the first one is then the outcome
@@ -232,26 +319,35 @@ export class RunningBody implements Body {
 
   #end(cause: "timeout" | "cancel", reason: string): void {
     if (this.#over || this.#verdict || this.#ended_by_us) return;
-    if (!this.#started) return this.#killFor(cause, reason);
     this.#ended_by_us = { cause, reason, step: "signal" };
     this.#cancelTimeout();
-    this.#child.signal(cause === "timeout" ? "SIGUSR2" : "SIGHUP");
-    this.#cancelStep = after(Math.min(NOTICE_MS, this.#order.kill_grace_ms), () => this.#terminate());
+    this.#cancelStep = after(Math.min(NOTICE_MS, this.order.kill_grace_ms), () => this.#terminate());
+    this.#line?.alone(() => this.#tell());
+  }
+
+  /** Nobody waits behind it any more, who could have become the one that a signal reaches. */
+  #tell(): void {
+    if (this.#over || this.#verdict || this.#told || !this.#ended_by_us) return;
+    const { cause, reason } = this.#ended_by_us;
+    if (this.#started_ms === undefined) return this.#killFor(cause, reason);
+    this.#told = true;
+    this.#line?.child.signal(cause === "timeout" ? "SIGUSR2" : "SIGHUP");
   }
 
   #noticed(listening: boolean): void {
     if (this.#ended_by_us?.step !== "signal") return;
     this.#cancelStep();
-    if (listening) this.#cancelStep = after(this.#order.kill_grace_ms, () => this.#terminate());
+    if (listening) this.#cancelStep = after(this.order.kill_grace_ms, () => this.#terminate());
     else this.#terminate();
   }
 
   #terminate(): void {
     if (!this.#ended_by_us || this.#over) return;
+    this.#told = true;
     this.#ended_by_us.step = "TERM";
     this.#tellKill("SIGTERM", this.#ended_by_us.reason);
-    this.#child.terminate(this.#order.kill_grace_ms);
-    this.#cancelStep = after(this.#order.kill_grace_ms, () => this.#kill());
+    this.#line?.terminate(this, this.order.kill_grace_ms);
+    this.#cancelStep = after(this.order.kill_grace_ms, () => this.#kill());
   }
 
   #killFor(cause: EndedByUs["cause"], reason: string): void {
@@ -263,12 +359,13 @@ export class RunningBody implements Body {
   }
 
   #kill(): void {
+    this.#told = true;
     if (this.#ended_by_us) this.#ended_by_us.step = "KILL";
     this.#tellKill("SIGKILL", this.#ended_by_us?.reason ?? "it did not end after its verdict");
-    this.#child.kill();
+    this.#line?.kill(this);
   }
 
   #tellKill(signal: string, reason: string): void {
-    observe("body.killed", { job_run_id: this.#order.job_run_id, pid: this.pid, signal, reason });
+    observe("body.killed", { job_run_id: this.order.job_run_id, pid: this.pid, signal, reason });
   }
 }

@@ -14,6 +14,8 @@ const exit: (code: number) => never = Deno.exit;
 export class Channel {
   readonly #nonce: Uint8Array;
   #unread = new Uint8Array();
+  /** Orders are dropped until the worker, which was told so, says that it knows. */
+  #recalled = false;
 
   constructor() {
     const hello = this.#parse(this.#lineSync());
@@ -50,7 +52,23 @@ export class Channel {
     exit(code);
   }
 
+  /** The next order that is to be served. Orders wait in the input while one is. */
   async nextOrder(): Promise<Order | undefined> {
+    for (;;) {
+      const said = await this.#next();
+      if (said?.kind === "resume") this.#recalled = false;
+      else if (said?.kind !== "order") return undefined;
+      else if (!this.#recalled) return said;
+    }
+  }
+
+  /** Nothing is begun any more but what is in hand, until the worker has heard so. */
+  recall(job_run_id: number): void {
+    this.#recalled = true;
+    this.send({ kind: "recalled", job_run_id });
+  }
+
+  async #next(): Promise<ToBody | undefined> {
     let line: string | undefined;
     while ((line = this.#takeLine()) === undefined) {
       const bytes = new Uint8Array(64 * 1024);
@@ -58,8 +76,7 @@ export class Channel {
       if (count === null) return undefined;
       this.#keep(bytes.subarray(0, count));
     }
-    const order = this.#parse(line);
-    return order?.kind === "order" ? order : undefined;
+    return this.#parse(line);
   }
 
   #lineSync(): string {

@@ -29,7 +29,9 @@ export type ToBody =
     scheduled_for: string;
     temp_dir: string;
     last: boolean;
-  };
+  }
+  /** After a recall: the orders that follow are to be served again. */
+  | { kind: "resume" };
 
 export type FromBody =
   /** The job file is loaded; an order may come. */
@@ -43,6 +45,8 @@ export type FromBody =
   /** The body called `Deno.exit` or `process.exit`. */
   | { kind: "exiting"; code: number }
   | { kind: "result"; result: Json }
+  /** Answers SIGWINCH: of all orders written so far only this one, if any (0), is or will be begun. */
+  | { kind: "recalled"; job_run_id: number }
   /** The only frame on stderr, after the verdict of a process that goes on: both streams are read up to here. */
   | { kind: "idle" }
   | { kind: "error"; error: BodyError }
@@ -189,6 +193,8 @@ export function readFrame(text: string): FromBody | undefined {
         : undefined;
     case "noticed":
       return { kind: "noticed", listening: frame.listening === true };
+    case "recalled":
+      return Number.isSafeInteger(frame.job_run_id) ? frame as FromBody : undefined;
     case "exiting":
       return Number.isInteger(frame.code) ? frame as FromBody : undefined;
     case "result":

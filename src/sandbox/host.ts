@@ -23,6 +23,8 @@ export type Load = () => Promise<Record<string, unknown>>;
 const PROGRESS_EVERY_MS = 50;
 const now = performance.now.bind(performance);
 const later = globalThis.setTimeout;
+const makeDir = Deno.mkdirSync;
+const removeDir = Deno.removeSync;
 
 /** Loads the job file and serves orders until the last one, or until the worker closes the channel. */
 export async function host(load: Load): Promise<void> {
@@ -47,6 +49,11 @@ class Body {
   #stage: "loading" | "idle" | "running" | "over" = "loading";
   #abort = new AbortController();
   #listening = false;
+  /** 0: none. */
+  #in_hand = 0;
+  #folders = 0;
+  /** Of the run under way, if it asked for one. */
+  #folder: string | undefined;
   #flushProgress = () => {};
 
   constructor(channel: Channel) {
@@ -73,6 +80,7 @@ class Body {
       if (this.#stage !== "over") this.#channel.send({ kind: "exiting", code: Deno.exitCode });
     });
     Deno.addSignalListener("SIGUSR2", () => this.#tell("TimeoutError", "The run has reached its timeout"));
+    Deno.addSignalListener("SIGWINCH", () => this.#channel.recall(this.#in_hand));
     Deno.addSignalListener("SIGHUP", () => this.#tell("AbortError", "The run was canceled"));
   }
 
@@ -108,10 +116,14 @@ class Body {
     this.#stage = "running";
     this.#abort = new AbortController();
     this.#listening = false;
+    this.#in_hand = order.job_run_id;
     const verdict = await this.#verdict(order, job);
     this.#flushProgress();
-    this.#stage = order.last ? "over" : "idle";
+    this.#in_hand = 0;
+    const clean = this.#removeFolder();
+    this.#stage = order.last || !clean ? "over" : "idle";
     this.#channel.send(verdict);
+    if (!clean) this.#channel.leave(verdict.kind === "result" ? 0 : 1); // what it left must not meet another run
     if (!order.last) this.#channel.sendIdle();
     return verdict.kind === "result";
   }
@@ -137,6 +149,7 @@ class Body {
   }
 
   #context(order: Order, args: unknown): RunContext<unknown> {
+    const tempDir = () => this.#folder ??= order.temp_dir && this.#makeFolder(order.temp_dir);
     const signal = () => {
       this.#listening = true;
       return this.#abort.signal;
@@ -152,8 +165,29 @@ class Body {
       attempt: order.attempt,
       jobRunId: order.job_run_id,
       scheduledFor: order.scheduled_for,
-      tempDir: order.temp_dir,
+      get tempDir() {
+        return tempDir();
+      },
     };
+  }
+
+  /** One for each run that asks, below the process's own, which the worker removes. */
+  #makeFolder(below: string): string {
+    const folder = `${below}/${++this.#folders}`;
+    makeDir(folder, { mode: 0o700 });
+    return folder;
+  }
+
+  /** False: the run has made its folder hard to remove. */
+  #removeFolder(): boolean {
+    const folder = this.#folder;
+    this.#folder = undefined;
+    try {
+      if (folder) removeDir(folder, { recursive: true });
+      return true;
+    } catch (error) {
+      return error instanceof Deno.errors.NotFound;
+    }
   }
 
   #log(): Log {

@@ -10,6 +10,8 @@
  * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, and for 15 s also beyond
  * their number, unless anything but its result or a thrown error came of it, it printed after its end, or it can start
  * processes of its own. Timers that it left open go on and may disturb the next run: that is what its owner chose.
+ * While its runs take a few milliseconds each, those that come at once wait behind one another in one process (line.ts)
+ * rather than each in a process of its own.
  *
  * Bodies may run only while `hold`'s function says so: without the beat that depends on it their guard kills them.
  */
@@ -20,6 +22,8 @@ import { type Body, type BodyEars, type BodyOrder, RunningBody } from "./body.ts
 import { type Described, descriptionFrom } from "./describe.ts";
 import { notStarted } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
+import { Line } from "./line.ts";
+import { Pace } from "./pace.ts";
 import { Child } from "./process.ts";
 import { GUARD_MARK } from "./remains.ts";
 import { makeTempRoot } from "./temp_folders.ts";
@@ -50,8 +54,7 @@ type ProcessKind = Pick<BodyOrder, "job_file" | "digest" | "permissions" | "memo
 
 interface Spare {
   key: string;
-  child: Child;
-  served: number;
+  line: Line;
   idle_since_ms: number;
 }
 
@@ -67,6 +70,10 @@ export class Sandbox {
   readonly #children = new Set<Child>();
   readonly #bodies = new Set<RunningBody>();
   readonly #running = new Map<string, number>();
+  /** Of jobs whose processes serve several runs: the processes that serve, by key. */
+  readonly #lines = new Map<string, Set<Line>>();
+  readonly #served = new WeakMap<Line, number>();
+  readonly #pace = new Pace();
   readonly #bell = new Bell();
   readonly #stop = new AbortController();
   #spares: Spare[] = [];
@@ -98,24 +105,19 @@ export class Sandbox {
   start(order: BodyOrder, ears: BodyEars): Body {
     if (this.#stop.signal.aborted) return neverStarted(new MayRunNothing("this worker is stopping"));
     if (!this.#mayRun()) return neverStarted(new MayRunNothing("this worker may run nothing now"));
-    const began_ms = monotonicMs();
-    const key = keyOf(order);
-    const spare = this.#takeSpare(key);
-    try {
-      const child = spare?.child ?? this.#spawn(order);
-      const body = this.#run(child, order, { ears, key, served: spare?.served });
-      observe("body.spawned", {
-        job_name: order.job_name,
-        pid: child.pid,
-        spare: spare !== undefined,
-        spawn_ms: Math.round((monotonicMs() - began_ms) * 1000) / 1000,
-      });
-      return body;
-    } catch (error) {
-      return neverStarted(
-        new Error(`its process could not be started: ${error instanceof Error ? error.message : String(error)}`),
-      );
-    }
+    const body = this.#bodyOf(order, ears);
+    this.#place(body);
+    return body;
+  }
+
+  /** How many more runs of this code could begin within milliseconds, in processes that serve such runs already. */
+  roomBehind(code: { job_file: string; digest: string }): number {
+    const key = this.#pace.keyOf(code);
+    if (key === undefined) return 0;
+    const most = this.#pace.mostInLine(key);
+    let room = 0;
+    for (const line of this.#lines.get(key) ?? []) if (line.open) room += Math.max(0, most - line.length);
+    return room;
   }
 
   /** A body of this kind is about to come, or `wanted` of them: one more process is loaded, unless there are as many. */
@@ -150,19 +152,15 @@ export class Sandbox {
     if (this.#temp_root) await Deno.remove(this.#temp_root, { recursive: true }).catch(() => {});
   }
 
-  #run(child: Child, order: BodyOrder, on: { ears: BodyEars; key: string; served: number | undefined }): RunningBody {
-    const { key } = on;
-    const served = (on.served ?? 0) + 1;
-    const may_reuse = this.#options.spares > 0 && !isUnsafe(order.permissions);
+  #bodyOf(order: BodyOrder, ears: BodyEars): RunningBody {
+    const key = keyOf(order);
     this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
-    const last = !may_reuse || served >= order.isolation_reuse;
-    const body = new RunningBody(child, order, {
-      ears: on.ears,
+    const body = new RunningBody(order, {
+      ears,
       setting: {
         project_dir: this.#options.project_dir,
-        last,
-        replace: on.served === undefined ? undefined : () => this.#spawn(order),
-        onStarted: () => last && this.#makeSpareSoon(key, order),
+        replace: () => this.#lineOf(key, this.#spawn(order)),
+        onStarted: () => this.#makeSpareSoon(key, order),
         lapses: () => this.#warden.lapses,
       },
     });
@@ -171,13 +169,80 @@ export class Sandbox {
       this.#bodies.delete(body);
       this.#running.set(key, (this.#running.get(key) as number) - 1);
       if (this.#running.get(key) === 0) this.#running.delete(key);
-      if (body.reusable) this.#takeBack({ key, child: body.child, served, idle_since_ms: monotonicMs() });
+      if (body.took_ms !== undefined) this.#pace.note(key, order, body.took_ms);
     });
     return body;
   }
 
+  /** Gives a body its process: one that waits, one that is quick enough to wait behind, or its own. */
+  #place(body: RunningBody): void {
+    const began_ms = monotonicMs();
+    const { order } = body;
+    const key = keyOf(order);
+    try {
+      const spare = this.#takeSpare(key);
+      const found = spare?.line ?? this.#lineToWaitIn(key, order);
+      const line = found ?? this.#lineOf(key, this.#spawn(order));
+      const served = (this.#served.get(line) ?? 0) + 1;
+      this.#served.set(line, served);
+      const waits = line.length > 0;
+      body.enter(line, { last: !this.#mayReuse(order) || served >= order.isolation_reuse, own: !found });
+      if (waits) return;
+      observe("body.spawned", {
+        job_name: order.job_name,
+        pid: line.child.pid,
+        spare: spare !== undefined,
+        spawn_ms: Math.round((monotonicMs() - began_ms) * 1000) / 1000,
+      });
+    } catch (error) {
+      body.refuse(
+        new Error(`its process could not be started: ${error instanceof Error ? error.message : String(error)}`),
+      );
+    }
+  }
+
+  /** Not begun where it waited: elsewhere, while anything may run. */
+  #placeAgain(body: RunningBody): void {
+    if (!body.returned()) return;
+    if (this.#stop.signal.aborted) return body.refuse(new MayRunNothing("this worker is stopping"));
+    if (!this.#mayRun()) return body.refuse(new MayRunNothing("this worker may run nothing now"));
+    this.#place(body);
+  }
+
+  #mayReuse(order: BodyOrder): boolean {
+    return this.#options.spares > 0 && !isUnsafe(order.permissions) && order.isolation_reuse > 1;
+  }
+
+  /** The shortest line that moves on within milliseconds. */
+  #lineToWaitIn(key: string, order: BodyOrder): Line | undefined {
+    const most = this.#mayReuse(order) ? this.#pace.mostInLine(key) : 1;
+    if (most === 1) return undefined;
+    let shortest: Line | undefined;
+    for (const line of this.#lines.get(key) ?? []) {
+      if (line.length < Math.min(most, shortest?.length ?? Infinity) && line.open) shortest = line;
+    }
+    return shortest;
+  }
+
+  #lineOf(key: string, child: Child): Line {
+    const line = new Line(child, {
+      onReturned: (body) => this.#placeAgain(body),
+      onIdle: () => {
+        if (child.fit && !this.#stop.signal.aborted) this.#spares.push({ key, line, idle_since_ms: monotonicMs() });
+        else child.kill();
+      },
+    });
+    const lines = this.#lines.get(key) ?? new Set();
+    this.#lines.set(key, lines.add(line));
+    child.ended.then(() => {
+      lines.delete(line);
+      if (lines.size === 0) this.#lines.delete(key);
+    });
+    return line;
+  }
+
   #takeSpare(key: string): Spare | undefined {
-    const spare = this.#spares.findLast((one) => one.key === key && one.child.fit);
+    const spare = this.#spares.findLast((one) => one.key === key && one.line.child.fit);
     if (!spare) return undefined;
     this.#spares = this.#spares.filter((one) => one !== spare);
     return spare;
@@ -201,25 +266,16 @@ export class Sandbox {
       this.#drop(this.#spares[0] as Spare);
     }
     try {
-      this.#keep({ key, child: this.#spawn(order), served: 0, idle_since_ms: monotonicMs() });
+      const line = this.#lineOf(key, this.#spawn(order));
+      this.#spares.push({ key, line, idle_since_ms: monotonicMs() });
     } catch {
       // without a spare the next run starts its own process, and tells what is wrong
     }
   }
 
-  /** A process that served and may serve again. It is loaded already, so it stays for a while also beyond `spares`. */
-  #takeBack(spare: Spare): void {
-    if (this.#stop.signal.aborted || !spare.child.fit) return spare.child.kill();
-    this.#keep(spare);
-  }
-
-  #keep(spare: Spare): void {
-    if (spare.child.fit) this.#spares.push(spare);
-  }
-
   #drop(spare: Spare): void {
     this.#spares = this.#spares.filter((one) => one !== spare);
-    spare.child.kill();
+    spare.line.child.kill();
   }
 
   #spawn(order: ProcessKind): Child {
@@ -244,7 +300,7 @@ export class Sandbox {
     this.#children.add(child);
     child.ended.then(() => {
       this.#children.delete(child);
-      this.#spares = this.#spares.filter((one) => one.child !== child);
+      this.#spares = this.#spares.filter((one) => one.line.child !== child);
     });
     this.#beating ??= every(BEAT_MS, () => this.#beat(), {
       name: "sandbox beat",
@@ -271,5 +327,5 @@ function keyOf(order: ProcessKind): string {
 }
 
 function neverStarted(why: Error): Body {
-  return { pid: 0, outcome: Promise.resolve(notStarted(why)), cancel() {}, abandon() {} };
+  return { pid: 0, waits: false, outcome: Promise.resolve(notStarted(why)), cancel() {}, abandon() {} };
 }

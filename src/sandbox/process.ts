@@ -53,6 +53,8 @@ export interface ChildEnd {
   last_words: string;
   /** Something in its group outlived it and had to be killed. */
   left_others: boolean;
+  /** All that it said was read. */
+  heard: boolean;
   /** Why there is no guard for it; it was killed before it got a byte. */
   unguarded: Error | undefined;
 }
@@ -84,7 +86,10 @@ export class Child {
   #failed = false;
   #hushed = false;
   #patient_until_ms = 0;
-  #opened: Promise<void>;
+  readonly #opened: Promise<void>;
+  #unsent = "";
+  #sending = false;
+  #last = false;
 
   /** @throws when the process cannot be started. */
   constructor(plan: ChildPlan, warden: Warden) {
@@ -114,6 +119,11 @@ export class Child {
     return this.#alive;
   }
 
+  /** It has loaded its file, and hears signals. */
+  get ready(): boolean {
+    return this.#ready;
+  }
+
   /** Alive, and nothing says that it is about to end. */
   get fit(): boolean {
     return this.#alive && !this.#failed;
@@ -135,11 +145,33 @@ export class Child {
     this.#hushed = true;
   }
 
+  /** What it is to do after all that it was told before. */
   order(order: Extract<ToBody, { kind: "order" }>): void {
-    this.#opened = this.#opened.then(async () => {
-      await this.#write(order);
-      if (order.last) await this.#writer.close().catch(() => {}); // the body reads an end of input, not our channel
-    });
+    this.#last = order.last;
+    this.#tell(order);
+  }
+
+  /** It is known here which orders it has dropped. */
+  resume(): void {
+    this.#tell({ kind: "resume" });
+  }
+
+  /** Words gather while the last ones are being written. */
+  #tell(words: ToBody): void {
+    this.#unsent += `${JSON.stringify(words)}\n`;
+    if (!this.#sending) this.#send();
+  }
+
+  async #send(): Promise<void> {
+    this.#sending = true;
+    await this.#opened;
+    while (this.#unsent !== "") {
+      const text = this.#unsent;
+      this.#unsent = "";
+      await this.#writer.write(new TextEncoder().encode(text)).catch(() => {});
+    }
+    if (this.#last) await this.#writer.close().catch(() => {}); // the body reads an end of input, not our channel
+    this.#sending = false;
   }
 
   /** To the body's own process alone. */
@@ -193,9 +225,10 @@ export class Child {
     this.#alive = false;
     const left_others = await emptyGroup(this.pid, () => monotonicMs() < this.#patient_until_ms);
     warden.remove(this.pid);
-    await within(PIPES_CLOSE_MS, "the output of a body", heard).catch(() =>
-      Promise.all(this.#readers.map((reader) => reader.cancel().catch(() => {})))
-    );
+    const all_heard = await within(PIPES_CLOSE_MS, "the output of a body", heard).then(() => true, async () => {
+      await Promise.all(this.#readers.map((reader) => reader.cancel().catch(() => {})));
+      return false;
+    });
     this.#frames.end();
     this.#error_frames.end();
     await this.#writer.close().catch(() => {});
@@ -207,6 +240,7 @@ export class Child {
       was_ready: this.#ready,
       last_words,
       left_others,
+      heard: all_heard,
       unguarded: this.#unguarded,
     };
     this.#ears?.onEnd(end);

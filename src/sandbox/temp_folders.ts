@@ -27,20 +27,6 @@ function sweep(parent: string, host: string): void {
   }
 }
 
-/** Empties a folder for the next run. True at once when it is empty already, which is nearly always. */
-export function emptyFolder(folder: string): true | Promise<boolean> {
-  try {
-    if (Deno.readDirSync(folder).next().done === true) return true;
-  } catch {
-    return Promise.resolve(false);
-  }
-  return removeAllIn(folder).then(() => true, () => false);
-}
-
-async function removeAllIn(folder: string): Promise<void> {
-  for await (const { name } of Deno.readDir(folder)) await Deno.remove(`${folder}/${name}`, { recursive: true });
-}
-
 /** A body can have made its folder hard to remove; what stays is removed with the worker's. */
 export async function removeFolder(path: string): Promise<void> {
   for (let tries = 0; tries < 3; tries++) {

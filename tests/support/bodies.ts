@@ -19,6 +19,7 @@ const FILES = {
   prints: new URL("./bodies/prints.ts", import.meta.url),
   returns: new URL("./bodies/returns.ts", import.meta.url),
   throws: new URL("./bodies/throws.ts", import.meta.url),
+  waits: new URL("./bodies/waits.ts", import.meta.url),
 };
 
 export type BodyName = keyof typeof FILES;

@@ -30,6 +30,11 @@ export class SimSandbox {
   /** When its guard last heard from the worker: a beat, or the name of a body that begins. */
   #heard_ms = monotonicMs();
 
+  /** Every body has a process of its own. */
+  roomBehind(): number {
+    return 0;
+  }
+
   constructor(parts: { world: World; process: SimProcess; mayRun: () => boolean; manners: Map<string, Manner> }) {
     this.#world = parts.world;
     this.#process = parts.process;
@@ -100,6 +105,7 @@ function outcomeBy({ chance }: World, manner: Manner): Decided {
 }
 
 class SimBody implements Body {
+  readonly waits = false;
   readonly pid = 1;
   readonly outcome: Promise<Outcome>;
   readonly #effect: Effect;
@@ -183,5 +189,5 @@ function neverStarted(): Body {
     error_summary: "Not started: this worker may run nothing now",
     exit_code: null,
   };
-  return { pid: 0, outcome: Promise.resolve(outcome), cancel() {}, abandon() {} };
+  return { pid: 0, waits: false, outcome: Promise.resolve(outcome), cancel() {}, abandon() {} };
 }

@@ -1,0 +1,50 @@
+/**
+ * How long the runs of a job take, once they have begun, in processes that serve one after another, and so how many may wait
+ * in one: as long as a run is sooner done behind them than in a process that must be started for it.
+ */
+
+/** A process takes longer to start. */
+const WAIT_MS = 20;
+const MOST_IN_LINE = 100;
+/** Of what is known, the share that the newest run has, from the tenth run on. */
+const WEIGHT = 0.1;
+/** Before that nothing is known; the first one of all is not counted, since its code is just being compiled. */
+const FEWEST_RUNS = 3;
+
+export class Pace {
+  readonly #of = new Map<string, { ms: number; runs: number }>();
+  readonly #keys = new Map<string, string>();
+
+  /** A run of it took so long. `key` names the kind of process, `code` is all of it that is known before a run has started. */
+  note(key: string, code: { job_file: string; digest: string }, ms: number): void {
+    const known = this.#of.get(key) ?? { ms: 0, runs: -1 };
+    const runs = known.runs + 1;
+    this.#of.delete(key); // and put last, so that what is not used any more goes first
+    this.#of.set(key, { ms: runs === 0 ? 0 : known.ms + (ms - known.ms) * Math.max(WEIGHT, 1 / runs), runs });
+    this.#keys.set(codeOf(code), key);
+    if (this.#of.size > MOST_KEYS) { for (const [old] of this.#of) return this.#forget(old); }
+  }
+
+  /** How many runs of this kind may be in one process at a time. 1: none behind another. */
+  mostInLine(key: string): number {
+    const known = this.#of.get(key);
+    if (known === undefined || known.runs < FEWEST_RUNS) return 1;
+    return Math.min(MOST_IN_LINE, 1 + Math.floor(WAIT_MS / Math.max(known.ms, 0.01)));
+  }
+
+  /** The kind of process that ran this code. */
+  keyOf(code: { job_file: string; digest: string }): string | undefined {
+    return this.#keys.get(codeOf(code));
+  }
+
+  #forget(key: string): void {
+    this.#of.delete(key);
+    for (const [code, of] of this.#keys) if (of === key) this.#keys.delete(code);
+  }
+}
+
+const MOST_KEYS = 10_000;
+
+function codeOf({ job_file, digest }: { job_file: string; digest: string }): string {
+  return `${digest} ${job_file}`;
+}

@@ -1,0 +1,128 @@
+/** Runs that wait behind one another in one process: whose is what it says, and what becomes of them when it does not go on. */
+import assert from "node:assert/strict";
+import type { Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import { Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
+import { waitFor } from "./support/waiting.ts";
+
+interface Served {
+  pid: number;
+  found: number;
+}
+
+const order = (job_run_id: number, args: string, more: { timeout_ms?: number } = {}) =>
+  orderFor("waits", args, { job_run_id, isolation_reuse: 1_000, ...more });
+
+/** A sandbox that knows this job as a quick one, and has one process for it. */
+function withQuickJob(test: (sandbox: Sandbox) => Promise<void>): Promise<void> {
+  return withSandbox(async (sandbox) => {
+    for (let run = 1; run <= 20; run++) servedBy((await ran(sandbox, order(run, "prime"))).outcome);
+    await test(sandbox);
+  }, { spares: 3 });
+}
+
+function servedBy(outcome: Outcome): Served {
+  assert(outcome.kind === "SUCCEEDED", JSON.stringify(outcome));
+  return outcome.result as unknown as Served;
+}
+
+/** One that goes before, has begun, and does `args`; and `count` quick ones behind it. */
+async function queued(sandbox: Sandbox, args: string, count: number): Promise<{ front: Heard; behind: Heard[] }> {
+  const front = new Heard(sandbox, order(100, args));
+  const behind = Array.from({ length: count }, (_, place) => new Heard(sandbox, order(101 + place, `print ${place}`)));
+  assert.equal(new Set(behind.map(({ body }) => body.pid)).size, 1, "they wait in one process");
+  assert.equal(behind[0]?.body.pid, front.body.pid);
+  await front.saying(`begun ${args}`);
+  return { front, behind };
+}
+
+/** Each of them ran once, and what it said is in its own log. */
+async function allRanOnce(behind: Heard[]): Promise<void> {
+  for (const [place, heard] of behind.entries()) {
+    assert.equal(servedBy(await heard.body.outcome).found, 0, "in a clean folder");
+    assert.deepEqual(heard.said("info"), [`begun print ${place}`]);
+    assert.deepEqual([heard.said("stdout"), heard.said("stderr")], [[`out ${place}`], [`err ${place}`]]);
+  }
+}
+
+Deno.test("quick runs that come at once are done by one process, each with its own log and folder", () =>
+  withQuickJob(async (sandbox) => {
+    const all = Array.from({ length: 90 }, (_, place) => new Heard(sandbox, order(100 + place, `print ${place}`)));
+    await allRanOnce(all);
+    assert.equal(new Set(all.map(({ body }) => body.pid)).size, 1);
+  }));
+
+Deno.test("a process that is killed fails the run under way, and those behind it run elsewhere, once", () =>
+  withQuickJob(async (sandbox) => {
+    const { front, behind } = await queued(sandbox, "spin 3000", 50);
+    Deno.kill(front.body.pid, "SIGKILL");
+    const outcome = await front.body.outcome;
+    assert.equal(outcome.kind === "FAILED" && outcome.error_name, "Killed");
+    await allRanOnce(behind);
+  }));
+
+Deno.test("a run that ends its process is alone to be blamed", () =>
+  withQuickJob(async (sandbox) => {
+    const { front, behind } = await queued(sandbox, "exit", 20);
+    const outcome = await front.body.outcome;
+    assert.equal(outcome.kind === "FAILED" && outcome.error_name, "Exited");
+    await allRanOnce(behind);
+  }));
+
+Deno.test("those behind a run that takes long are run elsewhere meanwhile, and its process goes on to serve", () =>
+  withQuickJob(async (sandbox) => {
+    const { front, behind } = await queued(sandbox, "hang", 20);
+    await allRanOnce(behind);
+    assert.deepEqual(front.said("info"), ["begun hang"]);
+    front.body.cancel("enough");
+    const outcome = await front.body.outcome;
+    assert.equal(outcome.kind, "CANCELED");
+    assert.match((outcome as { error_summary: string }).error_summary, /ended by itself after its signal/);
+  }));
+
+Deno.test("the cancel of a run that waits takes it out, and touches no other", () =>
+  withQuickJob(async (sandbox) => {
+    const { front, behind } = await queued(sandbox, "hang", 3);
+    const [, canceled] = behind as [Heard, Heard, Heard];
+    canceled.body.cancel("not needed");
+    const outcome = await canceled.body.outcome;
+    assert.equal(outcome.kind, "CANCELED");
+    assert.match((outcome as { error_summary: string }).error_summary, /before run\(\) was called/);
+    assert.deepEqual(canceled.lines, []);
+    servedBy(await behind[0]!.body.outcome);
+    servedBy(await behind[2]!.body.outcome);
+    front.body.abandon("over");
+    assert.equal((await front.body.outcome).kind, "LOST");
+  }));
+
+Deno.test("a timeout tells the run under way alone, and counts from a run's own start", () =>
+  withQuickJob(async (sandbox) => {
+    const front = new Heard(sandbox, order(100, "hang", { timeout_ms: 400 }));
+    const spins = new Heard(sandbox, order(101, "spin 900"));
+    const behind = new Heard(sandbox, order(102, "print 0", { timeout_ms: 600 }));
+    assert.equal((await front.body.outcome).kind, "TIMED_OUT");
+    servedBy(await spins.body.outcome);
+    await allRanOnce([behind]);
+  }));
+
+Deno.test("a worker that stops gives back all, and none that waited has begun", () =>
+  withQuickJob(async (sandbox) => {
+    const { front, behind } = await queued(sandbox, "spin 3000", 20);
+    for (const { body } of [front, ...behind]) body.abandon("its worker is stopping");
+    for (const { body } of [front, ...behind]) assert.equal((await body.outcome).kind, "LOST");
+    assert(behind.every(({ lines }) => lines.length === 0));
+  }));
+
+Deno.test("there is room behind while a job is quick, and none when its runs have become long", () =>
+  withQuickJob(async (sandbox) => {
+    const code = { job_file: order(0, "").job_file, digest: order(0, "").digest };
+    assert.equal(sandbox.roomBehind(code), 0, "nothing runs");
+    const one = new Heard(sandbox, order(100, "print 1"));
+    assert.equal(sandbox.roomBehind(code), 99);
+    await one.body.outcome;
+    for (let run = 0; run < 5; run++) await ran(sandbox, order(200 + run, "spin 100"));
+    const [slow, other] = [new Heard(sandbox, order(300, "hang")), new Heard(sandbox, order(301, "print 1"))];
+    assert.notEqual(slow.body.pid, other.body.pid);
+    assert.equal(sandbox.roomBehind(code), 0);
+    slow.body.abandon("over");
+    await waitFor("all to end", async () => (await Promise.all([slow.body.outcome, other.body.outcome])).length);
+  }));
