@@ -47,6 +47,8 @@ export interface SandboxOptions {
   secret_paths?: readonly string[];
   /** The worker's id, when it is one: what it leaves behind at its death is found by that; remains.ts. */
   owner?: string;
+  /** How many runs of a job may wait in one process; by default as it was measured here. */
+  pace?: Pace;
 }
 
 /** What a process is bound to, from its start. */
@@ -73,7 +75,7 @@ export class Sandbox {
   /** Of jobs whose processes serve several runs: the processes that serve, by key. */
   readonly #lines = new Map<string, Set<Line>>();
   readonly #served = new WeakMap<Line, number>();
-  readonly #pace = new Pace();
+  readonly #pace: Pace;
   readonly #bell = new Bell();
   readonly #stop = new AbortController();
   #spares: Spare[] = [];
@@ -84,6 +86,7 @@ export class Sandbox {
 
   constructor(options: SandboxOptions) {
     this.#options = options;
+    this.#pace = options.pace ?? new Pace();
     const { env, owner } = options;
     this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner }, {
       mayRun: () => this.#mayRun(),
