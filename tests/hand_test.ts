@@ -64,9 +64,10 @@ function withHand(
         const end = () => ended.resolve({ kind: "SUCCEEDED", result: null, exit_code: 0 });
         if (options.go_on) bodies.set(job_run_id, end);
         else end();
-        return { pid: 1, outcome: ended.promise, cancel: () => {}, abandon: end };
+        return { pid: 1, waits: false, outcome: ended.promise, cancel: () => {}, abandon: end };
       },
       expect: (kind: { job_file: string }) => expected.push(kind),
+      roomBehind: () => 0,
     } as unknown as Sandbox;
     const digests = { of: () => Promise.resolve({ digest: "digest" }) } as unknown as Digests;
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir: "/jobs" });

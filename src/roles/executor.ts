@@ -144,9 +144,14 @@ export class Executor {
       const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
       return { result: "REJECTED_ALREADY_RUNNING", message };
     }
-    if (this.load >= this.#me.slots && !this.#mayWaitBehind(order)) {
+    if (!this.hasRoomFor(order)) {
       return { result: "REJECTED_FULL", message: `Cannot start ${run}: all ${this.#me.slots} slots are taken` };
     }
+  }
+
+  /** A free slot, or a place behind others of a quick job. */
+  hasRoomFor(order: Order): boolean {
+    return this.load < this.#me.slots || this.#mayWaitBehind(order);
   }
 
   /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */

@@ -1,5 +1,6 @@
 /**
- * Orders that a worker has taken in hand and does not start yet, since they are not due or all slots are taken.
+ * Orders that a worker has taken in hand and does not start yet, since they are not due, or no slot is free and they cannot wait behind
+ * others in a process that serves many.
  *
  *   order --due, a slot is free--> executor
  *         --due, none is--> next, in the order in which they came --a body ends--> executor
@@ -76,8 +77,8 @@ export class Hand {
   }
 
   #startOrQueue(order: TimedOrder): Promise<Acceptance> {
-    const { executor, standing } = this.#parts;
-    const full = this.#queue.length > 0 || executor.load >= standing.slots;
+    const { executor } = this.#parts;
+    const full = this.#queue.length > 0 || !executor.hasRoomFor(order);
     if (!full || this.#queue.length >= MOST_QUEUED) return executor.accept(order);
     this.#queue.push({ order, until_ms: monotonicMs() + QUEUE_MS });
     this.#queued.add(keyOf(order));
@@ -95,7 +96,7 @@ export class Hand {
         if (monotonicMs() >= next.until_ms) {
           const late = this.#queue.filter(({ until_ms }) => until_ms <= monotonicMs()).length;
           this.#giveBack(this.#leaveQueue(late), `no slot came free within ${QUEUE_MS} ms`).catch(unheard);
-        } else if (executor.load < standing.slots) {
+        } else if (executor.hasRoomFor(next.order)) {
           this.#leaveQueue(1);
           this.#settle(next.order, executor.accept(next.order)).catch(unheard);
         } else await bell.rest(next.until_ms - monotonicMs());
