@@ -1,7 +1,7 @@
 /** What an outcome means for its run: the retry rules as a table. */
 import assert from "node:assert/strict";
 import { endingOf, storableText } from "../src/roles/ending.ts";
-import type { StartedRun } from "../src/store/runs.ts";
+import type { StartedRun } from "../src/store/started_runs.ts";
 
 const run: StartedRun = {
   job_run_id: 1,

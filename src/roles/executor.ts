@@ -13,7 +13,6 @@ import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { Bell, chance, Gather, monotonicMs, rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
-import type { Permissions } from "../job.ts";
 import type { StartJobResponse } from "../cluster/protocol.ts";
 import type { Digests } from "../catalog/graph.ts";
 import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
@@ -27,10 +26,11 @@ import {
   giveBack,
   readStarted,
   type RunState,
-  type StartedRun,
   type StartOrder,
   startRuns,
 } from "../store/runs.ts";
+import type { StartedRun } from "../store/started_runs.ts";
+import { bodyOrder } from "./body_order.ts";
 import { endingOf, unstorable } from "./ending.ts";
 import { Sayings } from "./sayings.ts";
 import type { Spool } from "./spool.ts";
@@ -219,20 +219,7 @@ export class Executor {
   #launch(run: StartedRun, going: Going): void {
     const began_ms = monotonicMs();
     going.stage = "running";
-    going.body = this.#sandbox.start({
-      ...refOf(run),
-      fence: run.fence,
-      job_name: run.job_name,
-      job_file: resolvePath(this.#jobs_dir, run.command_name),
-      digest: run.digest,
-      args: run.args_json,
-      scheduled_for: run.scheduled_for.toISOString(),
-      permissions: run.permissions as Permissions,
-      timeout_ms: run.timeout_seconds * 1000,
-      kill_grace_ms: run.kill_grace_seconds * 1000,
-      memory_mb: run.memory_mb,
-      isolation_reuse: run.isolation_reuse,
-    }, this.#sayings.earsOf(run));
+    going.body = this.#sandbox.start(bodyOrder(run, this.#jobs_dir), this.#sayings.earsOf(run));
     if (this.#ending_why) going.body.abandon(this.#ending_why);
     else if (going.cancel_reason) going.body.cancel(going.cancel_reason);
     observe("run.started", {

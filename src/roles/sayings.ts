@@ -7,7 +7,7 @@ import { Gather, rest, within } from "../base/loop.ts";
 import type { BodyEars, LogLine } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { appendLogs, type LogRow, reportProgress } from "../store/run_logs.ts";
-import type { StartedRun } from "../store/runs.ts";
+import type { StartedRun } from "../store/started_runs.ts";
 import { storableText } from "./ending.ts";
 
 const MOST_WAITING_LINES = 20_000;

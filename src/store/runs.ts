@@ -26,6 +26,7 @@
 import { type Db, json } from "./db.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
 import { dueUnix } from "./nodes.ts";
+import { mannered, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
 
 export const STATES = [
   "PENDING",
@@ -98,36 +99,6 @@ export interface StartOrder extends AttemptRef {
   digest: string;
 }
 
-/** How the runs of a definition are run. */
-export interface Manner {
-  job_name: string;
-  command_name: string;
-  digest: string;
-  timeout_seconds: number;
-  kill_grace_seconds: number;
-  memory_mb: number;
-  isolation_reuse: number;
-  permissions: unknown;
-  max_retries: number;
-  retry_backoff_seconds: number;
-  retry_factor: number;
-  retry_jitter: number;
-  retry_on: Record<string, { max: number; backoffSeconds?: number; otherNode?: boolean }>;
-}
-
-/** All that a worker needs to run a body, read in the statement that made the run its own. */
-export interface StartedRun extends AttemptRef, Manner {
-  start_token: string;
-  fence: number;
-  leader_epoch: number;
-  failures: number;
-  scheduled_for: Date;
-  args_json: unknown;
-}
-
-/** A definition's manner comes with the first of its rows only: with a hundred runs of one job it would be most of the answer. */
-type StartedRow = Omit<StartedRun, keyof Manner> & { job_definition_id: number; manner: Manner | null };
-
 /**
  * ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body.
  * The rows are found by `= any(ids)` and their orders by place, not by a join: whatever the planner thinks of the size
@@ -153,6 +124,7 @@ export async function startRuns(
          and d.id = r.job_definition_id and d.digest = (${orders.map(({ digest }) => digest)}::text[])[${place}]
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
          and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
+         and r.due_at <= clock_timestamp() and (d.paused_at is null or r.assigned_at > r.due_at)
       returning r.*)
     ${startedColumns(sql)}`,
   );
@@ -169,25 +141,6 @@ export async function readStarted(sql: Db, worker_id: string, orders: StartOrder
          and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id})
     ${startedColumns(sql)}`,
   );
-}
-
-function startedColumns(sql: Db) {
-  return sql`
-    select s.id as job_run_id, s.attempt, s.start_token, s.fence, s.leader_epoch, s.failures, s.scheduled_for, s.args_json,
-           s.job_definition_id, case when row_number() over (partition by s.job_definition_id) = 1 then (
-             select to_jsonb(m) from (select d.name as job_name, d.command_name, d.digest, d.timeout_seconds, d.kill_grace_seconds,
-               d.memory_mb, d.isolation_reuse, d.permissions, d.max_retries, d.retry_backoff_seconds, d.retry_factor,
-               d.retry_jitter, d.retry_on from job_definition d where d.id = s.job_definition_id) m) end as manner
-      from started s`;
-}
-
-function mannered(rows: StartedRow[]): StartedRun[] {
-  const manners = new Map<number, Manner>();
-  for (const { job_definition_id, manner } of rows) if (manner) manners.set(job_definition_id, manner);
-  return rows.map(({ job_definition_id, manner: _, ...run }) => ({
-    ...manners.get(job_definition_id) as Manner,
-    ...run,
-  }));
 }
 
 export interface Ending extends AttemptRef {
@@ -220,6 +173,7 @@ export async function finishRuns(
          set (state, finished_at, ended_xid, due_at, avoid_node, held, wakes_at, failures, exit_code, error_name, error_summary, result) = (
                select case when ${again} then 'RETRYING' else s.outcome end,
                       case when ${again} then null else clock_timestamp() end,
+                      case when ${again} then null else pg_current_xact_id() end,
                       case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
                       case when ${again} and s.other_node then (select node_id from worker where worker_id = ${worker_id}) end,
                       ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,

@@ -1,0 +1,23 @@
+/** From the row of a run that was started here to what the sandbox is told of its body. */
+import { resolvePath } from "../base/paths.ts";
+import type { Permissions } from "../job.ts";
+import type { BodyOrder } from "../sandbox/body.ts";
+import type { StartedRun } from "../store/started_runs.ts";
+
+export function bodyOrder(run: StartedRun, jobs_dir: string): BodyOrder {
+  return {
+    job_run_id: run.job_run_id,
+    attempt: run.attempt,
+    fence: run.fence,
+    job_name: run.job_name,
+    job_file: resolvePath(jobs_dir, run.command_name),
+    digest: run.digest,
+    args: run.args_json,
+    scheduled_for: run.scheduled_for.toISOString(),
+    permissions: run.permissions as Permissions,
+    timeout_ms: run.timeout_seconds * 1000,
+    kill_grace_ms: run.kill_grace_seconds * 1000,
+    memory_mb: run.memory_mb,
+    isolation_reuse: run.isolation_reuse,
+  };
+}
