@@ -23,6 +23,14 @@ export interface Facts {
   "leader.deposed": { worker_id: string; epoch: number; by: string };
   "leader.hint_ignored": { worker_id: string; epoch: number; hint: number };
   "subleader.seated": { worker_id: string; node_id: string };
+  "leader.ticks": {
+    worker_id: string;
+    epoch: number;
+    ticks: number;
+    p50_ms: number;
+    p99_ms: number;
+    max_ms: number;
+  };
   "leader.tick_slow": { worker_id: string; epoch: number; tick_ms: number };
   "peer.refused": { reason: string; theirs: string; ours: string };
   "peer.failed": { worker_id: string; call: string; error: string };

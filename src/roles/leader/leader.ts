@@ -29,6 +29,7 @@ import { House } from "./housekeeping.ts";
 import type { Leading } from "./leading.ts";
 import { deliverCancels } from "./order.ts";
 import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
+import { TickTimes } from "./tick_times.ts";
 import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
 
 /**
@@ -76,16 +77,19 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
   const contact = new Contact();
   const house = new House();
   const tempo = new Tempo(TICK_GAP_MS, TICK_BURST);
+  const times = new TickTimes();
   while (!stop.aborted && !standing.detached) {
     me.settings = standing.settings;
     const began_ms = monotonicMs();
     let next_ms = me.settings.leader_tick_seconds * 1000;
+    let busy = false;
     if (learnNewer(me, standing)) return `a worker has seen epoch ${standing.epoch}`;
     try {
       const agenda = await look(me, contact);
       if (typeof agenda === "string") return agenda;
       await tick(me, agenda, contact);
       house.keep(me);
+      busy = isBusy(agenda);
       const due_ms = Math.min(agenda.next_due_ms ?? Infinity, me.rate_wait_ms ?? Infinity);
       next_ms = Math.min(next_ms, Math.max(due_ms, 1));
     } catch (error) {
@@ -94,6 +98,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       next_ms = Math.min(next_ms, 100);
     }
     const tick_ms = monotonicMs() - began_ms;
+    times.note(me.term, tick_ms, busy);
     if (tick_ms > me.settings.leader_tick_seconds * 1000) {
       observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
     }
@@ -115,7 +120,7 @@ function learnNewer(me: Leading, standing: Standing): boolean {
 }
 
 /** Renews in Postgres and in Redis; the agenda, or the reason why the term is over. */
-async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
+export async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
   const lease_ms = me.settings.leader_lease_seconds * 1000;
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms <= 0) return "its trust deadline passed";
