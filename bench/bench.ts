@@ -1,9 +1,12 @@
 /**
  * `deno task bench [workload ...]`: measures the project on this machine. Without a name all workloads but those that are
- * `only_by_name`. Everything is real: processes, mTLS, Postgres that syncs to disk, Redis.
+ * `only_by_name`. Everything is real: processes, mTLS, Postgres that syncs to disk, Redis. graphile-worker, pg-boss and BullMQ
+ * are measured in the same run on the same servers, and a table says which targets are met.
  */
 import { parseArgs } from "node:util";
 import { Servers } from "./servers.ts";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { withEarlier, writeReport } from "./report.ts";
 import type { Bench, Figure } from "./workload.ts";
 import { WORKLOADS } from "./workloads.ts";
 
@@ -12,6 +15,9 @@ const USAGE = `deno task bench [options] [workload ...]
   --quick             few runs: shows whether something is badly wrong
   --long              many runs, where that is the point (memory: 1,000,000)
   --runs N            runs to be made, in place of each workload's own number
+  --no-peers          without graphile-worker, pg-boss and BullMQ, which are installed when they are missing
+  --out DIR           where figures.json, report.md and report.svg go (.dandori/bench)
+  --add               keep what is in that folder already, but for what is measured anew
   --reuse, --process  only this isolation
   --statements        count the statements of throughput, and show the longest
   --profile DIR       write CPU profiles of the project's workers there
@@ -24,6 +30,9 @@ const { values, positionals } = parseArgs({
     quick: { type: "boolean", default: false },
     long: { type: "boolean", default: false },
     runs: { type: "string" },
+    "no-peers": { type: "boolean", default: false },
+    out: { type: "string", default: `${PROJECT_DIR}/.dandori/bench` },
+    add: { type: "boolean", default: false },
     reuse: { type: "boolean", default: false },
     process: { type: "boolean", default: false },
     statements: { type: "boolean", default: false },
@@ -40,22 +49,30 @@ async function main(): Promise<number> {
   const unknown = positionals.filter((name) => !WORKLOADS.some((workload) => workload.name === name));
   if (unknown.length > 0) return tell(`No workload "${unknown[0]}": deno task bench --list names them`, 2);
   const chosen = WORKLOADS.filter(({ name, only_by_name }) =>
-    positionals.length > 0 ? positionals.includes(name) : !only_by_name
+    positionals.length > 0 ? positionals.includes(name) : !(only_by_name || (values["no-peers"] && name === "peers"))
   );
   const bench = await prepare();
   bench.say(bench.servers.detail);
   const found: Figure[] = [];
+  const failed: string[] = [];
   try {
     for (const workload of chosen) {
-      const figures = await workload.run(bench);
+      const figures = await workload.run(bench).catch((error): Figure[] => {
+        failed.push(workload.name);
+        console.error(error);
+        return [];
+      });
       found.push(...figures);
       if (!values.json) { for (const figure of figures) console.log(line(figure)); }
     }
   } finally {
     await bench.servers.stop();
   }
-  if (values.json) console.log(JSON.stringify({ deno: Deno.version.deno, figures: found }, null, 2));
-  return 0;
+  const all = values.add ? withEarlier(values.out, found) : found;
+  const table = writeReport(values.out, all);
+  if (values.json) console.log(Deno.readTextFileSync(`${values.out}/figures.json`));
+  else console.log(`\n${table}\n\nAll figures: ${values.out}/report.md`);
+  return failed.length === 0 ? 0 : tell(`Not measured, since it failed: ${failed.join(", ")}`, 1);
 }
 
 async function prepare(): Promise<Bench> {
@@ -66,6 +83,7 @@ async function prepare(): Promise<Bench> {
     servers: await Servers.start(),
     quick,
     long,
+    peers: !values["no-peers"],
     runs: runs === undefined ? undefined : Number(runs),
     isolations: (["reuse", "process"] as const).filter((name) => values[name] || values.reuse === values.process),
     statements,
@@ -80,7 +98,7 @@ function line({ workload, who, how, measure, value, unit, n }: Figure): string {
 }
 
 function tell(text: string, code: number): number {
-  console.log(text);
+  console.error(text);
   return code;
 }
 

@@ -3,6 +3,7 @@
  * of them the leader, which runs no bodies; their log goes to files. What it costs is counted by part.
  */
 import { PROJECT_DIR } from "../src/base/config.ts";
+import type { FactName } from "../src/base/facts.ts";
 import { rest } from "../src/base/loop.ts";
 import { problemText } from "../src/catalog/problem.ts";
 import { sync } from "../src/catalog/sync.ts";
@@ -164,6 +165,15 @@ export class Project {
     const workers = others.reduce((sum, pid) => sum + alone(pid), 0);
     const all = cpuOf(this.pids).reduce((sum, seconds) => sum + seconds, 0);
     return { postgres, redis, leader, workers, bodies: all - leader - workers };
+  }
+
+  /** What its workers have said under this name so far. */
+  facts(name: FactName): Record<string, unknown>[] {
+    const sign = `{"fact":"${name}"`;
+    const lines = this.#children.flatMap((_, place) =>
+      Deno.readTextFileSync(`${this.#dir}/worker-${place}.log`).split("\n")
+    );
+    return lines.filter((line) => line.startsWith(sign)).map((line) => JSON.parse(line));
   }
 
   /** The processes below the workers: bodies, spares, guards. */

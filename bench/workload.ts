@@ -7,6 +7,8 @@ export interface Bench {
   quick: boolean;
   /** Many runs, where that is the point. */
   long: boolean;
+  /** Whether what the project is measured against is measured too. */
+  peers: boolean;
   /** Runs to be made, in place of the workload's own number. */
   runs: number | undefined;
   /** Of `throughput`: which isolations. */

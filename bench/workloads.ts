@@ -1,11 +1,16 @@
 /** All workloads, in the order in which they are run. One more is a file in `workloads/` and a line here. */
 import type { Workload } from "./workload.ts";
+import { backlog } from "./workloads/backlog.ts";
+import { crowd } from "./workloads/crowd.ts";
+import { idle } from "./workloads/idle.ts";
+import { memory } from "./workloads/memory.ts";
 import { bareDeno } from "./workloads/bare_deno.ts";
 import { bulk } from "./workloads/bulk.ts";
 import { choosing } from "./workloads/choosing.ts";
 import { due } from "./workloads/due.ts";
 import { enqueue } from "./workloads/enqueue.ts";
 import { manyWorkers } from "./workloads/many_workers.ts";
+import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
 import { throughput } from "./workloads/throughput.ts";
@@ -13,11 +18,16 @@ import { throughput } from "./workloads/throughput.ts";
 export const WORKLOADS: Workload[] = [
   bareDeno,
   throughput,
+  peers,
   pickup,
   due,
   enqueue,
+  idle,
+  backlog,
+  memory,
+  manyWorkers,
+  crowd,
   choosing,
   bulk,
-  manyWorkers,
   recovery,
 ];

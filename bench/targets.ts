@@ -1,0 +1,148 @@
+/**
+ * What the project means to reach, as ratios of two figures of one run wherever that is possible, since machines differ, and
+ * what became of it: met, not met, or not measured.
+ */
+import type { Figure } from "./workload.ts";
+
+/** One figure; `who` is the project where it is not given. */
+export interface Of {
+  workload: string;
+  how?: string;
+  measure: string;
+  who?: string;
+}
+
+interface Target {
+  what: string;
+  of: Of;
+  /** Measured against this one; else the value itself counts. */
+  against?: Of;
+  least?: number;
+  most?: number;
+}
+
+export interface Verdict {
+  what: string;
+  /** The figure, its ratio where there is one to compare with, and what it was to be. */
+  value: string;
+  ratio: number | null;
+  target: string;
+  met: boolean | undefined;
+}
+
+const rate = (how: string): Of => ({ workload: "throughput", how, measure: "rate" });
+const bullmq = (of: Of, how = "as it comes"): Of => ({ ...of, who: "bullmq", how });
+const behind = (how: string): Target => ({
+  what: `first 2,000 runs, 1,000,000 waiting ${how}, against none`,
+  of: { workload: "backlog", how, measure: "rate" },
+  against: { workload: "backlog", how: "none", measure: "rate" },
+  least: 0.9,
+});
+const each = (isolation: string): Target[] => {
+  const pickup = { workload: "pickup", how: isolation, measure: "p50" };
+  return [
+    { what: `pickup p50, ${isolation}, against BullMQ`, of: pickup, against: bullmq(pickup), most: 1.5 },
+    { what: `pickup p99, ${isolation}`, of: { ...pickup, measure: "p99" }, most: 12 },
+    { what: `due time to body p50, ${isolation}`, of: { ...pickup, workload: "due" }, most: 2 },
+    { what: `due time to body p99, ${isolation}`, of: { ...pickup, workload: "due", measure: "p99" }, most: 6 },
+  ];
+};
+const idle = (measure: string, most: number): Target => ({
+  what: `idle: ${measure}`,
+  of: { workload: "idle", measure },
+  most,
+});
+const growth = (measure: string, most: number): Target => ({
+  what: `memory: ${measure}`,
+  of: { workload: "memory", measure },
+  most,
+});
+
+const TARGETS: Target[] = [
+  {
+    what: "throughput, reuse, against BullMQ's processes",
+    of: rate("reuse"),
+    against: bullmq(rate(""), "sandboxed"),
+    least: 3,
+  },
+  { what: "throughput, reuse, against BullMQ", of: rate("reuse"), against: bullmq(rate("")), least: 1 },
+  {
+    what: "throughput, reuse, against graphile-worker tuned",
+    of: rate("reuse"),
+    against: { ...rate("tuned"), who: "graphile-worker" },
+  },
+  {
+    what: "throughput, reuse, against pg-boss tuned",
+    of: rate("reuse"),
+    against: { ...rate("tuned"), who: "pg-boss" },
+  },
+  {
+    what: "throughput, process, against bare `deno run`",
+    of: rate("process"),
+    against: { workload: "bare-deno", who: "machine", measure: "rate" },
+    least: 0.9,
+  },
+  { what: "CPU of everything, reuse", of: { ...rate("reuse"), measure: "cpu all" }, most: 0.3 },
+  {
+    what: "CPU of everything, reuse, against BullMQ's processes",
+    of: { ...rate("reuse"), measure: "cpu all" },
+    against: bullmq({ ...rate(""), measure: "cpu all" }, "sandboxed"),
+  },
+  { what: "body start from a loaded spare", of: { workload: "body start", how: "process", measure: "p50" }, most: 3 },
+  ...each("reuse"),
+  ...each("process"),
+  {
+    what: "Postgres CPU, 60 workers against 5",
+    of: { workload: "many-workers", how: "60 workers", measure: "cpu postgres" },
+    against: { workload: "many-workers", how: "5 workers", measure: "cpu postgres" },
+    most: 1.2,
+  },
+  behind("behind a saturated job"),
+  behind("behind a full node"),
+  behind("of the same job"),
+  behind("of 100,000 serial keys"),
+  { what: "enqueue in bulk", of: { workload: "enqueue", measure: "rate" }, least: 50_000 },
+  idle("cpu worker", 0.3),
+  idle("rss worker", 90),
+  idle("statements", 3),
+  {
+    what: "tick p99, 50 workers, 1,000 definitions",
+    of: { workload: "crowd", how: "50 workers", measure: "tick p99" },
+    most: 100,
+  },
+  growth("growth leader", 16),
+  growth("growth worker", 16),
+  growth("growth body", 16),
+  growth("growth files", 4),
+];
+
+export function verdicts(found: Figure[]): Verdict[] {
+  return TARGETS.map(({ what, of, against, least, most }) => {
+    const figure = find(found, of);
+    const other = against && find(found, against);
+    const ratio = figure && other ? figure.value / other.value : undefined;
+    const judged = against ? ratio : figure?.value;
+    const limit = least ?? most;
+    return {
+      what,
+      value: figure
+        ? `${figure.value} ${figure.unit}${ratio === undefined ? "" : ` = ${ratio.toFixed(2)} x ${other?.value}`}`
+        : "-",
+      ratio: ratio ?? null,
+      target: limit === undefined ? "as it is" : `${least === undefined ? "<=" : ">="} ${limit}${against ? " x" : ""}`,
+      met: judged === undefined || limit === undefined
+        ? undefined
+        : least === undefined
+        ? judged <= limit
+        : judged >= limit,
+    };
+  });
+}
+
+/** The last one: what was measured again counts as it was then. */
+function find(found: Figure[], { who = "dandori", workload, how, measure }: Of): Figure | undefined {
+  return found.findLast((figure) =>
+    figure.who === who && figure.workload === workload && figure.measure === measure &&
+    (how === undefined || figure.how === how)
+  );
+}
