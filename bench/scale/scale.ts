@@ -1,0 +1,120 @@
+/**
+ * `deno run -A bench/scale/scale.ts`: how long the leader's tick is in an installation of a size that is not at hand. Postgres
+ * and Redis are real, the tables are as full as they would be, and the leader's own functions make the ticks; workers are rows
+ * and stand-ins (crew.ts). Not in it: the Watch streams of so many workers, their own statements, the network.
+ */
+import { parseArgs } from "node:util";
+import { PROJECT_DIR } from "../../src/base/config.ts";
+import { hear } from "../../src/base/facts.ts";
+import { Bell, monotonicMs } from "../../src/base/loop.ts";
+import { connectRedis } from "../../src/cluster/redis.ts";
+import { claimSeat } from "../../src/cluster/seat.ts";
+import { Crew } from "../../src/roles/leader/crew.ts";
+import { look, tick } from "../../src/roles/leader/leader.ts";
+import type { Leading } from "../../src/roles/leader/leading.ts";
+import { quantiles } from "../../src/roles/leader/pace.ts";
+import { Contact } from "../../src/roles/leader/watch_over.ts";
+import { applySchema, connectDb, type Sql } from "../../src/store/db.ts";
+import { acquire } from "../../src/store/leadership.ts";
+import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { Servers } from "../servers.ts";
+import { endSome, fill, obedient, type Size } from "./crew.ts";
+
+const { values } = parseArgs({
+  options: {
+    workers: { type: "string", default: "10000" },
+    runs: { type: "string", default: "10000000" },
+    definitions: { type: "string", default: "1000" },
+    ticks: { type: "string", default: "50" },
+  },
+});
+/** Runs that end between two ticks. */
+const ENDED_EACH = 400;
+const WARM_TICKS = 10;
+const LEASE_MS = 600_000;
+const ME = { worker_id: "w0", lease_ms: LEASE_MS };
+const say = (text: string) => console.error(`-- ${text}`);
+
+async function main(): Promise<void> {
+  const size: Size = {
+    workers: Number(values.workers),
+    runs: Number(values.runs),
+    definitions: Number(values.definitions),
+  };
+  const servers = await Servers.start();
+  const database_url = await servers.empty();
+  const filling = connectDb(database_url, { name: "scale filling", max: 1, statement_timeout_ms: 0 });
+  const sql = connectDb(database_url, { name: "scale", statement_timeout_ms: 0 }); // what takes too long is to be seen
+  const redis = connectRedis(servers.redis_url, { prefix: "scale:" });
+  try {
+    await applySchema(filling, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await filling`set synchronous_commit = off`;
+    const began_ms = monotonicMs();
+    await fill(filling, size, say);
+    say(`filled in ${Math.round((monotonicMs() - began_ms) / 1000)} s`);
+    const me = await seated(sql, redis);
+    await ticks(me, filling, WARM_TICKS);
+    const counting = await servers.countStatements();
+    const { took_ms, assigned } = await ticks(me, filling, Number(values.ticks));
+    const told = quantiles(took_ms);
+    console.log(`${size.workers} workers, ${size.runs} runs waiting, ${size.definitions} definitions:`);
+    console.log(
+      `  tick p50 ${told.p50_ms} ms, p99 ${told.p99_ms} ms, longest ${told.max_ms} ms; ${assigned} runs assigned`,
+    );
+    if (counting) await tellStatements(servers, database_url, took_ms.length);
+    await tellSizes(filling);
+  } finally {
+    redis.close();
+    await sql.end({ timeout: 2 });
+    await filling.end({ timeout: 2 });
+    await servers.drop(database_url);
+    await servers.stop();
+  }
+}
+
+async function seated(sql: Sql, redis: Leading["redis"]): Promise<Leading> {
+  const term = await acquire(sql, { ...ME, epoch_hint: 0 });
+  if (!term) throw new Error("The seat is taken");
+  await claimSeat(redis, { worker_id: ME.worker_id, ttl_ms: LEASE_MS, epoch: term.epoch, highest_epoch: term.epoch });
+  const bell = new Bell();
+  const peers = obedient();
+  const crew = new Crew({ peers, bell, epoch: term.epoch });
+  const settings = { ...DEFAULT_SETTINGS, leader_lease_seconds: LEASE_MS / 1000 };
+  return { sql, redis, peers, crew, bell, node_id: "node-1", checking: new Set(), term, settings };
+}
+
+async function ticks(me: Leading, filling: Sql, count: number): Promise<{ took_ms: number[]; assigned: number }> {
+  const contact = new Contact();
+  const took_ms: number[] = [];
+  let assigned = 0;
+  const deafen = hear((name) => void (name === "run.assigned" && assigned++));
+  for (let n = 0; n < count; n++) {
+    await endSome(filling, ENDED_EACH);
+    const began_ms = monotonicMs();
+    const agenda = await look(me, contact);
+    if (typeof agenda === "string") throw new Error(`The term is over: ${agenda}`);
+    await tick(me, agenda, contact);
+    took_ms.push(monotonicMs() - began_ms);
+  }
+  deafen();
+  return { took_ms, assigned };
+}
+
+async function tellStatements(servers: Servers, database_url: string, ticks: number): Promise<void> {
+  for (const { query, calls, total_ms } of (await servers.statements(database_url)).slice(0, 8)) {
+    const text = query.replace(/\s+/g, " ").slice(0, 100);
+    console.log(
+      `  ${(total_ms / ticks).toFixed(2).padStart(9)} ms a tick, ${(calls / ticks).toFixed(1)} calls: ${text}`,
+    );
+  }
+}
+
+async function tellSizes(sql: Sql): Promise<void> {
+  const [row] = await sql<{ heap: string; indexes: string; ready: string }[]>`
+    select pg_size_pretty(pg_table_size('job_run')) as heap, pg_size_pretty(pg_indexes_size('job_run')) as indexes,
+           pg_size_pretty(pg_relation_size('job_run_ready')) as ready`;
+  console.log(`  job_run: ${row?.heap}, its indexes ${row?.indexes}, of which what may start ${row?.ready}`);
+}
+
+await main();
+Deno.exit();
