@@ -10,10 +10,13 @@
  * the leader may be frozen, or this worker cut off from it (it was seen: a new worker whose certificate was not pinned
  * yet asked one healthy leader after the other to step down). A subleader on another node goes first, so that
  * the new leader is not on the node that is in trouble. Nothing here is needed for safety: the fence is.
+ *
+ * Who hears nothing asks again later each time, and not when all the others do: on a machine that starts sixty workers at
+ * once, their handshakes, given up and begun anew, took all the time in which the leader would have answered and renewed.
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { type Bell, rest } from "../base/loop.ts";
+import { type Bell, chance, monotonicMs, rest } from "../base/loop.ts";
 import type { Failure, Peers } from "../cluster/peers.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
 import { askToDegrade, holdSubleaderSeat, leaderSeenAgo, releaseSubleaderSeat } from "../cluster/seat.ts";
@@ -33,6 +36,8 @@ export interface SubleaderParts {
 /** Subleaders elsewhere than on the leader's node go first by this much. */
 const AFTER_OTHERS_MS = 150;
 const DEGRADE_TTL_MS = 10_000;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 8_000;
 
 interface Watched {
   epoch: number;
@@ -46,6 +51,9 @@ export class Subleader {
   #won: Term | undefined;
   /** Of which silence was told already. */
   #silent_epoch: number | undefined;
+  /** How often in a row nothing was heard of a leader, whoever it was, and until when none is asked again. */
+  #unheard = 0;
+  #again_ms = 0;
 
   constructor(parts: SubleaderParts) {
     this.#parts = parts;
@@ -73,7 +81,7 @@ export class Subleader {
       observe("subleader.seated", { worker_id, node_id });
       standing.tell();
     }
-    if (!this.#watched) await this.#watch();
+    if (!this.#watched && monotonicMs() >= this.#again_ms) await this.#watch();
   }
 
   /** Leaves the seat to another worker of the node: this one leads now, or stops. */
@@ -98,6 +106,7 @@ export class Subleader {
     const { epoch } = leader;
     const unwatch = peers.to(leader).watch({ caller_role: "subleader", leader_epoch: epoch }, {
       onStatus: (status) => {
+        this.#unheard = 0;
         if (status.role !== "leader") this.#noLongerLeads(epoch);
       },
       onEnd: (why) => {
@@ -135,6 +144,8 @@ export class Subleader {
 
   async #heardNothing({ epoch, leader }: Watched, error: string): Promise<void> {
     const { redis, standing } = this.#parts;
+    const wait_ms = Math.min(FIRST_WAIT_MS * 2 ** this.#unheard++, LONGEST_WAIT_MS);
+    this.#again_ms = monotonicMs() + wait_ms * (0.5 + chance());
     if (this.#silent_epoch !== epoch) observe("leader.silent", { worker_id: leader.worker_id, epoch, error });
     this.#silent_epoch = epoch;
     const ago_ms = await leaderSeenAgo(redis).catch(() => undefined);

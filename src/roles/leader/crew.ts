@@ -36,6 +36,8 @@ interface Member {
 
 const OTHER_CODE_MS = 10_000;
 const BUSY_MS = 1_000;
+/** Streams being opened at a time. All of a large crew at once would leave a new leader no time to renew its term. */
+const OPENED_AT_ONCE = 16;
 
 export class Crew {
   readonly #peers: Peers;
@@ -66,10 +68,16 @@ export class Crew {
       this.#members.delete(worker_id);
     }
     this.#peers.retain(present);
+    let opening = this.#members.values().reduce(
+      (sum, { unwatch, status }) => sum + Number(unwatch !== undefined && status === undefined),
+      0,
+    );
     for (const worker of workers) {
       const member = this.#members.get(worker.worker_id) ?? this.#welcome(worker);
       member.worker = worker;
-      if (!member.unwatch && now_ms >= member.retry_at_ms) this.#watch(member);
+      if (member.unwatch || now_ms < member.retry_at_ms || opening >= OPENED_AT_ONCE) continue;
+      this.#watch(member);
+      if (!member.status) opening++;
     }
   }
 

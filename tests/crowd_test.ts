@@ -1,0 +1,88 @@
+/** Many workers that start at once, and a leader that answers slowly: nobody makes it worse by asking all the time. */
+import assert from "node:assert/strict";
+import { Bell } from "../src/base/loop.ts";
+import type { Failure, Peers, WatchListener } from "../src/cluster/peers.ts";
+import { connectRedis } from "../src/cluster/redis.ts";
+import { askToDegrade, claimSeat, renewSeat } from "../src/cluster/seat.ts";
+import { Crew } from "../src/roles/leader/crew.ts";
+import { Standing } from "../src/roles/standing.ts";
+import { Subleader } from "../src/roles/subleader.ts";
+import { acquire } from "../src/store/leadership.ts";
+import type { WorkerRow } from "../src/store/nodes.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { aWorker } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
+
+const SILENCE: Failure = { ok: false, code: "DEADLINE_EXCEEDED", message: "no status came within 2000 ms" };
+
+Deno.test("a subleader that cannot reach the leader asks again later, and unseats nobody", async () => {
+  await withStores(async ({ sql, redis_url, prefix }) => {
+    const redis = connectRedis(redis_url, { prefix });
+    await redis.ready();
+    const { worker_id } = await aWorker(sql, {});
+    const lease_ms = 60_000;
+    const term = await acquire(sql, { worker_id, lease_ms, epoch_hint: 0 });
+    assert(term);
+    await claimSeat(redis, { worker_id, ttl_ms: lease_ms, epoch: term.epoch, highest_epoch: term.epoch });
+    await renewSeat(redis, { worker_id, ttl_ms: lease_ms, epoch: term.epoch });
+    let watches = 0;
+    let pings = 0;
+    const peers = {
+      to: () => ({
+        watch: (_: unknown, listener: WatchListener) => {
+          watches++;
+          queueMicrotask(() => listener.onEnd(SILENCE));
+          return () => {};
+        },
+        ping: () => Promise.resolve((pings++, SILENCE)),
+      }),
+    } as unknown as Peers;
+    const standing = new Standing({ worker_id: "me", node_id: "elsewhere", slots: 1, settings: DEFAULT_SETTINGS });
+    standing.holdsUntil(Infinity);
+    const subleader = new Subleader({ sql, redis, peers, standing, bell: new Bell() });
+    await subleader.attend();
+    await waitFor("the ping", () => Promise.resolve(pings || undefined));
+    await waitFor("the answer to it is heeded", async () => {
+      await subleader.attend();
+      return true;
+    });
+    for (let turn = 0; turn < 20; turn++) await subleader.attend();
+    assert(watches <= 2, `${watches} watches in a row, of a leader that does not answer`);
+    assert.equal(subleader.takeTerm(), undefined);
+    const [row] = await sql<{ epoch: number; worker_id: string }[]>`select epoch, worker_id from leader_term`;
+    assert.deepEqual({ ...row }, { epoch: term.epoch, worker_id });
+    assert.equal(await renewSeat(redis, { worker_id, ttl_ms: lease_ms, epoch: term.epoch }), "renewed");
+    await askToDegrade(redis, { epoch: term.epoch, ttl_ms: lease_ms });
+    assert.equal(await renewSeat(redis, { worker_id, ttl_ms: lease_ms, epoch: term.epoch }), "degraded");
+    redis.close();
+  });
+});
+
+Deno.test("a new leader opens a few streams at a time, and all of them in the end", () => {
+  const opening: WatchListener[] = [];
+  const peers = {
+    retain: () => {},
+    to: () => ({
+      watch: (_: unknown, listener: WatchListener) => {
+        opening.push(listener);
+        return () => {};
+      },
+    }),
+  } as unknown as Peers;
+  const crew = new Crew({ peers, bell: new Bell(), epoch: 1 });
+  const workers = Array.from({ length: 60 }, (_, n) => ({ worker_id: `w-${n}`, state: "ACTIVE" }) as WorkerRow);
+  let opened = 0;
+  while (opened < workers.length) {
+    crew.follow(workers);
+    crew.follow(workers);
+    assert(opening.length > 0 && opening.length <= 16, `${opening.length} at once`);
+    opened += opening.length;
+    for (const listener of opening.splice(0)) {
+      listener.onStatus({ draining: false, detached: false, running: [], observed_leader_epoch: 1 } as never);
+    }
+  }
+  crew.follow(workers);
+  assert.equal(opening.length, 0);
+  assert(workers.every(({ worker_id }) => crew.fit(worker_id)));
+});
