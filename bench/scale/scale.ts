@@ -12,7 +12,7 @@ import { claimSeat } from "../../src/cluster/seat.ts";
 import { Crew } from "../../src/roles/leader/crew.ts";
 import { look, tick } from "../../src/roles/leader/leader.ts";
 import type { Leading } from "../../src/roles/leader/leading.ts";
-import { quantiles } from "../../src/roles/leader/pace.ts";
+import { quantiles } from "../../src/roles/leader/tick_times.ts";
 import { Contact } from "../../src/roles/leader/watch_over.ts";
 import { applySchema, connectDb, type Sql } from "../../src/store/db.ts";
 import { acquire } from "../../src/store/leadership.ts";
