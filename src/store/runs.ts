@@ -67,22 +67,26 @@ export interface Assigned extends AttemptRef {
 
 /** PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before. */
 export async function assignRuns(sql: Db, term: Term, assignments: Assignment[]): Promise<Assigned[]> {
+  const ids = assignments.map(({ job_run_id }) => job_run_id);
+  const place = sql`array_position(${ids}::bigint[], r.id)`;
+  const worker = sql`(${assignments.map(({ worker_id }) => worker_id)}::text[])[${place}]`;
   return await sql<Assigned[]>`
     with ${fenceOfTick(sql, term)},
-    a as (select * from jsonb_to_recordset(${
-    json(sql, assignments)
-  }) as a(job_run_id bigint, version int, worker_id text)),
+    active as materialized (select worker_id from worker where state = 'ACTIVE'),
     moved as (
       update job_run r
-         set state = 'ASSIGNED', assigned_worker_id = a.worker_id, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
+         set state = 'ASSIGNED', assigned_worker_id = ${worker}, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
              attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, avoid_node = null,
              started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
              held = false, wakes_at = null
-        from fence, a, job_definition d
-       where r.id = a.job_run_id and r.version = a.version and d.id = r.job_definition_id and d.paused_at is null
+        from fence, job_definition d
+       where r.id = any(${ids}::bigint[]) and r.version = (${
+    assignments.map(({ version }) => version)
+  }::int[])[${place}]
+         and d.id = r.job_definition_id and d.paused_at is null
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
          and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
-         and exists (select from worker w where w.worker_id = a.worker_id and w.state = 'ACTIVE')
+         and ${worker} in (select worker_id from active)
       returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
                 ${dueUnix(sql)} as due_unix_us),
     paced as (

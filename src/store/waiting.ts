@@ -126,14 +126,18 @@ function lanesOf(sql: Db) {
 
 /**
  * Runs that come due within so many seconds and of which nothing but the time says whether they may start: no limit, rate or
- * resource of theirs may change until then, and nobody has their serial key or waits for it.
+ * resource of theirs may change until then, and nobody has their serial key or waits for it. The order and limit keep the planner
+ * from reading all runs of a definition instead.
  */
 function nearOf(sql: Db, ahead_seconds: number) {
   return sql`
+    with soon as materialized (
+      select * from job_run
+       where wakes_at > (select clock_timestamp()) and wakes_at <= (select clock_timestamp() + ${ahead_seconds}::float8 * interval '1 s')
+       order by wakes_at limit ${10 * NEAR_RUNS})
     select r.id as job_run_id, r.version, coalesce(r.node, '') as node, d.digest, r.avoid_node
-      from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.wakes_at > clock_timestamp() and r.wakes_at <= clock_timestamp() + ${ahead_seconds}::float8 * interval '1 s'
-       and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.interruptions <= d.max_interruptions
+      from soon r join job_definition d on d.id = r.job_definition_id
+     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.interruptions <= d.max_interruptions
        and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
        and d.concurrency_limit is null and d.rate_count is null and d.resources = '{}'
        and (r.serial_key is null or not (
