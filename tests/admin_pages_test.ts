@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { assetPath } from "../src/admin/assets.ts";
 import { PAGES } from "../src/admin/pages.ts";
 import { pathWithin, placeOf } from "../src/admin/place.ts";
+import type { Route } from "../src/admin/visit.ts";
 import { wishedLang } from "../src/admin/words.ts";
 import { hear } from "../src/base/facts.ts";
 import { ROLES } from "../src/store/users.ts";
@@ -104,23 +105,28 @@ Deno.test("each route asks for its role, and hides from others what it would ref
     for (const role of ROLES) {
       const browser = await login(role);
       for (const route of routes.filter((one) => ROLES.indexOf(one.role) > ROLES.indexOf(role))) {
-        const path = ("get" in route ? route.get : route.post).replace(":id", String(run.id));
-        const answer = "get" in route ? await browser.get(path) : await browser.post(path, {});
+        const path = pathOf(route).replace(":id", String(run.id));
+        const answer = "post" in route ? await browser.post(path, {}) : await browser.get(path);
         assert.equal(answer.status, 403, `${role} ${path}`);
       }
       const shows_button = (await browser.text(`/runs/${run.id}`)).includes('data-opens="retry"');
       assert.equal(shows_button, role !== "viewer");
     }
     for (const route of routes) {
-      const path = ("get" in route ? route.get : route.post).replace(":id", String(run.id));
-      const answer = "get" in route ? await stranger().get(path) : await stranger().post(path, {});
-      assert.match(answer.headers.get("location") ?? "", /^\/login/, path);
+      const path = pathOf(route).replace(":id", String(run.id));
+      const answer = "post" in route ? await stranger().post(path, {}) : await stranger().get(path);
+      if ("json" in route) assert.equal(answer.status, 401, path);
+      else assert.match(answer.headers.get("location") ?? "", /^\/login/, path);
     }
     assert.equal((await stranger().get("/live?topics=runs")).status, 401);
     assert.equal((await stranger().get("/runs", { "hx-request": "true" })).status, 401, "no login within a page");
     assert.equal((await sql`select from job_run`).length, 1, "nothing was run again");
   });
 });
+
+function pathOf(route: Route): string {
+  return "get" in route ? route.get : "json" in route ? route.json : route.post;
+}
 
 Deno.test("a form is taken only from a page of ours, with what only that page knew", async () => {
   await withAdmin(async ({ sql, login }) => {

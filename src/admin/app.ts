@@ -9,7 +9,7 @@ import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { secureHeaders } from "hono/secure-headers";
 import { observe } from "../base/facts.ts";
-import { isUnreachable } from "../store/db.ts";
+import { isUnreachable, type JsonValue } from "../store/db.ts";
 import { mayActAs } from "../store/users.ts";
 import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath } from "./assets.ts";
@@ -74,12 +74,19 @@ function mount(app: Hono<Env>, route: Route, parts: AdminParts): void {
       const visit = visitOf(c, parts);
       return answerPage(c, visit, await route.show(visit));
     });
+  } else if ("json" in route) {
+    app.get(route.json, async (c) => {
+      return admit(c) ? c.json(await route.read(visitOf(c, parts)) as JsonValue) : c.text("Log in first", 401);
+    });
   } else {
     app.post(route.post, async (c) => {
       const session = admit(c);
       if (!session) return toLogin(c, parts);
       const form = await ownForm(c, parts);
-      const { to, text, tone } = await route.act({ ...visitOf(c, parts), form, actor: `user:${session.name}` });
+      const visit = visitOf(c, parts);
+      const answer = await route.act({ ...visit, form, actor: `user:${session.name}` });
+      if ("body" in answer) return answerPage(c, visit, answer, answer.status ?? 200);
+      const { to, text, tone } = answer;
       if (text) leaveFlash(c, { text, tone: tone ?? "good" }, parts.place);
       return c.redirect(parts.place.base + to, 303);
     });

@@ -51,8 +51,17 @@ function Html({ on, page }: { on: Visit; page: Page }) {
         <title>{`${page.title} · Dandori`}</title>
         <link rel="icon" href={ICON} />
         <link rel="stylesheet" href={asset("style.css")} />
+        {page.assets?.filter((name) => name.endsWith(".css")).map((name) => (
+          <link
+            rel="stylesheet"
+            href={asset(name)}
+          />
+        ))}
         <script src={asset("htmx.js")} defer></script>
         <script src={asset("admin.js")} type="module"></script>
+        {page.assets?.filter((name) => name.endsWith(".js")).map((name) => (
+          <script src={asset(name)} type="module"></script>
+        ))}
       </head>
       <body>
         <a class="skip" href="#main">{WORDS[on.lang].skip}</a>

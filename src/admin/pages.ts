@@ -2,6 +2,7 @@
  * All pages. To add one: a file that says its routes, its row here, and its name in the navigation. Rows stand in the order of
  * the navigation.
  */
+import { jobRoutes } from "./pages/jobs/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import type { Role } from "../store/users.ts";
 import type { Route } from "./visit.ts";
@@ -20,5 +21,6 @@ export interface PageRow {
 export const HOME = "/runs";
 
 export const PAGES: PageRow[] = [
+  { path: "/jobs", label: { en: "Jobs", ja: "ジョブ" }, role: "viewer", routes: jobRoutes },
   { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
 ];

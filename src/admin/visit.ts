@@ -50,6 +50,10 @@ export interface Page {
   body: Child;
   /** The browser asks again after so many seconds; for what has no live part. */
   refresh_seconds?: number;
+  /** Scripts and style sheets (assets.ts) that only this page needs. */
+  assets?: string[];
+  /** A form that cannot be taken as it was sent: it comes back with what is wrong, and everything that was typed. */
+  status?: 400;
 }
 
 /** After an act: the page to go to (its path from the base on), and what to say there. */
@@ -59,7 +63,9 @@ export interface Done extends Partial<Flash> {
 
 export type Route =
   | { get: string; role: Role; show(on: Visit): Promise<Page> }
-  | { post: string; role: Role; act(on: Act): Promise<Done> };
+  /** What a script asks for, as JSON. */
+  | { json: string; role: Role; read(on: Visit): Promise<unknown> }
+  | { post: string; role: Role; act(on: Act): Promise<Done | Page> };
 
 /** An answer other than the page, in the visitor's language: 404 there is no such thing, 400 what was asked makes no sense. */
 export class Refusal extends Error {
@@ -82,6 +88,11 @@ export function link(on: Visit, path: string, query: Query = {}): string {
   const given = all.filter(([, value]) => value !== undefined && value !== "");
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return `${on.base}${path}${search && `?${search}`}`;
+}
+
+/** Who acts, and the reason that was given; for the audit. */
+export function by(on: Act): { actor: string; reason: string } {
+  return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
 }
 
 /** A text of a form, without the blanks around it; "" when it is not there. */

@@ -38,7 +38,7 @@ import { Options } from "./options.ts";
 import { sameJson } from "./plan.ts";
 import { type Complaint, shown, wordLike } from "./problem.ts";
 import { nextSlots } from "./schedule.ts";
-import { parseSchedule } from "./schedule_input.ts";
+import { type ParsedSchedule, parseSchedule } from "./schedule_input.ts";
 
 export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | { ok: false; problems: string[] };
 
@@ -226,16 +226,31 @@ function oneSchedule(
   const unknown = Object.keys(times).filter((word) => !Object.hasOwn(KINDS, word));
   on.complaints.push(...unknown.map((word) => unknownOption(`${prefix}${word}`)));
   if (unknown.length > 0 || (timezone === undefined && Object.keys(times).length === 0)) return values;
-  const as_it_is = asWritten(`${prefix}time`, pick(schedule, OF_SCHEDULE.time as string[])) as Record<string, Json>;
-  const parsed = parseSchedule({
-    ...(Object.keys(times).length > 0 ? times : as_it_is),
-    timezone: timezone ?? schedule.timezone,
-    dst: { gap: schedule.dst_gap, overlap: schedule.dst_overlap },
-  }, { at: prefix, now: on.now });
+  const parsed = scheduleWith(schedule, given, { at: prefix, now: on.now });
   if (!parsed.ok) return on.complaints.push(...parsed.complaints), values;
   if (Object.keys(times).length > 0) values[`${prefix}time`] = pick(parsed.schedule, OF_SCHEDULE.time as string[]);
   if (timezone !== undefined) values[`${prefix}timezone`] = pick(parsed.schedule, ["timezone"]);
   return values;
+}
+
+/**
+ * A schedule at other times (`{ dailyAt: "02:30" }`), in another zone, or both, with all else that its file says of it: what
+ * an override would make of it, or what is wrong with that.
+ */
+export function scheduleWith(
+  schedule: StoredSchedule,
+  given: Record<string, Json>,
+  on: { at?: string; now: Temporal.Instant },
+): ParsedSchedule {
+  const { enabled: _, timezone, ...times } = given;
+  const as_it_is = asWritten(".time", pick(schedule, OF_SCHEDULE.time as string[])) as Record<string, Json>;
+  return parseSchedule({
+    ...(Object.keys(times).length > 0 ? times : as_it_is),
+    timezone: timezone ?? schedule.timezone,
+    dst: { gap: schedule.dst_gap, overlap: schedule.dst_overlap },
+    exclude: [...schedule.exclude],
+    jitterSeconds: schedule.jitter_seconds,
+  }, on);
 }
 
 function truth(name: string, wish: Json, complaints: Complaint[]): boolean {

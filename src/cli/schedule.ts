@@ -2,9 +2,9 @@
 import { harmless } from "../base/text.ts";
 import { wallClock } from "../base/loop.ts";
 import { problemText } from "../catalog/problem.ts";
-import { startOf } from "../catalog/jitter.ts";
+import { previewOf, wallTextOf } from "../catalog/preview.ts";
 import { scheduleText } from "../catalog/plan.ts";
-import { nextSlots, previewWarnings, type ScheduleTimes } from "../catalog/schedule.ts";
+import type { ScheduleTimes } from "../catalog/schedule.ts";
 import { parseSchedule } from "../catalog/schedule_input.ts";
 import type { ScheduleView } from "../store/schedule_view.ts";
 import { CommandError, EXIT, printJson } from "./output.ts";
@@ -41,24 +41,28 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
   const after = options.from === undefined
     ? Temporal.Instant.fromEpochMilliseconds(wallClock().getTime())
     : instantFrom(options.from);
-  const fires = schedules.map((one) => ({ ...one, slots: nextSlots(one.times, { after, count: options.count }) }));
-  for (const { times, slots } of fires) {
-    const until = slots.at(-1);
-    const warnings = until ? previewWarnings(times, { after, until }) : [];
+  const fires = schedules.map((one) => ({
+    ...one,
+    ...previewOf(one.stored ?? one.times, { after, count: options.count }),
+  }));
+  for (const { warnings } of fires) {
     for (const warning of warnings) console.error(`warning: ${warning.message}`);
   }
   if (options.json) {
-    const all = fires.flatMap((one) => one.slots).sort(Temporal.Instant.compare).slice(0, options.count);
+    const all = fires.flatMap((one) => one.fires.map(({ slot }) => slot)).sort(Temporal.Instant.compare).slice(
+      0,
+      options.count,
+    );
     return printJson(all.map(String));
   }
-  for (const { times, stored, slots } of fires) {
+  for (const { times, stored, fires: next } of fires) {
     if (stored) {
       console.log(harmless(`${stored.job_name}/${stored.schedule_id} (${scheduleText(stored)})${stopped(stored)}`));
     }
-    if (slots.length === 0) console.log("never");
-    for (const slot of slots) {
-      const jitter = stored && stored.jitter_seconds > 0 ? `  starts ${startOf(stored, slot)}` : "";
-      console.log(`${slot}  ${localText(slot, times.timezone)}${jitter}`);
+    if (next.length === 0) console.log("never");
+    for (const { slot, starts } of next) {
+      const jitter = stored && stored.jitter_seconds > 0 ? `  starts ${starts}` : "";
+      console.log(`${slot}  ${wallTextOf(slot, times.timezone)}${jitter}`);
     }
   }
 }
@@ -104,11 +108,4 @@ function instantFrom(text: string): Temporal.Instant {
 function stopped(schedule: ScheduleView): string {
   const text = stoppedText(schedule);
   return text === null ? "" : `, ${text}: none of these comes before that ends`;
-}
-
-/** The same instant on the wall of its zone. */
-function localText(slot: Temporal.Instant, timezone: string): string {
-  const local = slot.toZonedDateTimeISO(timezone);
-  const time = local.toPlainTime().toString({ smallestUnit: local.second === 0 ? "minute" : "second" });
-  return `${local.toPlainDate()} ${time}${local.offset} ${timezone}`;
 }

@@ -1,5 +1,7 @@
 /** Jobs as people look at them: whether they are on, what waits and runs of them, when they come next. Reads only. */
+import type { Permissions } from "../job.ts";
 import type { Db } from "./db.ts";
+import type { RunState } from "./runs.ts";
 
 export interface JobView {
   id: number;
@@ -14,8 +16,15 @@ export interface JobView {
   paused_by: string | null;
   event_types: string[];
   priority: number;
-  /** The next slot of its schedules that are on. */
+  permissions: Permissions;
+  /** The next slot of its schedules that are on and not paused. */
   next_slot: Date | null;
+  schedules: number;
+  paused_schedules: number;
+  /** The newest one that has come due. */
+  last_run:
+    | { id: number; state: RunState; due_at: string; started_at: string | null; finished_at: string | null }
+    | null;
   waiting: number;
   running: number;
   /** Options that are set beside the file. */
@@ -23,17 +32,29 @@ export interface JobView {
   synced_at: Date;
 }
 
-/** All jobs by name, or the one of this name. */
-export async function listJobs(sql: Db, name: string | null = null): Promise<JobView[]> {
+/**
+ * All jobs by name, or the one of this name. What waits is counted up to `most_counted` of each (so that a page is as fast with
+ * a million of them), and by default in full.
+ */
+export async function listJobs(sql: Db, name: string | null = null, most_counted = 2_000_000_000): Promise<JobView[]> {
   return await sql<JobView[]>`
     select d.id, d.name, d.description, d.command_name, d.type, d.enabled, d.removed_at, d.paused_at, d.paused_by, d.event_types,
-           d.priority, d.synced_at, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
-           (select min(s.next_slot) from job_schedule s where s.job_definition_id = d.id and s.enabled and d.enabled) as next_slot,
+           d.priority, d.permissions, d.synced_at, least(w.ready + w.held, ${most_counted})::int as waiting, coalesce(r.running, 0)::int as running,
+           s.next_slot, s.schedules, s.paused_schedules, l.last_run,
            (select count(*) from job_override o where o.job_definition_id = d.id)::int as overrides
-      from job_definition d left join (
-        select job_definition_id, count(*) filter (where state not in ('ASSIGNED', 'RUNNING')) as waiting,
-               count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running
-          from job_run where state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') group by job_definition_id) r
-        on r.job_definition_id = d.id
+      from job_definition d
+      left join (select job_definition_id, count(*) as running from job_run where state in ('ASSIGNED', 'RUNNING')
+                  group by job_definition_id) r on r.job_definition_id = d.id
+      cross join lateral (
+        select (select count(*) from (select from job_run where job_definition_id = d.id and state in ('PENDING', 'RETRYING', 'ORPHANED')
+                                         and not held limit ${most_counted}) ready) as ready,
+               (select count(*) from (select from job_run where job_definition_id = d.id and held limit ${most_counted}) held) as held) w
+      cross join lateral (
+        select min(next_slot) filter (where enabled and d.enabled and paused_at is null and d.paused_at is null) as next_slot,
+               count(*)::int as schedules, (count(*) filter (where paused_at is not null))::int as paused_schedules
+          from job_schedule where job_definition_id = d.id) s
+      left join lateral (
+        select jsonb_build_object('id', id, 'state', state, 'due_at', due_at, 'started_at', started_at, 'finished_at', finished_at) as last_run
+          from job_run where job_definition_id = d.id and scheduled_for <= clock_timestamp() order by scheduled_for desc limit 1) l on true
      where ${name}::text is null or d.name = ${name} order by d.name`;
 }

@@ -81,6 +81,14 @@ export async function listRuns(sql: Db, filter: RunFilter & { most: number }): P
   return oldest_first ? runs.toReversed() : runs;
 }
 
+/** The newest runs of one job that have come due, however many runs others have had since. */
+export async function listRunsOf(sql: Db, job_definition_id: number, most: number): Promise<RunView[]> {
+  return await sql<RunView[]>`
+    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
+     where r.job_definition_id = ${job_definition_id} and r.scheduled_for <= clock_timestamp()
+     order by r.scheduled_for desc limit ${most}`;
+}
+
 /** How many runs a filter means, counted up to `most`. */
 export async function countRuns(sql: Db, filter: RunFilter, most: number): Promise<number> {
   const [row] = await sql<{ n: number }[]>`

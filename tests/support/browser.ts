@@ -59,7 +59,7 @@ export function withBrowser(test: (on: BrowserScene) => Promise<void>, look: Loo
           await page.fill("input[name=name]", role);
           await page.fill("input[name=password]", PASSWORD);
           await page.click("main button[type=submit]");
-          await page.waitForURL(/\/runs$/);
+          await page.waitForURL((at) => !at.pathname.endsWith("/login"));
         },
       });
       assert.deepEqual(complaints.filter((text) => !expected.some((sign) => sign.test(text))), []);

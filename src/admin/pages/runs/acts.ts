@@ -2,7 +2,7 @@
 import { rerunWhere } from "../../../store/births.ts";
 import { requestCancel } from "../../../store/requests.ts";
 import { TERMINAL } from "../../../store/runs.ts";
-import { type Act, type Done, field, idParam, Refusal } from "../../visit.ts";
+import { type Act, by, type Done, field, idParam, Refusal } from "../../visit.ts";
 import { RUNS } from "./words.ts";
 
 export async function cancelRun(on: Act): Promise<Done> {
@@ -25,8 +25,4 @@ export async function retryRun(on: Act): Promise<Done> {
   const [fresh] = await rerunWhere(on.sql, { id, states: TERMINAL }, { ...by(on), most: 1, wish });
   if (!fresh) return { to: `/runs/${id}`, tone: "bad", text: say.retry_not(id) };
   return { to: `/runs/${fresh.id}`, text: say.retry_done(fresh.id, id) };
-}
-
-function by(on: Act): { actor: string; reason: string } {
-  return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
 }

@@ -45,7 +45,7 @@ function Heading({ on, run }: { on: Visit; run: RunView }) {
       <h1>
         {say.run(run.id)} <State state={run.state} />
         <small>
-          {say.of_job} <a href={link(on, "/runs", { job: run.job_name })}>{run.job_name}</a>
+          {say.of_job} <a href={link(on, `/jobs/${run.job_name}`)}>{run.job_name}</a>
         </small>
       </h1>
       {may(on, "operator") && (

@@ -1,0 +1,101 @@
+/** From what was typed to args: what is no number, no choice or no JSON is said beside its box; then the schema says the rest. */
+import { z } from "zod";
+import type { Json } from "../../job.ts";
+import { type Lang, words } from "../words.ts";
+import { countOf, type Draft, isTouched, type Problems, textKey } from "./draft.ts";
+import { below, type Field } from "./fields.ts";
+
+const WORDS = words({
+  number: { en: "Give a number", ja: "数値を入力してください" },
+  choose: { en: "Choose one", ja: "選択してください" },
+  json: { en: (why: string) => `This is no JSON: ${why}`, ja: (why) => `JSON ではありません: ${why}` },
+  json_empty: { en: 'Give JSON, such as null, 1 or {"a": 1}', ja: 'JSON を入力してください（例: null、1、{"a": 1}）' },
+});
+
+export interface Reading {
+  lang: Lang;
+  /** In which a date and time without a zone is meant. */
+  zone: string;
+  problems: Problems;
+}
+
+/** The value of a field; undefined: nothing is given. Mistakes are added to `problems`. */
+export function valueOf(field: Field, draft: Draft, on: Reading, path = ""): Json | undefined {
+  const say = WORDS[on.lang];
+  const wrong = (text: string) => void on.problems.set(path, [...on.problems.get(path) ?? [], text]);
+  const typed = draft.get(textKey(path)) ?? "";
+  const missing = (text: string) => field.required ? field.nullable ? null : wrong(text) : undefined;
+  switch (field.kind) {
+    case "text":
+      if (typed === "") return field.required ? (field.nullable ? null : "") : undefined;
+      return field.format === "date-time" ? instantOf(typed, on.zone) : typed;
+    case "number":
+      if (typed.trim() === "") return missing(say.number);
+      return Number.isFinite(Number(typed)) ? Number(typed) : wrong(say.number);
+    case "choice":
+      if (typed === "") return field.required ? wrong(say.choose) : undefined;
+      return /^\d{1,4}$/.test(typed) && Number(typed) < field.options.length
+        ? field.options[Number(typed)]
+        : wrong(say.choose);
+    case "truth":
+      if (typed === "") return field.required ? wrong(say.choose) : undefined;
+      return typed === "true";
+    case "json":
+      if (typed.trim() === "") return missing(say.json_empty);
+      return jsonOf(typed, { lang: on.lang, wrong });
+    case "list":
+      return listOf(field, draft, on, path);
+    case "object":
+      if (!field.required && !isTouched(draft, path)) return undefined;
+      return Object.fromEntries(
+        field.fields.map(([name, one]) => [name, valueOf(one, draft, on, below(path, name))] as const)
+          .filter(([, value]) => value !== undefined),
+      );
+  }
+}
+
+/** A list that was emptied although it has a default is empty, not the default. */
+function listOf(field: Field & { kind: "list" }, draft: Draft, on: Reading, path: string): Json | undefined {
+  const count = countOf(draft, path, field.most);
+  if (count === 0 && !field.required && field.standard === undefined) return undefined;
+  return Array.from({ length: count }, (_, n) => valueOf(field.item, draft, on, below(path, n)) ?? null);
+}
+
+/** Args that were written as JSON. */
+export function jsonOf(text: string, on: { lang: Lang; wrong(text: string): void }): Json | undefined {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    on.wrong(WORDS[on.lang].json((error as Error).message));
+  }
+}
+
+/** What the schema finds wrong, by path. A schema that cannot be read here is left to the worker, which checks before it starts the body. */
+export function checkArgs(schema: Json, value: Json | undefined, { lang, problems }: Omit<Reading, "zone">): void {
+  const read = readable(schema);
+  const answer = read?.safeParse(value, lang === "ja" ? { error: z.locales.ja().localeError } : undefined);
+  if (!answer || answer.success) return;
+  for (const issue of answer.error.issues) {
+    const path = issue.path.reduce<string>((at, step) => below(at, String(step)), "");
+    const said = problems.get(path) ?? [];
+    if (!said.includes(issue.message)) problems.set(path, [...said, issue.message]);
+  }
+}
+
+function readable(schema: Json): z.ZodType | undefined {
+  try {
+    return z.fromJSONSchema(schema as z.core.JSONSchema.JSONSchema);
+  } catch {
+    return undefined;
+  }
+}
+
+/** "2026-01-31T09:00" on the viewer's wall is an instant; whatever else was typed is left for the schema to judge. */
+function instantOf(typed: string, zone: string): string {
+  if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(typed)) return typed;
+  try {
+    return Temporal.PlainDateTime.from(typed).toZonedDateTime(zone).toInstant().toString();
+  } catch {
+    return typed;
+  }
+}

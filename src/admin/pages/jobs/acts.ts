@@ -1,0 +1,51 @@
+/** What an operator does to a job. The stores do it, with its audit, as one transaction; here is only what is said of it. */
+import { resetOverrides } from "../../../catalog/overrides.ts";
+import { type JobView, listJobs } from "../../../store/job_view.ts";
+import { pauseJob, pauseSchedules } from "../../../store/stops.ts";
+import { type Act, by, type Done, field, Refusal, type Visit } from "../../visit.ts";
+import { JOBS } from "./words.ts";
+
+/** More of what waits is "1000+": a page must not get slower with a backlog. */
+const MOST_COUNTED = 1_000;
+
+export async function readJobs(on: Visit): Promise<JobView[]> {
+  return await listJobs(on.sql, null, MOST_COUNTED);
+}
+
+/** The job of the path. @throws Refusal 404 */
+export async function readJob(on: Visit): Promise<JobView> {
+  const [job] = await listJobs(on.sql, on.params.name ?? "", MOST_COUNTED);
+  if (!job) throw new Refusal(404);
+  return job;
+}
+
+export function countText(count: number): string {
+  return count >= MOST_COUNTED ? `${MOST_COUNTED}+` : String(count);
+}
+
+export async function pauseOneJob(on: Act, paused: boolean): Promise<Done> {
+  const name = on.params.name ?? "";
+  const say = JOBS[on.lang];
+  const answer = await pauseJob(on.sql, name, { ...by(on), paused });
+  if (!answer) throw new Refusal(404);
+  const text = !answer.changed ? say.was_so(name) : paused ? say.paused_done(name) : say.resumed_done(name);
+  return { to: `/jobs/${name}`, text };
+}
+
+export async function pauseOneSchedule(on: Act, paused: boolean): Promise<Done> {
+  const { name = "", schedule = "" } = on.params;
+  const say = JOBS[on.lang];
+  const [one] = await pauseSchedules(on.sql, { job_name: name, schedule_id: schedule }, { ...by(on), paused });
+  if (!one) throw new Refusal(404);
+  const text = !one.changed ? say.was_so(schedule) : paused ? say.paused_done(schedule) : say.resumed_done(schedule);
+  return { to: `/jobs/${name}`, text };
+}
+
+export async function resetOption(on: Act): Promise<Done> {
+  const name = on.params.name ?? "";
+  const option = field(on.form, "option");
+  const answer = await resetOverrides(on.sql, name, [option], by(on));
+  if (!answer) throw new Refusal(404);
+  if (!answer.ok) return { to: `/jobs/${name}`, tone: "bad", text: answer.problems.join("\n") };
+  return { to: `/jobs/${name}`, text: JOBS[on.lang].reset_done(option) };
+}

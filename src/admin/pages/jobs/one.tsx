@@ -1,0 +1,218 @@
+/** One job: what it is and may do, what stops it, its options and schedules with what is set beside its file, its newest runs. */
+import { optionsOf } from "../../../catalog/job_options.ts";
+import type { Permissions } from "../../../job.ts";
+import { readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
+import type { JobView } from "../../../store/job_view.ts";
+import { readOverrides } from "../../../store/overrides.ts";
+import { listRunsOf, type RunView } from "../../../store/run_view.ts";
+import { Badge, State } from "../../parts/badge.tsx";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Duration, Time } from "../../parts/time.tsx";
+import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { countText, readJob } from "./acts.ts";
+import { Count, JobBadges } from "./list.tsx";
+import { OptionTable, ResetDialogs } from "./option_table.tsx";
+import { ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
+import { JOBS } from "./words.ts";
+
+const RUNS_SHOWN = 10;
+
+export async function showJob(on: Visit): Promise<Page> {
+  const job = await readJob(on);
+  const [definition, overrides, runs] = await Promise.all([
+    readDefinition(on.sql, job.name),
+    readOverrides(on.sql, job.id),
+    listRunsOf(on.sql, job.id, RUNS_SHOWN),
+  ]);
+  if (!definition) throw new Refusal(404);
+  const options = optionsOf(definition, overrides);
+  const own = options.filter(({ name }) => !definition.schedules.some((one) => belongsTo(name, one.schedule_id)));
+  return {
+    title: job.name,
+    body: (
+      <>
+        <Live on={on} id="job" topics={["jobs", "runs"]}>
+          <Heading on={on} job={job} />
+          <Stopped on={on} job={job} />
+          <div class="columns">
+            <Details on={on} job={job} definition={definition} />
+            <PermissionList on={on} permissions={definition.permissions} />
+          </div>
+          <ScheduleCards on={on} job={job} definition={definition} options={options} />
+          <OptionTable on={on} job={job} options={own} />
+          <Runs on={on} job={job} runs={runs} />
+          {definition.args_schema && (
+            <details>
+              <summary>{JOBS[on.lang].schema}</summary>
+              <Code value={definition.args_schema} />
+            </details>
+          )}
+        </Live>
+        {may(on, "operator") && (
+          <>
+            <PauseDialogs on={on} job={job} />
+            <ScheduleDialogs on={on} job={job} definition={definition} />
+            <ResetDialogs on={on} job={job} options={options} />
+          </>
+        )}
+      </>
+    ),
+  };
+}
+
+export function belongsTo(option: string, schedule_id: string): boolean {
+  const prefix = `schedule.${schedule_id}.`;
+  return option.startsWith(prefix) && !option.slice(prefix.length).includes(".");
+}
+
+function Heading({ on, job }: { on: Visit; job: JobView }) {
+  const say = JOBS[on.lang];
+  return (
+    <>
+      <div class="heading">
+        <h1>
+          {job.name} <JobBadges on={on} job={job} />
+        </h1>
+        {may(on, "operator") && !job.removed_at && (
+          <div class="buttons">
+            <a class="button primary" href={link(on, `/jobs/${job.name}/run`)}>{say.run_now}</a>
+            {job.paused_at
+              ? <DialogButton opens="resume" text={say.resume} />
+              : <DialogButton opens="pause" text={say.pause} danger />}
+          </div>
+        )}
+      </div>
+      {job.description && <p class="lead">{job.description}</p>}
+    </>
+  );
+}
+
+function Stopped({ on, job }: { on: Visit; job: JobView }) {
+  const say = JOBS[on.lang];
+  return (
+    <>
+      {job.removed_at && <p class="now">{say.removed_text}</p>}
+      {!job.enabled && !job.removed_at && <p class="now">{say.off_text}</p>}
+      {job.paused_at && (
+        <p class="now">
+          <strong>{say.paused_by(job.paused_by ?? "")}</strong> <Time on={on} at={job.paused_at} /> {say.paused_text}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Details({ on, job, definition }: { on: Visit; job: JobView; definition: StoredDefinition }) {
+  const say = JOBS[on.lang];
+  return (
+    <section>
+      <h2>{say.details}</h2>
+      <KeyValues
+        pairs={[
+          [say.file, <code>jobs/{job.command_name}</code>],
+          [say.type, say[job.type]],
+          [say.events, job.event_types.length > 0 && <code>{job.event_types.join(", ")}</code>],
+          [say.next, job.next_slot && <Time on={on} at={job.next_slot} />],
+          [say.waiting, <Count on={on} job={job} what="waiting" />],
+          [say.running, <Count on={on} job={job} what="running" />],
+          [say.serial_key, definition.serial_key && <code>{definition.serial_key}</code>],
+          [say.memory, `${definition.memory_mb} MB`],
+          [say.digest, <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
+          [say.synced, <Time on={on} at={job.synced_at} />],
+        ]}
+      />
+    </section>
+  );
+}
+
+function PermissionList({ on, permissions }: { on: Visit; permissions: Permissions }) {
+  const say = JOBS[on.lang];
+  const { unsafe, ...safe } = permissions;
+  const given = (all: object) =>
+    Object.entries(all).map(([name, value]): [string, string] => [
+      name,
+      value === true ? say.anything : (value as string[]).join(", "),
+    ]);
+  const none = Object.keys(safe).length === 0 && !unsafe;
+  return (
+    <section>
+      <h2>
+        {say.permissions} {unsafe && <Badge tone="bad" sign="!" text={say.unsafe} />}
+      </h2>
+      {none && <p class="nothing">{say.permissions_none}</p>}
+      <KeyValues pairs={given(safe).map(([name, value]) => [name, <code>{value}</code>])} />
+      {unsafe && (
+        <>
+          <p class="danger-text">{say.unsafe_what}</p>
+          <KeyValues pairs={given(unsafe).map(([name, value]) => [name, <code>{value}</code>])} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Runs({ on, job, runs }: { on: Visit; job: JobView; runs: RunView[] }) {
+  const say = JOBS[on.lang];
+  return (
+    <section>
+      <h2>
+        {say.runs}{" "}
+        <small>
+          <a href={link(on, "/runs", { job: job.name })}>{say.all_runs}</a>
+        </small>
+      </h2>
+      {runs.length === 0 ? <Empty text={say.no_runs} /> : (
+        <Table
+          label={say.runs}
+          rows={runs}
+          columns={[
+            { head: say.run, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
+            { head: say.state, cell: (run) => <State state={run.state} /> },
+            {
+              head: say.note,
+              kind: "main",
+              cell: (run) => <span class="line">{run.wait_reason ?? run.error_summary?.split("\n")[0]}</span>,
+            },
+            {
+              head: say.took,
+              kind: "number",
+              cell: (run) => <Duration on={on} from={run.started_at} to={run.finished_at} />,
+            },
+            { head: say.due, kind: "wide", cell: (run) => <Time on={on} at={run.due_at} /> },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function PauseDialogs({ on, job }: { on: Visit; job: JobView }) {
+  const say = JOBS[on.lang];
+  const waiting = countText(job.waiting);
+  return (
+    <>
+      <ConfirmDialog
+        on={on}
+        id="pause"
+        title={say.pause_title(job.name)}
+        action={`/jobs/${job.name}/pause`}
+        verb={say.pause}
+        danger
+      >
+        <p>{say.pause_text(waiting)}</p>
+      </ConfirmDialog>
+      <ConfirmDialog
+        on={on}
+        id="resume"
+        title={say.resume_title(job.name)}
+        action={`/jobs/${job.name}/resume`}
+        verb={say.resume}
+      >
+        <p>{say.resume_text(waiting)}</p>
+      </ConfirmDialog>
+    </>
+  );
+}

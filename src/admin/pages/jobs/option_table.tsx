@@ -1,0 +1,90 @@
+/** Options of a job: what holds, and beside it what the file says where an operator has set something else. */
+import type { JobOption } from "../../../catalog/job_options.ts";
+import type { Json } from "../../../job.ts";
+import type { JobView } from "../../../store/job_view.ts";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Nothing, Time } from "../../parts/time.tsx";
+import { link, may, type Visit } from "../../visit.ts";
+import { JOBS } from "./words.ts";
+
+export function OptionTable({ on, job, options }: { on: Visit; job: JobView; options: JobOption[] }) {
+  const say = JOBS[on.lang];
+  return (
+    <section>
+      <div class="heading">
+        <h2>{say.options}</h2>
+        {may(on, "operator") && !job.removed_at && (
+          <a class="button" href={link(on, `/jobs/${job.name}/options`)}>{say.change}</a>
+        )}
+      </div>
+      <OptionRows on={on} options={options} />
+    </section>
+  );
+}
+
+/** `short`: without the schedule that its names begin with. */
+export function OptionRows({ on, options, short = "" }: { on: Visit; options: JobOption[]; short?: string }) {
+  const say = JOBS[on.lang];
+  return (
+    <Table
+      label={say.options}
+      rows={options}
+      columns={[
+        { head: say.option, cell: ({ name }) => <code>{name.slice(short.length)}</code> },
+        {
+          head: say.value,
+          cell: ({ value, override }) => override ? <strong>{valueText(on, value)}</strong> : valueText(on, value),
+        },
+        {
+          head: say.file_says,
+          cell: ({ override, file_value }) =>
+            !override
+              ? <span class="nothing">{say.same}</span>
+              : file_value === null
+              ? say.gone
+              : valueText(on, file_value),
+        },
+        { head: say.set_by, cell: ({ override }) => override?.set_by ?? <Nothing /> },
+        { head: "", kind: "wide", cell: ({ override }) => override && <Time on={on} at={override.set_at} /> },
+        {
+          head: say.reason,
+          kind: "main",
+          cell: ({ override }) => override && <span class="line" title={override.reason}>{override.reason}</span>,
+        },
+        {
+          head: "",
+          cell: ({ name, override }) =>
+            override && may(on, "operator") && <DialogButton opens={`reset-${name}`} text={say.reset} />,
+        },
+      ]}
+    />
+  );
+}
+
+export function ResetDialogs({ on, job, options }: { on: Visit; job: JobView; options: JobOption[] }) {
+  const say = JOBS[on.lang];
+  return (
+    <>
+      {options.filter(({ override }) => override).map(({ name, value, file_value }) => (
+        <ConfirmDialog
+          on={on}
+          id={`reset-${name}`}
+          title={say.reset_title(name)}
+          action={`/jobs/${job.name}/reset`}
+          verb={say.reset}
+        >
+          <p>{say.reset_text(valueText(on, value), valueText(on, file_value))}</p>
+          <input type="hidden" name="option" value={name} />
+        </ConfirmDialog>
+      ))}
+    </>
+  );
+}
+
+/** As it stands in a job file, as a text: `02:30`, `60/1`, `none`. */
+export function valueText(on: Visit, value: Json | undefined): string {
+  if (value === null || value === undefined) return JOBS[on.lang].nothing_set;
+  if (typeof value !== "object") return String(value);
+  return Object.entries(value).map(([key, one]) => `${key} ${one}`).join(", ");
+}

@@ -1,0 +1,211 @@
+/** Runs a job now: a form drawn from the schema of its args, checked by that schema here and once more by the worker. */
+import { type Draft, draftFrom, draftOf, freshDraft, type Problems, withItem, withoutItem } from "../../args/draft.ts";
+import { type Field, fieldOf } from "../../args/fields.ts";
+import { ArgsFields, type ArgsState } from "../../args/form.tsx";
+import { checkArgs, jsonOf, valueOf } from "../../args/reading.ts";
+import { storable } from "../../../client/args.ts";
+import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
+import { recordAct } from "../../../store/audit.ts";
+import { type Born, createRuns } from "../../../store/births.ts";
+import { databaseNow, readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
+import { Problem } from "../../parts/notes.tsx";
+import { type Act, by, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { readJob } from "./acts.ts";
+import { JobBadges } from "./list.tsx";
+import { Foot } from "./options.tsx";
+import { JOBS } from "./words.ts";
+
+const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
+const LONGEST_DELAY_S = 366 * 86_400;
+
+/** What was typed beside the args, and what is wrong with it. */
+interface Wish {
+  wish: string;
+  priority: string;
+  delay: string;
+  unit: string;
+  reason: string;
+  wrong: { priority?: string; delay?: string };
+}
+
+const NO_WISH = { priority: "", delay: "", unit: "s", reason: "", wrong: {} };
+
+export async function showRunForm(on: Visit): Promise<Page> {
+  const definition = await readDefinitionOf(on);
+  const drawable = drawableOf(definition);
+  const draft = drawable && freshDraft(drawable);
+  const args = { field: drawable, draft, json: "{}", problems: new Map() };
+  return await runPage(on, definition, { args, wish: { ...NO_WISH, wish: crypto.randomUUID() } });
+}
+
+async function readDefinitionOf(on: Visit): Promise<StoredDefinition> {
+  const definition = await readDefinition(on.sql, on.params.name ?? "");
+  if (!definition || definition.removed_at) throw new Refusal(404);
+  return definition;
+}
+
+function drawableOf({ args_schema }: StoredDefinition): Field | undefined {
+  const root = args_schema === null ? undefined : fieldOf(args_schema);
+  return root?.kind === "object" ? root : undefined;
+}
+
+/** Starts it; or gives the form back: changed by one of its own buttons, or with what is wrong. */
+export async function runJob(on: Act): Promise<Done | Page> {
+  const definition = await readDefinitionOf(on);
+  const drawable = drawableOf(definition);
+  const sent = argsFrom(on, definition, drawable);
+  const wish = wishFrom(on);
+  const changed = changedForm(on, sent, drawable);
+  if (changed) return await runPage(on, definition, { args: changed, wish });
+  const { value, args } = sent;
+  if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
+    return { ...await runPage(on, definition, { args, wish }), status: 400 };
+  }
+  const born = await enqueue(on, definition, { args: value, wish });
+  if (born.job_run_id === undefined) throw new Refusal(404);
+  const say = JOBS[on.lang];
+  const id = Number(born.job_run_id);
+  return { to: `/runs/${id}`, text: born.is_new ? say.run_done(id) : say.run_again(id) };
+}
+
+interface SentArgs {
+  args: ArgsState;
+  value: Json | undefined;
+}
+
+function argsFrom(on: Act, { args_schema }: StoredDefinition, drawable: Field | undefined): SentArgs {
+  const problems: Problems = new Map();
+  const reading = { lang: on.lang, zone: on.zone, problems };
+  const draft = drawable && field(on.form, "mode") === "fields" ? draftFrom(on.form) : undefined;
+  const json = field(on.form, "json") || "{}";
+  const wrong = (text: string) => void problems.set("", [...problems.get("") ?? [], text]);
+  const value = drawable && draft ? valueOf(drawable, draft, reading) : jsonOf(json, { lang: on.lang, wrong });
+  if (problems.size === 0 && args_schema !== null) checkArgs(args_schema, value, reading);
+  try {
+    if (problems.size === 0) storable("the args", value);
+  } catch (error) {
+    wrong((error as Error).message);
+  }
+  return { args: { field: drawable, draft, json, problems }, value };
+}
+
+/** Undefined: it was sent to be run. */
+function changedForm(on: Act, { args, value }: SentArgs, drawable: Field | undefined): ArgsState | undefined {
+  const [add, remove, to] = ["add", "remove", "switch"].map((name) => on.form.get(name));
+  const fresh = { ...args, problems: new Map() };
+  if (drawable && args.draft) {
+    if (typeof add === "string") return { ...fresh, draft: withItem(drawable, args.draft, add) };
+    if (typeof remove === "string") return { ...fresh, draft: withoutItem(args.draft, remove) };
+    if (to === "json") return { ...fresh, draft: undefined, json: JSON.stringify(value ?? {}, null, 2) };
+  }
+  if (to !== "fields" || !drawable) return undefined;
+  const draft: Draft | undefined = value === undefined ? undefined : draftOf(drawable, value, { zone: on.zone });
+  if (draft) return { ...fresh, draft };
+  return value === undefined ? args : { ...args, problems: new Map([["", [JOBS[on.lang].not_drawn]]]) };
+}
+
+function wishFrom(on: Act): Wish {
+  const say = JOBS[on.lang];
+  const [wish, priority, delay, unit, reason] = ["wish", "priority", "delay", "unit", "reason"].map((name) =>
+    field(on.form, name)
+  ) as [string, string, string, string, string];
+  if (!/^[0-9a-f-]{36}$/.test(wish)) throw new Refusal(400);
+  const wrong: Wish["wrong"] = {};
+  try {
+    if (priority !== "") priorityNumber(priorityOf(priority));
+  } catch (error) {
+    wrong.priority = (error as Error).message;
+  }
+  const seconds = Number(delay) * unitOf(unit);
+  if (!(seconds >= 0 && seconds <= LONGEST_DELAY_S)) wrong.delay = say.delay_wrong;
+  return { wish, priority, delay, unit, reason, wrong };
+}
+
+function priorityOf(text: string): Parameters<typeof priorityNumber>[0] {
+  return /^\d+$/.test(text) ? Number(text) : text as keyof typeof PRIORITIES;
+}
+
+function unitOf(unit: string): number {
+  return Object.hasOwn(UNITS, unit) ? UNITS[unit as keyof typeof UNITS] : 1;
+}
+
+/** One run for each time that the form was opened, with its audit; a delay counts by the database's clock. */
+async function enqueue(
+  on: Act,
+  { name }: StoredDefinition,
+  { args, wish }: { args: Json | undefined; wish: Wish },
+): Promise<Born> {
+  const seconds = Number(wish.delay) * unitOf(wish.unit);
+  return await on.sql.begin(async (tx) => {
+    const now = await databaseNow(tx);
+    const [born] = await createRuns(tx, [{
+      job_name: name,
+      args,
+      idempotency_key: wish.wish,
+      priority: wish.priority === "" ? undefined : priorityNumber(priorityOf(wish.priority)),
+      run_at: seconds > 0 ? new Date(now.epochMilliseconds + seconds * 1_000) : undefined,
+    }]);
+    if (born?.is_new && born.job_run_id !== undefined) {
+      const act = { ...by(on), action: "run.enqueue", target_type: "run", target_id: born.job_run_id };
+      await recordAct(tx, { ...act, after: { job_name: name } });
+    }
+    return born ?? { job_run_id: undefined, is_new: false };
+  });
+}
+
+async function runPage(
+  on: Visit,
+  definition: StoredDefinition,
+  { args, wish }: { args: ArgsState; wish: Wish },
+): Promise<Page> {
+  const job = await readJob(on);
+  const say = JOBS[on.lang];
+  const path = `/jobs/${job.name}/run`;
+  const wrong = args.problems.size > 0 || Object.keys(wish.wrong).length > 0;
+  return {
+    title: say.run_title(job.name),
+    body: (
+      <form class="form" method="post" action={link(on, path)}>
+        {/* What the Enter key presses. */}
+        <button type="submit" class="first" tabindex={-1} aria-hidden="true">{say.run_now}</button>
+        <h1>
+          {say.run_title(job.name)} <JobBadges on={on} job={job} />
+          <small>
+            <a href={link(on, `/jobs/${job.name}`)}>{job.name}</a>
+          </small>
+        </h1>
+        {job.description && <p class="lead">{job.description}</p>}
+        {job.paused_at && <p class="now">{say.run_paused}</p>}
+        {wrong && <Problem title={say.run_wrong} />}
+        <ArgsFields on={on} args={args} action={path} />
+        <fieldset class="args">
+          <legend>{say.run_options}</legend>
+          <div class="fields">
+            <div class="field">
+              <label for="priority">{say.priority}</label>
+              <input id="priority" name="priority" value={wish.priority} list="priorities" autocomplete="off" />
+              <datalist id="priorities">{Object.keys(PRIORITIES).map((one) => <option value={one} />)}</datalist>
+              <small class="hint">{say.priority_hint(definition.priority)}</small>
+              {wish.wrong.priority && <span class="wrong" role="alert">{wish.wrong.priority}</span>}
+            </div>
+            <div class="field">
+              <label for="delay">{say.delay}</label>
+              <span class="with-unit">
+                <input type="number" id="delay" name="delay" min={0} step="any" value={wish.delay} />
+                <select name="unit" aria-label={say.unit}>
+                  {(Object.keys(UNITS) as (keyof typeof UNITS)[]).map((one) => (
+                    <option value={one} selected={one === wish.unit}>{say[one]}</option>
+                  ))}
+                </select>
+              </span>
+              <small class="hint">{say.delay_hint}</small>
+              {wish.wrong.delay && <span class="wrong" role="alert">{wish.wrong.delay}</span>}
+            </div>
+          </div>
+        </fieldset>
+        <input type="hidden" name="wish" value={wish.wish} />
+        <Foot on={on} reason={wish.reason} back={`/jobs/${job.name}`} verb={say.run_now} />
+      </form>
+    ),
+  };
+}

@@ -1,0 +1,153 @@
+/**
+ * The editor of one schedule: what is typed is shown as next fires before it is saved, by the same functions that check and
+ * plan it. The address holds what is typed, so the preview is this page asked for again.
+ */
+import { KINDS } from "../../../catalog/job_options.ts";
+import { scheduleWith, setOverrides } from "../../../catalog/overrides.ts";
+import type { Json } from "../../../job.ts";
+import { readDefinition, type StoredSchedule } from "../../../store/definitions.ts";
+import { Problem } from "../../parts/notes.tsx";
+import { type Act, by, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { Foot } from "./options.tsx";
+import { Fires } from "./schedules.tsx";
+import { JOBS } from "./words.ts";
+
+interface Typed {
+  kind: string;
+  value: string;
+  timezone: string;
+}
+
+const LONGEST = 200;
+
+export async function showSchedule(on: Visit): Promise<Page> {
+  const schedule = await readSchedule(on);
+  const was = asTyped(schedule);
+  const text = (name: keyof Typed) => on.query.get(name)?.trim().slice(0, LONGEST) ?? was[name];
+  return editor(on, schedule, { typed: { kind: text("kind"), value: text("value"), timezone: text("timezone") } });
+}
+
+async function readSchedule(on: Visit): Promise<StoredSchedule> {
+  const definition = await readDefinition(on.sql, on.params.name ?? "");
+  const schedule = definition?.schedules.find((one) => one.schedule_id === on.params.schedule);
+  if (!definition || definition.removed_at || !schedule) throw new Refusal(404);
+  return schedule;
+}
+
+/** Only what was changed is set: the file goes on deciding about the rest. */
+export async function changeSchedule(on: Act): Promise<Done | Page> {
+  const { name = "" } = on.params;
+  const say = JOBS[on.lang];
+  const schedule = await readSchedule(on);
+  const typed: Typed = {
+    kind: field(on.form, "kind"),
+    value: field(on.form, "value"),
+    timezone: field(on.form, "timezone"),
+  };
+  const was = asTyped(schedule);
+  const wish = {
+    ...(typed.kind !== was.kind || typed.value !== was.value ? timeOf(typed) : {}),
+    ...(typed.timezone !== was.timezone ? { timezone: typed.timezone } : {}),
+  };
+  const wishes = Object.entries(wish).map(([key, value]) => [`schedule.${schedule.schedule_id}.${key}`, value]);
+  const answer = await setOverrides(on.sql, name, Object.fromEntries(wishes), by(on));
+  if (!answer) throw new Refusal(404);
+  if (!answer.ok) return editor(on, schedule, { typed, problems: answer.problems, reason: field(on.form, "reason") });
+  if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
+  return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };
+}
+
+function asTyped({ schedule_type, schedule_value, timezone }: StoredSchedule): Typed {
+  const kind = Object.keys(KINDS).find((one) => KINDS[one] === schedule_type) ?? "";
+  return { kind, value: schedule_value, timezone };
+}
+
+/** What is no number stays a text, for the complaint to quote. */
+function timeOf({ kind, value }: Typed): Record<string, Json> {
+  const counts = kind === "everyNMinutes" || kind === "hourlyAtMinute";
+  return { [kind]: counts && /^\d+$/.test(value) ? Number(value) : value };
+}
+
+function editor(
+  on: Visit,
+  schedule: StoredSchedule,
+  sent: { typed: Typed; problems?: string[]; reason?: string },
+): Page {
+  const say = JOBS[on.lang];
+  const { name = "" } = on.params;
+  const path = `/jobs/${name}/schedules/${encodeURIComponent(schedule.schedule_id)}`;
+  const { kind, value, timezone } = sent.typed;
+  const labels = { everyNMinutes: say.everyNMinutes, hourlyAtMinute: say.hourlyAtMinute, dailyAt: say.dailyAt };
+  return {
+    title: say.edit_title(schedule.schedule_id),
+    status: sent.problems && 400,
+    body: (
+      <form class="form" method="post" action={link(on, path)}>
+        <h1>
+          {say.edit_title(schedule.schedule_id)}{" "}
+          <small>
+            <a href={link(on, `/jobs/${name}`)}>{name}</a>
+          </small>
+        </h1>
+        <p class="lead">{say.edit_lead}</p>
+        {sent.problems && <Problem title={say.cannot_set} text={sent.problems.join("\n")} />}
+        <section class="fields">
+          <label>
+            {say.kind}
+            <select name="kind" data-when="">
+              {Object.keys(KINDS).map((one) => (
+                <option value={one} selected={one === kind}>
+                  {labels[one as keyof typeof labels] ?? say.cron_kind}
+                </option>
+              ))}
+            </select>
+          </label>
+          <label>
+            {say.when}
+            <input name="value" value={value} maxlength={LONGEST} data-when="" autocomplete="off" spellcheck={false} />
+          </label>
+          <label>
+            {say.timezone}
+            <input name="timezone" value={timezone} list="zones" data-when="" autocomplete="off" spellcheck={false} />
+            <datalist id="zones">{zones().map((one) => <option value={one} />)}</datalist>
+          </label>
+        </section>
+        <section
+          id="preview"
+          aria-live="polite"
+          hx-get={link(on, path)}
+          hx-trigger="input from:closest form delay:250ms"
+          hx-include="[data-when]"
+          hx-select="#preview"
+          hx-target="this"
+          hx-swap="outerMorph"
+          hx-sync="this:replace"
+        >
+          <h2>{say.preview}</h2>
+          <Preview on={on} schedule={schedule} typed={sent.typed} />
+        </section>
+        <Foot on={on} reason={sent.reason} back={`/jobs/${name}`} verb={say.save} />
+      </form>
+    ),
+  };
+}
+
+/** What is typed, checked as it would be when saved. */
+function Preview({ on, schedule, typed }: { on: Visit; schedule: StoredSchedule; typed: Typed }) {
+  const say = JOBS[on.lang];
+  const now = Temporal.Instant.fromEpochMilliseconds(on.now.getTime());
+  const parsed = scheduleWith(schedule, { ...timeOf(typed), timezone: typed.timezone }, { now });
+  if (!parsed.ok) {
+    const text = parsed.complaints.map(({ reason, fix }) => `${reason}; ${fix}`).join("\n");
+    return <Problem title={say.wrong} text={text} />;
+  }
+  const { schedule_type, schedule_value, timezone } = parsed.schedule;
+  const wanted = { ...schedule, schedule_type, schedule_value, timezone, job_name: on.params.name ?? "" };
+  return <Fires on={on} schedule={wanted} />;
+}
+
+let known: string[] | undefined;
+
+function zones(): string[] {
+  return known ??= ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")];
+}

@@ -1,0 +1,152 @@
+/** The schedules of a job, each with its next fires, what of it is set beside the file, and what stops it. */
+import type { JobOption } from "../../../catalog/job_options.ts";
+import { previewOf, wallTextOf } from "../../../catalog/preview.ts";
+import type { StoredDefinition, StoredSchedule } from "../../../store/definitions.ts";
+import type { JobView } from "../../../store/job_view.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { KeyValues } from "../../parts/notes.tsx";
+import { Time } from "../../parts/time.tsx";
+import { link, may, type Visit } from "../../visit.ts";
+import { belongsTo } from "./one.tsx";
+import { OptionRows } from "./option_table.tsx";
+import { JOBS } from "./words.ts";
+
+const FIRES_SHOWN = 5;
+
+interface Shown {
+  on: Visit;
+  job: JobView;
+  definition: StoredDefinition;
+}
+
+export function ScheduleCards({ on, job, definition, options }: Shown & { options: JobOption[] }) {
+  if (definition.schedules.length === 0) return null;
+  return (
+    <div class="columns">
+      {definition.schedules.map((schedule) => (
+        <Card
+          on={on}
+          job={job}
+          schedule={schedule}
+          options={options.filter((one) => one.override && belongsTo(one.name, schedule.schedule_id))}
+        />
+      ))}
+    </div>
+  );
+}
+
+function Card(
+  { on, job, schedule, options }: { on: Visit; job: JobView; schedule: StoredSchedule; options: JobOption[] },
+) {
+  const say = JOBS[on.lang];
+  const id = schedule.schedule_id;
+  const stopped = !schedule.enabled || schedule.paused_at !== null || !job.enabled || job.paused_at !== null;
+  return (
+    <section>
+      <div class="heading">
+        <h2>
+          {id} <small>{say[schedule.schedule_type](schedule.schedule_value)} {schedule.timezone}</small>
+          {!schedule.enabled && <Badge tone="warn" sign="◌" text={say.off} />}
+          {schedule.paused_at && <Badge tone="warn" sign="‖" text={say.paused} />}
+        </h2>
+        {may(on, "operator") && !job.removed_at && (
+          <div class="buttons">
+            <a class="button" href={link(on, `/jobs/${job.name}/schedules/${encodeURIComponent(id)}`)}>{say.edit}</a>
+            {schedule.paused_at
+              ? <DialogButton opens={`resume-${id}`} text={say.resume} />
+              : <DialogButton opens={`pause-${id}`} text={say.pause} />}
+          </div>
+        )}
+      </div>
+      {schedule.paused_at && (
+        <p class="now">
+          <strong>{say.paused_by(schedule.paused_by ?? "")}</strong> <Time on={on} at={new Date(schedule.paused_at)} />
+        </p>
+      )}
+      {stopped && <p class="nothing">{say.fires_stopped}</p>}
+      <Fires on={on} schedule={{ ...schedule, job_name: job.name }} />
+      <KeyValues
+        pairs={[
+          [say.misfire, misfireText(schedule)],
+          [say.exclude, schedule.exclude.join(", ")],
+          [say.jitter, schedule.jitter_seconds > 0 && say.seconds(schedule.jitter_seconds)],
+          [
+            say.schedule_args,
+            Object.keys(schedule.args_json).length > 0 && <code>{JSON.stringify(schedule.args_json)}</code>,
+          ],
+        ]}
+      />
+      {options.length > 0 && <OptionRows on={on} options={options} short={`schedule.${id}.`} />}
+    </section>
+  );
+}
+
+function misfireText({ misfire }: StoredSchedule): string {
+  if (misfire.policy !== "all") return misfire.policy;
+  const within = misfire.within_seconds === null ? "" : ` within ${misfire.within_seconds} s`;
+  return `all${within}, at most ${misfire.max}`;
+}
+
+/** The next fires in the schedule's zone and the viewer's, and what a change of the clock does to it within a year. */
+export function Fires({ on, schedule }: { on: Visit; schedule: StoredSchedule & { job_name: string } }) {
+  const say = JOBS[on.lang];
+  const after = Temporal.Instant.fromEpochMilliseconds(on.now.getTime());
+  let preview;
+  try {
+    preview = previewOf(schedule, { after, count: FIRES_SHOWN, warn_until: after.add({ hours: 366 * 24 }) });
+  } catch (error) {
+    return <p class="danger-text">{say.unreadable}: {(error as Error).message}</p>;
+  }
+  const { fires, warnings } = preview;
+  if (fires.length === 0) return <p class="nothing">{say.fires_none}</p>;
+  return (
+    <>
+      <ol class="fires" aria-label={say.fires}>
+        {fires.map(({ slot, starts }) => (
+          <li>
+            <span class="number">{wallTextOf(slot, schedule.timezone)}</span>
+            <Time on={on} at={new Date(slot.epochMilliseconds)} />
+            {schedule.jitter_seconds > 0 && <small>{say.starts_at(wallTextOf(starts, schedule.timezone))}</small>}
+          </li>
+        ))}
+      </ol>
+      {warnings.map((warning) => (
+        <p class="warning">
+          <strong>{say.clock}:</strong> {warning.message}
+        </p>
+      ))}
+    </>
+  );
+}
+
+export function ScheduleDialogs({ on, job, definition }: Shown) {
+  const say = JOBS[on.lang];
+  return (
+    <>
+      {definition.schedules.map(({ schedule_id: id }) => (
+        <>
+          <ConfirmDialog
+            on={on}
+            id={`pause-${id}`}
+            title={say.pause_title(`${job.name}/${id}`)}
+            action={`/jobs/${job.name}/schedules/${encodeURIComponent(id)}/pause`}
+            verb={say.pause}
+            danger
+          >
+            <p>{say.pause_schedule_text}</p>
+          </ConfirmDialog>
+          <ConfirmDialog
+            on={on}
+            id={`resume-${id}`}
+            title={say.resume_title(`${job.name}/${id}`)}
+            action={`/jobs/${job.name}/schedules/${encodeURIComponent(id)}/resume`}
+            verb={say.resume}
+          >
+            <p>{say.pause_schedule_text}</p>
+          </ConfirmDialog>
+        </>
+      ))}
+    </>
+  );
+}
