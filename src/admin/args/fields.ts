@@ -99,14 +99,12 @@ function objectOf(plain: Schema, on: Drawing, { common, depth }: { common: Commo
   const free = isObject(plain.additionalProperties) || plain.additionalProperties === true || plain.patternProperties;
   if (free || (properties.length === 0 && depth > 0)) return { ...common, kind: "json" };
   const required = Array.isArray(plain.required) ? plain.required : [];
-  return {
-    ...common,
-    kind: "object",
-    fields: properties.map(([name, schema]) => [
-      name,
-      drawn(schema, on, { required: required.includes(name), depth: depth + 1 }),
-    ]),
-  };
+  const fields = properties.map(([name, schema]): [string, Field] => [
+    name,
+    drawn(schema, on, { required: required.includes(name), depth: depth + 1 }),
+  ]);
+  // Postgres keeps no order of names, so what must be given comes first.
+  return { ...common, kind: "object", fields: fields.sort(([, a], [, b]) => Number(b.required) - Number(a.required)) };
 }
 
 /** What `$ref` names stands in its place, with what is said beside it. */

@@ -26,8 +26,8 @@ export function Code({ value }: { value: unknown }) {
 }
 
 /** Names and values; what has no value is left out. */
-export function KeyValues({ pairs }: { pairs: [name: string, value: Child | null | undefined][] }) {
-  const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+export function KeyValues({ pairs }: { pairs: [name: string, value: Child | null | undefined | false][] }) {
+  const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false);
   return (
     <dl class="pairs">
       {given.map(([name, value]) => (

@@ -67,7 +67,7 @@ function columnsOf(on: Visit): Column<JobView>[] {
   return [
     { head: say.job, kind: "main", cell: (job) => <Named on={on} job={job} /> },
     { head: say.type, kind: "wide", cell: (job) => say[job.type] },
-    { head: say.next, cell: (job) => <Time on={on} at={job.next_slot} /> },
+    { head: say.next, kind: "wide", cell: (job) => <Time on={on} at={job.next_slot} /> },
     { head: say.last, cell: (job) => <LastRun on={on} job={job} /> },
     { head: say.waiting, kind: "number", cell: (job) => <Count on={on} job={job} what="waiting" /> },
     { head: say.running, kind: "number", cell: (job) => <Count on={on} job={job} what="running" /> },

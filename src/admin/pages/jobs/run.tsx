@@ -170,9 +170,6 @@ async function runPage(
         <button type="submit" class="first" tabindex={-1} aria-hidden="true">{say.run_now}</button>
         <h1>
           {say.run_title(job.name)} <JobBadges on={on} job={job} />
-          <small>
-            <a href={link(on, `/jobs/${job.name}`)}>{job.name}</a>
-          </small>
         </h1>
         {job.description && <p class="lead">{job.description}</p>}
         {job.paused_at && <p class="now">{say.run_paused}</p>}
