@@ -16,6 +16,7 @@ Deno.test(
       const of = await aDefinition(sql, { name: "export" });
       const run = await aRun(sql, { job_definition_id: of.id, state: "PENDING" });
       await login("operator");
+      await page.goto(`${url}runs`);
       await page.click(`a[href="/runs/${run.id}"]`);
       await page.waitForSelector(".heading .badge:has-text('PENDING')");
       assert.equal(new URL(page.url()).pathname, `/runs/${run.id}`);

@@ -164,7 +164,7 @@ Deno.test("behind a proxy every link, form and cookie holds the path, whether or
       const astray = leads.filter((to) => !/^(\/jobs\/|data:|#)/.test(to));
       assert.deepEqual(astray, [], path);
     }
-    assert.equal((await browser.get("/")).headers.get("location"), "/jobs/runs");
+    assert.equal((await browser.get("/")).headers.get("location"), "/jobs/overview");
     assert.equal((await stranger().get("/runs")).headers.get("location"), "/jobs/login?back=%2Fruns");
     const done = await browser.post(`/runs/${run.id}/retry`, { wish: crypto.randomUUID() });
     assert.match(done.headers.get("location") ?? "", /^\/jobs\/runs\/\d+$/);

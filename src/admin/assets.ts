@@ -7,6 +7,9 @@ import htmx from "htmx.org/dist/htmx.min.js" with { type: "text" };
 import admin from "./assets/admin.js" with { type: "text" };
 import ago from "./assets/ago.js" with { type: "text" };
 import live from "./assets/live.js" with { type: "text" };
+import uplot_style from "uplot/dist/uPlot.min.css" with { type: "text" };
+import uplot from "uplot/dist/uPlot.iife.min.js" with { type: "text" };
+import plots from "./assets/plots.js" with { type: "text" };
 import style from "./assets/style.css" with { type: "text" };
 
 const TEXTS: Record<string, string> = {
@@ -14,6 +17,9 @@ const TEXTS: Record<string, string> = {
   "admin.js": admin,
   "ago.js": ago,
   "live.js": live,
+  "plots.js": plots,
+  "uplot.js": `${uplot}\nexport default uPlot;\n`,
+  "uplot.css": uplot_style,
   "style.css": style,
 };
 

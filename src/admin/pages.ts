@@ -3,6 +3,7 @@
  * the navigation.
  */
 import { jobRoutes } from "./pages/jobs/routes.ts";
+import { overviewRoutes } from "./pages/overview/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import type { Role } from "../store/users.ts";
 import type { Route } from "./visit.ts";
@@ -18,9 +19,10 @@ export interface PageRow {
 }
 
 /** Where a visitor comes to. */
-export const HOME = "/runs";
+export const HOME = "/overview";
 
 export const PAGES: PageRow[] = [
+  { path: "/overview", label: { en: "Overview", ja: "概要" }, role: "viewer", routes: overviewRoutes },
   { path: "/jobs", label: { en: "Jobs", ja: "ジョブ" }, role: "viewer", routes: jobRoutes },
   { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
 ];

@@ -9,6 +9,10 @@ const WORDS = words({
   number: { en: "Give a number", ja: "数値を入力してください" },
   choose: { en: "Choose one", ja: "選択してください" },
   json: { en: (why: string) => `This is no JSON: ${why}`, ja: (why) => `JSON ではありません: ${why}` },
+  schema: {
+    en: (why: string) => `The schema of the args cannot be read: ${why}`,
+    ja: (why) => `引数のスキーマを解釈できません: ${why}`,
+  },
   json_empty: { en: 'Give JSON, such as null, 1 or {"a": 1}', ja: 'JSON を入力してください（例: null、1、{"a": 1}）' },
 });
 
@@ -70,23 +74,20 @@ export function jsonOf(text: string, on: { lang: Lang; wrong(text: string): void
   }
 }
 
-/** What the schema finds wrong, by path. A schema that cannot be read here is left to the worker, which checks before it starts the body. */
+/** What the schema finds wrong, by path. */
 export function checkArgs(schema: Json, value: Json | undefined, { lang, problems }: Omit<Reading, "zone">): void {
-  const read = readable(schema);
-  const answer = read?.safeParse(value, lang === "ja" ? { error: z.locales.ja().localeError } : undefined);
-  if (!answer || answer.success) return;
-  for (const issue of answer.error.issues) {
-    const path = issue.path.reduce<string>((at, step) => below(at, String(step)), "");
+  const add = (path: string, text: string) => {
     const said = problems.get(path) ?? [];
-    if (!said.includes(issue.message)) problems.set(path, [...said, issue.message]);
-  }
-}
-
-function readable(schema: Json): z.ZodType | undefined {
+    if (!said.includes(text)) problems.set(path, [...said, text]);
+  };
   try {
-    return z.fromJSONSchema(schema as z.core.JSONSchema.JSONSchema);
-  } catch {
-    return undefined;
+    const read = z.fromJSONSchema(schema as z.core.JSONSchema.JSONSchema);
+    const answer = read.safeParse(value, lang === "ja" ? { error: z.locales.ja().localeError } : undefined);
+    for (const issue of answer.error?.issues ?? []) {
+      add(issue.path.reduce<string>((at, step) => below(at, String(step)), ""), issue.message);
+    }
+  } catch (error) {
+    add("", WORDS[lang].schema((error as Error).message));
   }
 }
 

@@ -1,6 +1,7 @@
 /** What an operator does to a job. The stores do it, with its audit, as one transaction; here is only what is said of it. */
 import { resetOverrides } from "../../../catalog/overrides.ts";
 import { type JobView, listJobs } from "../../../store/job_view.ts";
+import { type Ended, readJobTotals } from "../../../store/run_stats.ts";
 import { pauseJob, pauseSchedules } from "../../../store/stops.ts";
 import { type Act, by, type Done, field, Refusal, type Visit } from "../../visit.ts";
 import { JOBS } from "./words.ts";
@@ -8,8 +9,13 @@ import { JOBS } from "./words.ts";
 /** More of what waits is "1000+": a page must not get slower with a backlog. */
 const MOST_COUNTED = 1_000;
 
-export async function readJobs(on: Visit): Promise<JobView[]> {
-  return await listJobs(on.sql, null, MOST_COUNTED);
+/** A job with how its runs of the last day ended, if any did. */
+export type ListedJob = JobView & { lately?: Ended };
+
+export async function readJobs(on: Visit): Promise<ListedJob[]> {
+  const [jobs, totals] = await Promise.all([listJobs(on.sql, null, MOST_COUNTED), readJobTotals(on.sql, "24h")]);
+  const by_id = new Map(totals.map((one) => [one.job_definition_id, one]));
+  return jobs.map((job) => ({ ...job, lately: by_id.get(job.id) }));
 }
 
 /** The job of the path. @throws Refusal 404 */

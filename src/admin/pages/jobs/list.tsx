@@ -6,8 +6,9 @@ import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
+import { percent } from "../../parts/percent.ts";
 import { link, may, type Page, type Visit } from "../../visit.ts";
-import { countText, readJobs } from "./acts.ts";
+import { countText, type ListedJob, readJobs } from "./acts.ts";
 import { JOBS } from "./words.ts";
 
 const STATES = {
@@ -62,13 +63,14 @@ export async function showJobs(on: Visit): Promise<Page> {
   };
 }
 
-function columnsOf(on: Visit): Column<JobView>[] {
+function columnsOf(on: Visit): Column<ListedJob>[] {
   const say = JOBS[on.lang];
   return [
     { head: say.job, kind: "main", cell: (job) => <Named on={on} job={job} /> },
     { head: say.type, kind: "wide", cell: (job) => say[job.type] },
     { head: say.next, kind: "wide", cell: (job) => <Time on={on} at={job.next_slot} /> },
     { head: say.last, cell: (job) => <LastRun on={on} job={job} /> },
+    { head: say.rate, kind: "number", cell: ({ lately }) => <Lately on={on} lately={lately} /> },
     { head: say.waiting, kind: "number", cell: (job) => <Count on={on} job={job} what="waiting" /> },
     { head: say.running, kind: "number", cell: (job) => <Count on={on} job={job} what="running" /> },
     {
@@ -121,6 +123,17 @@ function LastRun({ on, job }: { on: Visit; job: JobView }) {
         <State state={state} />
       </a>{" "}
       <Time on={on} at={new Date(finished_at ?? started_at ?? due_at)} />
+    </span>
+  );
+}
+
+function Lately({ on, lately }: { on: Visit; lately: ListedJob["lately"] }) {
+  if (!lately || lately.error_rate === null) return <Nothing />;
+  const all = lately.succeeded + lately.failed + lately.timed_out;
+  const title = JOBS[on.lang].rate_of(lately.succeeded, all);
+  return (
+    <span class={lately.error_rate > 0.1 ? "danger-text" : undefined} title={title}>
+      {percent(1 - lately.error_rate)}
     </span>
   );
 }

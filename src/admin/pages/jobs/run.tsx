@@ -4,9 +4,9 @@ import { type Field, fieldOf } from "../../args/fields.ts";
 import { ArgsFields, type ArgsState } from "../../args/form.tsx";
 import { checkArgs, jsonOf, valueOf } from "../../args/reading.ts";
 import { storable } from "../../../client/args.ts";
+import type { Enqueued } from "../../../client/enqueue.ts";
+import { enqueueRun } from "../../../client/run_acts.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
-import { recordAct } from "../../../store/audit.ts";
-import { type Born, createRuns } from "../../../store/births.ts";
 import { databaseNow, readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
 import { Problem } from "../../parts/notes.tsx";
 import { type Act, by, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
@@ -61,11 +61,9 @@ export async function runJob(on: Act): Promise<Done | Page> {
   if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
     return { ...await runPage(on, definition, { args, wish }), status: 400 };
   }
-  const born = await enqueue(on, definition, { args: value, wish });
-  if (born.job_run_id === undefined) throw new Refusal(404);
+  const { id, isNew } = await enqueue(on, definition, { args: value, wish });
   const say = JOBS[on.lang];
-  const id = Number(born.job_run_id);
-  return { to: `/runs/${id}`, text: born.is_new ? say.run_done(id) : say.run_again(id) };
+  return { to: `/runs/${id}`, text: isNew ? say.run_done(id) : say.run_again(id) };
 }
 
 interface SentArgs {
@@ -129,28 +127,20 @@ function unitOf(unit: string): number {
   return Object.hasOwn(UNITS, unit) ? UNITS[unit as keyof typeof UNITS] : 1;
 }
 
-/** One run for each time that the form was opened, with its audit; a delay counts by the database's clock. */
+/** One run for each time that the form was opened; a delay counts by the database's clock. */
 async function enqueue(
   on: Act,
   { name }: StoredDefinition,
   { args, wish }: { args: Json | undefined; wish: Wish },
-): Promise<Born> {
+): Promise<Enqueued> {
   const seconds = Number(wish.delay) * unitOf(wish.unit);
-  return await on.sql.begin(async (tx) => {
-    const now = await databaseNow(tx);
-    const [born] = await createRuns(tx, [{
-      job_name: name,
-      args,
-      idempotency_key: wish.wish,
-      priority: wish.priority === "" ? undefined : priorityNumber(priorityOf(wish.priority)),
-      run_at: seconds > 0 ? new Date(now.epochMilliseconds + seconds * 1_000) : undefined,
-    }]);
-    if (born?.is_new && born.job_run_id !== undefined) {
-      const act = { ...by(on), action: "run.enqueue", target_type: "run", target_id: born.job_run_id };
-      await recordAct(tx, { ...act, after: { job_name: name } });
-    }
-    return born ?? { job_run_id: undefined, is_new: false };
-  });
+  const now = seconds > 0 ? await databaseNow(on.sql) : undefined;
+  const options = {
+    idempotencyKey: wish.wish,
+    priority: wish.priority === "" ? undefined : priorityOf(wish.priority),
+    runAt: now && new Date(now.epochMilliseconds + seconds * 1_000),
+  };
+  return await enqueueRun(on.sql, { name, args, options }, by(on));
 }
 
 async function runPage(

@@ -116,7 +116,7 @@ function editor(
           id="preview"
           aria-live="polite"
           hx-get={link(on, path)}
-          hx-trigger="input from:closest form delay:250ms"
+          hx-trigger='input from:"closest form" delay:250ms'
           hx-include="[data-when]"
           hx-select="#preview"
           hx-target="this"

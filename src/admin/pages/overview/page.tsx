@@ -1,0 +1,267 @@
+/** Where a visitor comes to: who leads, what waits, how it goes, what is wrong; and in an empty system what to do first. */
+import { durationText } from "../../assets/ago.js";
+import { type Alert, listAlerts } from "../../../store/alerts.ts";
+import { type Figures, readFigures } from "../../../store/figures.ts";
+import { currentLeader, type Leadership } from "../../../store/leadership.ts";
+import { listJobs } from "../../../store/job_view.ts";
+import { type NodeUse, readBacklog, readNodeUse, type Waiting } from "../../../store/load_stats.ts";
+import { listWorkers, type WorkerListing } from "../../../store/nodes.ts";
+import { type Ended, type Range, RANGES, readJobTotals, readTotal } from "../../../store/run_stats.ts";
+import { listRuns } from "../../../store/run_view.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { percent } from "../../parts/percent.ts";
+import { Live } from "../../parts/live.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { link, may, type Page, type Visit } from "../../visit.ts";
+import { AlarmDialogs, Alarms } from "./alarms.tsx";
+import { Plots, rangeOf, tableSteps } from "./plots.tsx";
+import { OVERVIEW } from "./words.ts";
+
+const MOST_ALERTS = 20;
+const MOST_JOBS = 8;
+/** The leader counts several times a minute. */
+const STALE_SECONDS = 120;
+
+interface Seen {
+  range: Range;
+  figures: Figures;
+  leader: Leadership;
+  workers: WorkerListing[];
+  alerts: Alert[];
+  backlog: Waiting[];
+  nodes: NodeUse[];
+  total: Ended;
+  jobs: ({ job_name: string } & Ended)[];
+}
+
+async function look(on: Visit): Promise<Seen> {
+  const { sql } = on;
+  const range = rangeOf(on);
+  const [figures, leader, workers, alerts, backlog, nodes, total, jobs] = await Promise.all([
+    readFigures(sql),
+    currentLeader(sql),
+    listWorkers(sql),
+    listAlerts(sql, { open: true, limit: MOST_ALERTS }),
+    readBacklog(sql),
+    readNodeUse(sql),
+    readTotal(sql, range),
+    readJobTotals(sql, range),
+  ]);
+  return { range, figures, leader, workers, alerts, backlog, nodes, total, jobs: jobs.slice(0, MOST_JOBS) };
+}
+
+export async function showOverview(on: Visit): Promise<Page> {
+  const say = OVERVIEW[on.lang];
+  const seen = await look(on);
+  const [first, steps] = await Promise.all([firstSteps(on, seen), tableSteps(on)]);
+  return {
+    title: say.overview,
+    assets: ["uplot.css", "plots.js"],
+    body: (
+      <>
+        <h1>{say.overview}</h1>
+        <Live on={on} id="now" topics={["nodes", "jobs"]}>
+          {first && <FirstSteps on={on} steps={first} />}
+          <Alarms on={on} alerts={seen.alerts} />
+          {!first && <Stale on={on} seconds={seen.figures.counted_seconds_ago} />}
+          <Tiles on={on} seen={seen} />
+        </Live>
+        <Plots on={on} steps={steps} />
+        <Live on={on} id="parts" topics={["nodes", "jobs"]}>
+          <div class="columns">
+            <Backlog on={on} backlog={seen.backlog} />
+            <Nodes on={on} nodes={seen.nodes} />
+            <Jobs on={on} seen={seen} />
+          </div>
+        </Live>
+        {may(on, "operator") && <AlarmDialogs on={on} alerts={seen.alerts} />}
+      </>
+    ),
+  };
+}
+
+function Stale({ on, seconds }: { on: Visit; seconds: number | null }) {
+  const say = OVERVIEW[on.lang];
+  if (seconds !== null && seconds < STALE_SECONDS) return null;
+  return <p class="now">{seconds === null ? say.not_counted : say.stale(durationText(seconds * 1_000))}</p>;
+}
+
+function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
+  const say = OVERVIEW[on.lang];
+  const { figures, leader, total } = seen;
+  const { wait_p50, wait_p95, run_p50, run_p95 } = total;
+  const subleaders = seen.workers.filter((one) => one.role === "subleader").map((one) => one.worker_id);
+  const waiting = seen.backlog.reduce((sum, one) => sum + one.waiting, 0);
+  const oldest = Math.max(0, ...seen.backlog.map((one) => one.oldest_seconds));
+  const failed = total.failed + total.timed_out;
+  const ended = total.succeeded + failed + total.canceled + total.skipped;
+  const { draining, detached } = figures.workers;
+  const times = (p50: number | null, p95: number | null) => ({
+    value: p50 === null ? "–" : durationText(p50 * 1_000),
+    more: p95 === null ? say.none_yet : say.p95(durationText(p95 * 1_000)),
+  });
+  return (
+    <dl class="tiles">
+      <Tile name={say.leader} bad={!figures.has_leader} value={leader.worker_id ?? say.no_leader}>
+        {say.term(figures.epoch, figures.failovers)} {leader.worker_id && <Time on={on} at={leader.acquired_at} />}
+      </Tile>
+      <Tile name={say.subleaders} value={subleaders.length > 0 ? subleaders.join(", ") : "–"}>
+        {subleaders.length === 0 && say.no_subleader}
+      </Tile>
+      <Tile name={say.workers} bad={figures.workers.active === 0} value={String(figures.workers.active)}>
+        {draining + detached > 0 && say.workers_other(draining, detached)}{" "}
+        {figures.nodes.unavailable > 0 && say.nodes_away(figures.nodes.unavailable)}
+      </Tile>
+      <Tile name={say.slots} value={say.of(figures.slots_used, figures.slots)}>
+        <meter value={figures.slots_used} max={Math.max(1, figures.slots)} aria-label={say.slots}></meter>
+      </Tile>
+      <Tile name={say.backlog} value={String(waiting)}>
+        {waiting > 0 && say.oldest(durationText(oldest * 1_000))}
+      </Tile>
+      <Tile name={`${say.ended}, ${say[seen.range]}`} value={String(ended)}>
+        {say.per_minute((ended * 60 / RANGES[seen.range].seconds).toFixed(1))}
+      </Tile>
+      <Tile
+        name={`${say.success}, ${say[seen.range]}`}
+        bad={(total.error_rate ?? 0) > 0.1}
+        value={total.error_rate === null ? "–" : percent(1 - total.error_rate)}
+      >
+        {total.error_rate === null ? say.none_yet : say.failures(failed)}
+      </Tile>
+      <Tile name={`${say.wait}, ${say[seen.range]}`} value={times(wait_p50, wait_p95).value}>
+        {times(wait_p50, wait_p95).more}
+      </Tile>
+      <Tile name={`${say.ran}, ${say[seen.range]}`} value={times(run_p50, run_p95).value}>
+        {times(run_p50, run_p95).more}
+      </Tile>
+    </dl>
+  );
+}
+
+function Tile({ name, value, bad, children }: { name: string; value: string; bad?: boolean; children?: unknown }) {
+  return (
+    <div class={bad ? "bad" : undefined}>
+      <dt>{name}</dt>
+      <dd>
+        <strong>{value}</strong>
+        <small>{children as string}</small>
+      </dd>
+    </div>
+  );
+}
+
+function Backlog({ on, backlog }: { on: Visit; backlog: Waiting[] }) {
+  const say = OVERVIEW[on.lang];
+  const rows = backlog.filter((one) => one.waiting > 0);
+  return (
+    <section>
+      <h2>{say.by_priority}</h2>
+      {rows.length === 0 ? <p class="nothing">{say.nothing_waits}</p> : (
+        <Table
+          label={say.by_priority}
+          rows={rows}
+          columns={[
+            { head: say.priority, cell: (one) => one.priority },
+            { head: say.backlog, kind: "number", cell: (one) => one.waiting },
+            { head: say.age, kind: "number", cell: (one) => durationText(one.oldest_seconds * 1_000) },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function Nodes({ on, nodes }: { on: Visit; nodes: NodeUse[] }) {
+  const say = OVERVIEW[on.lang];
+  return (
+    <section>
+      <h2>{say.nodes}</h2>
+      {nodes.length === 0 ? <p class="nothing">{say.no_nodes}</p> : (
+        <Table
+          label={say.nodes}
+          rows={nodes}
+          columns={[
+            { head: say.node, cell: (one) => <code>{one.node_id}</code> },
+            {
+              head: say.slots,
+              cell: (one) => (
+                <span class="number">
+                  <meter value={one.running} max={Math.max(1, one.slots)} aria-label={say.slots}></meter>{" "}
+                  {say.of(one.running, one.slots)}
+                </span>
+              ),
+            },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function Jobs({ on, seen }: { on: Visit; seen: Seen }) {
+  const say = OVERVIEW[on.lang];
+  return (
+    <section>
+      <h2>
+        {say.jobs} <small>{say[seen.range]}</small>
+      </h2>
+      {seen.jobs.length === 0 ? <p class="nothing">{say.none_yet}</p> : (
+        <Table
+          label={say.jobs}
+          rows={seen.jobs}
+          columns={[
+            { head: say.job, cell: (one) => <a href={link(on, `/jobs/${one.job_name}`)}>{one.job_name}</a> },
+            { head: say.failed, kind: "number", cell: (one) => one.failed + one.timed_out },
+            { head: say.succeeded, kind: "number", cell: (one) => one.succeeded },
+            {
+              head: say.success,
+              kind: "number",
+              cell: (one) => one.error_rate === null ? "–" : percent(1 - one.error_rate),
+            },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+interface FirstStep {
+  text: string;
+  command?: string;
+  done: boolean;
+}
+
+/** What is left to do before anything can run; undefined once something has. */
+async function firstSteps(on: Visit, { workers }: Seen): Promise<FirstStep[] | undefined> {
+  const [run] = await listRuns(on.sql, { most: 1 });
+  if (run) return undefined;
+  const say = OVERVIEW[on.lang];
+  const jobs = (await listJobs(on.sql, null, 1)).filter((one) => one.removed_at === null);
+  const name = jobs[0]?.name;
+  return [
+    { text: say.first_worker, command: "deno task worker", done: workers.length > 0 },
+    { text: say.first_job, command: "deno task new my_job", done: jobs.length > 0 },
+    { text: say.first_sync, command: "deno task sync", done: jobs.length > 0 },
+    { text: say.first_run, command: `deno task run ${name ?? "my_job"} --wait`, done: false },
+  ];
+}
+
+function FirstSteps({ on, steps }: { on: Visit; steps: FirstStep[] }) {
+  const say = OVERVIEW[on.lang];
+  return (
+    <section>
+      <h2>{say.first}</h2>
+      <p class="lead">{say.first_lead}</p>
+      <ol class="steps">
+        {steps.map(({ text, command, done }) => (
+          <li>
+            {text} {done && <Badge tone="good" sign="✓" text={say.done} />}
+            <br />
+            <code>{command}</code>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,153 @@
+/** How it went over an hour, a day or a week: the same figures for plots, drawn by a script, and for a table, which needs none. */
+import { readBacklogSeries, readUseSeries } from "../../../store/load_stats.ts";
+import { type Range, RANGES, readSeries } from "../../../store/run_stats.ts";
+import { Empty } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { timeText } from "../../parts/time.tsx";
+import { link, type Visit } from "../../visit.ts";
+import { OVERVIEW } from "./words.ts";
+
+/** Per plot, its lines by name, and how the script colours them. */
+const PLOTS = [
+  { title: "throughput", lines: ["succeeded", "failed", "other"], tones: ["good", "bad", "soft"] },
+  { title: "backlog_plot", lines: ["waiting"], tones: ["accent"] },
+  { title: "wait_plot", lines: ["wait_p50", "wait_p95"], tones: ["accent", "warn"] },
+  { title: "run_plot", lines: ["run_p50", "run_p95"], tones: ["accent", "warn"] },
+  { title: "error_plot", lines: ["error_rate"], tones: ["bad"] },
+  { title: "use_plot", lines: ["use"], tones: ["accent"] },
+] as const;
+type Line = typeof PLOTS[number]["lines"][number];
+
+/** One step of a range: counts a minute, times in seconds, shares in percent. Null: nothing to tell. */
+type Step = { at: number } & Record<Line, number | null>;
+
+export function rangeOf(on: Visit): Range {
+  return (Object.keys(RANGES) as Range[]).find((one) => one === on.query.get("range")) ?? "1h";
+}
+
+export async function readPlots(on: Visit): Promise<{ at: number[] } & Record<Line, (number | null)[]>> {
+  const steps = await readSteps(on, rangeOf(on));
+  const names = PLOTS.flatMap(({ lines }) => [...lines]);
+  const lines = Object.fromEntries(names.map((name) => [name, steps.map((one) => one[name])]));
+  return { at: steps.map(({ at }) => at / 1_000), ...lines as Record<Line, (number | null)[]> };
+}
+
+async function readSteps(on: Visit, range: Range): Promise<Step[]> {
+  const [ended, backlog, use] = await Promise.all([
+    readSeries(on.sql, range),
+    readBacklogSeries(on.sql, range),
+    readUseSeries(on.sql, range),
+  ]);
+  const step_ms = RANGES[range].step_seconds * 1_000;
+  const waiting = new Map(backlog.map((one) => [one.at.getTime(), one.waiting]));
+  const used = new Map(use.map((one) => [one.at.getTime(), one.use]));
+  return ended.flatMap((one) => {
+    const at = one.at.getTime();
+    // A step that has just begun says nothing about its rate yet.
+    const past_ms = Math.min(step_ms, on.now.getTime() - at);
+    if (past_ms < step_ms / 4) return [];
+    const a_minute = (count: number) => rounded(count * 60_000 / past_ms);
+    return [{
+      at,
+      succeeded: a_minute(one.succeeded),
+      failed: a_minute(one.failed + one.timed_out),
+      other: a_minute(one.canceled + one.skipped),
+      waiting: rounded(waiting.get(at)),
+      wait_p50: rounded(one.wait_p50),
+      wait_p95: rounded(one.wait_p95),
+      run_p50: rounded(one.run_p50),
+      run_p95: rounded(one.run_p95),
+      error_rate: rounded(one.error_rate, 100),
+      use: rounded(used.get(at), 100),
+    }];
+  });
+}
+
+function rounded(value: number | null | undefined, times = 1): number | null {
+  return value === null || value === undefined ? null : Math.round(value * times * 1_000) / 1_000;
+}
+
+/** What the table shows, where it is asked for. */
+export async function tableSteps(on: Visit): Promise<Step[] | undefined> {
+  return on.query.has("table") ? await readSteps(on, rangeOf(on)) : undefined;
+}
+
+export function Plots({ on, steps }: { on: Visit; steps: Step[] | undefined }) {
+  const say = OVERVIEW[on.lang];
+  const range = rangeOf(on);
+  const table = steps !== undefined;
+  return (
+    <>
+      <nav class="ranges" aria-label={say.range}>
+        {(Object.keys(RANGES) as Range[]).map((one) => (
+          <a
+            class="button small"
+            href={link(on, on.path, { range: one, table: table ? "1" : "" })}
+            aria-current={one === range ? "true" : undefined}
+          >
+            {say[one]}
+          </a>
+        ))}
+        <a class="button small quiet" href={link(on, on.path, { range, table: table ? "" : "1" })}>
+          {table ? say.as_plots : say.as_table}
+        </a>
+      </nav>
+      {steps ? <StepTable on={on} steps={steps} /> : <Boxes on={on} range={range} />}
+    </>
+  );
+}
+
+/** The script draws into these; their size is known before, so that nothing jumps. */
+function Boxes({ on, range }: { on: Visit; range: Range }) {
+  const say = OVERVIEW[on.lang];
+  return (
+    <>
+      <noscript>
+        <p class="nothing">{say.no_script}</p>
+      </noscript>
+      <div id="plots" class="plots" data-from={link(on, "/overview/plots", { range })} data-range={range}>
+        {PLOTS.map(({ title, lines, tones }) => (
+          <section>
+            <h2>{say[title]}</h2>
+            <div
+              class="plot"
+              role="img"
+              aria-label={say[title]}
+              data-lines={lines.join(",")}
+              data-names={lines.map((one) => nameOf(on, one)).join("|")}
+              data-tones={tones.join(",")}
+            >
+            </div>
+          </section>
+        ))}
+      </div>
+    </>
+  );
+}
+
+function nameOf(on: Visit, line: Line): string {
+  const said = OVERVIEW[on.lang] as Record<string, unknown>;
+  return typeof said[line] === "string" ? said[line] as string : line.slice(-3);
+}
+
+function StepTable({ on, steps }: { on: Visit; steps: Step[] }) {
+  const say = OVERVIEW[on.lang];
+  const rows = steps.filter(({ at: _, ...lines }) => Object.values(lines).some((value) => (value ?? 0) > 0));
+  if (rows.length === 0) return <Empty text={say.none_yet} />;
+  return (
+    <Table
+      label={say.as_table}
+      rows={rows.toReversed()}
+      columns={[
+        { head: say.at, cell: (one) => timeText(new Date(one.at), on.zone).slice(5, 16) },
+        ...PLOTS.flatMap(({ title, lines }) =>
+          lines.map((line) => ({
+            head: lines.length > 1 ? `${say[title]}: ${nameOf(on, line)}` : say[title],
+            kind: "number" as const,
+            cell: (one: Step) => one[line] ?? "–",
+          }))
+        ),
+      ]}
+    />
+  );
+}
