@@ -2,7 +2,7 @@
 const { default: uPlot } = await import(new URL("uplot.js", import.meta.url).href);
 
 const AGAIN_MS = 10_000;
-const HEIGHT = 170;
+const HEIGHT = 160;
 
 const place = document.getElementById("plots");
 const zone = document.documentElement.dataset.zone ?? "UTC";
@@ -60,9 +60,9 @@ function plotIn(box, data) {
   const options = {
     width: box.clientWidth,
     height: HEIGHT,
-    series: [{ label: "", value: (_, at) => at === null ? "–" : times.format(at * 1_000) }, ...series],
+    series: [{ label: box.dataset.time, value: (_, at) => at === null ? "–" : times.format(at * 1_000) }, ...series],
     axes: [
-      { ...axis, values: (_, ats) => ats.map((at) => times.format(at * 1_000)), space: 70 },
+      { ...axis, size: 26, values: (_, ats) => ats.map((at) => times.format(at * 1_000)), space: 70 },
       { ...axis, size: 46, values: (_, values) => values.map(shortNumber) },
     ],
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.08 : 1] } },

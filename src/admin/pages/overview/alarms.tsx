@@ -24,16 +24,16 @@ export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
         rows={alerts}
         columns={[
           {
-            head: "",
+            head: say.kind,
             cell: (one) => (
               <span title={ALERT_KINDS[one.kind]}>
                 <Badge tone={one.acked_at ? "warn" : "bad"} sign="!" text={say[one.kind] ?? one.kind} />
               </span>
             ),
           },
-          { head: "", cell: (one) => <Subject on={on} alert={one} /> },
-          { head: "", kind: "main", cell: (one) => <span class="line" title={one.message}>{one.message}</span> },
-          { head: "", kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
+          { head: say.about, cell: (one) => <Subject on={on} alert={one} /> },
+          { head: say.what, kind: "main", cell: (one) => <span class="line" title={one.message}>{one.message}</span> },
+          { head: say.since, kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
           {
             head: "",
             cell: (one) =>

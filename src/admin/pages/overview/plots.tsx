@@ -113,6 +113,7 @@ function Boxes({ on, range }: { on: Visit; range: Range }) {
               class="plot"
               role="img"
               aria-label={say[title]}
+              data-time={say.at}
               data-lines={lines.join(",")}
               data-names={lines.map((one) => nameOf(on, one)).join("|")}
               data-tones={tones.join(",")}

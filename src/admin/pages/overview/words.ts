@@ -67,6 +67,10 @@ export const OVERVIEW = words({
 
   alerts: { en: "Alarms", ja: "警報" },
   alerts_none: { en: "No alarm is open", ja: "警報はありません" },
+  kind: { en: "Kind", ja: "種類" },
+  about: { en: "About", ja: "対象" },
+  what: { en: "What is wrong", ja: "内容" },
+  since: { en: "Since", ja: "発生" },
   seen_by: { en: (who: string) => `seen by ${who}`, ja: (who) => `${who} が確認済み` },
   ack: { en: "I have seen it", ja: "確認済みにする" },
   ack_title: {
