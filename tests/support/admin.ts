@@ -111,3 +111,28 @@ export class Browser {
     return response;
   }
 }
+
+/** The fields of a form as a browser would send them back, untouched. */
+export function fieldsOf(html: string): Record<string, string> {
+  const form = /<form class="form".*?<\/form>/s.exec(html)?.[0] ?? "";
+  const text = (coded: string) =>
+    coded.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&#39;", "'").replaceAll(
+      "&amp;",
+      "&",
+    );
+  const fields: Record<string, string> = {};
+  for (const [tag] of form.matchAll(/<(input|select)[^>]*>/g)) {
+    const attribute = (name: string) => new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1];
+    const name = attribute("name");
+    if (name === undefined || (attribute("type") === "checkbox" && !/ checked/.test(tag))) continue;
+    const rest = form.slice(form.indexOf(tag) + tag.length);
+    const chosen = tag.startsWith("<select")
+      ? /<option value="([^"]*)" selected/.exec(rest.slice(0, rest.indexOf("</select>")))?.[1]
+      : attribute("value");
+    fields[text(name)] = text(chosen ?? "");
+  }
+  for (const [, name = "", value = ""] of form.matchAll(/<textarea[^>]* name="([^"]*)"[^>]*>\n?(.*?)<\/textarea>/gs)) {
+    fields[text(name)] = text(value);
+  }
+  return fields;
+}
