@@ -22,7 +22,7 @@ import { HOME, PAGES } from "./pages.ts";
 import { errorPage } from "./pages/error.tsx";
 import { addressOf, pathWithin } from "./place.ts";
 import { keepPreferences, leaveFlash } from "./preferences.ts";
-import { field, Refusal, type Route } from "./visit.ts";
+import { type Done, field, Refusal, type Route } from "./visit.ts";
 
 /** Larger than any form of ours, smaller than what would hurt. */
 const LARGEST_BODY = 1_048_576;
@@ -85,12 +85,17 @@ function mount(app: Hono<Env>, route: Route, parts: AdminParts): void {
       const form = await ownForm(c, parts);
       const visit = visitOf(c, parts);
       const answer = await route.act({ ...visit, form, actor: `user:${session.name}` });
-      if ("body" in answer) return answerPage(c, visit, answer, answer.status ?? 200);
-      const { to, text, tone } = answer;
-      if (text) leaveFlash(c, { text, tone: tone ?? "good" }, parts.place);
-      return c.redirect(parts.place.base + to, 303);
+      return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 400) : answerDone(c, parts, answer);
     });
   }
+}
+
+/** A part of a page that acts by itself takes its new self from there; where something is to be said, the page is loaded anew. */
+function answerDone(c: Context<Env>, { place }: AdminParts, { to, text, tone }: Done): Response {
+  if (text) leaveFlash(c, { text, tone: tone ?? "good" }, place);
+  if (!text || !isRefresh(c)) return c.redirect(place.base + to, 303);
+  c.header("hx-redirect", place.base + to);
+  return c.body(null, 200);
 }
 
 /** A refresh must not put the login into the middle of a page: the script loads the whole page anew instead. */

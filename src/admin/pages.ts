@@ -2,6 +2,7 @@
  * All pages. To add one: a file that says its routes, its row here, and its name in the navigation. Rows stand in the order of
  * the navigation.
  */
+import { bulkRoutes } from "./pages/bulks/routes.ts";
 import { jobRoutes } from "./pages/jobs/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
@@ -25,4 +26,5 @@ export const PAGES: PageRow[] = [
   { path: "/overview", label: { en: "Overview", ja: "概要" }, role: "viewer", routes: overviewRoutes },
   { path: "/jobs", label: { en: "Jobs", ja: "ジョブ" }, role: "viewer", routes: jobRoutes },
   { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
+  { path: "/bulks", label: { en: "Bulks", ja: "一括" }, role: "viewer", routes: bulkRoutes },
 ];

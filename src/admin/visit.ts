@@ -61,6 +61,7 @@ export interface Done extends Partial<Flash> {
   to: string;
 }
 
+/** An act that answers a page did nothing: it is the form again, with what was typed and what is wrong with it. */
 export type Route =
   | { get: string; role: Role; show(on: Visit): Promise<Page> }
   /** What a script asks for, as JSON. */

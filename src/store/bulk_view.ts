@@ -60,22 +60,16 @@ const LOOK_BACK = 100;
 const LEAST_ENDS = 3;
 
 export async function readBulk(sql: Db, bulk_id: number): Promise<BulkView | undefined> {
-  const [row] = await bulkRows(sql, sql`b.id = ${bulk_id}`, 1);
+  const [row] = await bulkRows(sql, { id: bulk_id, most: 1 });
   return row && viewOf(row);
 }
 
-/** The newest first; `open`: only those that have not ended; `before_id`: those made before that one. */
+/** The newest first, `open`: only those that have not ended, made before or after this one; after: the newest of them first as well. */
 export async function listBulks(
   sql: Db,
-  filter: { open?: boolean; before_id?: number; most: number },
+  filter: Omit<Which, "id">,
 ): Promise<BulkView[]> {
-  const { open = false, before_id = null } = filter;
-  const rows = await bulkRows(
-    sql,
-    sql`(b.finished_at is null or not ${open}) and (${before_id}::bigint is null or b.id < ${before_id})`,
-    filter.most,
-  );
-  return rows.map(viewOf);
+  return (await bulkRows(sql, filter)).map(viewOf);
 }
 
 export interface Forecast {
@@ -92,7 +86,7 @@ export async function forecastBulk(
   bulk_id: number,
   parallel: number,
 ): Promise<{ bulk: BulkView; at: Forecast } | undefined> {
-  const [row] = await bulkRows(sql, sql`b.id = ${bulk_id}`, 1);
+  const [row] = await bulkRows(sql, { id: bulk_id, most: 1 });
   return row && { bulk: viewOf(row), at: forecast(row, parallel) };
 }
 
@@ -143,13 +137,27 @@ type Forecasting =
 
 const LONGEST_S = 100 * 365 * 86_400;
 
-async function bulkRows(sql: Db, which: ReturnType<typeof sql>, most: number): Promise<BulkRow[]> {
+interface Which {
+  id?: number;
+  open?: boolean;
+  before_id?: number;
+  after_id?: number;
+  most: number;
+}
+
+async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
+  const { id, open, before_id, after_id, most } = which;
   return await sql<BulkRow[]>`
-    with chosen as materialized (select b.* from bulk b where ${which} order by b.id desc limit ${most})
+    with chosen as materialized (
+      select b.* from bulk b
+       where ${id === undefined ? sql`true` : sql`b.id = ${id}`} and ${open ? sql`b.finished_at is null` : sql`true`}
+         and ${before_id === undefined ? sql`true` : sql`b.id < ${before_id}`}
+         and ${after_id === undefined ? sql`true` : sql`b.id > ${after_id}`}
+       order by b.id ${after_id === undefined ? sql`desc` : sql``} limit ${most})
     select b.id, b.name, d.name as job_name, b.state, b.parallel, b.running_limit, b.throttle_above::float8, b.throttled,
            b.interval_seconds::float8, b.priority, b.serial_key, b.max_failures, f.name as on_finish, e.name as on_failure, b.retry_of,
-           i.items, least(b.next_seq - 1, i.items) as fed, c.waiting, c.running, c.retrying, coalesce(b.succeeded, c.succeeded) as succeeded,
-           coalesce(b.failed, c.failed) as failed, c.canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
+           i.items, c.fed, c.waiting, c.running, c.retrying, coalesce(b.succeeded, c.fed - c.others) as succeeded,
+           coalesce(b.failed, c.failed) as failed, coalesce(c.fed - b.succeeded - b.failed, c.canceled) as canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
            b.created_by, b.changed_by, b.reason, b.created_at, b.started_at, b.finished_at, clock_timestamp() as now,
            (select coalesce(sum(slots), 0)::int from worker where state = 'ACTIVE' and lease_until > clock_timestamp()) as slots,
            ${waitReason(sql)} as wait_reason
@@ -157,10 +165,10 @@ async function bulkRows(sql: Db, which: ReturnType<typeof sql>, most: number): P
       left join job_definition f on f.id = b.on_finish left join job_definition e on e.id = b.on_failure
       cross join lateral (select coalesce(max(seq), 0) as items from bulk_item where bulk_id = b.id) i
       cross join lateral (
-        select count(*) filter (where state in ('PENDING', 'ORPHANED')) as waiting, count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running,
-               count(*) filter (where state = 'RETRYING') as retrying, count(*) filter (where state = 'SUCCEEDED') as succeeded,
+        select least(b.next_seq - 1, i.items) as fed, count(*) as others, count(*) filter (where state in ('PENDING', 'ORPHANED')) as waiting,
+               count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running, count(*) filter (where state = 'RETRYING') as retrying,
                count(*) filter (where state in ('FAILED', 'TIMED_OUT')) as failed, count(*) filter (where state in ('CANCELED', 'SKIPPED')) as canceled
-          from job_run where bulk_id = b.id) c
+          from job_run where bulk_id = b.id and state <> 'SUCCEEDED' and b.finished_at is null) c
       cross join lateral (
         select case when count(*) >= ${LEAST_ENDS} and max(finished_at) > min(finished_at)
                     then (count(*) - 1) * 60 / extract(epoch from max(finished_at) - min(finished_at)) end::float8 as per_minute,

@@ -26,6 +26,12 @@ document.addEventListener("change", (event) => {
   form?.requestSubmit();
 });
 
+/** A slider and its number show the same. Before anybody else hears of it, so that what is sent is what is shown. */
+document.addEventListener("input", ({ target }) => {
+  const twin = target instanceof HTMLInputElement && document.getElementById(target.dataset.twin ?? "");
+  if (twin) twin.value = target.value;
+}, true);
+
 /** A filter's URL holds what was chosen, and nothing else. */
 document.addEventListener("formdata", ({ target, formData }) => {
   if (target.method !== "get") return;

@@ -13,11 +13,13 @@ const TONES: Record<string, { tone: Tone; sign: string }> = {
   TIMED_OUT: { tone: "bad", sign: "!" },
   CANCELED: { tone: "quiet", sign: "⊘" },
   SKIPPED: { tone: "quiet", sign: "»" },
+  PAUSED: { tone: "warn", sign: "‖" },
+  FINISHED: { tone: "good", sign: "✓" },
   LOST: { tone: "warn", sign: "?" },
   GIVEN_BACK: { tone: "quiet", sign: "↩" },
 };
 
-/** Of a run or an attempt. */
+/** Of a run, an attempt or a bulk. */
 export function State({ state }: { state: string }) {
   const { tone, sign } = TONES[state] ?? { tone: "quiet", sign: "·" };
   return <Badge tone={tone} sign={sign} text={state} />;

@@ -1,0 +1,54 @@
+/** Items as they are pasted: JSON, one value a line, or CSV whose first line names the args. */
+import { parse } from "csv-parse/sync";
+import { Unusable } from "../../acting.ts";
+import { type Lang, words } from "../../words.ts";
+
+const WORDS = words({
+  line: {
+    en: (line: number, why: string) => `Line ${line} is no JSON: ${why}. Nothing was made`,
+    ja: (line, why) => `${line} 行目は JSON として読めません: ${why}。何も作成していません`,
+  },
+  csv: {
+    en: (why: string) => `This is no CSV: ${why}. Nothing was made`,
+    ja: (why) => `CSV として読めません: ${why}。何も作成していません`,
+  },
+});
+
+/** @throws Unusable naming the line */
+export function itemsIn(lang: Lang, text: string): unknown[] {
+  const first = text.trimStart()[0] ?? "";
+  return /[\[{"0-9-]/.test(first) ? fromJson(lang, text) : fromCsv(lang, text);
+}
+
+function fromJson(lang: Lang, text: string): unknown[] {
+  return text.split("\n").flatMap((line, place) => {
+    if (line.trim() === "") return [];
+    try {
+      return [JSON.parse(line)];
+    } catch (error) {
+      throw new Unusable(WORDS[lang].line(place + 1, (error as Error).message));
+    }
+  });
+}
+
+/** Values that are JSON (numbers, true, null, objects) are that, all others texts: `7,tokyo` is {device: 7, zone: "tokyo"}. */
+function fromCsv(lang: Lang, text: string): unknown[] {
+  try {
+    return parse(text, {
+      columns: true,
+      skip_empty_lines: true,
+      trim: true,
+      cast: (value, at) => at.header ? value : valueOf(value),
+    });
+  } catch (error) {
+    throw new Unusable(WORDS[lang].csv((error as Error).message));
+  }
+}
+
+function valueOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,119 @@
+/** The items of a bulk, in the order in which they are fed, all of them or those in one state. */
+import { type ItemState, type ItemView, listItems } from "../../../store/bulk_items.ts";
+import { readBulk } from "../../../store/bulk_view.ts";
+import { STATES } from "../../../store/runs.ts";
+import { State } from "../../parts/badge.tsx";
+import { Choice, Filters } from "../../parts/filters.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Empty } from "../../parts/notes.tsx";
+import { edgeOf, PAGE_SIZE } from "../../parts/pager.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Duration, Nothing } from "../../parts/time.tsx";
+import { idParam, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { BULKS } from "./words.ts";
+
+const SHOWN: readonly ItemState[] = [...STATES, "UNFED"];
+
+export async function showItems(on: Visit): Promise<Page> {
+  const id = idParam(on);
+  const say = BULKS[on.lang];
+  const state = SHOWN.find((one) => one === on.query.get("state"));
+  const edge = edgeOf(on);
+  const [bulk, found] = await Promise.all([
+    readBulk(on.sql, id),
+    listItems(on.sql, id, {
+      states: state === undefined || state === "UNFED" ? undefined : [state],
+      unfed: state === "UNFED",
+      ...edge,
+      most: PAGE_SIZE + 1,
+    }),
+  ]);
+  if (!bulk) throw new Refusal(404);
+  const backwards = edge.before !== undefined;
+  const items = backwards ? found.slice(-PAGE_SIZE) : found.slice(0, PAGE_SIZE);
+  const more = found.length > PAGE_SIZE;
+  return {
+    title: say.items_of(id),
+    body: (
+      <>
+        <div class="heading">
+          <h1>
+            {say.items}{" "}
+            <small>
+              <a href={link(on, `/bulks/${id}`)}>{say.bulk(id)}</a> {say.of_job} {bulk.job_name}
+            </small>
+          </h1>
+        </div>
+        <Filters on={on} any_set={state !== undefined}>
+          <div class="fields">
+            <Choice
+              on={on}
+              label={say.state}
+              name="state"
+              value={state}
+              options={SHOWN.map((value) => ({ value, text: value }))}
+            />
+          </div>
+        </Filters>
+        <Live on={on} id="items" topics={["bulks", "runs"]}>
+          {items.length > 0
+            ? <Table columns={columnsOf(on)} rows={items} label={say.items} />
+            : <Empty text={say.no_items} />}
+          <Steps
+            on={on}
+            items={items}
+            earlier={backwards ? more : edge.after !== undefined}
+            later={backwards || more}
+          />
+        </Live>
+      </>
+    ),
+  };
+}
+
+function columnsOf(on: Visit): Column<ItemView>[] {
+  const say = BULKS[on.lang];
+  return [
+    { head: say.item, kind: "number", cell: (item) => item.id },
+    { head: say.state, cell: (item) => <State state={item.state} /> },
+    {
+      head: say.run,
+      kind: "number",
+      cell: ({ job_run_id }) => job_run_id ? <a href={link(on, `/runs/${job_run_id}`)}>{job_run_id}</a> : <Nothing />,
+    },
+    { head: say.args, kind: "main", cell: (item) => <code class="line">{JSON.stringify(item.args)}</code> },
+    {
+      head: say.error,
+      kind: "main",
+      cell: (item) => <span class="line">{item.error_summary?.split("\n")[0] ?? item.error_name}</span>,
+    },
+    {
+      head: say.duration,
+      kind: "number",
+      cell: (item) => <Duration on={on} from={item.started_at} to={item.finished_at} />,
+    },
+    {
+      head: say.repeated_in,
+      kind: "wide",
+      cell: ({ retried_by }) => retried_by ? <a href={link(on, `/bulks/${retried_by}`)}>{retried_by}</a> : <Nothing />,
+    },
+  ];
+}
+
+/** From the first on: other lists begin with the newest. */
+function Steps({ on, items, earlier, later }: { on: Visit; items: ItemView[]; earlier: boolean; later: boolean }) {
+  const say = BULKS[on.lang];
+  const state = on.query.get("state") ?? undefined;
+  const [first, last] = [items.at(0)?.id, items.at(-1)?.id];
+  const step = (text: string, there: boolean, query: Record<string, number | undefined>) =>
+    there
+      ? <a class="button" href={link(on, on.path, { state, ...query })}>{text}</a>
+      : <span class="button off" aria-disabled="true">{text}</span>;
+  return (
+    <nav class="pager" aria-label={say.pages}>
+      {step(say.first, earlier, {})}
+      {step(say.previous, earlier && first !== undefined, { before: first })}
+      {step(say.next, later && last !== undefined, { after: last })}
+    </nav>
+  );
+}

@@ -1,0 +1,95 @@
+/** Bulks, the newest first. */
+import { type BulkView, listBulks } from "../../../store/bulk_view.ts";
+import { State } from "../../parts/badge.tsx";
+import { Choice, Filters } from "../../parts/filters.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Code, Empty } from "../../parts/notes.tsx";
+import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Nothing, Time } from "../../parts/time.tsx";
+import { link, may, type Page, type Visit } from "../../visit.ts";
+import { bandText, countText, endedOf, rateText } from "./figures.tsx";
+import { BULKS } from "./words.ts";
+
+export async function showBulks(on: Visit): Promise<Page> {
+  const say = BULKS[on.lang];
+  const open = on.query.get("open") === "yes";
+  const edge = edgeOf(on);
+  const found = await listBulks(on.sql, { open, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 });
+  const page = pageOf(found, edge);
+  return {
+    title: say.bulks,
+    body: (
+      <>
+        <div class="heading">
+          <h1>{say.bulks}</h1>
+          {may(on, "operator") && <a class="button" href={link(on, "/bulks/new")}>{say.start}</a>}
+        </div>
+        <Filters on={on} any_set={open}>
+          <div class="fields">
+            <Choice
+              on={on}
+              label={say.open}
+              name="open"
+              value={open ? "yes" : ""}
+              options={[{ value: "yes", text: say.open_only }]}
+            />
+          </div>
+        </Filters>
+        <Live on={on} id="bulks" topics={["bulks", "runs"]}>
+          {page.rows.length > 0
+            ? <Table columns={columnsOf(on)} rows={page.rows} label={say.bulks} />
+            : <NoBulks on={on} filtered={open || edge.before !== undefined} />}
+          <Pager on={on} page={page} />
+        </Live>
+      </>
+    ),
+  };
+}
+
+function columnsOf(on: Visit): Column<BulkView>[] {
+  const say = BULKS[on.lang];
+  return [
+    { head: say.id, kind: "number", cell: (bulk) => <a href={link(on, `/bulks/${bulk.id}`)}>{bulk.id}</a> },
+    { head: say.job, cell: (bulk) => bulk.job_name },
+    { head: say.name, kind: "wide", cell: (bulk) => bulk.name || <Nothing /> },
+    { head: say.state, cell: (bulk) => <State state={bulk.state} /> },
+    { head: say.progress, cell: (bulk) => <Progress on={on} bulk={bulk} /> },
+    { head: say.failed, kind: "number", cell: (bulk) => bulk.failed > 0 ? countText(bulk.failed) : <Nothing /> },
+    {
+      head: say.at_once,
+      kind: "number",
+      cell: (bulk) => bulk.finished_at ? <Nothing /> : `${bulk.running} / ${bulk.running_limit}`,
+    },
+    {
+      head: say.per_minute,
+      kind: "number",
+      cell: (bulk) => bulk.per_minute === null ? <Nothing /> : rateText(bulk.per_minute),
+    },
+    {
+      head: say.done,
+      cell: (bulk) => bulk.finished_at ? <Time on={on} at={bulk.finished_at} ago={false} /> : bandText(on, bulk),
+    },
+    { head: say.created, kind: "wide", cell: (bulk) => <Time on={on} at={bulk.created_at} /> },
+  ];
+}
+
+function Progress({ on, bulk }: { on: Visit; bulk: BulkView }) {
+  return (
+    <span class="progress">
+      <progress value={bulk.progress} max={1} aria-label={BULKS[on.lang].progress}></progress>
+      <small>{`${countText(endedOf(bulk))} / ${countText(bulk.items)}`}</small>
+    </span>
+  );
+}
+
+function NoBulks({ on, filtered }: { on: Visit; filtered: boolean }) {
+  const say = BULKS[on.lang];
+  if (filtered) return <Empty text={say.none_match} />;
+  return (
+    <Empty text={say.none}>
+      <p>{say.none_hint}</p>
+      <Code value={`deno task bulk start JOB --items items.jsonl --parallel 10`} />
+    </Empty>
+  );
+}
