@@ -174,6 +174,7 @@ create table if not exists event (
   processed_at timestamptz
 );
 create index if not exists event_unprocessed on event (id) where processed_at is null;
+create index if not exists event_of_type on event (event_type, id);
 create index if not exists event_recent on event (created_at);
 
 -- Where other programs deliver events over HTTP, signed with the hook's secret. The secret is stored as it is, since a
@@ -363,6 +364,7 @@ create index if not exists job_run_limited on job_run (limit_key, priority, due_
 create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
 create index if not exists job_run_of_event on job_run (event_id) where event_id is not null;
 create index if not exists job_run_recent on job_run (created_at);
+create index if not exists job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;
 create index if not exists job_run_of_bulk on job_run (bulk_id, state) where bulk_id is not null;
 create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
   where bulk_id is not null and finished_at is not null;

@@ -54,7 +54,8 @@ Deno.test(
           `${await rate()} is more than ${before}`,
         );
         await client.changeBulk(id, { parallel: 3 });
-        await page.waitForFunction("document.querySelector('#parallel').value === '3'"); // somebody else's change
+        await page.waitForSelector("#parallel[value='3']");
+        while (await page.inputValue("#parallel-slider") !== "3") await page.waitForTimeout(20); // somebody else's change
         await page.click("[data-opens=pause]");
         await page.fill("#pause input[name=reason]", "the database is slow");
         await page.click("#pause button[type=submit]");

@@ -1,5 +1,5 @@
 /** What acts of pages have in common: who does it and why, what stands in a form, and refusals that come back as words. */
-import { EnqueueError } from "../client/args.ts";
+import { Refused } from "../client/args.ts";
 import { type Act, type Done, field, Refusal } from "./visit.ts";
 import { words } from "./words.ts";
 
@@ -69,5 +69,5 @@ export async function orSay(to: string, act: () => Promise<Done>): Promise<Done>
 
 /** What to say of a refusal; undefined: it is none. */
 export function wordsOf(error: unknown): string | undefined {
-  return error instanceof Unusable || error instanceof EnqueueError ? error.message : undefined;
+  return error instanceof Unusable || error instanceof Refused ? error.message : undefined;
 }

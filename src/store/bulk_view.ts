@@ -64,11 +64,8 @@ export async function readBulk(sql: Db, bulk_id: number): Promise<BulkView | und
   return row && viewOf(row);
 }
 
-/** The newest first, `open`: only those that have not ended, made before or after this one; after: the newest of them first as well. */
-export async function listBulks(
-  sql: Db,
-  filter: Omit<Which, "id">,
-): Promise<BulkView[]> {
+/** The newest first; `open`: only those that have not ended; made before or after the one of this id. */
+export async function listBulks(sql: Db, filter: Omit<Which, "id">): Promise<BulkView[]> {
   return (await bulkRows(sql, filter)).map(viewOf);
 }
 

@@ -148,13 +148,13 @@ export interface EventOutcome {
   state: RunState | null;
 }
 
-/** The newest first, with ids below `before`; or the one of this id. */
+/** The newest first, with ids below `before` or, the newest of them first as well, just above `after`; or the one of this id. */
 export async function listEvents(
   sql: Db,
-  wanted: { id?: number; event_type?: string; before?: number; most: number },
+  wanted: { id?: number; event_type?: string; unprocessed?: boolean; before?: number; after?: number; most: number },
 ): Promise<EventView[]> {
-  const { id, event_type, before, most } = wanted;
-  return await sql<EventView[]>`
+  const { id, event_type, unprocessed, before, after, most } = wanted;
+  const events = await sql<EventView[]>`
     select e.id, e.event_type, e.payload_json as payload, e.dedupe_key, e.created_at, e.processed_at, coalesce((
              select jsonb_agg(jsonb_build_object('job_name', d.name, 'outcome', o.outcome, 'job_run_id', o.job_run_id, 'state', r.state)
                               order by d.name)
@@ -164,6 +164,9 @@ export async function listEvents(
       from event e
      where ${id === undefined ? sql`true` : sql`e.id = ${id}`}
        and ${event_type === undefined ? sql`true` : sql`e.event_type = ${event_type}`}
+       and ${unprocessed ? sql`e.processed_at is null` : sql`true`}
        and ${before === undefined ? sql`true` : sql`e.id < ${before}`}
-     order by e.id desc limit ${most}`;
+       and ${after === undefined ? sql`true` : sql`e.id > ${after}`}
+     order by e.id ${after === undefined ? sql`desc` : sql``} limit ${most}`;
+  return after === undefined ? events : events.toReversed();
 }

@@ -72,6 +72,13 @@ export async function readAttempts(sql: Db, job_run_id: number): Promise<Attempt
       from job_run_attempt where job_run_id = ${job_run_id} order by attempt`;
 }
 
+/** The newest of the runs that repeat it. */
+export async function readReruns(sql: Db, job_run_id: number, most: number): Promise<number[]> {
+  const rows = await sql<{ id: number }[]>`
+    select id from job_run where rerun_of is not null and rerun_of = ${job_run_id} order by id desc limit ${most}`;
+  return rows.map(({ id }) => id);
+}
+
 /** The newest runs first; after a run (`after_id`): those that follow it, the newest of them first as well. */
 export async function listRuns(sql: Db, filter: RunFilter & { most: number }): Promise<RunView[]> {
   const oldest_first = filter.after_id !== undefined;

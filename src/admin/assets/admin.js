@@ -31,6 +31,12 @@ document.addEventListener("input", ({ target }) => {
   const twin = target instanceof HTMLInputElement && document.getElementById(target.dataset.twin ?? "");
   if (twin) twin.value = target.value;
 }, true);
+/** A slider that has the focus keeps its place when somebody else moves the value; its number does not, and is right. */
+function moveSliders() {
+  for (const slider of document.querySelectorAll("input[type=range][data-twin]")) {
+    slider.value = document.getElementById(slider.dataset.twin)?.value ?? slider.value;
+  }
+}
 
 /** A filter's URL holds what was chosen, and nothing else. */
 document.addEventListener("formdata", ({ target, formData }) => {
@@ -57,6 +63,7 @@ document.addEventListener("htmx:before:swap", () => {
 });
 document.addEventListener("htmx:after:swap", () => {
   tick();
+  moveSliders();
   showEnds((box) => at_end.get(box.id) ?? true);
 });
 showEnds(() => true);

@@ -26,12 +26,13 @@ interface Confirmation {
   /** On the button that does it: the act itself, never "OK". */
   verb: string;
   danger?: boolean;
+  reason_required?: boolean;
   /** What will be touched, and further fields. */
   children?: Child;
 }
 
 /** Beside the live parts of a page, not in them, so that nothing moves under the hand. */
-export function ConfirmDialog({ on, id, title, action, verb, danger, children }: Confirmation) {
+export function ConfirmDialog({ on, id, title, action, verb, danger, reason_required, children }: Confirmation) {
   const say = WORDS[on.lang];
   return (
     <dialog id={id} aria-labelledby={`${id}-title`}>
@@ -40,7 +41,7 @@ export function ConfirmDialog({ on, id, title, action, verb, danger, children }:
         {children}
         <label>
           {say.reason}
-          <input name="reason" maxlength={500} autocomplete="off" />
+          <input name="reason" maxlength={500} autocomplete="off" required={reason_required} />
         </label>
         <Csrf on={on} />
         <div class="buttons">

@@ -1,8 +1,11 @@
 /** What an operator does to one run. The store does it, with its audit, as one statement; here is only what is said of it. */
+import { actOnMany } from "../../../client/many_acts.ts";
 import { rerunWhere } from "../../../store/births.ts";
 import { requestCancel } from "../../../store/requests.ts";
-import { TERMINAL } from "../../../store/runs.ts";
-import { type Act, by, type Done, field, idParam, Refusal } from "../../visit.ts";
+import { readState } from "../../../store/run_view.ts";
+import { forceClose, TERMINAL } from "../../../store/runs.ts";
+import { by, numberField, orSay, wishOf } from "../../acting.ts";
+import { type Act, type Done, field, idParam, Refusal } from "../../visit.ts";
 import { RUNS } from "./words.ts";
 
 export async function cancelRun(on: Act): Promise<Done> {
@@ -20,9 +23,33 @@ export async function cancelRun(on: Act): Promise<Done> {
 export async function retryRun(on: Act): Promise<Done> {
   const id = idParam(on);
   const say = RUNS[on.lang];
-  const wish = field(on.form, "wish");
-  if (!/^[0-9a-f-]{36}$/.test(wish)) throw new Refusal(400);
-  const [fresh] = await rerunWhere(on.sql, { id, states: TERMINAL }, { ...by(on), most: 1, wish });
+  const [fresh] = await rerunWhere(on.sql, { id, states: TERMINAL }, { ...by(on), most: 1, wish: wishOf(on) });
   if (!fresh) return { to: `/runs/${id}`, tone: "bad", text: say.retry_not(id) };
   return { to: `/runs/${fresh.id}`, text: say.retry_done(fresh.id, id) };
+}
+
+export function moveRun(on: Act): Promise<Done> {
+  const id = idParam(on);
+  const say = RUNS[on.lang];
+  return orSay(`/runs/${id}`, async () => {
+    const priority = numberField(on, "priority", { from: 0, to: 999, whole: true, label: say.priority });
+    if (priority === undefined) throw new Refusal(400);
+    const moved = await actOnMany(on.sql, { id }, { verb: "reprioritize", priority }, by(on));
+    const to = `/runs/${id}`;
+    if (moved.length > 0) return { to, text: say.move_done(id, priority) };
+    if (await readState(on.sql, id) === undefined) throw new Refusal(404);
+    return { to, tone: "bad", text: say.move_not(id, priority) };
+  });
+}
+
+/** A reason is asked for: what is closed so looks as if it had failed, and perhaps it goes on. */
+export async function closeRun(on: Act): Promise<Done> {
+  const id = idParam(on);
+  const say = RUNS[on.lang];
+  const to = `/runs/${id}`;
+  if (field(on.form, "reason") === "") return { to, tone: "bad", text: say.close_why };
+  if (await forceClose(on.sql, id, by(on))) return { to, text: say.close_done(id) };
+  const state = await readState(on.sql, id);
+  if (state === undefined) throw new Refusal(404);
+  return { to, tone: "bad", text: say.cancel_late(id, state) };
 }

@@ -9,9 +9,9 @@ import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
-import { link, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../visit.ts";
 import { type Span, SPANS, type Wanted, wantedRuns } from "./filter.ts";
-import { RUNS } from "./words.ts";
+import { MANY, RUNS } from "./words.ts";
 
 export async function showRuns(on: Visit): Promise<Page> {
   const say = RUNS[on.lang];
@@ -35,9 +35,25 @@ export async function showRuns(on: Visit): Promise<Page> {
             : <NoRuns on={on} filtered={wanted.any} example={jobs[0]} />}
           <Pager on={on} page={page} />
         </Live>
+        {may(on, "operator") && page.rows.length > 0 && <ManyActs on={on} any={wanted.any} />}
       </>
     ),
   };
+}
+
+/** Each leads to a page that says how many and which, and asks. */
+function ManyActs({ on, any }: { on: Visit; any: boolean }) {
+  const say = RUNS[on.lang];
+  const conditions = [...on.query].filter(([name]) => name !== "before" && name !== "after");
+  const to = (verb: string) => link(on, "/runs/many", new URLSearchParams([["verb", verb], ...conditions]));
+  return (
+    <div class="buttons many">
+      <span>{any ? say.many_fit : say.many_all_of_them}</span>
+      <a class="button" href={to("cancel")}>{MANY.cancel[on.lang].open}</a>
+      <a class="button" href={to("retry")}>{MANY.retry[on.lang].open}</a>
+      <a class="button" href={to("reprioritize")}>{MANY.reprioritize[on.lang].open}</a>
+    </div>
+  );
 }
 
 function RunFilters({ on, wanted, jobs }: { on: Visit; wanted: Wanted; jobs: string[] }) {
@@ -63,7 +79,7 @@ function RunFilters({ on, wanted, jobs }: { on: Visit; wanted: Wanted; jobs: str
   );
 }
 
-function columnsOf(on: Visit): Column<RunView>[] {
+export function columnsOf(on: Visit): Column<RunView>[] {
   const say = RUNS[on.lang];
   return [
     { head: say.id, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },

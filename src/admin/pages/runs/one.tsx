@@ -1,24 +1,30 @@
 /** One run: where it is and why, what it said, what became of its attempts, and what can be done to it. */
 import { type LogLineView, readLogTail } from "../../../store/run_logs.ts";
-import { type AttemptView, readAttempts, readRun, type RunView } from "../../../store/run_view.ts";
+import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../store/run_view.ts";
 import { TERMINAL } from "../../../store/runs.ts";
 import { State } from "../../parts/badge.tsx";
-import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
 import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { ActButtons, Dialogs } from "./dialogs.tsx";
+import { Timeline } from "./timeline.tsx";
 import { RUNS } from "./words.ts";
 
 /** What fits on a page; the rest is a `log_ref` away, or in `deno task runs logs`. */
 const LOG_LINES = 300;
+const RERUNS_SHOWN = 20;
 
 export async function showRun(on: Visit): Promise<Page> {
   const id = idParam(on);
   const run = await readRun(on.sql, id);
   if (!run) throw new Refusal(404);
-  const [attempts, lines] = await Promise.all([readAttempts(on.sql, id), readLogTail(on.sql, id, LOG_LINES)]);
+  const [attempts, lines, reruns] = await Promise.all([
+    readAttempts(on.sql, id),
+    readLogTail(on.sql, id, LOG_LINES),
+    readReruns(on.sql, id, RERUNS_SHOWN),
+  ]);
   return {
     title: `${RUNS[on.lang].run(id)} · ${run.job_name}`,
     body: (
@@ -26,10 +32,10 @@ export async function showRun(on: Visit): Promise<Page> {
         <Live on={on} id="run" topics={[`run:${id}`]}>
           <Heading on={on} run={run} />
           <Now on={on} run={run} />
-          <Timeline on={on} run={run} />
+          <Timeline on={on} run={run} attempts={attempts} />
           <Attempts on={on} attempts={attempts} />
           <Log on={on} run={run} lines={lines} />
-          <Values on={on} run={run} />
+          <Values on={on} run={run} reruns={reruns} />
         </Live>
         {may(on, "operator") && <Dialogs on={on} run={run} />}
       </>
@@ -39,7 +45,6 @@ export async function showRun(on: Visit): Promise<Page> {
 
 function Heading({ on, run }: { on: Visit; run: RunView }) {
   const say = RUNS[on.lang];
-  const ended = TERMINAL.includes(run.state);
   return (
     <div class="heading">
       <h1>
@@ -48,13 +53,7 @@ function Heading({ on, run }: { on: Visit; run: RunView }) {
           {say.of_job} <a href={link(on, `/jobs/${run.job_name}`)}>{run.job_name}</a>
         </small>
       </h1>
-      {may(on, "operator") && (
-        <div class="buttons">
-          {ended
-            ? <DialogButton opens="retry" text={say.retry} />
-            : !run.cancel_requested_at && <DialogButton opens="cancel" text={say.cancel} danger />}
-        </div>
-      )}
+      {may(on, "operator") && <ActButtons on={on} run={run} />}
     </div>
   );
 }
@@ -85,43 +84,6 @@ function Now({ on, run }: { on: Visit; run: RunView }) {
       )}
       {run.error_summary && <Problem title={run.error_name ?? say.error} text={run.error_summary} />}
     </>
-  );
-}
-
-/** From its birth to its end, each with how long it took from the one before. */
-function Timeline({ on, run }: { on: Visit; run: RunView }) {
-  const say = RUNS[on.lang];
-  const waits = !run.started_at && !run.finished_at;
-  return (
-    <ol class="timeline" aria-label={say.timeline}>
-      <Step on={on} name={say.created} at={run.created_at} />
-      <Step on={on} name={say.due} at={run.due_at} />
-      <Step on={on} name={say.assigned} at={run.assigned_at} />
-      <Step on={on} name={say.started} at={run.started_at}>
-        {(run.started_at || waits) && run.due_at <= on.now && (
-          <span>
-            {say.waited} <Duration on={on} from={run.due_at} to={run.started_at} />
-          </span>
-        )}
-      </Step>
-      <Step on={on} name={run.finished_at ? run.state : say.finished} at={run.finished_at}>
-        {run.started_at && (
-          <span>
-            {say.ran} <Duration on={on} from={run.started_at} to={run.finished_at} />
-          </span>
-        )}
-      </Step>
-    </ol>
-  );
-}
-
-function Step({ on, name, at, children }: { on: Visit; name: string; at: Date | null; children?: unknown }) {
-  return (
-    <li class={at && at <= on.now ? "done" : undefined}>
-      <strong>{name}</strong>
-      <Time on={on} at={at} />
-      <span class="took">{children as string}</span>
-    </li>
   );
 }
 
@@ -186,7 +148,7 @@ function LogRef({ log_ref }: { log_ref: string }) {
   return <a href={log_ref} rel="noopener noreferrer" target="_blank">{log_ref}</a>;
 }
 
-function Values({ on, run }: { on: Visit; run: RunView }) {
+function Values({ on, run, reruns }: { on: Visit; run: RunView; reruns: number[] }) {
   const say = RUNS[on.lang];
   const run_link = (id: number | null) => id && <a href={link(on, `/runs/${id}`)}>{id}</a>;
   return (
@@ -210,9 +172,10 @@ function Values({ on, run }: { on: Visit; run: RunView }) {
             [say.exit_code, run.exit_code],
             [say.serial_key, run.serial_key],
             [say.pinned, run.node],
-            [say.event, run.event_id],
-            [say.bulk, run.bulk_id && <a href={link(on, "/runs", { bulk: run.bulk_id })}>{run.bulk_id}</a>],
+            [say.event, run.event_id && <a href={link(on, `/events/${run.event_id}`)}>{run.event_id}</a>],
+            [say.bulk, run.bulk_id && <a href={link(on, `/bulks/${run.bulk_id}`)}>{run.bulk_id}</a>],
             [say.rerun_of, run_link(run.rerun_of)],
+            [say.reruns, reruns.length > 0 ? reruns.map((id) => <>{run_link(id)}</>) : null],
             [say.idempotency_key, run.idempotency_key],
             [say.epoch, run.leader_epoch],
             [say.fence, run.fence],
@@ -220,34 +183,5 @@ function Values({ on, run }: { on: Visit; run: RunView }) {
         />
       </section>
     </div>
-  );
-}
-
-/** Each is there also where its button is not just now: the button comes and goes while the page is live. */
-function Dialogs({ on, run }: { on: Visit; run: RunView }) {
-  const say = RUNS[on.lang];
-  const of = { on, danger: true };
-  return (
-    <>
-      <ConfirmDialog
-        {...of}
-        id="cancel"
-        title={say.cancel_title(run.id)}
-        action={`/runs/${run.id}/cancel`}
-        verb={say.cancel}
-      >
-        <p>{say.cancel_text(run.job_name)}</p>
-      </ConfirmDialog>
-      <ConfirmDialog
-        on={on}
-        id="retry"
-        title={say.retry_title(run.id)}
-        action={`/runs/${run.id}/retry`}
-        verb={say.retry}
-      >
-        <p>{say.retry_text(run.job_name)}</p>
-        <input type="hidden" name="wish" value={crypto.randomUUID()} />
-      </ConfirmDialog>
-    </>
   );
 }

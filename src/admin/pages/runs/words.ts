@@ -101,4 +101,110 @@ export const RUNS = words({
       `Run ${id} cannot be run again now: it has not ended, its job was removed, or this form was sent before`,
     ja: (id) => `実行 ${id} は今は再実行できません。終わっていないか、ジョブが削除されたか、すでに送信されています`,
   },
+
+  reruns: { en: "Repeated by", ja: "再実行" },
+  attempt_ended: {
+    en: (n: number, outcome: string) => `Attempt ${n}: ${outcome}`,
+    ja: (n, outcome) => `試行 ${n}: ${outcome}`,
+  },
+  attempts_more: { en: (n: number) => `${n} earlier attempts`, ja: (n) => `それ以前の試行 ${n} 回` },
+  cancel_asked: { en: "Cancel asked for", ja: "取り消し要求" },
+  back: { en: "Back", ja: "戻る" },
+  schema: { en: "What the job takes (JSON Schema)", ja: "ジョブの引数（JSON Schema）" },
+  edit: { en: "Run again, edited", ja: "編集して再実行" },
+  edit_title: { en: (id: number) => `Run ${id} again with other args`, ja: (id) => `実行 ${id} を編集して再実行` },
+  edit_refused: { en: "Nothing was made", ja: "作成していません" },
+  edit_done: {
+    en: (id: number, of: number) => `This is run ${id}, with the args of run ${of} as you edited them`,
+    ja: (id, of) => `実行 ${of} の引数を編集した新しい実行 ${id} です`,
+  },
+  move: { en: "Priority", ja: "優先度" },
+  move_title: {
+    en: (id: number) => `Another priority for run ${id}?`,
+    ja: (id) => `実行 ${id} の優先度を変更しますか？`,
+  },
+  priority_hint: { en: "Priority, from 0 (first) to 999 (last)", ja: "優先度: 0（最優先）〜 999（最後）" },
+  move_done: {
+    en: (id: number, priority: number) => `Run ${id} has priority ${priority} now`,
+    ja: (id, priority) => `実行 ${id} の優先度を ${priority} にしました`,
+  },
+  move_not: {
+    en: (id: number, priority: number) =>
+      `Nothing was changed: run ${id} does not wait any more, or has priority ${priority} already`,
+    ja: (id, priority) => `変更なし: 実行 ${id} はもう待っていないか、すでに優先度 ${priority} です`,
+  },
+  close: { en: "Close as missing", ja: "不明として終了" },
+  close_title: {
+    en: (id: number) => `Close run ${id} as missing?`,
+    ja: (id) => `実行 ${id} を不明として終了しますか？`,
+  },
+  close_text: {
+    en: (job: string) =>
+      `The last resort, for a run of ${job} that nothing else ends: it becomes FAILED (Missing) at once. Its body, if there is one, is not touched and may go on, also beside another run of its serial key. Try Cancel first.`,
+    ja: (job) =>
+      `他の方法で終わらない ${job} の実行に対する最後の手段です。ただちに FAILED (Missing) になります。本体が動いていても停止されず、同じ直列キーの次の実行と並行して動く可能性があります。先に「取り消す」を試してください。`,
+  },
+  close_why: {
+    en: "Nothing was done: closing a run needs a reason",
+    ja: "何もしていません。不明として終了するには理由が必要です",
+  },
+  close_done: {
+    en: (id: number) => `Run ${id} is closed, as FAILED (Missing)`,
+    ja: (id) => `実行 ${id} を FAILED (Missing) で終了しました`,
+  },
+  many_fit: { en: "With all runs that fit:", ja: "条件に合うすべての実行を:" },
+  many_all_of_them: { en: "With all runs, whatever they are:", ja: "すべての実行を:" },
+  many_all: { en: "no condition: all runs", ja: "条件なし: すべての実行" },
+  many_examples: {
+    en: (n: number) => n === 1 ? "It is:" : `The newest ${n} of them:`,
+    ja: (n) => n === 1 ? "対象:" : `新しい順に ${n} 件:`,
+  },
+  many_reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
+  many_old: {
+    en: "This form is too old: look again at what it would touch.",
+    ja: "この画面は古くなりました。対象をもう一度確認してください。",
+  },
 });
+
+/** For an act on all runs that a filter means. */
+export const MANY = {
+  cancel: words({
+    open: { en: "Cancel…", ja: "取り消す…" },
+    title: { en: (n: string) => `Cancel ${n} runs?`, ja: (n) => `${n} 件の実行を取り消しますか？` },
+    text: {
+      en: "Those that have not ended end as CANCELED; bodies that run are told to stop, and killed when they do not.",
+      ja: "終わっていない実行は CANCELED で終わります。動いている本体には停止を伝え、止まらなければ強制終了します。",
+    },
+    none: {
+      en: "No run that has not ended fits these conditions.",
+      ja: "条件に合う、終わっていない実行はありません。",
+    },
+    verb: { en: (n: string) => `Cancel ${n} runs`, ja: (n) => `${n} 件を取り消す` },
+    done: { en: (n: string) => `Cancel is requested for ${n} runs`, ja: (n) => `${n} 件の取り消しを要求しました` },
+  }),
+  retry: words({
+    open: { en: "Run again…", ja: "再実行…" },
+    title: { en: (n: string) => `Run ${n} runs again?`, ja: (n) => `${n} 件の実行を再実行しますか？` },
+    text: {
+      en: "For each run that has ended a new one is made, with the same args; the first ones stay as they are.",
+      ja: "終わった実行ごとに、同じ引数の新しい実行を作成します。元の実行はそのまま残ります。",
+    },
+    none: { en: "No run that has ended fits these conditions.", ja: "条件に合う、終わった実行はありません。" },
+    verb: { en: (n: string) => `Run ${n} again`, ja: (n) => `${n} 件を再実行` },
+    done: { en: (n: string) => `${n} new runs are made`, ja: (n) => `新しい実行を ${n} 件作成しました` },
+  }),
+  reprioritize: words({
+    open: { en: "Priority…", ja: "優先度…" },
+    title: { en: (n: string) => `Another priority for ${n} runs?`, ja: (n) => `${n} 件の優先度を変更しますか？` },
+    text: {
+      en: "Runs that wait are started in the new order at once.",
+      ja: "待っている実行は、ただちに新しい順序で開始されます。",
+    },
+    none: { en: "No run that waits fits these conditions.", ja: "条件に合う、待っている実行はありません。" },
+    verb: { en: (n: string) => `Change ${n} runs`, ja: (n) => `${n} 件を変更` },
+    done: {
+      en: (n: string) => `${n} waiting runs have the new priority`,
+      ja: (n) => `待っている ${n} 件の優先度を変更しました`,
+    },
+  }),
+};

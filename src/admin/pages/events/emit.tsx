@@ -1,0 +1,80 @@
+/** An event emitted by hand: a type, a payload, and a key under which it counts once. */
+import { emitAs } from "../../../client/run_acts.ts";
+import { isUniqueViolation } from "../../../store/db.ts";
+import { readDefinitions } from "../../../store/definitions.ts";
+import { listEvents } from "../../../store/events.ts";
+import { by, jsonField, wordsOf } from "../../acting.ts";
+import { Csrf } from "../../parts/dialog.tsx";
+import { TextField } from "../../parts/filters.tsx";
+import { Problem } from "../../parts/notes.tsx";
+import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
+import { EVENTS } from "./words.ts";
+
+interface Typed {
+  type: string;
+  payload: string;
+  dedupe_key: string;
+  reason: string;
+}
+
+/** `of`: an event to begin with; its key is not taken over, since it would make the new one the same. */
+export async function showEmit(on: Visit): Promise<Page> {
+  const of = Number(on.query.get("of"));
+  const [event] = Number.isSafeInteger(of) && of > 0 ? await listEvents(on.sql, { id: of, most: 1 }) : [];
+  const payload = JSON.stringify(event?.payload ?? {}, null, 2);
+  const type = event?.event_type ?? on.query.get("type") ?? "";
+  return await emitPage(on, { type, payload, dedupe_key: "", reason: "" });
+}
+
+async function emitPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> {
+  const say = EVENTS[on.lang];
+  const definitions = await readDefinitions(on.sql);
+  const types = [...new Set(definitions.filter((one) => !one.removed_at).flatMap((one) => one.event_types))].sort();
+  return {
+    title: say.emit,
+    body: (
+      <section>
+        <h1>{say.emit}</h1>
+        <p>{say.emit_text}</p>
+        {wrong && <Problem title={say.emit_refused} text={wrong} />}
+        <form class="start" method="post" action={link(on, "/events/new")}>
+          <div class="fields">
+            <TextField label={say.type} name="type" value={typed.type} list={types} />
+            <TextField label={say.dedupe_key} name="dedupe_key" value={typed.dedupe_key} />
+            <TextField label={say.reason} name="reason" value={typed.reason} />
+          </div>
+          <label>
+            {say.payload}
+            <textarea name="payload" rows={10} spellcheck={false}>{typed.payload}</textarea>
+          </label>
+          <Csrf on={on} />
+          <div class="buttons">
+            <a class="button" href={link(on, "/events")}>{say.back}</a>
+            <button type="submit" class="primary">{say.emit}</button>
+          </div>
+        </form>
+      </section>
+    ),
+  };
+}
+
+export async function emitFromForm(on: Act): Promise<Done | Page> {
+  const say = EVENTS[on.lang];
+  const text = (name: string) => field(on.form, name);
+  const typed = {
+    type: text("type"),
+    payload: text("payload"),
+    dedupe_key: text("dedupe_key"),
+    reason: text("reason"),
+  };
+  try {
+    const given = { payload: jsonField(on, "payload", say.payload), dedupeKey: typed.dedupe_key || undefined };
+    const { id, isNew } = await emitAs(on.sql, typed.type, given, by(on));
+    return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
+  } catch (error) {
+    // The key belongs to an event of another type: the database says of which.
+    const wrong = isUniqueViolation(error) ? (error as Error).message : wordsOf(error);
+    if (wrong === undefined) throw error;
+    return await emitPage(on, typed, wrong);
+  }
+}

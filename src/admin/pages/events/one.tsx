@@ -1,0 +1,112 @@
+/** One event: what it said, and what came of it with each job that waits for its type. */
+import { type EventRule, readDefinitions, type StoredDefinition } from "../../../store/definitions.ts";
+import { type EventOutcome, type EventView, listEvents } from "../../../store/events.ts";
+import { Badge, State } from "../../parts/badge.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Nothing, Time } from "../../parts/time.tsx";
+import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { EVENTS } from "./words.ts";
+
+export async function showEvent(on: Visit): Promise<Page> {
+  const id = idParam(on);
+  const say = EVENTS[on.lang];
+  const [[event], definitions] = await Promise.all([listEvents(on.sql, { id, most: 1 }), readDefinitions(on.sql)]);
+  if (!event) throw new Refusal(404);
+  return {
+    title: `${say.event(id)} · ${event.event_type}`,
+    body: (
+      <Live on={on} id="event" topics={["events", "runs"]}>
+        <div class="heading">
+          <h1>
+            {say.event(id)} <small>{event.event_type}</small>
+          </h1>
+          {may(on, "operator") && (
+            <div class="buttons">
+              <a class="button" href={link(on, "/events/new", { of: id })}>{say.emit_again}</a>
+            </div>
+          )}
+        </div>
+        {!event.processed_at && <p class="now">{say.unprocessed_hint}</p>}
+        {event.processed_at && <Outcomes on={on} event={event} definitions={definitions} />}
+        <div class="columns">
+          <section>
+            <h2>{say.payload}</h2>
+            <Code value={event.payload} />
+          </section>
+          <section>
+            <h2>{say.details}</h2>
+            <KeyValues
+              pairs={[
+                [say.type, <a href={link(on, "/events", { type: event.event_type })}>{event.event_type}</a>],
+                [say.dedupe_key, event.dedupe_key],
+                [say.at, <Time on={on} at={event.created_at} />],
+                [say.processed, event.processed_at ? <Time on={on} at={event.processed_at} /> : say.unprocessed],
+              ]}
+            />
+          </section>
+        </div>
+      </Live>
+    ),
+  };
+}
+
+interface Row {
+  job_name: string;
+  outcome: EventOutcome | undefined;
+  rule: EventRule | undefined;
+}
+
+/** Also jobs that wait for its type and got nothing of it. */
+function Outcomes({ on, event, definitions }: { on: Visit; event: EventView; definitions: StoredDefinition[] }) {
+  const say = EVENTS[on.lang];
+  const waiting = definitions.filter((one) => !one.removed_at && one.event_types.includes(event.event_type));
+  const names = [
+    ...new Set([...event.outcomes, ...waiting.map(({ name }) => ({ job_name: name }))].map((one) => one.job_name)),
+  ];
+  const rows = names.sort().map((job_name): Row => ({
+    job_name,
+    outcome: event.outcomes.find((one) => one.job_name === job_name),
+    rule: waiting.find(({ name }) => name === job_name)?.event_rules[event.event_type],
+  }));
+  if (rows.length === 0) return <Empty text={say.nobody} />;
+  return (
+    <section>
+      <h2>{say.outcome}</h2>
+      <Table
+        label={say.outcome}
+        rows={rows}
+        columns={[
+          { head: say.job, cell: (row) => row.job_name },
+          {
+            head: say.run,
+            kind: "number",
+            cell: ({ outcome }) =>
+              outcome?.job_run_id
+                ? <a href={link(on, `/runs/${outcome.job_run_id}`)}>{outcome.job_run_id}</a>
+                : <Nothing />,
+          },
+          { head: say.outcome, cell: ({ outcome }) => <Outcome on={on} outcome={outcome} /> },
+          {
+            head: say.rule,
+            kind: "main",
+            cell: ({ rule }) => rule ? <code class="line">{JSON.stringify(rule)}</code> : <Nothing />,
+          },
+        ]}
+      />
+    </section>
+  );
+}
+
+function Outcome({ on, outcome }: { on: Visit; outcome: EventOutcome | undefined }) {
+  const say = EVENTS[on.lang];
+  if (!outcome) return <span class="nothing">{say.filtered}</span>;
+  if (outcome.outcome === "run") return outcome.state ? <State state={outcome.state} /> : <>{say.own_run}</>;
+  return (
+    <>
+      <Badge tone="quiet" sign="⋈" text={outcome.outcome} />{" "}
+      <span class="nothing">{outcome.outcome === "debounced" ? say.debounced : say.throttled}</span>
+    </>
+  );
+}

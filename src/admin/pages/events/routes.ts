@@ -1,0 +1,12 @@
+/** What there is of events, and who may do it. */
+import type { Route } from "../../visit.ts";
+import { emitFromForm, showEmit } from "./emit.tsx";
+import { showEvents } from "./list.tsx";
+import { showEvent } from "./one.tsx";
+
+export const eventRoutes: Route[] = [
+  { get: "/events", role: "viewer", show: showEvents },
+  { get: "/events/new", role: "operator", show: showEmit },
+  { post: "/events/new", role: "operator", act: emitFromForm },
+  { get: "/events/:id", role: "viewer", show: showEvent },
+];

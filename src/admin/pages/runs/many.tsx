@@ -1,0 +1,127 @@
+/**
+ * An act on all runs that a filter means. First a page says how many these are and shows some of them; what is then done is
+ * done to those alone that were there when it was opened.
+ */
+import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy } from "../../../client/many_acts.ts";
+import { listRuns } from "../../../store/run_view.ts";
+import type { RunFilter } from "../../../store/run_filter.ts";
+import { by, numberField, Unusable, wishOf, wordsOf } from "../../acting.ts";
+import { Csrf } from "../../parts/dialog.tsx";
+import { Code, Empty, Problem } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { wantedRuns } from "./filter.ts";
+import { columnsOf } from "./list.tsx";
+import { MANY, RUNS } from "./words.ts";
+
+type Verb = ManyAct["verb"];
+const VERBS: readonly Verb[] = ["cancel", "retry", "reprioritize"];
+const EXAMPLES = 5;
+
+export function showMany(on: Visit): Promise<Page> {
+  return manyPage(on, { verb: verbOf(on.query.get("verb")), at: on.now });
+}
+
+function verbOf(text: string | null): Verb {
+  const verb = VERBS.find((one) => one === text);
+  if (!verb) throw new Refusal(400);
+  return verb;
+}
+
+/** What the URL says, of what had been made by then. */
+function meantAt(on: Visit, at: Date): RunFilter {
+  return { ...wantedRuns({ ...on, now: at }).filter, until: at };
+}
+
+async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong?: string): Promise<Page> {
+  const say = RUNS[on.lang];
+  const filter = meantAt(on, at);
+  const [count, examples] = await Promise.all([
+    countMeant(on.sql, filter, verb),
+    listRuns(on.sql, { ...meantBy(filter, verb), most: EXAMPLES }),
+  ]);
+  const title = MANY[verb][on.lang].title(countText(count));
+  const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
+  const back = link(on, "/runs", conditions);
+  return {
+    title,
+    body: (
+      <>
+        <h1>{title}</h1>
+        {wrong && <Problem title={wrong} />}
+        <Code value={conditions.size > 0 ? [...conditions].map((pair) => pair.join(" = ")).join("\n") : say.many_all} />
+        {count === 0
+          ? (
+            <Empty text={MANY[verb][on.lang].none}>
+              <a class="button" href={back}>{say.back}</a>
+            </Empty>
+          )
+          : (
+            <>
+              <p>{MANY[verb][on.lang].text} {say.many_examples(examples.length)}</p>
+              <Table columns={columnsOf(on)} rows={examples} label={say.runs} />
+              <form class="start narrow-form" method="post" action={link(on, "/runs/many", on.query)}>
+                {verb === "reprioritize" && (
+                  <label>
+                    {say.priority_hint}
+                    <input type="number" name="priority" min={0} max={999} required value={field0(on, "priority")} />
+                  </label>
+                )}
+                <label>
+                  {say.many_reason}
+                  <input name="reason" maxlength={500} autocomplete="off" />
+                </label>
+                <Csrf on={on} />
+                <input type="hidden" name="wish" value={crypto.randomUUID()} />
+                <input type="hidden" name="at" value={at.getTime()} />
+                <div class="buttons">
+                  <a class="button" href={back}>{say.back}</a>
+                  <button type="submit" class={verb === "cancel" ? "danger" : "primary"}>
+                    {MANY[verb][on.lang].verb(countText(count))}
+                  </button>
+                </div>
+              </form>
+            </>
+          )}
+      </>
+    ),
+  };
+}
+
+function field0(on: Visit, name: string): string | undefined {
+  return "form" in on && on.form instanceof FormData ? field(on.form, name) : undefined;
+}
+
+function countText(count: number): string {
+  return `${count.toLocaleString("en-US")}${count === COUNT_UP_TO ? "+" : ""}`;
+}
+
+/** So long is a page that asks believed; then what it showed is too old. */
+const LONGEST_LOOK_MS = 3_600_000;
+
+export async function doMany(on: Act): Promise<Done | Page> {
+  const say = RUNS[on.lang];
+  const verb = verbOf(on.query.get("verb"));
+  const at = new Date(Number(field(on.form, "at")));
+  const age_ms = on.now.getTime() - at.getTime();
+  if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new Refusal(400, say.many_old);
+  try {
+    const ids = await actOnMany(on.sql, meantAt(on, at), actOf(on, verb), by(on));
+    const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
+    const to = `/runs${conditions.size > 0 ? `?${conditions}` : ""}`;
+    return { to, text: MANY[verb][on.lang].done(ids.length.toLocaleString("en-US")) };
+  } catch (error) {
+    const wrong = wordsOf(error);
+    if (wrong === undefined) throw error;
+    return await manyPage(on, { verb, at }, wrong);
+  }
+}
+
+function actOf(on: Act, verb: Verb): ManyAct {
+  if (verb === "cancel") return { verb };
+  if (verb === "retry") return { verb, wish: wishOf(on) };
+  const label = RUNS[on.lang].priority;
+  const priority = numberField(on, "priority", { from: 0, to: 999, whole: true, label });
+  if (priority === undefined) throw new Unusable(RUNS[on.lang].priority_hint);
+  return { verb, priority };
+}
