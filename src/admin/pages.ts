@@ -5,6 +5,7 @@
 import { bulkRoutes } from "./pages/bulks/routes.ts";
 import { jobRoutes } from "./pages/jobs/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
+import { calendarRoutes } from "./pages/calendar/routes.ts";
 import { eventRoutes } from "./pages/events/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import type { Role } from "../store/users.ts";
@@ -29,4 +30,5 @@ export const PAGES: PageRow[] = [
   { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
   { path: "/bulks", label: { en: "Bulks", ja: "一括" }, role: "viewer", routes: bulkRoutes },
   { path: "/events", label: { en: "Events", ja: "イベント" }, role: "viewer", routes: eventRoutes },
+  { path: "/calendar", label: { en: "Calendar", ja: "カレンダー" }, role: "viewer", routes: calendarRoutes },
 ];

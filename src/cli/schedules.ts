@@ -1,10 +1,11 @@
 /** `schedule ls`, `pause`, `resume`, `run` and `backfill`. Acts are audited under the name of the shell's user. */
 import { harmless } from "../base/text.ts";
 import { scheduleText } from "../catalog/plan.ts";
-import { nextSlots, slotsIn } from "../catalog/schedule.ts";
+import { nextSlots } from "../catalog/schedule.ts";
 import { priorityNumber } from "../job.ts";
+import { planBackfill, type Share } from "../ops/backfill.ts";
 import { recordAct } from "../store/audit.ts";
-import { createBackfill, type PastSlot, readSlots, type SlotState } from "../store/backfill.ts";
+import { createBackfill } from "../store/backfill.ts";
 import { createRuns } from "../store/births.ts";
 import type { Sql } from "../store/db.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
@@ -19,8 +20,6 @@ interface Reasoned {
 }
 
 const FIRES_SHOWN = 2;
-/** More are no backfill but a bulk: narrow the range. */
-const MOST_SLOTS = 10_000;
 
 export async function listCommand(options: { job?: string; json?: boolean }): Promise<void> {
   const { now, schedules } = await withDb((sql) => readSchedules(sql, { job_name: options.job }));
@@ -103,19 +102,6 @@ export interface BackfillOptions extends Reasoned {
   yes?: boolean;
 }
 
-/** What a backfill comes down to for one schedule; shown before anything is made. */
-interface Share {
-  schedule: string;
-  slots: number;
-  first: string | null;
-  last: string | null;
-  /** Slots that have a run; of those, that ended SKIPPED and were not repeated. */
-  exist: number;
-  skipped: number;
-  /** Runs that this makes. */
-  to_make: number;
-}
-
 export async function backfillCommand(name: string, options: BackfillOptions): Promise<void> {
   const priority = priorityNumber(priorityFrom(options.priority));
   const range = { from: Temporal.Instant.from(instantFrom(options.from).toISOString()), until: untilOf(options) };
@@ -176,42 +162,6 @@ function report(
 ) {
   if (options.json) printJson(answer);
   else console.log(said);
-}
-
-async function planBackfill(
-  sql: Sql,
-  schedules: ScheduleView[],
-  range: { from: Temporal.Instant; until: Temporal.Instant; again: boolean },
-): Promise<{ slots: PastSlot[]; shares: Share[] }> {
-  const wanted: PastSlot[] = [];
-  const shares: Share[] = [];
-  for (const one of schedules) {
-    const slots = slotsIn(one, { ...range, most: MOST_SLOTS + 1 }).map((slot) => ({
-      job_schedule_id: one.id,
-      slot: String(slot),
-    }));
-    if (wanted.length + slots.length > MOST_SLOTS) {
-      throw new CommandError(
-        `Cannot backfill ${one.job_name}/${one.schedule_id}: the range holds more than ${MOST_SLOTS} slots; do it in shorter ranges`,
-      );
-    }
-    const states = await readSlots(sql, slots);
-    const count = (state: SlotState) => states.filter((other) => other === state).length;
-    shares.push({
-      schedule: `${one.job_name}/${one.schedule_id}`,
-      slots: slots.length,
-      first: slots[0]?.slot ?? null,
-      last: slots.at(-1)?.slot ?? null,
-      exist: count("taken") + count("skipped"),
-      skipped: count("skipped"),
-      to_make: count("free") + (range.again ? count("skipped") : 0),
-    });
-    wanted.push(...slots);
-  }
-  // In the order in which the leader makes them, so that the two never wait for each other in a ring.
-  const of_slot = (a: PastSlot, b: PastSlot) =>
-    a.slot < b.slot ? -1 : a.slot > b.slot ? 1 : a.job_schedule_id - b.job_schedule_id;
-  return { slots: wanted.sort(of_slot), shares };
 }
 
 function showPlan(shares: Share[], again: boolean): void {

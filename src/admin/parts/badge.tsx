@@ -15,14 +15,23 @@ const TONES: Record<string, { tone: Tone; sign: string }> = {
   SKIPPED: { tone: "quiet", sign: "»" },
   PAUSED: { tone: "warn", sign: "‖" },
   FINISHED: { tone: "good", sign: "✓" },
+  // Of slots of a schedule
+  expected: { tone: "quiet", sign: "○" },
+  planning: { tone: "busy", sign: "…" },
+  missed: { tone: "bad", sign: "∅" },
+  late: { tone: "warn", sign: "⧗" },
   LOST: { tone: "warn", sign: "?" },
   GIVEN_BACK: { tone: "quiet", sign: "↩" },
 };
 
 /** Of a run, an attempt or a bulk. */
 export function State({ state }: { state: string }) {
-  const { tone, sign } = TONES[state] ?? { tone: "quiet", sign: "·" };
+  const { tone, sign } = toneOf(state);
   return <Badge tone={tone} sign={sign} text={state} />;
+}
+
+export function toneOf(state: string): { tone: Tone; sign: string } {
+  return TONES[state] ?? { tone: "quiet", sign: "·" };
 }
 
 export function Badge({ tone, sign, text }: { tone: Tone; sign?: string; text: string }) {

@@ -53,19 +53,21 @@ export function TextField(
 }
 
 export function Choice(
-  { on, label, name, value, options }: {
+  { on, label, name, value, options, none }: {
     on: Visit;
     label: string;
     name: string;
     value?: string | null;
     options: { value: string; text: string }[];
+    /** What it is to choose none of them, unless that is "any". */
+    none?: string;
   },
 ) {
   return (
     <label>
       {label}
       <select name={name}>
-        <option value="">{WORDS[on.lang].any}</option>
+        <option value="">{none ?? WORDS[on.lang].any}</option>
         {options.map((one) => <option value={one.value} selected={one.value === value}>{one.text}</option>)}
       </select>
     </label>

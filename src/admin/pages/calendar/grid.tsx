@@ -1,0 +1,295 @@
+/** The calendar: a row for each schedule, an hour or a day in each column, and in it what was expected and what came. */
+import { DaysOff } from "../../../catalog/exclusion.ts";
+import { scheduleText } from "../../../catalog/plan.ts";
+import { slotsIn } from "../../../catalog/schedule.ts";
+import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
+import { readSlotRuns } from "../../../store/slot_view.ts";
+import { durationText } from "../../assets/ago.js";
+import { toneOf } from "../../parts/badge.tsx";
+import { Choice, Filters, TextField } from "../../parts/filters.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Code, Empty } from "../../parts/notes.tsx";
+import { timeText } from "../../parts/time.tsx";
+import { link, type Page, type Visit } from "../../visit.ts";
+import { Outcomes, type Slot, type SlotState } from "./outcome.ts";
+import { boundsOf, type Column, type Range, rangeOf } from "./range.ts";
+import { CALENDAR } from "./words.ts";
+
+/** More schedules than that, or more slots, are no page: a job is chosen then. */
+const MOST_SCHEDULES = 60;
+const MOST_SLOTS = 12_000;
+/** As many are marks of their own within a cell. */
+const MOST_MARKS = 4;
+
+interface Row {
+  schedule: ScheduleView;
+  /** Undefined: too many; a text: it cannot be read. */
+  slots: Slot[] | string | undefined;
+  off: (column: Column) => boolean;
+}
+
+export async function showCalendar(on: Visit): Promise<Page> {
+  const say = CALENDAR[on.lang];
+  const range = rangeOf(on);
+  const { now, schedules } = await readSchedules(on.sql);
+  const job = on.query.get("job") || undefined;
+  const meant = schedules.filter((one) => job === undefined || one.job_name === job);
+  const rows = await rowsOf(on, meant.slice(0, MOST_SCHEDULES), { range, now });
+  return {
+    title: say.calendar,
+    body: (
+      <>
+        <h1>
+          {say.calendar} <small>{range.first.toString()} · {range.zone}</small>
+        </h1>
+        <CalendarFilters on={on} range={range} schedules={schedules} job={job} />
+        <Moves on={on} range={range} />
+        <Live on={on} id="calendar" topics={["runs", "jobs"]}>
+          {rows.length > 0
+            ? <Grid on={on} range={range} rows={rows} now={now} />
+            : <NoSchedules on={on} filtered={job !== undefined && schedules.length > 0} />}
+          {meant.length > MOST_SCHEDULES && <p class="nothing">{say.more_schedules(meant.length - MOST_SCHEDULES)}</p>}
+        </Live>
+        <p class="nothing">{say.as_now}</p>
+      </>
+    ),
+  };
+}
+
+async function rowsOf(
+  on: Visit,
+  schedules: ScheduleView[],
+  { range, now }: { range: Range; now: Temporal.Instant },
+): Promise<Row[]> {
+  const bounds = boundsOf(range);
+  const [from, until] = [bounds.from, bounds.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
+  const outcomes = new Outcomes(await readSlotRuns(on.sql, schedules.map(({ id }) => id), { from, until }));
+  let left = MOST_SLOTS;
+  return schedules.map((schedule) => {
+    try {
+      const days_off = new DaysOff(schedule.exclude);
+      const off = ({ day }: Column) => days_off.has(day.toZonedDateTime("UTC").epochMilliseconds);
+      const found = left > 0 ? slotsIn(schedule, { ...bounds, most: left + 1 }) : [];
+      const slots = left > 0 && found.length <= left ? found.map((at) => outcomes.of(schedule, at, now)) : undefined;
+      left -= slots?.length ?? 0;
+      return { schedule, slots, off };
+    } catch (error) { // a zone that this machine does not know must not hide the other schedules
+      return { schedule, slots: (error as Error).message, off: () => false };
+    }
+  });
+}
+
+function CalendarFilters(
+  { on, range, schedules, job }: { on: Visit; range: Range; schedules: ScheduleView[]; job: string | undefined },
+) {
+  const say = CALENDAR[on.lang];
+  const jobs = [...new Set(schedules.map((one) => one.job_name))].sort();
+  const zones = [...new Set([...schedules.map((one) => one.timezone), range.zone, "UTC"])].filter((zone) =>
+    zone !== on.zone
+  );
+  return (
+    <Filters on={on} any_set={on.query.size > 0}>
+      <div class="fields">
+        <TextField label={say.job} name="job" value={job} list={jobs} />
+        <Choice
+          on={on}
+          label={say.span}
+          name="span"
+          value={range.span}
+          none={say.day}
+          options={[{ value: "week", text: say.week }]}
+        />
+        <label>
+          {say.date}
+          <input type="date" name="from" value={on.query.get("from") ? range.first.toString() : ""} />
+        </label>
+        <Choice
+          on={on}
+          label={say.zone}
+          name="zone"
+          value={range.zone}
+          none={say.yours(on.zone)}
+          options={zones.sort().map((value) => ({ value, text: value }))}
+        />
+      </div>
+    </Filters>
+  );
+}
+
+function Moves({ on, range }: { on: Visit; range: Range }) {
+  const say = CALENDAR[on.lang];
+  const to = (first: Temporal.PlainDate | undefined) => {
+    const rest = [...on.query].filter(([name]) => name !== "from");
+    return link(on, "/calendar", new URLSearchParams(first ? [...rest, ["from", String(first)]] : rest));
+  };
+  const days = range.first.until(range.end).days;
+  return (
+    <nav class="pager" aria-label={say.moving}>
+      <a class="button" href={to(range.first.subtract({ days }))}>{say.earlier}</a>
+      <a class="button" href={to(undefined)}>{say.today}</a>
+      <a class="button" href={to(range.end)}>{say.later}</a>
+    </nav>
+  );
+}
+
+function Grid({ on, range, rows, now }: { on: Visit; range: Range; rows: Row[]; now: Temporal.Instant }) {
+  const say = CALENDAR[on.lang];
+  const here = ({ from, until }: Column) =>
+    Temporal.Instant.compare(from, now) <= 0 && Temporal.Instant.compare(now, until) < 0;
+  return (
+    <>
+      <div class="scroll" role="region" aria-label={say.calendar} tabindex={0}>
+        <table class="calendar">
+          <thead>
+            <tr>
+              <th scope="col">{say.schedule}</th>
+              {range.columns.map((column) => (
+                <th scope="col" class={here(column) ? "here" : undefined}>{column.head}</th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr>
+                <Name on={on} range={range} row={row} />
+                {Array.isArray(row.slots)
+                  ? cellsOf(range, row.slots).map((slots, place) => (
+                    <Cell on={on} row={row} slots={slots} column={range.columns[place] as Column} zone={range.zone} />
+                  ))
+                  : (
+                    <td class="nothing" colspan={range.columns.length}>
+                      {row.slots === undefined ? say.too_many : `${say.unreadable}: ${row.slots}`}
+                    </td>
+                  )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Legend on={on} />
+    </>
+  );
+}
+
+function Name({ on, range, row: { schedule } }: { on: Visit; range: Range; row: Row }) {
+  const say = CALENDAR[on.lang];
+  const { from, until } = boundsOf(range);
+  const to = link(on, `/calendar/${schedule.id}`, { from: String(from), until: String(until), zone: range.zone });
+  const stopped = schedule.paused_by !== null ? say.paused(schedule.paused_by) : schedule.enabled ? undefined : say.off;
+  return (
+    <th scope="row" title={scheduleText(schedule)}>
+      <a href={to}>{schedule.job_name}</a> <small>{schedule.schedule_id}</small>
+      {stopped && <small class="stopped">{stopped}</small>}
+    </th>
+  );
+}
+
+/** Slots are in their order, and so are columns. */
+function cellsOf({ columns }: Range, slots: Slot[]): Slot[][] {
+  let place = 0;
+  return columns.map(({ until }) => {
+    const first = place;
+    while (place < slots.length && Temporal.Instant.compare((slots[place] as Slot).at, until) < 0) place++;
+    return slots.slice(first, place);
+  });
+}
+
+function Cell(
+  { on, row, slots, column, zone }: { on: Visit; row: Row; slots: Slot[]; column: Column; zone: string },
+) {
+  const say = CALENDAR[on.lang];
+  if (slots.length === 0) return row.off(column) ? <td class="off" title={say.excluded}></td> : <td></td>;
+  const to = link(on, `/calendar/${row.schedule.id}`, { from: String(column.from), until: String(column.until), zone });
+  if (slots.length <= MOST_MARKS) {
+    return <td>{slots.map((slot) => <Mark on={on} slot={slot} zone={zone} to={to} />)}</td>;
+  }
+  const kinds = [...Map.groupBy(slots, kindOf)];
+  return (
+    <td>
+      {kinds.map(([kind, some]) => (
+        <a class={`slot ${toneOf(kind).tone}`} href={to} title={`${some.length} ${slotText(on, kind)}`}>
+          {toneOf(kind).sign}
+          {some.length}
+        </a>
+      ))}
+    </td>
+  );
+}
+
+/** What is late is told apart. */
+function kindOf(slot: Slot): SlotState | "late" {
+  return slot.late_ms > 0 && slot.state !== "FAILED" && slot.state !== "TIMED_OUT" ? "late" : slot.state;
+}
+
+function Mark({ on, slot, zone, to }: { on: Visit; slot: Slot; zone: string; to: string }) {
+  const kind = kindOf(slot);
+  const { tone, sign } = toneOf(kind);
+  const time = timeText(new Date(slot.at.epochMilliseconds), zone).slice(11, 16);
+  const title = [time, titleOf(on, slot)].join(" · ");
+  const href = slot.run ? link(on, `/runs/${slot.run.id}`) : slot.state === "expected" ? undefined : to;
+  const text = (
+    <>
+      <span aria-hidden="true">{sign}</span>
+      <span class="hidden-text">{title}</span>
+    </>
+  );
+  return href
+    ? <a class={`slot ${tone}`} href={href} title={title}>{text}</a>
+    : <span class={`slot ${tone}`} title={title}>{text}</span>;
+}
+
+/** The state with what else is to be said of a slot, in one line. */
+export function titleOf(on: Visit, slot: Slot): string {
+  const say = CALENDAR[on.lang];
+  const late = slot.late_ms > 0 && say.late_by(durationText(slot.late_ms));
+  const repeated = slot.repeated && slot.run && say.repeated(slot.run.id);
+  return [slotText(on, slot.state), late, repeated].filter(Boolean).join(", ");
+}
+
+export function slotText(on: Visit, kind: SlotState | "late"): string {
+  const say = CALENDAR[on.lang];
+  const words: Partial<Record<SlotState | "late", string>> = {
+    expected: say.expected,
+    planning: say.planning,
+    missed: say.missed,
+    before: say.before,
+    unknown: say.unknown,
+    late: say.late,
+  };
+  return words[kind] ?? kind;
+}
+
+const LEGEND = [
+  "SUCCEEDED",
+  "FAILED",
+  "RUNNING",
+  "PENDING",
+  "SKIPPED",
+  "late",
+  "missed",
+  "planning",
+  "expected",
+] as const;
+
+function Legend({ on }: { on: Visit }) {
+  return (
+    <p class="legend" aria-label={CALENDAR[on.lang].legend}>
+      {LEGEND.map((kind) => (
+        <span>
+          <span class={`slot ${toneOf(kind).tone}`} aria-hidden="true">{toneOf(kind).sign}</span> {slotText(on, kind)}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function NoSchedules({ on, filtered }: { on: Visit; filtered: boolean }) {
+  const say = CALENDAR[on.lang];
+  if (filtered) return <Empty text={say.none_match} />;
+  return (
+    <Empty text={say.none}>
+      <p>{say.none_hint}</p>
+      <Code value={`schedule: [{ id: "nightly", dailyAt: "02:30", timezone: "Asia/Tokyo" }]\n\ndeno task sync`} />
+    </Empty>
+  );
+}

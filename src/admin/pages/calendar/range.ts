@@ -1,0 +1,76 @@
+/** What a calendar shows: from which day on, how long, in whose zone, and in which columns. */
+import { zoneNamed } from "../../../catalog/civil.ts";
+import type { Visit } from "../../visit.ts";
+
+export type Span = "day" | "week";
+
+export interface Range {
+  span: Span;
+  zone: string;
+  /** The first day, and the first after the last. */
+  first: Temporal.PlainDate;
+  end: Temporal.PlainDate;
+  today: Temporal.PlainDate;
+  columns: Column[];
+}
+
+/** An hour of a day, or a day of a week. A day in which the clock changes has 23 hours or 25. */
+export interface Column {
+  from: Temporal.Instant;
+  until: Temporal.Instant;
+  head: string;
+  day: Temporal.PlainDate;
+}
+
+const DAYS = { day: 1, week: 7 };
+
+/** What cannot be used is as if it were not said. */
+export function rangeOf(on: Visit): Range {
+  const span: Span = on.query.get("span") === "week" ? "week" : "day";
+  const zone = zoneNamed(on.query.get("zone") ?? "") ?? on.zone;
+  const today = Temporal.Instant.fromEpochMilliseconds(on.now.getTime()).toZonedDateTimeISO(zone).toPlainDate();
+  const asked = dateFrom(on.query.get("from"));
+  const first = asked ?? (span === "day" ? today : today.subtract({ days: 3 }));
+  const end = first.add({ days: DAYS[span] });
+  return { span, zone, first, end, today, columns: span === "day" ? hoursOf(first, zone) : daysOf(first, end, zone) };
+}
+
+/** Years that a calendar is asked for; others are mistakes. */
+function dateFrom(text: string | null): Temporal.PlainDate | undefined {
+  if (!/^(19|20|21)\d\d-\d\d-\d\d$/.test(text ?? "")) return undefined;
+  try {
+    return Temporal.PlainDate.from(text as string);
+  } catch {
+    return undefined;
+  }
+}
+
+function midnight(day: Temporal.PlainDate, zone: string): Temporal.Instant {
+  return day.toZonedDateTime(zone).toInstant();
+}
+
+function hoursOf(day: Temporal.PlainDate, zone: string): Column[] {
+  const [end, columns] = [midnight(day.add({ days: 1 }), zone), [] as Column[]];
+  let from = midnight(day, zone);
+  while (Temporal.Instant.compare(from, end) < 0) {
+    const hour = from.add({ hours: 1 });
+    const until = Temporal.Instant.compare(hour, end) < 0 ? hour : end;
+    columns.push({ from, until, day, head: from.toZonedDateTimeISO(zone).toPlainTime().toString().slice(0, 5) });
+    from = until;
+  }
+  return columns;
+}
+
+function daysOf(first: Temporal.PlainDate, end: Temporal.PlainDate, zone: string): Column[] {
+  const columns: Column[] = [];
+  for (let day = first; Temporal.PlainDate.compare(day, end) < 0; day = day.add({ days: 1 })) {
+    const next = day.add({ days: 1 });
+    columns.push({ from: midnight(day, zone), until: midnight(next, zone), day, head: day.toString().slice(5) });
+  }
+  return columns;
+}
+
+/** Where its slots begin and end. */
+export function boundsOf({ columns }: Range): { from: Temporal.Instant; until: Temporal.Instant } {
+  return { from: (columns[0] as Column).from, until: (columns.at(-1) as Column).until };
+}

@@ -1,0 +1,198 @@
+/** The slots of one schedule in some time, each with what came of it; and runs for those that have none. */
+import { slotsIn } from "../../../catalog/schedule.ts";
+import { scheduleText } from "../../../catalog/plan.ts";
+import { zoneNamed } from "../../../catalog/civil.ts";
+import { planBackfill } from "../../../ops/backfill.ts";
+import { createBackfill } from "../../../store/backfill.ts";
+import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
+import { readSlotRuns } from "../../../store/slot_view.ts";
+import { by, numberField, orSay } from "../../acting.ts";
+import { Badge, toneOf } from "../../parts/badge.tsx";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Empty } from "../../parts/notes.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
+import { type Act, type Done, field, idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { slotText, titleOf } from "./grid.tsx";
+import { Outcomes, type Slot } from "./outcome.ts";
+import { CALENDAR } from "./words.ts";
+
+const MOST_SHOWN = 500;
+const LONGEST_HOURS = 32 * 24;
+const PARALLEL = { from: 1, to: 10_000, whole: true };
+/** Of runs for slots of the past: after those of today. */
+const PRIORITY = 300;
+
+interface Between {
+  from: Temporal.Instant;
+  until: Temporal.Instant;
+}
+
+/** As the URL or a form says. @throws Refusal 400 */
+function between(from: string | null, until: string | null): Between {
+  try {
+    const range = { from: Temporal.Instant.from(from ?? ""), until: Temporal.Instant.from(until ?? "") };
+    const hours = range.from.until(range.until).total("hours");
+    if (hours > 0 && hours <= LONGEST_HOURS) return range;
+  } catch {
+    // below
+  }
+  throw new Refusal(400);
+}
+
+async function scheduleOf(on: Visit): Promise<{ schedule: ScheduleView; now: Temporal.Instant }> {
+  const id = idParam(on);
+  const { now, schedules } = await readSchedules(on.sql);
+  const schedule = schedules.find((one) => one.id === id);
+  if (!schedule) throw new Refusal(404);
+  return { schedule, now };
+}
+
+export async function showSlots(on: Visit): Promise<Page> {
+  const say = CALENDAR[on.lang];
+  const range = between(on.query.get("from"), on.query.get("until"));
+  const { schedule, now } = await scheduleOf(on);
+  const zone = zoneNamed(on.query.get("zone") ?? "") ?? schedule.timezone;
+  const found = slotsIn(schedule, { ...range, most: MOST_SHOWN + 1 });
+  const [from, until] = [range.from, range.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
+  const outcomes = new Outcomes(await readSlotRuns(on.sql, [schedule.id], { from, until }));
+  const slots = found.slice(0, MOST_SHOWN).map((at) => outcomes.of(schedule, at, now));
+  const gaps = slots.filter(({ state }) => state === "missed" || state === "before");
+  const skipped = slots.filter(({ state }) => state === "SKIPPED");
+  const name = `${schedule.job_name}/${schedule.schedule_id}`;
+  const time = (at: Date) => timeText(at, zone).slice(0, 16);
+  return {
+    title: say.slots_of(name),
+    body: (
+      <>
+        <div class="heading">
+          <h1>
+            {say.slots_of(name)} <small>{say.between(time(from), time(until))} {zone} · {scheduleText(schedule)}</small>
+          </h1>
+          <div class="buttons">
+            <a
+              class="button"
+              href={link(on, "/calendar", { job: schedule.job_name, zone, from: time(from).slice(0, 10) })}
+            >
+              {say.calendar}
+            </a>
+            {may(on, "operator") && gaps.length + skipped.length > 0 && (
+              <DialogButton opens="backfill" text={say.backfill(gaps.length || skipped.length)} />
+            )}
+          </div>
+        </div>
+        <Live on={on} id="slots" topics={["runs", "jobs"]}>
+          {slots.length > 0
+            ? <Table columns={columnsOf(on, zone)} rows={slots} label={say.slots} />
+            : <Empty text={say.no_slots} />}
+          {found.length > MOST_SHOWN && <p class="nothing">{say.only_first(MOST_SHOWN)}</p>}
+        </Live>
+        {may(on, "operator") && gaps.length + skipped.length > 0 && (
+          <BackfillDialog on={on} schedule={schedule} zone={zone} gaps={gaps} skipped={skipped} />
+        )}
+      </>
+    ),
+  };
+}
+
+function columnsOf(on: Visit, zone: string): Column<Slot>[] {
+  const say = CALENDAR[on.lang];
+  return [
+    {
+      head: say.at,
+      cell: ({ at }) => <time datetime={String(at)}>{timeText(new Date(at.epochMilliseconds), zone)}</time>,
+    },
+    {
+      head: say.what,
+      cell: (slot) => {
+        const { tone, sign } = toneOf(slot.state);
+        const more = titleOf(on, slot).slice(slotText(on, slot.state).length);
+        return (
+          <>
+            <Badge tone={tone} sign={sign} text={slotText(on, slot.state)} />
+            {more}
+          </>
+        );
+      },
+    },
+    {
+      head: say.run,
+      kind: "number",
+      cell: ({ run }) => run ? <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> : <Nothing />,
+    },
+    { head: say.started, kind: "wide", cell: ({ run }) => <Time on={on} at={run?.started_at ?? null} /> },
+    {
+      head: say.took,
+      kind: "number",
+      cell: ({ run }) => <Duration on={on} from={run?.started_at ?? null} to={run?.finished_at ?? null} />,
+    },
+  ];
+}
+
+function BackfillDialog(
+  { on, schedule, zone, gaps, skipped }: {
+    on: Visit;
+    schedule: ScheduleView;
+    zone: string;
+    gaps: Slot[];
+    skipped: Slot[];
+  },
+) {
+  const say = CALENDAR[on.lang];
+  const all = [...gaps, ...skipped].sort((a, b) => Temporal.Instant.compare(a.at, b.at));
+  const [first, last] = [all[0] as Slot, all.at(-1) as Slot];
+  const time = ({ at }: Slot) => `${timeText(new Date(at.epochMilliseconds), zone)} ${zone}`;
+  const name = `${schedule.job_name}/${schedule.schedule_id}`;
+  return (
+    <ConfirmDialog
+      on={on}
+      id="backfill"
+      title={say.backfill_title(gaps.length || skipped.length, name)}
+      action={`/calendar/${schedule.id}/backfill`}
+      verb={say.backfill(gaps.length || skipped.length)}
+    >
+      <p>{say.backfill_text(time(first), time(last))}</p>
+      <label>
+        {say.parallel}
+        <input type="number" name="parallel" value="1" min={PARALLEL.from} max={PARALLEL.to} required />
+      </label>
+      {skipped.length > 0 && (
+        <label class="check">
+          <input type="checkbox" name="skipped" value="yes" checked={gaps.length === 0} />
+          {say.backfill_skipped} ({skipped.length})
+        </label>
+      )}
+      <input type="hidden" name="from" value={String(first.at)} />
+      <input type="hidden" name="until" value={String(last.at.add({ seconds: 1 }))} />
+    </ConfirmDialog>
+  );
+}
+
+/** Slots that get their run meanwhile are left out, so sending it twice makes nothing more. */
+export function backfillSlots(on: Act): Promise<Done> {
+  const say = CALENDAR[on.lang];
+  const range = between(field(on.form, "from"), field(on.form, "until"));
+  const again = field(on.form, "skipped") === "yes";
+  const to = `/calendar/${idParam(on)}?${new URLSearchParams({
+    from: String(range.from),
+    until: String(range.until),
+  })}`;
+  return orSay(to, async () => {
+    const { schedule, now } = await scheduleOf(on);
+    if (Temporal.Instant.compare(range.until, now) > 0) throw new Refusal(400);
+    const parallel = numberField(on, "parallel", { ...PARALLEL, label: say.parallel }) ?? 1;
+    const { slots } = await planBackfill(on.sql, [schedule], { ...range, again });
+    const made = await createBackfill(on.sql, {
+      job_name: schedule.job_name,
+      name: `backfill of ${schedule.job_name}/${schedule.schedule_id}`,
+      slots,
+      skipped: again,
+      parallel,
+      priority: PRIORITY,
+      ...by(on),
+    });
+    if (!made) return { to, text: say.backfill_nothing };
+    return { to: `/bulks/${made.bulk_id}`, text: say.backfill_done(made.runs) };
+  });
+}
