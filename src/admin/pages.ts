@@ -7,6 +7,7 @@ import { jobRoutes } from "./pages/jobs/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
 import { calendarRoutes } from "./pages/calendar/routes.ts";
 import { eventRoutes } from "./pages/events/routes.ts";
+import { queueRoutes } from "./pages/queue/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import type { Role } from "../store/users.ts";
 import type { Route } from "./visit.ts";
@@ -28,6 +29,7 @@ export const PAGES: PageRow[] = [
   { path: "/overview", label: { en: "Overview", ja: "概要" }, role: "viewer", routes: overviewRoutes },
   { path: "/jobs", label: { en: "Jobs", ja: "ジョブ" }, role: "viewer", routes: jobRoutes },
   { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
+  { path: "/queue", label: { en: "Queue", ja: "キュー" }, role: "viewer", routes: queueRoutes },
   { path: "/bulks", label: { en: "Bulks", ja: "一括" }, role: "viewer", routes: bulkRoutes },
   { path: "/events", label: { en: "Events", ja: "イベント" }, role: "viewer", routes: eventRoutes },
   { path: "/calendar", label: { en: "Calendar", ja: "カレンダー" }, role: "viewer", routes: calendarRoutes },

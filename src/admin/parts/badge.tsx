@@ -19,7 +19,7 @@ const TONES: Record<string, { tone: Tone; sign: string }> = {
   expected: { tone: "quiet", sign: "○" },
   planning: { tone: "busy", sign: "…" },
   missed: { tone: "bad", sign: "∅" },
-  late: { tone: "warn", sign: "⧗" },
+  late: { tone: "warn", sign: "→" },
   LOST: { tone: "warn", sign: "?" },
   GIVEN_BACK: { tone: "quiet", sign: "↩" },
 };

@@ -203,7 +203,8 @@ function Cell(
   if (slots.length <= MOST_MARKS) {
     return <td>{slots.map((slot) => <Mark on={on} slot={slot} zone={zone} to={to} />)}</td>;
   }
-  const kinds = [...Map.groupBy(slots, kindOf)];
+  const place = (kind: string) => (LEGEND as readonly string[]).indexOf(kind);
+  const kinds = [...Map.groupBy(slots, kindOf)].sort(([a], [b]) => place(a) - place(b));
   return (
     <td>
       {kinds.map(([kind, some]) => (

@@ -55,7 +55,8 @@ function hoursOf(day: Temporal.PlainDate, zone: string): Column[] {
   while (Temporal.Instant.compare(from, end) < 0) {
     const hour = from.add({ hours: 1 });
     const until = Temporal.Instant.compare(hour, end) < 0 ? hour : end;
-    columns.push({ from, until, day, head: from.toZonedDateTimeISO(zone).toPlainTime().toString().slice(0, 5) });
+    const time = from.toZonedDateTimeISO(zone).toPlainTime().toString();
+    columns.push({ from, until, day, head: time.slice(0, time.slice(3, 5) === "00" ? 2 : 5) });
     from = until;
   }
   return columns;

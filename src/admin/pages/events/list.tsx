@@ -80,7 +80,7 @@ function Outcomes({ on, event }: { on: Visit; event: EventView }) {
       {shown.map(({ job_name, outcome, job_run_id, state }) => (
         <span>
           {job_run_id ? <a href={link(on, `/runs/${job_run_id}`)}>{job_name}</a> : job_name}{" "}
-          {outcome === "run" ? state && <State state={state} /> : <Badge tone="quiet" sign="⋈" text={outcome} />}
+          {outcome === "run" ? state && <State state={state} /> : <Badge tone="quiet" sign="~" text={outcome} />}
         </span>
       ))}
       {event.outcomes.length > SHOWN && <small>+{event.outcomes.length - SHOWN}</small>}

@@ -105,7 +105,7 @@ function Outcome({ on, outcome }: { on: Visit; outcome: EventOutcome | undefined
   if (outcome.outcome === "run") return outcome.state ? <State state={outcome.state} /> : <>{say.own_run}</>;
   return (
     <>
-      <Badge tone="quiet" sign="⋈" text={outcome.outcome} />{" "}
+      <Badge tone="quiet" sign="~" text={outcome.outcome} />{" "}
       <span class="nothing">{outcome.outcome === "debounced" ? say.debounced : say.throttled}</span>
     </>
   );

@@ -1,0 +1,29 @@
+/** How much there is of a resource, as an operator says. */
+import { changeResource } from "../../../client/queue_acts.ts";
+import { by, numberField, orSay } from "../../acting.ts";
+import { type Act, type Done, field } from "../../visit.ts";
+import { QUEUE } from "./words.ts";
+
+const TO = "/queue";
+const MOST = 1_000_000;
+
+export function saveResource(on: Act): Promise<Done> {
+  const say = QUEUE[on.lang];
+  return orSay(TO, async () => {
+    const name = field(on.form, "name");
+    const capacity = numberField(on, "capacity", { from: 0, to: MOST, whole: true, label: say.capacity });
+    if (name.length < 1 || name.length > 100 || capacity === undefined) {
+      return { to: TO, tone: "bad", text: say.set_bad };
+    }
+    const changed = await changeResource(on.sql, name, capacity, by(on));
+    return { to: TO, text: changed ? say.set_done(name, capacity) : say.set_same(name) };
+  });
+}
+
+export function removeResource(on: Act): Promise<Done> {
+  return orSay(TO, async () => {
+    const name = field(on.form, "name");
+    await changeResource(on.sql, name, undefined, by(on));
+    return { to: TO, text: QUEUE[on.lang].remove_done(name) };
+  });
+}

@@ -1,0 +1,89 @@
+/** Stopping and letting go of all dispatch, a job or a serial key: a page says what waits and runs of it, and asks. */
+import { setPaused, type What } from "../../../client/queue_acts.ts";
+import { countRuns } from "../../../store/run_view.ts";
+import { by, orSay } from "../../acting.ts";
+import { Csrf } from "../../parts/dialog.tsx";
+import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { QUEUE } from "./words.ts";
+
+interface Asked extends What {
+  paused: boolean;
+}
+
+/** As the URL says: `?do=pause&job=NAME`, `?do=resume&key=KEY`, `?do=pause`. @throws Refusal 400 */
+function askedIn(on: Visit): Asked {
+  const verb = on.query.get("do");
+  if (verb !== "pause" && verb !== "resume") throw new Refusal(400);
+  const [job_name, serial_key] = [on.query.get("job") || undefined, on.query.get("key") || undefined];
+  if (job_name !== undefined && serial_key !== undefined) throw new Refusal(400);
+  if ((on.query.has("job") || on.query.has("key")) && !job_name && !serial_key) throw new Refusal(400);
+  return { job_name, serial_key, paused: verb === "pause" };
+}
+
+const COUNT_UP_TO = 100_000;
+
+export async function showPause(on: Visit): Promise<Page> {
+  const say = QUEUE[on.lang];
+  const asked = askedIn(on);
+  const { job_name, serial_key, paused } = asked;
+  const count = async (states: ("PENDING" | "RETRYING" | "ORPHANED" | "ASSIGNED" | "RUNNING")[]) => {
+    const n = await countRuns(on.sql, { job_name, serial_key, states }, COUNT_UP_TO);
+    return `${n.toLocaleString("en-US")}${n === COUNT_UP_TO ? "+" : ""}`;
+  };
+  const [waiting, running] = await Promise.all([
+    count(["PENDING", "RETRYING", "ORPHANED"]),
+    count(["ASSIGNED", "RUNNING"]),
+  ]);
+  const title = titleOf(on, asked);
+  return {
+    title,
+    body: (
+      <section>
+        <h1>{title}</h1>
+        <p>
+          {say.touches(waiting, running)} {job_name !== undefined && paused && say.touches_job_slots}
+        </p>
+        <form class="start narrow-form" method="post" action={link(on, "/queue/pause", on.query)}>
+          <label>
+            {say.reason_kept}
+            <input name="reason" maxlength={500} autocomplete="off" />
+          </label>
+          <Csrf on={on} />
+          <div class="buttons">
+            <a class="button" href={link(on, "/queue")}>{say.back}</a>
+            <button type="submit" class={paused ? "danger" : "primary"}>{verbOf(on, asked)}</button>
+          </div>
+        </form>
+      </section>
+    ),
+  };
+}
+
+function titleOf(on: Visit, { job_name, serial_key, paused }: Asked): string {
+  const say = QUEUE[on.lang];
+  if (job_name !== undefined) return paused ? say.ask_pause_job(job_name) : say.ask_resume_job(job_name);
+  if (serial_key !== undefined) return paused ? say.ask_pause_key(serial_key) : say.ask_resume_key(serial_key);
+  return paused ? say.ask_pause_all : say.ask_resume_all;
+}
+
+function verbOf(on: Visit, { job_name, serial_key, paused }: Asked): string {
+  const say = QUEUE[on.lang];
+  if (job_name === undefined && serial_key === undefined) return paused ? say.pause_all : say.resume_all;
+  if (paused) return say.pause;
+  return serial_key === undefined ? say.resume : say.unblock;
+}
+
+export function doPause(on: Act): Promise<Done> {
+  const say = QUEUE[on.lang];
+  const { paused, job_name, serial_key } = askedIn(on);
+  const what = job_name !== undefined
+    ? say.the_job(job_name)
+    : serial_key !== undefined
+    ? say.the_key(serial_key)
+    : say.all_dispatch;
+  return orSay("/queue", async () => {
+    const changed = await setPaused(on.sql, { job_name, serial_key }, { ...by(on), paused });
+    const text = !changed ? say.done_same(what) : paused ? say.done_paused(what) : say.done_resumed(what);
+    return { to: "/queue", text };
+  });
+}

@@ -1,0 +1,235 @@
+/** The queue: what waits and why, what is stopped and by whom, and how much there is of each resource. */
+import { readSettings } from "../../../store/settings.ts";
+import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../store/stops.ts";
+import { readResources } from "../../../store/waiting.ts";
+import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Empty } from "../../parts/notes.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Nothing, Time } from "../../parts/time.tsx";
+import { link, may, type Page, type Visit } from "../../visit.ts";
+import { QUEUE } from "./words.ts";
+
+type Stock = Awaited<ReturnType<typeof readResources>>[number];
+
+export async function showQueue(on: Visit): Promise<Page> {
+  const say = QUEUE[on.lang];
+  const [{ dispatch }, lines, keys, stock] = await Promise.all([
+    readSettings(on.sql),
+    readQueue(on.sql),
+    listStoppedKeys(on.sql),
+    readResources(on.sql),
+  ]);
+  const resources = stock.sort((a, b) => a.name < b.name ? -1 : 1);
+  return {
+    title: say.queue,
+    body: (
+      <>
+        <Live on={on} id="queue" topics={["runs", "jobs", "settings", "audit"]}>
+          <Heading on={on} paused={dispatch === "paused"} />
+          <section>
+            <h2>{say.jobs}</h2>
+            {lines.length > 0
+              ? <Table columns={jobColumns(on)} rows={lines} label={say.jobs} />
+              : <p class="nothing">{say.none}</p>}
+          </section>
+          <section>
+            <h2>{say.keys}</h2>
+            {keys.length > 0
+              ? <Table columns={keyColumns(on)} rows={keys} label={say.keys} />
+              : <p class="nothing">{say.keys_none}</p>}
+          </section>
+          <section>
+            <h2>{say.resources}</h2>
+            {resources.length > 0
+              ? <Table columns={resourceColumns(on)} rows={resources} label={say.resources} />
+              : <Empty text={say.resources_none} />}
+          </section>
+        </Live>
+        {may(on, "operator") && <Forms on={on} resources={resources} />}
+      </>
+    ),
+  };
+}
+
+function Heading({ on, paused }: { on: Visit; paused: boolean }) {
+  const say = QUEUE[on.lang];
+  return (
+    <>
+      <div class="heading">
+        <h1>
+          {say.queue} {!paused && <small>{say.dispatch_running}</small>}
+        </h1>
+        {may(on, "operator") && (
+          <div class="buttons">
+            <Ask on={on} verb={paused ? "resume" : "pause"} text={paused ? say.resume_all : say.pause_all} />
+          </div>
+        )}
+      </div>
+      {paused && (
+        <div class="problem" role="alert">
+          <strong>{say.dispatch_paused}</strong>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** To the page that says what this touches, and asks. */
+function Ask(
+  { on, verb, text, job, serial_key }: {
+    on: Visit;
+    verb: "pause" | "resume";
+    text: string;
+    job?: string;
+    serial_key?: string;
+  },
+) {
+  return <a class="button" href={link(on, "/queue/pause", { do: verb, job, key: serial_key })}>{text}</a>;
+}
+
+function jobColumns(on: Visit): Column<QueueLine>[] {
+  const say = QUEUE[on.lang];
+  const runs = (line: QueueLine, n: number, states: string[]) =>
+    n > 0
+      ? (
+        <a
+          href={link(
+            on,
+            "/runs",
+            new URLSearchParams([["job", line.job_name], ...states.map((state) => ["state", state])]),
+          )}
+        >
+          {n}
+        </a>
+      )
+      : <Nothing />;
+  const acts: Column<QueueLine> = {
+    head: "",
+    cell: ({ job_name, paused_by }) =>
+      paused_by === null
+        ? <Ask on={on} verb="pause" text={say.pause} job={job_name} />
+        : <Ask on={on} verb="resume" text={say.resume} job={job_name} />,
+  };
+  return [
+    { head: say.job, cell: (line) => line.job_name },
+    { head: say.priority, kind: "wide", cell: (line) => line.priority },
+    {
+      head: say.waiting,
+      kind: "number",
+      cell: (line) => runs(line, line.waiting, ["PENDING", "RETRYING", "ORPHANED"]),
+    },
+    { head: say.running, kind: "number", cell: (line) => runs(line, line.running, ["ASSIGNED", "RUNNING"]) },
+    { head: say.oldest, kind: "wide", cell: (line) => <Time on={on} at={line.oldest_due_at} /> },
+    { head: say.why, kind: "main", cell: (line) => whyText(on, line) },
+    ...(may(on, "operator") ? [acts] : []),
+  ];
+}
+
+function whyText(on: Visit, { paused_by, reasons }: QueueLine): string {
+  if (paused_by !== null) return QUEUE[on.lang].paused_by(paused_by);
+  return [...new Set(reasons)].join("; ");
+}
+
+function keyColumns(on: Visit): Column<StoppedKey>[] {
+  const say = QUEUE[on.lang];
+  const act: Column<StoppedKey> = {
+    head: "",
+    cell: ({ serial_key }) => <Ask on={on} verb="resume" text={say.unblock} serial_key={serial_key} />,
+  };
+  return [
+    {
+      head: say.key,
+      cell: ({ serial_key }) => <a href={link(on, "/runs", { "serial-key": serial_key })}>{serial_key}</a>,
+    },
+    { head: say.waiting, kind: "number", cell: (key) => key.waiting },
+    {
+      head: say.because_of,
+      kind: "number",
+      cell: ({ job_run_id }) => job_run_id ? <a href={link(on, `/runs/${job_run_id}`)}>{job_run_id}</a> : <Nothing />,
+    },
+    { head: say.reason, kind: "main", cell: (key) => key.reason },
+    { head: say.by, cell: (key) => key.stopped_by },
+    { head: say.since, kind: "wide", cell: (key) => <Time on={on} at={key.stopped_at} /> },
+    ...(may(on, "operator") ? [act] : []),
+  ];
+}
+
+function resourceColumns(on: Visit): Column<Stock>[] {
+  const say = QUEUE[on.lang];
+  const act: Column<Stock> = {
+    head: "",
+    cell: (one) => <DialogButton opens={`remove-${encodeURIComponent(one.name)}`} text={say.remove} danger />,
+  };
+  return [
+    { head: say.resource, cell: (one) => one.name },
+    { head: say.taken, kind: "number", cell: (one) => one.taken },
+    { head: say.capacity, kind: "number", cell: (one) => one.capacity },
+    {
+      head: "",
+      kind: "main",
+      cell: (one) => <meter value={one.taken} min={0} max={Math.max(1, one.capacity)} aria-label={say.taken}></meter>,
+    },
+    ...(may(on, "operator") ? [act] : []),
+  ];
+}
+
+function Forms({ on, resources }: { on: Visit; resources: Stock[] }) {
+  const say = QUEUE[on.lang];
+  return (
+    <>
+      <div class="columns">
+        <section>
+          <h2>{say.set_resource}</h2>
+          <form class="start" method="post" action={link(on, "/queue/resources")}>
+            <div class="fields">
+              <label>
+                {say.resource}
+                <input name="name" maxlength={100} required autocomplete="off" list="resource-names" />
+                <datalist id="resource-names">{resources.map(({ name }) => <option value={name} />)}</datalist>
+              </label>
+              <label>
+                {say.capacity}
+                <input type="number" name="capacity" min={0} required />
+              </label>
+              <label>
+                {say.reason_kept}
+                <input name="reason" maxlength={500} autocomplete="off" />
+              </label>
+            </div>
+            <Csrf on={on} />
+            <div class="buttons">
+              <button type="submit">{say.set}</button>
+            </div>
+          </form>
+        </section>
+        <section>
+          <h2>{say.stop_a_key}</h2>
+          <form class="start" method="get" action={link(on, "/queue/pause")}>
+            <input type="hidden" name="do" value="pause" />
+            <label>
+              {say.key}
+              <input name="key" maxlength={500} required autocomplete="off" spellcheck={false} />
+            </label>
+            <div class="buttons">
+              <button type="submit">{say.stop_key}</button>
+            </div>
+          </form>
+        </section>
+      </div>
+      {resources.map(({ name, taken }) => (
+        <ConfirmDialog
+          on={on}
+          id={`remove-${encodeURIComponent(name)}`}
+          title={say.remove_title(name)}
+          action="/queue/resources/remove"
+          verb={say.remove}
+          danger
+        >
+          <p>{say.remove_text(taken)}</p>
+          <input type="hidden" name="name" value={name} />
+        </ConfirmDialog>
+      ))}
+    </>
+  );
+}
