@@ -165,7 +165,8 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
         select least(b.next_seq - 1, i.items) as fed, count(*) as others, count(*) filter (where state in ('PENDING', 'ORPHANED')) as waiting,
                count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running, count(*) filter (where state = 'RETRYING') as retrying,
                count(*) filter (where state in ('FAILED', 'TIMED_OUT')) as failed, count(*) filter (where state in ('CANCELED', 'SKIPPED')) as canceled
-          from job_run where bulk_id = b.id and state <> 'SUCCEEDED' and b.finished_at is null) c
+          from job_run where bulk_id = b.id and b.finished_at is null
+           and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED', 'FAILED', 'TIMED_OUT', 'CANCELED', 'SKIPPED')) c
       cross join lateral (
         select case when count(*) >= ${LEAST_ENDS} and max(finished_at) > min(finished_at)
                     then (count(*) - 1) * 60 / extract(epoch from max(finished_at) - min(finished_at)) end::float8 as per_minute,

@@ -124,13 +124,33 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
            r.oldest_due_at, d.paused_by,
            coalesce((select array_agg(w.reason order by w.node) from lane_wait w where w.job_definition_id = d.id), '{}') as reasons
       from job_definition d left join (
-        select job_definition_id, count(*) filter (where state not in ('ASSIGNED', 'RUNNING')) as waiting,
-               count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running,
-               min(due_at) filter (where state not in ('ASSIGNED', 'RUNNING')) as oldest_due_at
-          from job_run where state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') group by job_definition_id) r
+        select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where not waits) as running,
+               min(due_at) filter (where waits) as oldest_due_at
+          from (select job_definition_id, due_at, true as waits from job_run
+                 where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
+                union all select job_definition_id, due_at, true from job_run where held
+                union all select job_definition_id, due_at, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
+         group by job_definition_id) r
         on r.job_definition_id = d.id
      where r.waiting > 0 or r.running > 0 or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
+}
+
+/** How many runs of a job, of a serial key or of everything wait, and how many are with a worker. */
+export async function countOpen(
+  sql: Db,
+  { job_name, serial_key }: { job_name?: string; serial_key?: string },
+): Promise<{ waiting: number; running: number }> {
+  if (serial_key === undefined) {
+    const lines = (await readQueue(sql)).filter((line) => job_name === undefined || line.job_name === job_name);
+    const sum = (of: (line: QueueLine) => number) => lines.reduce((all, line) => all + of(line), 0);
+    return { waiting: sum((line) => line.waiting), running: sum((line) => line.running) };
+  }
+  const [row] = await sql<{ waiting: number; running: number }[]>`
+    select count(*) filter (where state not in ('ASSIGNED', 'RUNNING'))::int as waiting,
+           count(*) filter (where state in ('ASSIGNED', 'RUNNING'))::int as running
+      from job_run where serial_key = ${serial_key} and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')`;
+  return row as { waiting: number; running: number };
 }
 
 export interface Resource {

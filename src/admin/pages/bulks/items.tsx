@@ -22,8 +22,7 @@ export async function showItems(on: Visit): Promise<Page> {
   const [bulk, found] = await Promise.all([
     readBulk(on.sql, id),
     listItems(on.sql, id, {
-      states: state === undefined || state === "UNFED" ? undefined : [state],
-      unfed: state === "UNFED",
+      state,
       ...edge,
       most: PAGE_SIZE + 1,
     }),
@@ -74,7 +73,7 @@ export async function showItems(on: Visit): Promise<Page> {
 function columnsOf(on: Visit): Column<ItemView>[] {
   const say = BULKS[on.lang];
   return [
-    { head: say.item, kind: "number", cell: (item) => item.id },
+    { head: say.item, kind: "number", cell: (item) => item.seq ?? <Nothing /> },
     { head: say.state, cell: (item) => <State state={item.state} /> },
     {
       head: say.run,

@@ -1,12 +1,5 @@
 /** One bulk: how far and how fast, what sets its pace, why its runs fail, and what can be done to it. */
-import {
-  type Aftermath,
-  type FailureKind,
-  failureKinds,
-  readAftermath,
-  readPace,
-  RETRYABLE_COUNTED,
-} from "../../../store/bulk_items.ts";
+import { type Aftermath, type FailureKind, failureKinds, readAftermath, readPace } from "../../../store/bulk_items.ts";
 import { type BulkView, readBulk } from "../../../store/bulk_view.ts";
 import { durationText } from "../../assets/ago.js";
 import { State } from "../../parts/badge.tsx";
@@ -74,7 +67,9 @@ function Heading({ on, bulk, after }: Shown) {
       </h1>
       {may(on, "operator") && (
         <div class="buttons">
-          {after.retryable > 0 && <DialogButton opens="retry" text={say.retry(retryableText(after))} />}
+          {retryableOf({ on, bulk, after }) > 0 && (
+            <DialogButton opens="retry" text={say.retry(countText(retryableOf({ on, bulk, after })))} />
+          )}
           {isOpen(bulk) && (bulk.state === "PAUSED"
             ? <DialogButton opens="resume" text={say.resume} />
             : <DialogButton opens="pause" text={say.pause} />)}
@@ -85,8 +80,9 @@ function Heading({ on, bulk, after }: Shown) {
   );
 }
 
-function retryableText({ retryable }: Aftermath): string {
-  return `${countText(retryable)}${retryable === RETRYABLE_COUNTED ? "+" : ""}`;
+/** What failed and no bulk repeats yet. */
+function retryableOf({ bulk, after }: Shown): number {
+  return Math.max(0, bulk.failed - after.repeated);
 }
 
 function Figures({ on, bulk, pace }: { on: Visit; bulk: BulkView; pace: { ended: number }[] }) {
@@ -221,9 +217,9 @@ function Dialogs({ on, bulk, after }: Shown) {
         id="retry"
         title={say.retry_title(bulk.id)}
         action={to("retry")}
-        verb={say.retry(retryableText(after))}
+        verb={say.retry(countText(retryableOf({ on, bulk, after })))}
       >
-        <p>{say.retry_text(retryableText(after), bulk.job_name)}</p>
+        <p>{say.retry_text(countText(retryableOf({ on, bulk, after })), bulk.job_name)}</p>
       </ConfirmDialog>
     </>
   );

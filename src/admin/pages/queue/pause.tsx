@@ -1,6 +1,6 @@
 /** Stopping and letting go of all dispatch, a job or a serial key: a page says what waits and runs of it, and asks. */
 import { setPaused, type What } from "../../../client/queue_acts.ts";
-import { countRuns } from "../../../store/run_view.ts";
+import { countOpen } from "../../../store/stops.ts";
 import { by, orSay } from "../../acting.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../visit.ts";
@@ -20,20 +20,11 @@ function askedIn(on: Visit): Asked {
   return { job_name, serial_key, paused: verb === "pause" };
 }
 
-const COUNT_UP_TO = 100_000;
-
 export async function showPause(on: Visit): Promise<Page> {
   const say = QUEUE[on.lang];
   const asked = askedIn(on);
   const { job_name, serial_key, paused } = asked;
-  const count = async (states: ("PENDING" | "RETRYING" | "ORPHANED" | "ASSIGNED" | "RUNNING")[]) => {
-    const n = await countRuns(on.sql, { job_name, serial_key, states }, COUNT_UP_TO);
-    return `${n.toLocaleString("en-US")}${n === COUNT_UP_TO ? "+" : ""}`;
-  };
-  const [waiting, running] = await Promise.all([
-    count(["PENDING", "RETRYING", "ORPHANED"]),
-    count(["ASSIGNED", "RUNNING"]),
-  ]);
+  const { waiting, running } = await countOpen(on.sql, { job_name, serial_key });
   const title = titleOf(on, asked);
   return {
     title,
@@ -41,7 +32,8 @@ export async function showPause(on: Visit): Promise<Page> {
       <section>
         <h1>{title}</h1>
         <p>
-          {say.touches(waiting, running)} {job_name !== undefined && paused && say.touches_job_slots}
+          {say.touches(waiting.toLocaleString("en-US"), running.toLocaleString("en-US"))}{" "}
+          {job_name !== undefined && paused && say.touches_job_slots}
         </p>
         <form class="start narrow-form" method="post" action={link(on, "/queue/pause", on.query)}>
           <label>

@@ -2,8 +2,8 @@
  * An act on all runs that a filter means. First a page says how many these are and shows some of them; what is then done is
  * done to those alone that were there when it was opened.
  */
-import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy } from "../../../client/many_acts.ts";
-import { listRuns } from "../../../store/run_view.ts";
+import { actOnMany, type ManyAct, meantBy } from "../../../client/many_acts.ts";
+import { countRuns, listRuns } from "../../../store/run_view.ts";
 import type { RunFilter } from "../../../store/run_filter.ts";
 import { by, numberField, Unusable, wishOf, wordsOf } from "../../acting.ts";
 import { Csrf } from "../../parts/dialog.tsx";
@@ -17,6 +17,8 @@ import { MANY, RUNS } from "./words.ts";
 type Verb = ManyAct["verb"];
 const VERBS: readonly Verb[] = ["cancel", "retry", "reprioritize"];
 const EXAMPLES = 5;
+/** More are "and more": counting a million would take longer than anybody looks. */
+const COUNT_UP_TO = 100_000;
 
 export function showMany(on: Visit): Promise<Page> {
   return manyPage(on, { verb: verbOf(on.query.get("verb")), at: on.now });
@@ -37,7 +39,7 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
   const say = RUNS[on.lang];
   const filter = meantAt(on, at);
   const [count, examples] = await Promise.all([
-    countMeant(on.sql, filter, verb),
+    countRuns(on.sql, meantBy(filter, verb), COUNT_UP_TO),
     listRuns(on.sql, { ...meantBy(filter, verb), most: EXAMPLES }),
   ]);
   const title = MANY[verb][on.lang].title(countText(count));
