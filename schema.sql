@@ -372,7 +372,7 @@ create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
 -- transaction is seen by others, and a clock may go back.
 alter table job_run add column if not exists ended_xid xid8;
 create index if not exists job_run_ended on job_run (ended_xid, id) where ended_xid is not null;
-create index if not exists job_run_held on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
+create index if not exists job_run_behind on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
 
 -- What ended, counted: by minute, ten minutes and hour (of finished_at), and in all (grain 0, at 'epoch'); for each job, and for
 -- all together (job 0). The histograms' buckets are those of WAIT_BOUNDS in store/run_stats.ts, the last without a bound.

@@ -3,10 +3,10 @@
  * the navigation.
  */
 import { bulkRoutes } from "./pages/bulks/routes.ts";
-import { jobRoutes } from "./pages/jobs/routes.ts";
-import { overviewRoutes } from "./pages/overview/routes.ts";
 import { calendarRoutes } from "./pages/calendar/routes.ts";
 import { eventRoutes } from "./pages/events/routes.ts";
+import { jobRoutes } from "./pages/jobs/routes.ts";
+import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import type { Role } from "../store/users.ts";

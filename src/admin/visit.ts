@@ -52,8 +52,8 @@ export interface Page {
   refresh_seconds?: number;
   /** Scripts and style sheets (assets.ts) that only this page needs. */
   assets?: string[];
-  /** A form that cannot be taken as it was sent: it comes back with what is wrong, and everything that was typed. */
-  status?: 400;
+  /** Of what an act answers; default 400: the form cannot be taken as it was sent, and comes back with everything that was typed. */
+  status?: 200 | 400;
 }
 
 /** After an act: the page to go to (its path from the base on), and what to say there. */
@@ -89,11 +89,6 @@ export function link(on: Visit, path: string, query: Query = {}): string {
   const given = all.filter(([, value]) => value !== undefined && value !== "");
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return `${on.base}${path}${search && `?${search}`}`;
-}
-
-/** Who acts, and the reason that was given; for the audit. */
-export function by(on: Act): { actor: string; reason: string } {
-  return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
 }
 
 /** A text of a form, without the blanks around it; "" when it is not there. */

@@ -3,7 +3,8 @@ import { resetOverrides } from "../../../catalog/overrides.ts";
 import { type JobView, listJobs } from "../../../store/job_view.ts";
 import { type Ended, readJobTotals } from "../../../store/run_stats.ts";
 import { pauseJob, pauseSchedules } from "../../../store/stops.ts";
-import { type Act, by, type Done, field, Refusal, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, field, Refusal, type Visit } from "../../visit.ts";
 import { JOBS } from "./words.ts";
 
 /** More of what waits is "1000+": a page must not get slower with a backlog. */

@@ -6,7 +6,8 @@ import { readDefinition } from "../../../store/definitions.ts";
 import { readOverrides } from "../../../store/overrides.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, by, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { valueText } from "./option_table.tsx";
 import { JOBS } from "./words.ts";
 

@@ -9,7 +9,8 @@ import { enqueueRun } from "../../../client/run_acts.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
 import { databaseNow, readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, by, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { readJob } from "./acts.ts";
 import { JobBadges } from "./list.tsx";
 import { Foot } from "./options.tsx";
@@ -56,7 +57,7 @@ export async function runJob(on: Act): Promise<Done | Page> {
   const sent = argsFrom(on, definition, drawable);
   const wish = wishFrom(on);
   const changed = changedForm(on, sent, drawable);
-  if (changed) return await runPage(on, definition, { args: changed, wish });
+  if (changed) return { ...await runPage(on, definition, { args: changed, wish }), status: 200 };
   const { value, args } = sent;
   if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
     return { ...await runPage(on, definition, { args, wish }), status: 400 };

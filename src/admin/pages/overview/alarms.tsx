@@ -4,7 +4,8 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { type Act, by, type Done, idParam, link, may, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, idParam, link, may, type Visit } from "../../visit.ts";
 import { OVERVIEW } from "./words.ts";
 
 export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
