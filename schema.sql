@@ -16,6 +16,8 @@ create table if not exists leader_term (
 insert into leader_term values (1, 0, null, '-infinity', null) on conflict do nothing;
 -- Raised by each tick of a leader, so that what an earlier tick decided and sent can be refused when it comes late.
 alter table leader_term add column if not exists tick bigint not null default 0;
+-- The epoch that an operator asked to step down.
+alter table leader_term add column if not exists degrade_epoch bigint;
 -- How often the seat was taken from a leader that had not given it back.
 alter table leader_term add column if not exists failovers bigint not null default 0;
 

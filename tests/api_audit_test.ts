@@ -165,6 +165,17 @@ const CHANGES: Change[] = [
   },
 ];
 
+CHANGES.push({
+  name: "post /leader/degrade",
+  action: "leader.degrade",
+  target: "worker",
+  act: async ({ sql }) => {
+    const { worker_id } = await aWorker(sql);
+    await sql`update leader_term set worker_id = ${worker_id}, lease_until = now() + interval '1 minute'`;
+    return { path: "/leader/degrade", body: {} };
+  },
+});
+
 /** A bulk has no place for the reason of its making. */
 const WITHOUT_REASON = ["post /bulks", "post /bulks/{id}/retry"];
 /** Waits for a leader: below. A delivery is no act of a person: its event says where it comes from. */

@@ -45,6 +45,7 @@ const IDLE: Agenda = {
   cancels: false,
   stuck: false,
   lost: false,
+  degraded: false,
   next_due_ms: undefined,
 };
 

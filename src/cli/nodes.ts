@@ -1,5 +1,5 @@
 /** `nodes`: who is there, which role each holds, and who may take no new work. Nodes themselves: node_health.ts. */
-import { detachWorkers, setDrained } from "../client/node_acts.ts";
+import { degradeLeader, detachWorkers, setDrained } from "../client/node_acts.ts";
 import { listNodes } from "../store/health.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { printNodes } from "./node_health.ts";
@@ -56,4 +56,11 @@ export async function detachCommand(name: string, options: { json?: boolean; rea
   }
   console.log("Bodies that run go on only while the leader or a subleader confirms them");
   if (!told) console.log("Redis could not be reached, so it learns of this with its next renewal");
+}
+
+export async function degradeCommand(options: { json?: boolean; reason: string }): Promise<void> {
+  const degraded = await withDb((sql) => degradeLeader(sql, { actor: actor(), reason: options.reason }));
+  if (options.json) return printJson(degraded);
+  console.log(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
+  console.log("Where there is no other worker, it leads again after its lease");
 }

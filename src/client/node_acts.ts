@@ -6,7 +6,7 @@ import { setDetach } from "../cluster/roster.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
 import { changeNode, isAnswered, listNodes, type NodeChange, type NodeListing, requestCheck } from "../store/health.ts";
-import { currentLeader } from "../store/leadership.ts";
+import { currentLeader, type Degraded, requestDegrade } from "../store/leadership.ts";
 import { listWorkers, requestDrain } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
 import { Refused } from "./args.ts";
@@ -95,6 +95,23 @@ async function flagDetached(workers: Detached[], on: { redis: RedisPlace; ttl_ms
   } finally {
     await redis?.close();
   }
+}
+
+/**
+ * The leader steps down and another worker leads; where there is no other, it leads again after a lease. `epoch`: only if
+ * it is still that one. @throws Refused when nobody leads, or it was asked before.
+ */
+export async function degradeLeader(sql: Sql, on: By & { epoch?: number }): Promise<Degraded> {
+  const leader = await currentLeader(sql);
+  if (leader.worker_id === undefined) {
+    throw new Refused("Cannot degrade the leader: nobody leads", { why: "conflict", fix: "see `deno task nodes ls`" });
+  }
+  const degraded = await requestDegrade(sql, on.epoch ?? leader.epoch, on);
+  if (degraded) return degraded;
+  const now = `the leader is ${leader.worker_id}, of epoch ${leader.epoch}`;
+  throw new Refused(`Cannot degrade the leader: that one steps down already, or has done so; ${now}`, {
+    why: "conflict",
+  });
 }
 
 const ASK_EVERY_MS = 100;

@@ -35,6 +35,8 @@ export interface Agenda {
   lost: boolean;
   /** A node is to be checked. */
   checks: boolean;
+  /** An operator asked this epoch to step down. */
+  degraded: boolean;
   /** Milliseconds until something is due that is not yet; undefined: nothing is known to come. */
   next_due_ms: number | undefined;
 }
@@ -62,10 +64,11 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
   const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number } & SightRow)[]>`
     with recursive renewed as (
       update leader_term set lease_until = clock_timestamp() + ${look.lease_ms} * interval '1 ms', tick = tick + 1
-       where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning tick),
+       where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id}
+      returning tick, degrade_epoch is not distinct from epoch as degraded),
     clock as materialized (select clock_timestamp() as now),
     ${lanes(sql)}
-    select renewed.tick,
+    select renewed.tick, renewed.degraded,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
                where s.enabled and s.paused_at is null
                  and s.next_slot <= clock.now + ${slotLead(sql, look.ahead_seconds)}) as slots,

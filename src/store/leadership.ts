@@ -137,3 +137,52 @@ export async function currentLeader(sql: Db): Promise<Leadership> {
   if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
   return { ...row, worker_id: row.worker_id ?? undefined };
 }
+
+export interface Degraded {
+  epoch: number;
+  worker_id: string;
+}
+
+/**
+ * An operator's wish that the leader of exactly this epoch steps down; it does so with its next tick, which this starts,
+ * and another worker leads. Audited in the same statement. Undefined: that epoch leads no more, or was asked before.
+ */
+export async function requestDegrade(
+  sql: Db,
+  epoch: number,
+  by: { actor: string; reason: string },
+): Promise<Degraded | undefined> {
+  const [row] = await sql<Degraded[]>`
+    with asked as (
+      update leader_term set degrade_epoch = epoch
+       where id = 1 and epoch = ${epoch} and worker_id is not null and lease_until > clock_timestamp()
+         and degrade_epoch is distinct from epoch
+      returning epoch, worker_id),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+      select ${by.actor}, 'leader.degrade', 'worker', worker_id, jsonb_build_object('epoch', epoch), ${by.reason} from asked),
+    rung as (select pg_notify('scheduler', 'degrade') from asked)
+    select asked.epoch, asked.worker_id from asked left join rung on true`;
+  return row;
+}
+
+export interface TermView {
+  epoch: number;
+  /** Null while nobody leads. */
+  worker_id: string | null;
+  node_id: string | null;
+  acquired_at: Date | null;
+  /** How often the seat was taken from a leader that had not given it back. */
+  failovers: number;
+  /** The epoch that was asked to step down last. */
+  degrade_epoch: number | null;
+}
+
+/** For people: who leads, since when, and how it came. */
+export async function readTerm(sql: Db): Promise<TermView> {
+  const [row] = await sql<TermView[]>`
+    select t.epoch, w.worker_id, w.node_id, t.acquired_at, t.failovers, t.degrade_epoch
+      from leader_term t left join worker w on w.worker_id = t.worker_id and t.lease_until > clock_timestamp() where t.id = 1`;
+  if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
+  return row;
+}

@@ -1,5 +1,5 @@
 /** Nodes and the workers on them: looking, changing, checking, draining and detaching. */
-import { detachWorkers, existingNode, setDrained, setNode, testNode } from "../../client/node_acts.ts";
+import { degradeLeader, detachWorkers, existingNode, setDrained, setNode, testNode } from "../../client/node_acts.ts";
 import { listNodes } from "../../store/health.ts";
 import { currentLeader } from "../../store/leadership.ts";
 import { listWorkers } from "../../store/nodes.ts";
@@ -14,6 +14,7 @@ const byNode = z.object({ node_id: w.text(200).openapi({ example: "gpu-1" }) });
 export function addNodes(api: Api): void {
   addReads(api);
   addChanges(api);
+  addLeaderAct(api);
   for (const [place, key] of [["nodes", "node_id"], ["workers", "worker_id"]] as const) addWorkerActs(api, place, key);
 }
 
@@ -54,6 +55,28 @@ function addReads(api: Api): void {
   }, async ({ sql }) => {
     const { epoch, worker_id = null, node_id, acquired_at } = await currentLeader(sql);
     return [200, { epoch, worker_id, node_id: worker_id && node_id, acquired_at: worker_id && acquired_at }];
+  });
+}
+
+function addLeaderAct(api: Api): void {
+  api.route({
+    needs: "operate",
+    method: "post",
+    path: "/leader/degrade",
+    tag: "nodes",
+    summary: "Let the leader step down, and another worker lead",
+    description: "Where there is no other worker, it leads again after its lease. Runs go on.",
+    body: z.strictObject({
+      epoch: z.int().optional().openapi({ description: "Only the leader of this epoch; without it whoever leads" }),
+      reason: w.reason,
+    }),
+    body_optional: true,
+    answers: {
+      200: { description: "Who steps down", schema: z.object({ epoch: z.int(), worker_id: z.string() }) },
+    },
+    problems: ["conflict"],
+  }, async ({ sql, actor, body: { reason = w.NO_REASON, epoch } }) => {
+    return [200, await degradeLeader(sql, { actor, reason, epoch })];
   });
 }
 

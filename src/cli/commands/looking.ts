@@ -36,6 +36,9 @@ export function addLooking(program: Command, signals: Signals): void {
     .argument("<id>", "a worker's or node's id")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
     .action(async (id, options) => (await import("../nodes.ts")).detachCommand(id, options));
+  nodes.command("degrade").description("let the leader step down, and another worker lead; runs go on")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (options) => (await import("../nodes.ts")).degradeCommand(options));
   program.command("drill")
     .description("break the running dev on purpose, under a load of its own, and say what came of it")
     .argument("[name]", "which drill; without a name they are listed")

@@ -46,6 +46,8 @@ export interface LeaderParts {
   standing: Standing;
 }
 
+const STEP_DOWN = "it was asked to step down";
+
 /** Resolves when the role is lost, with the reason. */
 export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): Promise<string> {
   const { standing } = parts;
@@ -139,7 +141,7 @@ export async function look(me: Leading, contact: Contact): Promise<Agenda | stri
   me.unclear = false; // from here on the fence refuses it
   contact.made(me.settings.worker_lease_seconds * 1000);
   await failpoint("after-pg-renew");
-  return me.lost ?? renewed.agenda;
+  return me.lost ?? (renewed.agenda.degraded ? STEP_DOWN : renewed.agenda);
 }
 
 /**
@@ -154,7 +156,7 @@ export function sightFor({ unclear }: Pick<Leading, "unclear">, sight: Sight): S
 function renewLock(me: Leading, ttl_ms: number): void {
   renewSeat(me.redis, { worker_id: me.term.worker_id, epoch: me.term.epoch, ttl_ms }).then((answer) => {
     if (answer === "renewed") return;
-    me.lost = answer === "degraded" ? "it was asked to step down" : "Redis says that the lock is not ours";
+    me.lost = answer === "degraded" ? STEP_DOWN : "Redis says that the lock is not ours";
     me.bell.ring();
   }).catch(() => undefined);
 }
