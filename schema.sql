@@ -74,6 +74,8 @@ alter table worker add column if not exists subleader boolean not null default f
 alter table worker add column if not exists host text not null default '';
 alter table worker add column if not exists tls_former_fingerprint text;
 alter table worker add column if not exists tls_trust_digest text;
+-- When it last renewed its lease itself.
+alter table worker add column if not exists seen_at timestamptz not null default clock_timestamp();
 -- Until when its certificate is good, and by how much its machine's clock is ahead of the database's.
 alter table worker add column if not exists tls_not_after timestamptz;
 alter table worker add column if not exists clock_skew_ms int;

@@ -131,6 +131,8 @@ export interface NodeListing extends Omit<NodeRow, "checked"> {
   checked_at: Date | null;
   /** Null: only when a worker of it comes, or after its maintenance. */
   next_check_at: Date | null;
+  /** A check is due or under way. */
+  checking: boolean;
   failed_checks: number;
   check_result: CheckResult | null;
 }
@@ -143,7 +145,8 @@ export async function listNodes(sql: Db): Promise<NodeListing[]> {
            case when n.status = 'available' and l.load >= n.max_concurrent then 'full: ' || l.load || ' of ' || n.max_concurrent
                 else n.check_result->>'problem' end as problem,
            n.inactive_by, n.inactive_reason, l.workers, l.load, n.checked_at,
-           case when n.is_active and n.next_check_at < 'infinity' then n.next_check_at end as next_check_at, n.failed_checks, n.check_result
+           case when n.is_active and n.next_check_at < 'infinity' then n.next_check_at end as next_check_at,
+           n.is_active and n.next_check_at <= clock_timestamp() as checking, n.failed_checks, n.check_result
       from node n cross join lateral (
         select count(distinct w.worker_id)::int as workers, count(r.id)::int as load
           from worker w left join job_run r on r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')

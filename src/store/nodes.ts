@@ -52,7 +52,7 @@ export async function registerWorker(sql: Db, me: Registration, lease_ms: number
     insert into worker (worker_id, node_id, lease_until, pid, process_started, host, grpc_host, grpc_port, tls_fingerprint, slots, version)
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
             ${me.host}, ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
-    on conflict (worker_id) do update set lease_until = excluded.lease_until
+    on conflict (worker_id) do update set lease_until = excluded.lease_until, seen_at = clock_timestamp()
       where worker.state = 'ACTIVE' and worker.node_id = excluded.node_id and worker.pid = excluded.pid
         and worker.process_started = excluded.process_started
     returning 1`;
@@ -131,7 +131,7 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
       update worker set slots = ${my.slots}, subleader = ${my.subleader},
              tls_fingerprint = ${my.tls_fingerprint}, tls_former_fingerprint = ${my.tls_former_fingerprint},
              tls_trust_digest = ${my.tls_trust_digest}, tls_not_after = ${my.tls_not_after ?? null},
-             clock_skew_ms = ${my.clock_skew_ms ?? null},
+             clock_skew_ms = ${my.clock_skew_ms ?? null}, seen_at = clock_timestamp(),
              lease_until = case when state = 'DETACHED' then lease_until else clock_timestamp() + ${my.lease_ms} * interval '1 ms' end
        where worker_id = ${worker_id} and state <> 'DEAD' returning worker_id, node_id, state, detached_by, detach_reason),
     answerers as (
@@ -304,31 +304,49 @@ export async function workerEnded(sql: Db, worker_id: string): Promise<Date | un
   return row?.ended_at ?? undefined;
 }
 
-export interface WorkerListing extends WorkerRow {
+export interface WorkerListing extends Omit<WorkerRow, "ahead"> {
   pid: number;
   role: "leader" | "subleader" | "worker";
   detached_by: string | null;
   detach_reason: string | null;
   version: string;
   started_at: Date;
+  /** When it last renewed its lease itself. */
+  seen_at: Date;
   /** The same for all that let in the same peers. */
   tls_trust_digest: string | null;
+  /** Until when its certificate is good; null: a mesh identifies, or it has not told yet. */
+  tls_not_after: Date | null;
+  /** How far the clock of its machine is ahead of the database's; null: it has not told yet. */
+  clock_skew_ms: number | null;
   lease_seconds_left: number;
 }
 
 /** For people: all workers that are not dead, who leads, and how long their leases last. */
 export async function listWorkers(sql: Db): Promise<WorkerListing[]> {
   return await sql<WorkerListing[]>`
+    ${listing(sql)} where w.state <> 'DEAD' and w.lease_until > clock_timestamp() order by w.node_id, w.started_at`;
+}
+
+/** One of them, also after its end. */
+export async function readWorker(
+  sql: Db,
+  worker_id: string,
+): Promise<WorkerListing & { ended_at: Date | null } | undefined> {
+  const [row] = await sql<(WorkerListing & { ended_at: Date | null })[]>`
+    ${listing(sql, sql`, w.ended_at`)} where w.worker_id = ${worker_id}`;
+  return row;
+}
+
+function listing(sql: Db, more: ReturnType<Db> = sql``) {
+  return sql`
     select w.worker_id, w.node_id, w.pid,
            case when t.worker_id = w.worker_id and t.lease_until > clock_timestamp() then 'leader'
                 when w.subleader then 'subleader' else 'worker' end as role,
            w.state, w.detached_by, w.detach_reason,
            (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
-           0 as ahead,
            w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint,
-           w.tls_trust_digest, w.version, w.started_at,
-           greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left
-      from worker w, leader_term t
-     where w.state <> 'DEAD' and w.lease_until > clock_timestamp()
-     order by w.node_id, w.started_at`;
+           w.tls_trust_digest, w.tls_not_after, w.clock_skew_ms, w.version, w.started_at, w.seen_at,
+           greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left ${more}
+      from worker w, leader_term t`;
 }

@@ -96,6 +96,14 @@ export async function listRunsOf(sql: Db, job_definition_id: number, most: numbe
      order by r.scheduled_for desc limit ${most}`;
 }
 
+/** What workers carry now: ASSIGNED to them or RUNNING on them, in the order in which they came. */
+export async function listCarried(sql: Db, worker_ids: string[], most: number): Promise<RunView[]> {
+  return await sql<RunView[]>`
+    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
+     where r.assigned_worker_id = any(${worker_ids}) and r.state in ('ASSIGNED', 'RUNNING')
+     order by r.assigned_at, r.id limit ${most}`;
+}
+
 /** How many runs a filter means, counted up to `most`. */
 export async function countRuns(sql: Db, filter: RunFilter, most: number): Promise<number> {
   const [row] = await sql<{ n: number }[]>`

@@ -28,6 +28,7 @@ export const Node = z.object({
   load: count.openapi({ description: "Runs that are ASSIGNED to them or RUNNING on them" }),
   checked_at: time.nullable(),
   next_check_at: time.nullable(),
+  checking: z.boolean().openapi({ description: "A check is due or under way" }),
   failed_checks: count,
   check_result: Check.nullable(),
 }).openapi("Node");
@@ -47,8 +48,11 @@ export const Worker = z.object({
   tls_fingerprint: word,
   tls_former_fingerprint: word,
   tls_trust_digest: word,
+  tls_not_after: time.nullable().openapi({ description: "Until when its certificate is good" }),
+  clock_skew_ms: z.int().nullable().openapi({ description: "Its machine's clock less the database's" }),
   version: z.string(),
   started_at: time,
+  seen_at: time.openapi({ description: "When it last renewed its lease" }),
   lease_seconds_left: z.number(),
 }).openapi("Worker");
 
