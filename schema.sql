@@ -554,7 +554,19 @@ create table if not exists admin_action_log (
   after_json jsonb,
   reason text
 );
-create index if not exists admin_action_log_recent on admin_action_log (at);
+drop index if exists admin_action_log_recent;
+create index if not exists admin_action_log_at on admin_action_log (at, id);
+create index if not exists admin_action_log_actor on admin_action_log (actor, at, id);
+create index if not exists admin_action_log_action on admin_action_log (action, at, id);
+create index if not exists admin_action_log_target on admin_action_log (target_type, target_id, at, id);
+create index if not exists admin_action_log_type on admin_action_log (target_type, at, id);
+create or replace function keep_audit() returns trigger language plpgsql as $$
+begin
+  raise exception 'Cannot % admin_action_log: the audit is only added to', lower(tg_op)
+    using hint = 'A copy may be archived; to delete rows the owner of the table disables the trigger audit_is_kept';
+end $$;
+create or replace trigger audit_is_kept before update or delete or truncate on admin_action_log
+  for each statement execute function keep_audit();
 
 create table if not exists admin_user (
   id bigint generated always as identity primary key,
