@@ -6,7 +6,7 @@ import { VERSION } from "../base/version.ts";
 import { explain, explanation } from "../ops/explain.ts";
 import { addAdmin, addHooks } from "./commands/admin.ts";
 import { addFiles, addJobs } from "./commands/files.ts";
-import { addAlerts, addLooking } from "./commands/looking.ts";
+import { addAlerts, addLooking, addSettings } from "./commands/looking.ts";
 import { addBulks, addQueue } from "./commands/queue.ts";
 import { addEvents, addRuns, addWork } from "./commands/runs.ts";
 import { addServices } from "./commands/services.ts";
@@ -52,6 +52,7 @@ function buildProgram(signals: Signals): Command {
   addBulks(program);
   addHooks(program);
   addLooking(program, signals);
+  addSettings(program);
   addAlerts(program);
   for (const command of program.commands) command.exitOverride();
   return program;

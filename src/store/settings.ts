@@ -4,7 +4,7 @@
  * What a process needs before it can reach Postgres is in base/config.ts.
  */
 import { observe } from "../base/facts.ts";
-import { type Db, json } from "./db.ts";
+import { type Db, json, type Sql } from "./db.ts";
 
 interface NumberSetting {
   default: number;
@@ -187,10 +187,33 @@ export const DEFAULT_SETTINGS: Settings = {
   dispatch: "running",
 };
 
+type NumberName = keyof typeof NUMBER_SETTINGS;
+
+/** A setting that must be at least so many times others, added. */
+export interface Relation {
+  of: NumberName;
+  at_least: readonly (readonly [times: number, name: NumberName])[];
+}
+
+export const RELATIONS: readonly Relation[] = [
+  { of: "leader_lease_seconds", at_least: [[2, "leader_tick_seconds"]] },
+  { of: "leader_stale_seconds", at_least: [[1, "leader_lease_seconds"]] },
+  { of: "heartbeat_ttl_seconds", at_least: [[2, "heartbeat_interval_seconds"]] },
+  { of: "worker_detach_grace_seconds", at_least: [[2, "heartbeat_interval_seconds"]] },
+  { of: "worker_lease_seconds", at_least: [[2, "worker_renew_seconds"], [1, "worker_margin_seconds"]] },
+  { of: "stat_hour_days", at_least: [[1, "stat_minute_days"]] },
+];
+
+export function relationText({ of, at_least }: Relation): string {
+  return `${of} must be at least ${
+    at_least.map(([times, name]) => times === 1 ? name : `${times} x ${name}`).join(" + ")
+  }`;
+}
+
 /** Everything that is wrong with a set of settings, bounds and relations; empty when it can be used. */
 export function problemsIn(settings: Settings): string[] {
   const problems: string[] = [];
-  for (const [name, bounds] of Object.entries(NUMBER_SETTINGS) as [keyof typeof NUMBER_SETTINGS, NumberSetting][]) {
+  for (const [name, bounds] of Object.entries(NUMBER_SETTINGS) as [NumberName, NumberSetting][]) {
     const value = settings[name];
     if (typeof value !== "number" || !(value >= bounds.least && value <= bounds.most)) {
       problems.push(
@@ -210,21 +233,13 @@ export function problemsIn(settings: Settings): string[] {
       `dispatch must be one of ${DISPATCH.join(", ")}: current value is ${JSON.stringify(settings.dispatch)}`,
     );
   }
-  const atLeast = (high: keyof typeof NUMBER_SETTINGS, times: number, low: keyof typeof NUMBER_SETTINGS) => {
-    if (settings[high] < times * settings[low]) {
-      problems.push(
-        `${high} must be at least ${times} x ${low}: current values are ${settings[high]} and ${settings[low]}`,
-      );
-    }
-  };
-  atLeast("leader_lease_seconds", 2, "leader_tick_seconds");
-  atLeast("heartbeat_ttl_seconds", 2, "heartbeat_interval_seconds");
-  atLeast("leader_stale_seconds", 1, "leader_lease_seconds");
-  atLeast("worker_detach_grace_seconds", 2, "heartbeat_interval_seconds");
-  if (settings.worker_lease_seconds < 2 * settings.worker_renew_seconds + settings.worker_margin_seconds) {
+  for (const relation of RELATIONS) {
+    const names = [relation.of, ...relation.at_least.map(([, name]) => name)];
+    const least = relation.at_least.reduce((sum, [times, name]) => sum + times * settings[name], 0);
+    if (settings[relation.of] >= least) continue;
+    const values = names.map((name) => settings[name]);
     problems.push(
-      "worker_lease_seconds must be at least 2 x worker_renew_seconds + worker_margin_seconds: current values are " +
-        `${settings.worker_lease_seconds}, ${settings.worker_renew_seconds} and ${settings.worker_margin_seconds}`,
+      `${relationText(relation)}: current values are ${values.slice(0, -1).join(", ")} and ${values.at(-1)}`,
     );
   }
   return problems;
@@ -278,7 +293,7 @@ export async function listSettings(sql: Db): Promise<SettingView[]> {
     const { value = DEFAULT_SETTINGS[name], updated_at = null, updated_by = null } = rows.find((row) =>
       row.name === name
     ) ?? {};
-    const number: NumberSetting | undefined = NUMBER_SETTINGS[name as keyof typeof NUMBER_SETTINGS];
+    const number: NumberSetting | undefined = NUMBER_SETTINGS[name as NumberName];
     const word = CHOICES[name as keyof typeof CHOICES];
     return {
       name,
@@ -301,27 +316,61 @@ async function readStored(sql: Db): Promise<Settings> {
 }
 
 function completed(stored: [string, unknown][]): Settings {
-  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(stored.filter(([name]) => name in DEFAULT_SETTINGS)) };
+  return {
+    ...DEFAULT_SETTINGS,
+    ...Object.fromEntries(stored.filter(([name]) => Object.hasOwn(DEFAULT_SETTINGS, name))),
+  };
 }
 
-/** Stores some settings, with their audit rows, or refuses all of them and says why. */
+/** New values by name; null: back to the default, whatever that will be. */
+export type SettingsChange = { [Name in keyof Settings]?: Settings[Name] | null };
+
+/**
+ * Stores some settings, with an audit row for each that differs, or refuses all of them and says why. Gives the names of
+ * those that changed. One change after another, since each is checked against all that stands there.
+ * @throws RangeError
+ */
 export async function changeSettings(
-  sql: Db,
-  change: Partial<Settings>,
+  sql: Sql,
+  change: SettingsChange,
   by: { actor: string; reason?: string },
-): Promise<void> {
-  const unknown = Object.keys(change).filter((name) => !(name in DEFAULT_SETTINGS));
-  const problems = [
+): Promise<string[]> {
+  const usual = json(sql, DEFAULT_SETTINGS);
+  return await sql.begin(async (tx) => {
+    await tx`lock table scheduler_settings in share row exclusive mode`;
+    const problems = problemsWith(await readStored(tx), change);
+    if (problems.length > 0) throw new RangeError(`Cannot change settings: ${problems.join("; ")}`);
+    const rows = await tx<{ name: string }[]>`
+      with change as (select key as name, nullif(value, 'null') as value from jsonb_each(${json(tx, change)})),
+      differs as (
+        select name, change.value, old.value as old from change left join scheduler_settings old using (name)
+         where change.value is distinct from old.value),
+      stored as (
+        insert into scheduler_settings (name, value, updated_by)
+        select name, value, ${by.actor} from differs where value is not null
+        on conflict (name) do update set value = excluded.value, updated_by = excluded.updated_by, updated_at = clock_timestamp()),
+      reset as (delete from scheduler_settings s using differs where s.name = differs.name and differs.value is null)
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+      select ${by.actor}, case when value is null then 'settings.reset' else 'settings.change' end, 'setting', name,
+             coalesce(old, ${usual}::jsonb->name), coalesce(value, ${usual}::jsonb->name), ${by.reason ?? null}
+        from differs returning target_id as name`;
+    return rows.map(({ name }) => name);
+  });
+}
+
+/** What would be wrong after a change; empty when it can be made. */
+export async function problemsAfter(sql: Db, change: SettingsChange): Promise<string[]> {
+  return problemsWith(await readStored(sql), change);
+}
+
+function problemsWith(stored: Settings, change: SettingsChange): string[] {
+  const unknown = Object.keys(change).filter((name) => !Object.hasOwn(DEFAULT_SETTINGS, name));
+  const given = Object.entries(change).map(([name, value]) => [
+    name,
+    value ?? DEFAULT_SETTINGS[name as keyof Settings],
+  ]);
+  return [
     ...unknown.map((name) => `${name} is no setting`),
-    ...problemsIn({ ...await readStored(sql), ...change }),
+    ...problemsIn({ ...stored, ...Object.fromEntries(given) }),
   ];
-  if (problems.length > 0) throw new RangeError(`Cannot change settings: ${problems.join("; ")}`);
-  await sql`
-    with change as (select key as name, value from jsonb_each(${json(sql, change)})),
-    stored as (
-      insert into scheduler_settings (name, value, updated_by) select name, value, ${by.actor} from change
-      on conflict (name) do update set value = excluded.value, updated_by = excluded.updated_by, updated_at = clock_timestamp())
-    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
-    select ${by.actor}, 'settings.change', 'setting', change.name, old.value, change.value, ${by.reason ?? null}
-      from change left join scheduler_settings old using (name)`;
 }

@@ -5,7 +5,7 @@ import {
   LEADER_RUNS_JOBS,
   listSettings,
   NUMBER_SETTINGS,
-  type Settings,
+  type SettingsChange,
 } from "../../store/settings.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
@@ -27,14 +27,16 @@ const Setting = z.object({
 const numbers = Object.fromEntries(
   Object.entries(NUMBER_SETTINGS).map(([name, { least, most, about, default: usual }]) => [
     name,
-    z.number().min(least).max(most).optional().openapi({ description: `${about}; default ${usual}` }),
+    z.number().min(least).max(most).nullable().optional().openapi({
+      description: `${about}; default ${usual}, which null brings back`,
+    }),
   ]),
 );
 
 const Change = z.strictObject({
   ...numbers,
-  leader_runs_jobs: z.enum(LEADER_RUNS_JOBS).optional(),
-  dispatch: z.enum(DISPATCH).optional(),
+  leader_runs_jobs: z.enum(LEADER_RUNS_JOBS).nullable().optional(),
+  dispatch: z.enum(DISPATCH).nullable().optional(),
 }).refine((given) => Object.keys(given).length > 0, "must name at least one setting").openapi("SettingsChange");
 
 const All = z.object({ items: z.array(Setting) });
@@ -58,7 +60,7 @@ export function addSettings(api: Api): void {
     answers: { 200: { description: "All settings as they are now", schema: All } },
   }, async ({ sql, actor, body: { values, reason = w.NO_REASON } }) => {
     try {
-      await changeSettings(sql, values as Partial<Settings>, { actor, reason });
+      await changeSettings(sql, values as SettingsChange, { actor, reason });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       throw new Problem("invalid", error.message, { fix: "change those that relate to each other together" });

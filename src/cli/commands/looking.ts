@@ -1,4 +1,4 @@
-/** `nodes`, `alerts`, `drill`, `doctor`. */
+/** `nodes`, `settings`, `alerts`, `drill`, `doctor`. */
 import type { Command } from "commander";
 import { countUpTo, json } from "./options.ts";
 import type { Signals } from "../output.ts";
@@ -65,4 +65,17 @@ export function addAlerts(program: Command): void {
     .action(async (id, options) => (await import("../alerts.ts")).ackCommand(id, options));
   alerts.command("test").description("send a test to the webhook, exit 0 only when it was taken").addOption(json())
     .action(async (options) => (await import("../alerts.ts")).testCommand(options));
+}
+
+export function addSettings(program: Command): void {
+  const settings = program.command("settings").description("what holds for all workers, at once and without a restart");
+  settings.command("ls").description("all, with what they do, bounds, and who changed them; * is not the default")
+    .option("--changed", "only those that somebody changed").addOption(json())
+    .action(async (options) => (await import("../settings.ts")).listCommand(options));
+  settings.command("set").description("change some, all of them or none").argument("<name=value...>")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (given, options) => (await import("../settings.ts")).setCommand(given, options));
+  settings.command("reset").description("back to their defaults").argument("<name...>")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (names, options) => (await import("../settings.ts")).resetCommand(names, options));
 }

@@ -1,0 +1,82 @@
+/** `settings`: what holds for all processes, read again by each of them within seconds. */
+import {
+  changeSettings,
+  DEFAULT_SETTINGS,
+  listSettings,
+  NUMBER_SETTINGS,
+  type SettingsChange,
+  type SettingView,
+} from "../store/settings.ts";
+import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { actor, withDb } from "./runs.ts";
+
+interface Reasoned {
+  json?: boolean;
+  reason: string;
+}
+
+export async function listCommand(options: { changed?: boolean; json?: boolean }): Promise<void> {
+  const all = await withDb(listSettings);
+  const shown = options.changed ? all.filter((one) => one.updated_at !== null) : all;
+  if (options.json) return printJson(shown);
+  print(shown);
+}
+
+function print(settings: SettingView[]): void {
+  printTable(
+    ["setting", "value", "default", "from", "to", "changed by", "at", "what it does"],
+    settings.map((one) => [
+      one.name,
+      one.updated_at === null ? String(one.value) : `${one.value} *`,
+      String(one.default),
+      one.choices ? one.choices.join("|") : one.least,
+      one.most,
+      one.updated_by,
+      one.updated_at,
+      one.about,
+    ]),
+    "none was changed: all have their defaults",
+  );
+}
+
+/** All of them or none: they relate to each other. */
+export async function setCommand(given: string[], options: Reasoned): Promise<void> {
+  await change(Object.fromEntries(given.map(valueFrom)), options);
+}
+
+export async function resetCommand(names: string[], options: Reasoned): Promise<void> {
+  await change(Object.fromEntries(names.map((name) => [name, null])), options);
+}
+
+async function change(wanted: SettingsChange, options: Reasoned): Promise<void> {
+  const [changed, all] = await withDb(async (sql) => {
+    try {
+      const names = await changeSettings(sql, wanted, { actor: actor(), reason: options.reason });
+      return [names, await listSettings(sql)] as const;
+    } catch (error) {
+      if (error instanceof RangeError) throw new CommandError(error.message);
+      throw error;
+    }
+  });
+  const shown = all.filter(({ name }) => Object.hasOwn(wanted, name));
+  if (options.json) return printJson(shown);
+  print(shown);
+  console.log(
+    changed.length > 0 ? "\nEvery process follows within seconds" : "\nThey were so already: nothing changed",
+  );
+}
+
+function valueFrom(text: string): [string, number | string] {
+  const [, name = "", value = ""] = /^([a-z_]+)=(.+)$/.exec(text) ?? [];
+  if (!Object.hasOwn(DEFAULT_SETTINGS, name)) {
+    const fix = name === "" ? "give NAME=VALUE" : "see `deno task settings ls`";
+    throw new CommandError(
+      `Cannot set "${text}": ${name === "" ? "no name and value" : "no such setting"}; ${fix}`,
+      EXIT.usage,
+    );
+  }
+  if (!Object.hasOwn(NUMBER_SETTINGS, name)) return [name, value];
+  const number = Number(value);
+  if (Number.isFinite(number)) return [name, number];
+  throw new CommandError(`Cannot set ${name} to "${value}": give a number`, EXIT.usage);
+}
