@@ -1,6 +1,14 @@
 /** `admin token`: tokens by which programs use the API. One is shown once, when it is made; only its digest is kept. */
 import { digestOf, makeToken } from "../admin/passwords.ts";
-import { addApiToken, listApiTokens, removeApiToken, type Scope, SCOPES } from "../store/api_tokens.ts";
+import {
+  addApiToken,
+  listApiTokens,
+  MOST_TOKEN_DAYS,
+  removeApiToken,
+  type Scope,
+  SCOPES,
+  TOKEN_NAME,
+} from "../store/api_tokens.ts";
 import { CommandError, EXIT, printJson, printTable } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
@@ -8,18 +16,16 @@ interface Json {
   json?: boolean;
 }
 
-const MOST_DAYS = 3650;
-
 export async function addTokenCommand(
   name: string,
   options: Json & { scope: string[]; days: number },
 ): Promise<void> {
-  if (!/^[a-z0-9][a-z0-9_.-]{0,63}$/.test(name)) {
+  if (!TOKEN_NAME.test(name)) {
     const rule = "give lower case letters, digits, _ . -, at most 64";
     throw new CommandError(`Cannot use "${name}" as a token's name: ${rule}`, EXIT.usage);
   }
-  if (options.days > MOST_DAYS) {
-    throw new CommandError(`Cannot use --days ${options.days}: at most ${MOST_DAYS}`, EXIT.usage);
+  if (options.days > MOST_TOKEN_DAYS) {
+    throw new CommandError(`Cannot use --days ${options.days}: at most ${MOST_TOKEN_DAYS}`, EXIT.usage);
   }
   const scopes = options.scope.map(scopeFrom);
   const token = makeToken();

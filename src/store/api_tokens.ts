@@ -6,6 +6,9 @@ import type { Db } from "./db.ts";
 
 /** read: look. emit: enqueue runs and emit events, nothing else. operate: what an operator may. admin: everything. */
 export const SCOPES = ["read", "emit", "operate", "admin"] as const;
+/** Lower case letters, digits and _ . -, at most 64. */
+export const TOKEN_NAME = /^[a-z0-9][a-z0-9_.-]{0,63}$/;
+export const MOST_TOKEN_DAYS = 3650;
 export type Scope = typeof SCOPES[number];
 
 const INCLUDED: Record<Scope, readonly Scope[]> = {
@@ -34,7 +37,7 @@ export function scopesAllow(scopes: readonly Scope[], needed: Scope): boolean {
 export async function addApiToken(
   sql: Db,
   token: { name: string; token_digest: string; scopes: Scope[]; days: number },
-  by: { actor: string },
+  by: { actor: string; reason?: string },
 ): Promise<boolean> {
   const rows = await sql`
     with added as (
@@ -42,8 +45,10 @@ export async function addApiToken(
       values (${token.name}, ${token.token_digest}, ${token.scopes}, ${by.actor}, clock_timestamp() + ${token.days} * interval '1 day')
       on conflict (name) do nothing returning name, scopes, expires_at),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, after_json)
-      select ${by.actor}, 'token.add', 'token', name, jsonb_build_object('scopes', scopes, 'expires_at', expires_at) from added)
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'token.add', 'token', name, jsonb_build_object('scopes', scopes, 'expires_at', expires_at), ${
+    by.reason ?? null
+  } from added)
     select from added`;
   return rows.length > 0;
 }
@@ -69,12 +74,14 @@ export async function listApiTokens(sql: Db): Promise<ApiTokenView[]> {
 }
 
 /** False: no such token. */
-export async function removeApiToken(sql: Db, name: string, by: { actor: string }): Promise<boolean> {
+export async function removeApiToken(sql: Db, name: string, by: { actor: string; reason?: string }): Promise<boolean> {
   const rows = await sql`
     with removed as (delete from api_token where name = ${name} returning name, scopes),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, before_json)
-      select ${by.actor}, 'token.remove', 'token', name, jsonb_build_object('scopes', scopes) from removed)
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+      select ${by.actor}, 'token.remove', 'token', name, jsonb_build_object('scopes', scopes), ${
+    by.reason ?? null
+  } from removed)
     select from removed`;
   return rows.length > 0;
 }

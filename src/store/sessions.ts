@@ -54,3 +54,41 @@ export async function readSession(sql: Db, token_digest: string): Promise<Sessio
 export async function endSession(sql: Db, token_digest: string): Promise<void> {
   await sql`delete from admin_session where token_digest = ${token_digest}`;
 }
+
+export interface OpenSession {
+  /** Names it without letting anybody in. */
+  id: string;
+  created_at: Date;
+  seen_at: Date;
+  address: string;
+  user_agent: string;
+}
+
+/** Where a user is logged in, the last used first. */
+export async function listSessions(sql: Db, name: string): Promise<OpenSession[]> {
+  return await sql<OpenSession[]>`
+    select left(s.token_digest, 16) as id, s.created_at, s.seen_at, s.address, s.user_agent
+      from admin_session s join admin_user u on u.id = s.admin_user_id
+     where u.name = ${name} and s.expires_at > clock_timestamp() and s.seen_at > clock_timestamp() - ${IDLE_SECONDS} * interval '1 second'
+     order by s.seen_at desc`;
+}
+
+/** Logs a user out everywhere, but for the session that is kept. Audited in the same statement; gives how many ended. */
+export async function endSessionsOf(
+  sql: Db,
+  name: string,
+  by: { actor: string; reason: string; keep?: string },
+): Promise<number> {
+  const [row] = await sql<{ ended: number }[]>`
+    with ended as (
+      delete from admin_session s using admin_user u
+       where u.id = s.admin_user_id and u.name = ${name} and s.token_digest is distinct from ${
+    by.keep ?? null
+  } returning 1),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'user.end_sessions', 'user', ${name}, jsonb_build_object('ended', count(*)), ${by.reason}
+        from ended having count(*) > 0)
+    select count(*)::int as ended from ended`;
+  return row?.ended ?? 0;
+}

@@ -31,15 +31,17 @@ export function problemWithName(name: string): string | undefined {
 export async function addUser(
   sql: Db,
   user: { name: string; password_hash: string; role: Role },
-  by: { actor: string },
+  by: { actor: string; reason?: string },
 ): Promise<boolean> {
   const rows = await sql`
     with added as (
       insert into admin_user (name, password_hash, role) values (${user.name}, ${user.password_hash}, ${user.role})
       on conflict (name) do nothing returning name),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, after_json)
-      select ${by.actor}, 'user.add', 'user', name, jsonb_build_object('role', ${user.role}::text) from added)
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'user.add', 'user', name, jsonb_build_object('role', ${user.role}::text), ${
+    by.reason ?? null
+  } from added)
     select from added`;
   return rows.length > 0;
 }
@@ -66,14 +68,18 @@ export async function readCredentials(
 }
 
 /** Holds from the next request on. False: no such user. */
-export async function setRole(sql: Db, user: { name: string; role: Role }, by: { actor: string }): Promise<boolean> {
+export async function setRole(
+  sql: Db,
+  user: { name: string; role: Role },
+  by: { actor: string; reason?: string },
+): Promise<boolean> {
   const rows = await sql`
     with was as (select id, name, role from admin_user where name = ${user.name} for update),
     changed as (update admin_user u set role = ${user.role} from was where u.id = was.id returning was.name, was.role),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json)
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
       select ${by.actor}, 'user.set_role', 'user', name, jsonb_build_object('role', role),
-             jsonb_build_object('role', ${user.role}::text) from changed)
+             jsonb_build_object('role', ${user.role}::text), ${by.reason ?? null} from changed)
     select from changed`;
   return rows.length > 0;
 }
@@ -82,26 +88,28 @@ export async function setRole(sql: Db, user: { name: string; role: Role }, by: {
 export async function setPassword(
   sql: Db,
   user: { name: string; password_hash: string },
-  by: { actor: string },
+  by: { actor: string; reason?: string },
 ): Promise<boolean> {
   const rows = await sql`
     with changed as (
       update admin_user set password_hash = ${user.password_hash} where name = ${user.name} returning id, name),
     ended as (delete from admin_session s using changed where s.admin_user_id = changed.id),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id)
-      select ${by.actor}, 'user.set_password', 'user', name from changed)
+      insert into admin_action_log (actor, action, target_type, target_id, reason)
+      select ${by.actor}, 'user.set_password', 'user', name, ${by.reason ?? null} from changed)
     select from changed`;
   return rows.length > 0;
 }
 
 /** With its sessions; what it did stays in the audit. False: no such user. */
-export async function removeUser(sql: Db, name: string, by: { actor: string }): Promise<boolean> {
+export async function removeUser(sql: Db, name: string, by: { actor: string; reason?: string }): Promise<boolean> {
   const rows = await sql`
     with removed as (delete from admin_user where name = ${name} returning name, role),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, before_json)
-      select ${by.actor}, 'user.remove', 'user', name, jsonb_build_object('role', role) from removed)
+      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+      select ${by.actor}, 'user.remove', 'user', name, jsonb_build_object('role', role), ${
+    by.reason ?? null
+  } from removed)
     select from removed`;
   return rows.length > 0;
 }
