@@ -255,3 +255,7 @@ Deno.test("runs are found by what the URL says, page after page, and nothing twi
     assert.equal(ids(await browser.text("/runs?state=NONSENSE&bulk=x&within=y&before=z")).length, 50, "as if not said");
   });
 });
+
+function pathOf(route: Route): string {
+  return "get" in route ? route.get : "file" in route ? route.file : route.post;
+}

@@ -18,7 +18,7 @@ import { callerOf, sessionOf } from "./callers.ts";
 import { answerHealth, answerMetrics, answerReady } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
 import { mountLogin } from "./login.ts";
-import { HOME, PAGES } from "./pages.ts";
+import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
 import { errorPage } from "./pages/error.tsx";
 import { addressOf, pathWithin } from "./place.ts";
 import { keepPreferences, leaveFlash } from "./preferences.ts";
@@ -55,7 +55,7 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   mountLogin(app, parts);
   app.get("/live", (c) => c.get("session") ? answerLive(c, parts) : c.text("Log in first", 401));
   app.get("/", (c) => c.redirect(place.base + HOME, 302));
-  for (const route of PAGES.flatMap((page) => page.routes)) mount(app, route, parts);
+  for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) mount(app, route, parts);
   app.notFound((c) => answerRefusal(c, parts, new Refusal(404)));
   app.onError((error, c) => answerError(c, parts, error));
   return app;
@@ -78,14 +78,21 @@ function mount(app: Hono<Env>, route: Route, parts: AdminParts): void {
     app.get(route.json, async (c) => {
       return admit(c) ? c.json(await route.read(visitOf(c, parts)) as JsonValue) : c.text("Log in first", 401);
     });
+  } else if ("file" in route) {
+    app.get(route.file, async (c) => {
+      if (!admit(c)) return toLogin(c, parts);
+      const { name, type, text } = await route.write(visitOf(c, parts));
+      c.header("content-disposition", `attachment; filename="${name}"`);
+      return c.body(text, 200, { "content-type": `${type}; charset=utf-8` });
+    });
   } else {
     app.post(route.post, async (c) => {
       const session = admit(c);
       if (!session) return toLogin(c, parts);
       const form = await ownForm(c, parts);
       const visit = visitOf(c, parts);
-      const answer = await route.act({ ...visit, form, actor: `user:${session.name}` });
-      return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 400) : answerDone(c, parts, answer);
+      const answer = await route.act({ ...visit, form, actor: `user:${session.name}`, redis: parts.redis });
+      return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 200) : answerDone(c, parts, answer);
     });
   }
 }

@@ -1,5 +1,4 @@
 /** From a request to a visit, and from a page to an answer: the same for every route. */
-import type { Config } from "../base/config.ts";
 import type { Context } from "hono";
 import { wallClock } from "../base/loop.ts";
 import type { Sql } from "../store/db.ts";
@@ -8,7 +7,7 @@ import { wholePage } from "./layout.tsx";
 import type { Live } from "./live.ts";
 import type { Place } from "./place.ts";
 import { langOf, takeFlash, themeOf, zoneOf } from "./preferences.ts";
-import { field, type Page, Refusal, type Visit } from "./visit.ts";
+import { field, type Page, type RedisPlace, Refusal, type Visit } from "./visit.ts";
 
 export interface AdminParts {
   sql: Sql;
@@ -19,7 +18,7 @@ export interface AdminParts {
   /** Ends streams. */
   stop: AbortSignal;
   /** To tell workers at once that they are detached; without it they learn with their next renewal. */
-  redis?: Pick<Config, "redis_url" | "redis_prefix">;
+  redis?: RedisPlace;
 }
 
 /** `Bindings.address`: of the peer, as the server saw it; `Variables.address`: of the client. */

@@ -81,8 +81,8 @@ function Header({ on }: { on: Visit }) {
     <header>
       <a class="brand" href={link(on, "/")}>Dandori</a>
       <nav aria-label={say.pages}>
-        {pages.map(({ path, label }) => (
-          <a href={link(on, path)} aria-current={here(path) ? "page" : undefined}>{label[on.lang]}</a>
+        {pages.map(({ path, under = [path], label }) => (
+          <a href={link(on, path)} aria-current={under.some(here) ? "page" : undefined}>{label[on.lang]}</a>
         ))}
       </nav>
       <div class="switches">
@@ -90,9 +90,9 @@ function Header({ on }: { on: Visit }) {
         {on.user && (
           <form method="post" action={link(on, "/logout")} class="who">
             <Csrf on={on} />
-            <span title={on.user.role}>
+            <a href={link(on, "/account")} title={on.user.role}>
               {on.user.name} <small>{on.user.role}</small>
-            </span>
+            </a>
             <button type="submit" class="quiet">{say.log_out}</button>
           </form>
         )}

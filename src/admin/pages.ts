@@ -2,6 +2,7 @@
  * All pages. To add one: a file that says its routes, its row here, and its name in the navigation. Rows stand in the order of
  * the navigation.
  */
+import { accessRoutes, accountRoutes } from "./pages/access/routes.ts";
 import { bulkRoutes } from "./pages/bulks/routes.ts";
 import { calendarRoutes } from "./pages/calendar/routes.ts";
 import { eventRoutes } from "./pages/events/routes.ts";
@@ -14,8 +15,9 @@ import type { Route } from "./visit.ts";
 import type { Lang } from "./words.ts";
 
 export interface PageRow {
-  /** Where it begins; whatever is below is marked as it in the navigation. */
+  /** Where it begins; whatever is below, or below one of `under`, is marked as it in the navigation. */
   path: string;
+  under?: string[];
   label: Record<Lang, string>;
   /** Who sees it in the navigation; each route says for itself who may use it. */
   role: Role;
@@ -33,4 +35,20 @@ export const PAGES: PageRow[] = [
   { path: "/bulks", label: { en: "Bulks", ja: "一括" }, role: "viewer", routes: bulkRoutes },
   { path: "/events", label: { en: "Events", ja: "イベント" }, role: "viewer", routes: eventRoutes },
   { path: "/calendar", label: { en: "Calendar", ja: "カレンダー" }, role: "viewer", routes: calendarRoutes },
+  {
+    path: "/nodes",
+    label: { en: "Nodes", ja: "ノード" },
+    role: "viewer",
+    under: ["/nodes", "/workers"],
+  },
+  {
+    path: "/access/users",
+    label: { en: "Access", ja: "権限" },
+    role: "admin",
+    under: ["/access"],
+    routes: accessRoutes,
+  },
 ];
+
+/** Of pages that the navigation does not name. */
+export const OTHER_ROUTES: Route[] = accountRoutes;

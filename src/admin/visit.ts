@@ -3,6 +3,7 @@
  * page, or where to go after an act. It sees no request and sets no header; app.tsx does that, the same for all.
  */
 import type { Child } from "hono/jsx";
+import type { Config } from "../base/config.ts";
 import type { Sql } from "../store/db.ts";
 import type { SessionView } from "../store/sessions.ts";
 import { mayActAs, type Role } from "../store/users.ts";
@@ -43,7 +44,11 @@ export interface Act extends Visit {
   form: FormData;
   /** For the audit: "user:NAME". */
   actor: string;
+  /** To tell workers at once; undefined: they learn of it from Postgres, a little later. */
+  redis: RedisPlace | undefined;
 }
+
+export type RedisPlace = Pick<Config, "redis_url" | "redis_prefix">;
 
 export interface Page {
   title: string;
@@ -52,8 +57,8 @@ export interface Page {
   refresh_seconds?: number;
   /** Scripts and style sheets (assets.ts) that only this page needs. */
   assets?: string[];
-  /** Of what an act answers; default 400: the form cannot be taken as it was sent, and comes back with everything that was typed. */
-  status?: 200 | 400;
+  /** A form that cannot be taken as it was sent: it comes back with what is wrong, and everything that was typed. */
+  status?: 400;
 }
 
 /** After an act: the page to go to (its path from the base on), and what to say there. */
@@ -61,12 +66,19 @@ export interface Done extends Partial<Flash> {
   to: string;
 }
 
-/** An act that answers a page did nothing: it is the form again, with what was typed and what is wrong with it. */
 export type Route =
   | { get: string; role: Role; show(on: Visit): Promise<Page> }
   /** What a script asks for, as JSON. */
   | { json: string; role: Role; read(on: Visit): Promise<unknown> }
-  | { post: string; role: Role; act(on: Act): Promise<Done | Page> };
+  | { post: string; role: Role; act(on: Act): Promise<Done | Page> }
+  /** A file to keep. */
+  | { file: string; role: Role; write(on: Visit): Promise<Download> };
+
+export interface Download {
+  name: string;
+  type: "text/csv" | "application/json";
+  text: string;
+}
 
 /** An answer other than the page, in the visitor's language: 404 there is no such thing, 400 what was asked makes no sense. */
 export class Refusal extends Error {
@@ -89,6 +101,11 @@ export function link(on: Visit, path: string, query: Query = {}): string {
   const given = all.filter(([, value]) => value !== undefined && value !== "");
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return `${on.base}${path}${search && `?${search}`}`;
+}
+
+/** Who acts, and the reason that was given; for the audit. */
+export function by(on: Act): { actor: string; reason: string } {
+  return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
 }
 
 /** A text of a form, without the blanks around it; "" when it is not there. */

@@ -5,7 +5,7 @@
  */
 import type { Db } from "./db.ts";
 
-export const TOPICS = ["runs", "jobs", "bulks", "events", "nodes", "settings", "audit"] as const;
+export const TOPICS = ["runs", "jobs", "bulks", "events", "nodes", "settings", "audit", "alerts"] as const;
 /** `run:812` is that run with its log; `runs` all births, starts and ends. */
 export type Topic = typeof TOPICS[number] | `run:${number}`;
 
@@ -21,10 +21,17 @@ export async function readPulse(sql: Db, topics: readonly Topic[]): Promise<Map<
                            from bulk where finished_at is null)
       when 'events' then (select concat_ws(':', max(id), (select min(id) from event where processed_at is null)) from event)
       when 'nodes' then (select concat_ws(':', (select epoch from leader_term),
-          (select md5(string_agg(concat_ws(',', worker_id, state, subleader, slots, lease_until > clock_timestamp()), ';' order by worker_id))
+          (select degrade_epoch from leader_term),
+          (select md5(string_agg(concat_ws(',', worker_id, state, subleader, slots, lease_until > clock_timestamp(),
+                                           div(extract(epoch from seen_at), 10)), ';' order by worker_id))
              from worker where state <> 'DEAD'),
           (select sum(xmin::text::bigint) from node)))
       when 'settings' then (select concat_ws(':', count(*), sum(xmin::text::bigint)) from scheduler_settings)
+      when 'alerts' then (select concat_ws(':', max(id), count(*) filter (where closed_at is null),
+                                           count(*) filter (where acked_at is null and closed_at is null),
+                                           (select concat_ws(',', max(id), sum(attempts), count(delivered_at)) from alert_delivery
+                                             where created_at > clock_timestamp() - interval '1 hour'))
+                            from alert where closed_at is null or opened_at > clock_timestamp() - interval '1 day')
       when 'audit' then (select max(id)::text from admin_action_log)
     end as mark
       from unnest(${topics.filter((topic) => !topic.startsWith("run:"))}::text[]) as topic

@@ -26,30 +26,37 @@ interface SceneOptions {
 }
 
 export function withAdmin(test: (on: AdminScene) => Promise<void>, options: SceneOptions = {}): Promise<void> {
-  return withStores(async (stores) => {
-    const stop = new AbortController();
-    const sql = options.sql?.(stores.sql) ?? stores.sql;
-    const public_url = options.url ? new URL(options.url) : undefined;
-    const place = placeOf({ public_url, proxies: options.proxies ?? 0 });
-    const app = buildAdmin({ sql, place, live: new Live(sql), stop: stop.signal });
-    const origin = public_url?.origin ?? "http://admin.test";
-    const stranger = (address = "10.0.0.1") =>
-      new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, base: place.base });
-    try {
-      await test({
-        ...stores,
-        stranger,
-        async login(role, name = role) {
-          await aUser(stores.sql, { name, role });
-          const browser = stranger();
-          assert.equal((await browser.logIn(name, PASSWORD)).status, 303);
-          return browser;
-        },
-      });
-    } finally {
-      stop.abort();
-    }
-  });
+  return withStores((stores) => adminOn(stores, test, options));
+}
+
+/** The same over stores that are there already, such as those of real workers. */
+export async function adminOn(
+  stores: Stores,
+  test: (on: AdminScene) => Promise<void>,
+  options: SceneOptions = {},
+): Promise<void> {
+  const stop = new AbortController();
+  const sql = options.sql?.(stores.sql) ?? stores.sql;
+  const public_url = options.url ? new URL(options.url) : undefined;
+  const place = placeOf({ public_url, proxies: options.proxies ?? 0 });
+  const app = buildAdmin({ sql, place, live: new Live(sql), stop: stop.signal });
+  const origin = public_url?.origin ?? "http://admin.test";
+  const stranger = (address = "10.0.0.1") =>
+    new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, base: place.base });
+  try {
+    await test({
+      ...stores,
+      stranger,
+      async login(role, name = role) {
+        await aUser(stores.sql, { name, role });
+        const browser = stranger();
+        assert.equal((await browser.logIn(name, PASSWORD)).status, 303);
+        return browser;
+      },
+    });
+  } finally {
+    stop.abort();
+  }
 }
 
 let hash: Promise<string> | undefined;
@@ -87,6 +94,16 @@ export class Browser {
     const csrf = fields.csrf ?? (this.cookies.has("dandori_session") ? await this.csrf() : "");
     const body = new URLSearchParams({ ...fields, csrf });
     return await this.#ask(path, { method: "POST", body, headers: { origin: this.#at.origin, ...headers } });
+  }
+
+  /** Sends a form, and gives where it leads and what is said there. */
+  async act(path: string, fields: Record<string, string> = {}): Promise<{ to: string; tone: string; text: string }> {
+    const answer = await this.post(path, fields);
+    assert.equal(answer.status, 303, `${path} answers ${answer.status}`);
+    const flash = this.cookies.get("dandori_flash");
+    this.cookies.delete("dandori_flash");
+    const { tone = "", text = "" } = flash ? JSON.parse(decodeURIComponent(flash)) : {};
+    return { to: answer.headers.get("location") ?? "", tone, text };
   }
 
   async csrf(): Promise<string> {

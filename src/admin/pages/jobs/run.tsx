@@ -57,7 +57,7 @@ export async function runJob(on: Act): Promise<Done | Page> {
   const sent = argsFrom(on, definition, drawable);
   const wish = wishFrom(on);
   const changed = changedForm(on, sent, drawable);
-  if (changed) return { ...await runPage(on, definition, { args: changed, wish }), status: 200 };
+  if (changed) return await runPage(on, definition, { args: changed, wish });
   const { value, args } = sent;
   if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
     return { ...await runPage(on, definition, { args, wish }), status: 400 };

@@ -1,0 +1,59 @@
+/** What the pages of users, tokens and hooks share: the way between them, and a secret that is shown once. */
+import type { Child } from "hono/jsx";
+import { Code } from "../../parts/notes.tsx";
+import { type Act, type Done, link, type Page, type Visit } from "../../visit.ts";
+import { ACCESS } from "./words.ts";
+
+export const AREAS = ["users", "tokens", "hooks"] as const;
+export type Area = typeof AREAS[number];
+
+export function Frame({ on, area, children }: { on: Visit; area: Area; children?: Child }) {
+  const say = ACCESS[on.lang];
+  return (
+    <>
+      <div class="heading">
+        <h1>{say[area]}</h1>
+        <nav class="buttons" aria-label={say.areas}>
+          {AREAS.map((one) => (
+            <a class="button" href={link(on, `/access/${one}`)} aria-current={one === area ? "page" : undefined}>
+              {say[one]}
+            </a>
+          ))}
+        </nav>
+      </div>
+      {children}
+    </>
+  );
+}
+
+/** The answer to the act that made it, never a page with an address: nobody comes back to it. */
+export function secretPage(on: Visit, of: { title: string; secret: string; area: Area }): Page {
+  const say = ACCESS[on.lang];
+  return {
+    title: of.title,
+    body: (
+      <section class="narrow secret">
+        <h1>
+          {of.title} <small>{say.once}</small>
+        </h1>
+        <Code value={of.secret} />
+        <p>{say.copy}</p>
+        <a class="button" href={link(on, `/access/${of.area}`)}>{say.go_on}</a>
+      </section>
+    ),
+  };
+}
+
+export function refused(area: Area, text: string): Done {
+  return { to: `/access/${area}`, tone: "bad", text };
+}
+
+/** The `:name` of a path. */
+export function nameParam(on: Act): string {
+  return on.params.name ?? "";
+}
+
+/** As an id within the page: names hold what an id must not. */
+export function idOf(prefix: string, name: string): string {
+  return `${prefix}-${encodeURIComponent(name)}`;
+}

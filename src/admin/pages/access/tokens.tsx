@@ -1,0 +1,112 @@
+/** Tokens by which programs use the API. One is shown once, when it is made; only its digest is kept. */
+import {
+  addApiToken,
+  type ApiTokenView,
+  listApiTokens,
+  MOST_TOKEN_DAYS,
+  removeApiToken,
+  SCOPES,
+  TOKEN_NAME,
+} from "../../../store/api_tokens.ts";
+import { digestOf, makeToken } from "../../passwords.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Chips } from "../../parts/filters.tsx";
+import { Empty } from "../../parts/notes.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { type Act, by, type Done, field, type Page, type Visit } from "../../visit.ts";
+import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
+import { ACCESS } from "./words.ts";
+
+const USUAL_DAYS = 90;
+
+export async function showTokens(on: Visit): Promise<Page> {
+  const say = ACCESS[on.lang];
+  const tokens = await listApiTokens(on.sql);
+  return {
+    title: say.tokens,
+    body: (
+      <Frame on={on} area="tokens">
+        <div class="heading">
+          <span class="nothing">{say.tokens_text}</span>
+          <DialogButton opens="add" text={say.add_token} />
+        </div>
+        {tokens.length > 0
+          ? <Table label={say.tokens} rows={tokens} columns={columnsOf(on)} />
+          : <Empty text={say.no_tokens} />}
+        <ConfirmDialog on={on} id="add" title={say.add_token} action="/access/tokens" verb={say.add_token}>
+          <label>
+            {say.token_name}
+            <input name="name" required maxlength={64} autocomplete="off" autocapitalize="none" spellcheck={false} />
+          </label>
+          <Chips label={say.scopes} name="scope" chosen={["read"]} options={SCOPES} />
+          <label>
+            {say.days}
+            <input type="number" name="days" min={1} max={MOST_TOKEN_DAYS} value={String(USUAL_DAYS)} required />
+          </label>
+        </ConfirmDialog>
+        {tokens.map(({ name }) => (
+          <ConfirmDialog
+            on={on}
+            id={idOf("remove", name)}
+            title={say.remove_token_title(name)}
+            action={`/access/tokens/${encodeURIComponent(name)}/remove`}
+            verb={say.remove}
+            danger
+          >
+            <p>{say.remove_token_text}</p>
+          </ConfirmDialog>
+        ))}
+      </Frame>
+    ),
+  };
+}
+
+function columnsOf(on: Visit): Column<ApiTokenView>[] {
+  const say = ACCESS[on.lang];
+  return [
+    { head: say.name, cell: (token) => token.name },
+    { head: say.scopes, cell: (token) => token.scopes.join(", ") },
+    {
+      head: say.expires,
+      cell: (token) => (
+        <span class="states">
+          {token.expires_at < on.now && <Badge tone="bad" sign="!" text={say.expired} />}
+          <Time on={on} at={token.expires_at} />
+        </span>
+      ),
+    },
+    { head: say.used, kind: "wide", cell: (token) => <Time on={on} at={token.used_at} /> },
+    { head: say.created_by, kind: "wide", cell: (token) => token.created_by },
+    {
+      head: "",
+      kind: "main",
+      cell: ({ name }) => (
+        <span class="buttons">
+          <DialogButton opens={idOf("remove", name)} text={say.remove} danger />
+        </span>
+      ),
+    },
+  ];
+}
+
+export async function addToken(on: Act): Promise<Done | Page> {
+  const say = ACCESS[on.lang];
+  const [name, days] = [field(on.form, "name"), Number(field(on.form, "days"))];
+  if (!TOKEN_NAME.test(name)) return refused("tokens", say.bad_token_name(name.slice(0, 100)));
+  if (!Number.isInteger(days) || days < 1 || days > MOST_TOKEN_DAYS) return refused("tokens", say.bad_days);
+  const given = on.form.getAll("scope");
+  const scopes = SCOPES.filter((scope) => given.includes(scope));
+  if (scopes.length === 0) return refused("tokens", say.scope_missing);
+  const secret = makeToken();
+  const added = await addApiToken(on.sql, { name, token_digest: await digestOf(secret), scopes, days }, by(on));
+  if (!added) return refused("tokens", say.taken(name));
+  return secretPage(on, { title: say.token_is(name), secret, area: "tokens" });
+}
+
+export async function removeToken(on: Act): Promise<Done> {
+  const [say, name] = [ACCESS[on.lang], nameParam(on)];
+  if (!await removeApiToken(on.sql, name, by(on))) return refused("tokens", say.none_of);
+  return { to: "/access/tokens", text: say.removed(name) };
+}

@@ -1,0 +1,142 @@
+/** Words of the pages about users, tokens and hooks, and of one's own account. */
+import { words } from "../../words.ts";
+
+export const ACCESS = words({
+  users: { en: "Users", ja: "ユーザー" },
+  tokens: { en: "API tokens", ja: "API トークン" },
+  hooks: { en: "Webhooks", ja: "Webhook" },
+  areas: { en: "Who may do what", ja: "権限" },
+  name: { en: "Name", ja: "名前" },
+  role: { en: "Role", ja: "役割" },
+  created: { en: "Made", ja: "作成" },
+  created_by: { en: "Made by", ja: "作成者" },
+  seen: { en: "Last seen", ja: "最終利用" },
+  you: { en: "you", ja: "自分" },
+  reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
+  once: { en: "Shown this once", ja: "表示は今回限り" },
+  copy: {
+    en: "Copy it now: it is not stored and cannot be shown again.",
+    ja: "今コピーしてください。保存されないため、再表示できません。",
+  },
+  go_on: { en: "I have it", ja: "控えました" },
+  none_of: { en: "There is none of that name any more", ja: "その名前のものはありません" },
+  taken: { en: (name: string) => `There is "${name}" already`, ja: (name) => `「${name}」はすでにあります` },
+
+  roles_text: {
+    en: "viewer: look at everything. operator: also act on work. admin: also settings, users and tokens.",
+    ja: "viewer：閲覧のみ。operator：ジョブの操作も可。admin：設定・ユーザー・トークンの管理も可。",
+  },
+  add_user: { en: "Add user", ja: "ユーザーを追加" },
+  password_made: {
+    en: "A password is made and shown once; the user changes it under their own name.",
+    ja: "パスワードは自動生成され一度だけ表示されます。本人が変更できます。",
+  },
+  user_name: { en: "Name: lower case letters, digits, _ . @ -", ja: "名前：英小文字、数字、_ . @ -" },
+  bad_name: {
+    en: (name: string) => `Cannot use "${name}" as a name: give lower case letters, digits, _ . @ -, at most 64`,
+    ja: (name) => `名前「${name}」は使用できません。英小文字、数字、_ . @ - で 64 文字までです`,
+  },
+  password_of: { en: (name: string) => `The password of ${name}`, ja: (name) => `${name} のパスワード` },
+  change_role: { en: "Role", ja: "役割" },
+  role_title: { en: (name: string) => `Change the role of ${name}?`, ja: (name) => `${name} の役割を変更しますか？` },
+  role_text: { en: "It holds from the next click on.", ja: "次の操作から適用されます。" },
+  role_done: {
+    en: (name: string, role: string) => `${name} is ${role} now`,
+    ja: (name, role) => `${name} は ${role} です`,
+  },
+  not_yourself: {
+    en: "Nobody can take away their own role, so that there is always an admin",
+    ja: "管理者がいなくならないよう、自分の役割は変更できません",
+  },
+  new_password: { en: "New password", ja: "パスワード再発行" },
+  new_password_title: {
+    en: (name: string) => `Make a new password for ${name}?`,
+    ja: (name) => `${name} のパスワードを再発行しますか？`,
+  },
+  new_password_text: {
+    en: "It is shown once. The old one is void at once, and the user is logged out everywhere.",
+    ja: "一度だけ表示されます。以前のものは直ちに無効になり、全端末でログアウトされます。",
+  },
+  log_out: { en: "Log out", ja: "ログアウト" },
+  log_out_title: {
+    en: (name: string) => `Log ${name} out everywhere?`,
+    ja: (name) => `${name} を全端末でログアウトしますか？`,
+  },
+  log_out_text: { en: "All open sessions end at once.", ja: "すべてのセッションを直ちに終了します。" },
+  log_out_done: { en: (n: number) => `${n} sessions ended`, ja: (n) => `${n} 件のセッションを終了しました` },
+  remove: { en: "Remove", ja: "削除" },
+  remove_user_title: { en: (name: string) => `Remove ${name}?`, ja: (name) => `${name} を削除しますか？` },
+  remove_user_text: {
+    en: "The user is logged out at once and cannot log in again. What it did stays in the audit.",
+    ja: "直ちにログアウトされ、再ログインできません。操作履歴は監査に残ります。",
+  },
+  removed: { en: (name: string) => `${name} is removed`, ja: (name) => `${name} を削除しました` },
+  bad_choice: { en: "Choose one of those offered", ja: "選択肢から選んでください" },
+
+  no_tokens: { en: "No program has a token.", ja: "トークンはまだありません。" },
+  tokens_text: {
+    en: "By which programs use the API, as Authorization: Bearer TOKEN.",
+    ja: "プログラムが API を使うためのものです（Authorization: Bearer TOKEN）。",
+  },
+  add_token: { en: "Make token", ja: "トークンを作成" },
+  token_name: { en: "Name: lower case letters, digits, _ . -", ja: "名前：英小文字、数字、_ . -" },
+  bad_token_name: {
+    en: (name: string) => `Cannot use "${name}" as a name: give lower case letters, digits, _ . -, at most 64`,
+    ja: (name) => `名前「${name}」は使用できません。英小文字、数字、_ . - で 64 文字までです`,
+  },
+  scopes: { en: "May", ja: "権限" },
+  scope_missing: { en: "Choose at least one scope", ja: "権限を一つ以上選んでください" },
+  days: { en: "Good for days", ja: "有効日数" },
+  bad_days: { en: "Give a number of days from 1 to 3650", ja: "日数は 1 から 3650 です" },
+  expires: { en: "Until", ja: "期限" },
+  expired: { en: "expired", ja: "期限切れ" },
+  used: { en: "Last used", ja: "最終利用" },
+  token_is: { en: (name: string) => `Token ${name}`, ja: (name) => `トークン ${name}` },
+  remove_token_title: {
+    en: (name: string) => `Take token ${name} back?`,
+    ja: (name) => `トークン ${name} を取り消しますか？`,
+  },
+  remove_token_text: { en: "Whoever uses it is refused at once.", ja: "使用しているプログラムは直ちに拒否されます。" },
+
+  no_hooks: { en: "No hook is there yet.", ja: "Webhook はまだありません。" },
+  hooks_text: {
+    en: "Where other programs deliver events, signed with the hook's secret.",
+    ja: "他のプログラムが署名付きでイベントを届ける宛先です。",
+  },
+  add_hook: { en: "Make hook", ja: "Webhook を作成" },
+  event_type: { en: "Event that a delivery becomes", ja: "イベントの種類" },
+  signature: { en: "Signature", ja: "署名方式" },
+  rate: { en: "Deliveries a minute", ja: "毎分の上限" },
+  address: { en: "Address", ja: "宛先" },
+  delivered: { en: "Last delivery", ja: "最終受信" },
+  secret_of: { en: (name: string) => `The secret of hook ${name}`, ja: (name) => `Webhook ${name} の秘密鍵` },
+  remove_hook_title: { en: (name: string) => `Remove hook ${name}?`, ja: (name) => `Webhook ${name} を削除しますか？` },
+  remove_hook_text: { en: "Its deliveries are refused at once.", ja: "以後の配信は直ちに拒否されます。" },
+
+  account: { en: "Your account", ja: "アカウント" },
+  sessions: { en: "Where you are logged in", ja: "ログイン中の端末" },
+  browser: { en: "Browser", ja: "ブラウザー" },
+  from: { en: "From", ja: "接続元" },
+  change_password: { en: "Change password", ja: "パスワードを変更" },
+  current: { en: "Current password", ja: "現在のパスワード" },
+  fresh: { en: "New password, 12 characters or more", ja: "新しいパスワード（12 文字以上）" },
+  again: { en: "New password again", ja: "新しいパスワード（確認）" },
+  wrong: {
+    en: "The current password is not that: nothing was changed",
+    ja: "現在のパスワードが違います。変更していません",
+  },
+  too_many: { en: "Too many tries: wait a quarter of an hour", ja: "試行が多すぎます。15 分ほど待ってください" },
+  differ: {
+    en: "The two new passwords differ: nothing was changed",
+    ja: "新しいパスワードが一致しません。変更していません",
+  },
+  unfit: {
+    en: "A password has 12 characters or more, and at most 1000",
+    ja: "パスワードは 12 文字以上 1000 文字以内です",
+  },
+  password_done: {
+    en: "Your password is changed. Log in with the new one, here and everywhere",
+    ja: "パスワードを変更しました。新しいパスワードでログインし直してください",
+  },
+  log_out_all: { en: "Log out everywhere", ja: "全端末でログアウト" },
+});
