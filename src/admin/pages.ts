@@ -9,6 +9,7 @@ import { eventRoutes } from "./pages/events/routes.ts";
 import { jobRoutes } from "./pages/jobs/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
+import { auditRoutes } from "./pages/audit/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import type { Role } from "../store/users.ts";
 import type { Route } from "./visit.ts";
@@ -41,6 +42,7 @@ export const PAGES: PageRow[] = [
     role: "viewer",
     under: ["/nodes", "/workers"],
   },
+  { path: "/audit", label: { en: "Audit", ja: "監査" }, role: "viewer", routes: auditRoutes },
   {
     path: "/access/users",
     label: { en: "Access", ja: "権限" },

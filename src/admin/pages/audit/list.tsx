@@ -1,0 +1,122 @@
+/** Who did what to what, and why, the newest first, by a filter that stands in the URL. */
+import { type ActView, listActions, listActors, listActs } from "../../../store/audit.ts";
+import { Filters, TextField } from "../../parts/filters.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Empty } from "../../parts/notes.tsx";
+import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { TargetLink } from "../../parts/target.tsx";
+import { Time } from "../../parts/time.tsx";
+import { link, type Page, type Visit } from "../../visit.ts";
+import { differencesOf } from "./differences.ts";
+import { type WantedActs, wantedActs } from "./filter.ts";
+import { MOST_KEPT } from "./keep.ts";
+import { AUDIT } from "./words.ts";
+
+export async function showAudit(on: Visit): Promise<Page> {
+  const say = AUDIT[on.lang];
+  const wanted = wantedActs(on);
+  const edge = edgeOf(on);
+  const [found, actions, actors] = await Promise.all([
+    listActs(on.sql, { ...wanted.filter, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 }),
+    listActions(on.sql),
+    listActors(on.sql),
+  ]);
+  const page = pageOf(found, edge);
+  const filtered = new URLSearchParams([...on.query].filter(([name]) => name !== "before" && name !== "after"));
+  return {
+    title: say.title,
+    body: (
+      <>
+        <div class="heading">
+          <h1>
+            {say.title} <small>{say.kept}</small>
+          </h1>
+          <span class="buttons">
+            <small>{say.keep(MOST_KEPT)}</small>
+            <a class="button" href={link(on, "/audit.csv", filtered)} download>CSV</a>
+            <a class="button" href={link(on, "/audit.json", filtered)} download>JSON</a>
+          </span>
+        </div>
+        <ActFilters on={on} wanted={wanted} actions={actions} actors={actors} />
+        <Live on={on} id="audit" topics={["audit"]}>
+          {page.rows.length > 0
+            ? <Table columns={columnsOf(on)} rows={page.rows} label={say.title} />
+            : <Empty text={wanted.any ? say.none_match : say.none} />}
+          <Pager on={on} page={page} />
+        </Live>
+      </>
+    ),
+  };
+}
+
+function ActFilters(
+  { on, wanted, actions, actors }: { on: Visit; wanted: WantedActs; actions: string[]; actors: string[] },
+) {
+  const say = AUDIT[on.lang];
+  const { filter } = wanted;
+  const rare = (
+    <>
+      <TextField label={say.target_type} name="target-type" value={filter.target_type} />
+      <TextField label={say.target_id} name="target" value={filter.target_id} />
+      <TextField label={say.until} name="until" value={wanted.until} />
+    </>
+  );
+  const parts = [...new Set(actions.flatMap((action) => [action.split(".")[0] ?? action, action]))];
+  return (
+    <Filters on={on} any_set={wanted.any} more={rare} more_set={wanted.any_rare}>
+      <div class="fields">
+        <TextField label={say.actor} name="actor" value={filter.actor} list={actors} />
+        <TextField label={say.action} name="action" value={filter.action} list={parts} />
+        <TextField label={say.since} name="since" value={wanted.since} />
+      </div>
+    </Filters>
+  );
+}
+
+function columnsOf(on: Visit): Column<ActView>[] {
+  const say = AUDIT[on.lang];
+  return [
+    { head: say.at, cell: (act) => <Time on={on} at={act.at} ago={false} /> },
+    { head: say.actor, cell: (act) => <a href={link(on, "/audit", { actor: act.actor })}>{act.actor}</a> },
+    { head: say.action, cell: (act) => <a href={link(on, "/audit", { action: act.action })}>{act.action}</a> },
+    { head: say.target, cell: (act) => <Target on={on} act={act} /> },
+    { head: say.changes, kind: "main", cell: (act) => <Differences on={on} act={act} /> },
+    { head: say.reason, cell: (act) => <span class="said">{act.reason}</span> },
+  ];
+}
+
+/** Where it is, and beside it all that was done to it. */
+function Target({ on, act }: { on: Visit; act: ActView }) {
+  const all = link(on, "/audit", { "target-type": act.target_type, target: act.target_id });
+  return (
+    <span class="target">
+      <a class="nothing" href={all}>{act.target_type}</a>{" "}
+      <TargetLink on={on} type={act.target_type} id={act.target_id} />
+    </span>
+  );
+}
+
+const SHOWN = 6;
+
+function Differences({ on, act }: { on: Visit; act: ActView }) {
+  const lines = differencesOf(act.before, act.after);
+  const item = ({ name, before, after }: typeof lines[number]) => (
+    <li>
+      {name && <b>{name}</b>} {before !== undefined && <del>{before}</del>}
+      {before !== undefined && after !== undefined && " → "}
+      {after !== undefined && <ins>{after}</ins>}
+    </li>
+  );
+  return (
+    <>
+      <ul class="differences">{lines.slice(0, SHOWN).map(item)}</ul>
+      {lines.length > SHOWN && (
+        <details>
+          <summary>{AUDIT[on.lang].more} ({lines.length})</summary>
+          <ul class="differences">{lines.slice(SHOWN).map(item)}</ul>
+        </details>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,10 @@
+/** What there is of the audit: to read and to keep. Nobody may do anything with it. */
+import type { Route } from "../../visit.ts";
+import { keepCsv, keepJson } from "./keep.ts";
+import { showAudit } from "./list.tsx";
+
+export const auditRoutes: Route[] = [
+  { get: "/audit", role: "viewer", show: showAudit },
+  { file: "/audit.csv", role: "viewer", write: keepCsv },
+  { file: "/audit.json", role: "viewer", write: keepJson },
+];
