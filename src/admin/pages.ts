@@ -11,6 +11,7 @@ import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
 import { auditRoutes } from "./pages/audit/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
+import { settingRoutes } from "./pages/settings/routes.ts";
 import type { Role } from "../store/users.ts";
 import type { Route } from "./visit.ts";
 import type { Lang } from "./words.ts";
@@ -42,6 +43,7 @@ export const PAGES: PageRow[] = [
     role: "viewer",
     under: ["/nodes", "/workers"],
   },
+  { path: "/settings", label: { en: "Settings", ja: "設定" }, role: "viewer", routes: settingRoutes },
   { path: "/audit", label: { en: "Audit", ja: "監査" }, role: "viewer", routes: auditRoutes },
   {
     path: "/access/users",

@@ -1,0 +1,110 @@
+/** Each setting's place on the page and what it does, in Japanese; in English that stands beside the setting (store/settings.ts). */
+import type { Settings } from "../../../store/settings.ts";
+import type { Lang } from "../../words.ts";
+
+export const GROUPS = ["leader", "workers", "dispatch", "nodes", "alerts", "statistics"] as const;
+export type Group = typeof GROUPS[number];
+
+export const GROUP_NAMES: Record<Group, Record<Lang, string>> = {
+  leader: { en: "Leadership", ja: "リーダー" },
+  workers: { en: "Workers and their leases", ja: "ワーカーとリース" },
+  dispatch: { en: "Giving out work", ja: "ジョブの割り当て" },
+  nodes: { en: "Checks of nodes", ja: "ノードの確認" },
+  alerts: { en: "Alerts", ja: "アラート" },
+  statistics: { en: "Statistics", ja: "統計" },
+};
+
+/** A setting without a line here does not compile. Those that relate to each other stand in one group, to be changed together. */
+export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
+  leader_tick_seconds: { group: "leader", ja: "リーダーは少なくともこの間隔で仕事を探します" },
+  leader_lease_seconds: { group: "leader", ja: "リーダーがこの時間応答しないと任期を失います" },
+  leader_stale_seconds: { group: "leader", ja: "Redis がこの時間不在なら、候補は直接 Postgres に問い合わせます" },
+  leader_runs_jobs: {
+    group: "leader",
+    ja: "リーダー自身がジョブを実行するか：never 実行しない、alone 他にワーカーがいないときだけ、always 常に実行する",
+  },
+  heartbeat_interval_seconds: { group: "workers", ja: "ワーカーが Redis に報告する間隔" },
+  heartbeat_ttl_seconds: { group: "workers", ja: "これより古い報告は無効になります" },
+  worker_detach_grace_seconds: {
+    group: "workers",
+    ja: "呼び出しもハートビートもこの時間失敗したワーカーを切り離します",
+  },
+  worker_lease_seconds: {
+    group: "workers",
+    ja: "Postgres にこの時間連絡のないワーカーは停止とみなし、実行を他へ移します",
+  },
+  worker_renew_seconds: { group: "workers", ja: "ワーカーがリースを更新する間隔" },
+  worker_margin_seconds: { group: "workers", ja: "ワーカーはリース終了のこの時間前に本体を停止します" },
+  continuation_retry_count: {
+    group: "workers",
+    ja: "リースを更新できないワーカーが、停止前にリーダーとサブリーダーに尋ねる回数",
+  },
+  continuation_retry_interval_seconds: { group: "workers", ja: "その問い合わせの間隔" },
+  drain_grace_seconds: { group: "workers", ja: "停止を指示されたワーカーが、本体の続行を許す時間" },
+  dispatch: { group: "dispatch", ja: "paused：どのジョブの待機中の実行もワーカーに渡しません" },
+  max_jobs_per_worker: {
+    group: "dispatch",
+    ja: "ワーカーが同時に実行する本体の数（SCHEDULER_SLOTS の指定があればそちら）",
+  },
+  spare_processes: { group: "dispatch", ja: "ワーカーが次の本体のために用意しておくプロセス数" },
+  assign_ahead_seconds: {
+    group: "dispatch",
+    ja: "時刻の決まった実行を、この時間だけ前にワーカーへ渡します。0：しない",
+  },
+  reassign_after_seconds: {
+    group: "dispatch",
+    ja: "割り当て後この時間内に開始しない実行は、別のワーカーに渡します",
+  },
+  suspect_seconds: {
+    group: "dispatch",
+    ja: "呼び出しに失敗したワーカーにこの時間仕事を渡しません。失敗のたびに倍になります",
+  },
+  skip_late_runs_after_seconds: {
+    group: "dispatch",
+    ja: "スケジュールの実行がこれだけ遅れると SKIPPED になります。0：しない",
+  },
+  node_check_seconds: { group: "nodes", ja: "利用可能なノードを確認する間隔" },
+  node_retry_seconds: { group: "nodes", ja: "確認に失敗したノードを再確認するまでの時間" },
+  node_retry_count: { group: "nodes", ja: "その回数。以後は node_recheck_seconds ごとに確認します" },
+  node_recheck_seconds: { group: "nodes", ja: "戻らないノードを、戻るまで確認する間隔" },
+  node_script_seconds: {
+    group: "nodes",
+    ja: "SCHEDULER_CHECKS_DIR のスクリプトがこれより長くかかると失敗とします",
+  },
+  node_max_load_percent: {
+    group: "nodes",
+    ja: "コアあたりの負荷平均がこれを超えるノードは busy となり、新しい仕事を渡しません。0：しない",
+  },
+  node_min_free_disk_mb: {
+    group: "nodes",
+    ja: "ワーカーの状態を置く場所の空きがこれより少ないノードは unavailable です。0：しない",
+  },
+  alert_overdue_seconds: { group: "alerts", ja: "開始できるのにこの時間開始しない仕事は遅延です" },
+  alert_no_leader_seconds: { group: "alerts", ja: "リーダーがこの時間不在ならアラートを出します" },
+  alert_certificate_days: { group: "alerts", ja: "証明書の残り日数がこれより少ないとアラートを出します" },
+  alert_clock_skew_seconds: {
+    group: "alerts",
+    ja: "データベースとの時計の差がこれより大きいとアラートを出します",
+  },
+  stat_interval_seconds: {
+    group: "statistics",
+    ja: "リーダーが終了数と待機を数え、アラートを判断する間隔",
+  },
+  stat_minute_days: { group: "statistics", ja: "1 分・10 分ごとの統計を保存する日数" },
+  stat_hour_days: { group: "statistics", ja: "1 時間ごとの統計とアラートを保存する日数" },
+};
+
+const UNITS: Record<string, Record<Lang, string>> = {
+  seconds: { en: "s", ja: "秒" },
+  days: { en: "days", ja: "日" },
+  percent: { en: "%", ja: "%" },
+  mb: { en: "MB", ja: "MB" },
+  count: { en: "times", ja: "回" },
+  worker: { en: "bodies", ja: "本体" },
+  processes: { en: "processes", ja: "プロセス" },
+};
+
+/** By the last part of its name. */
+export function unitOf(name: string, lang: Lang): string {
+  return UNITS[name.split("_").at(-1) ?? ""]?.[lang] ?? "";
+}

@@ -1,0 +1,33 @@
+/** Changing settings: what was typed is shown once more beside what holds, and then applied, all of it or nothing. */
+import { changeSettings, listSettings } from "../../../store/settings.ts";
+import { type Act, by, type Done } from "../../visit.ts";
+import { changeQuery, wantedChange } from "./wanted.ts";
+import { SETTINGS } from "./words.ts";
+
+export async function reviewSettings(on: Act): Promise<Done> {
+  const change = wantedChange(textsOf(on.form), await listSettings(on.sql));
+  if (Object.keys(change).length === 0) return { to: "/settings", text: SETTINGS[on.lang].nothing };
+  return { to: `/settings?${new URLSearchParams(changeQuery(change))}` };
+}
+
+export async function applySettings(on: Act): Promise<Done> {
+  const say = SETTINGS[on.lang];
+  const stored = await listSettings(on.sql);
+  const change = wantedChange(textsOf(on.form), stored);
+  const back = `/settings?${new URLSearchParams(changeQuery(change))}`;
+  const moved = stored.find(({ name, value }) =>
+    Object.hasOwn(change, name) && on.form.get(`was.${name}`) !== JSON.stringify(value)
+  );
+  if (moved) return { to: back, tone: "bad", text: say.moved(moved.name, moved.updated_by ?? "?") };
+  try {
+    const changed = await changeSettings(on.sql, change, by(on));
+    return { to: "/settings", text: changed.length > 0 ? say.done(changed.sort().join(", ")) : say.same };
+  } catch (error) {
+    if (error instanceof RangeError) return { to: back, tone: "bad", text: error.message };
+    throw error;
+  }
+}
+
+function textsOf(form: FormData): [string, string][] {
+  return [...form].flatMap(([name, value]) => typeof value === "string" ? [[name, value] as [string, string]] : []);
+}

@@ -1,0 +1,224 @@
+/**
+ * All settings with their values. Changing is in two steps, both with a URL: a group opened for typing (`?edit=leader`), and
+ * what would be changed (`?leader_tick_seconds=2`), which says what is wrong with it before anybody can apply it.
+ */
+import {
+  DEFAULT_SETTINGS,
+  listSettings,
+  problemsAfter,
+  type Relation,
+  RELATIONS,
+  relationText,
+  type SettingsChange,
+  type SettingView,
+} from "../../../store/settings.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { Csrf } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Problem } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Nothing, Time } from "../../parts/time.tsx";
+import { link, may, type Page, type Visit } from "../../visit.ts";
+import { ABOUT, type Group, GROUP_NAMES, GROUPS, unitOf } from "./about.ts";
+import { changeQuery, DEFAULT, wantedChange } from "./wanted.ts";
+import { SETTINGS } from "./words.ts";
+
+export async function showSettings(on: Visit): Promise<Page> {
+  const say = SETTINGS[on.lang];
+  const stored = await listSettings(on.sql);
+  const change = wantedChange(on.query, stored);
+  const asked = may(on, "admin") && Object.keys(change).length > 0;
+  const editing = may(on, "admin") && !asked ? GROUPS.find((group) => group === on.query.get("edit")) : undefined;
+  const [wrong, problems] = await Promise.all([problemsAfter(on.sql, {}), asked ? problemsAfter(on.sql, change) : []]);
+  return {
+    title: say.title,
+    body: (
+      <>
+        <div class="heading">
+          <h1>{say.title}</h1>
+          <a class="button quiet" href={link(on, "/audit", { "target-type": "setting" })}>{say.history}</a>
+        </div>
+        <p class="nothing">{say.live}</p>
+        {wrong.length > 0 && <Problem title={say.wrong} text={wrong.join("\n")} />}
+        {asked && <Review on={on} stored={stored} change={change} problems={problems} />}
+        {editing && <Edit on={on} group={editing} stored={stored} />}
+        <Live on={on} id="settings" topics={["settings"]}>
+          {GROUPS.map((group) => <GroupTable on={on} group={group} stored={stored} />)}
+        </Live>
+      </>
+    ),
+  };
+}
+
+function GroupTable({ on, group, stored }: { on: Visit; group: Group; stored: SettingView[] }) {
+  const say = SETTINGS[on.lang];
+  const rows = stored.filter(({ name }) => ABOUT[name].group === group);
+  return (
+    <section>
+      <div class="heading">
+        <h2>{GROUP_NAMES[group][on.lang]}</h2>
+        {may(on, "admin") && <a class="button" href={`${link(on, "/settings", { edit: group })}#edit`}>{say.change}</a>}
+      </div>
+      <Table
+        label={GROUP_NAMES[group][on.lang]}
+        rows={rows}
+        columns={[
+          { head: say.setting, kind: "main", cell: (one) => <Name on={on} setting={one} /> },
+          { head: say.value, cell: (one) => <Value on={on} setting={one} /> },
+          { head: say.usual, kind: "wide", cell: (one) => withUnit(on, one.name, one.default) },
+          { head: say.bounds, kind: "wide", cell: (one) => boundsOf(one) },
+          { head: say.changed, kind: "wide", cell: (one) => <Changed on={on} setting={one} /> },
+        ]}
+      />
+      <Rules on={on} rows={rows} />
+    </section>
+  );
+}
+
+function Name({ on, setting }: { on: Visit; setting: SettingView }) {
+  return (
+    <div class="setting" id={setting.name}>
+      <code>{setting.name}</code>
+      <span>{on.lang === "ja" ? ABOUT[setting.name].ja : setting.about}</span>
+    </div>
+  );
+}
+
+function Value({ on, setting }: { on: Visit; setting: SettingView }) {
+  const text = withUnit(on, setting.name, setting.value);
+  return setting.updated_at ? <Badge tone="warn" sign="≠" text={text} /> : <span class="number">{text}</span>;
+}
+
+function Changed({ on, setting }: { on: Visit; setting: SettingView }) {
+  if (!setting.updated_at) return <Nothing />;
+  return (
+    <span class="changed">
+      <span>{setting.updated_by}</span> <Time on={on} at={setting.updated_at} />
+      {may(on, "admin") && <a href={link(on, "/settings", { [setting.name]: DEFAULT })}>{SETTINGS[on.lang].reset}</a>}
+    </span>
+  );
+}
+
+function withUnit(on: Visit, name: string, value: unknown): string {
+  return `${typeof value === "object" ? JSON.stringify(value) : value} ${unitOf(name, on.lang)}`.trim();
+}
+
+function boundsOf({ least, most, choices }: SettingView): string {
+  return choices ? choices.join(", ") : `${least} … ${most}`;
+}
+
+function Rules({ on, rows }: { on: Visit; rows: SettingView[] }) {
+  const rules = RELATIONS.filter(({ of }: Relation) => rows.some(({ name }) => name === of));
+  if (rules.length === 0) return null;
+  return (
+    <details>
+      <summary>{SETTINGS[on.lang].relations}</summary>
+      <ul class="rules">
+        {rules.map((rule) => (
+          <li>
+            <code>{relationText(rule)}</code>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function Edit({ on, group, stored }: { on: Visit; group: Group; stored: SettingView[] }) {
+  const say = SETTINGS[on.lang];
+  const rows = stored.filter(({ name }) => ABOUT[name].group === group);
+  return (
+    <section id="edit">
+      <h2>{GROUP_NAMES[group][on.lang]}</h2>
+      <form method="post" action={link(on, "/settings/review")} class="edit">
+        <div class="fields">{rows.map((one) => <Field on={on} setting={one} />)}</div>
+        <Rules on={on} rows={rows} />
+        <Csrf on={on} />
+        <div class="buttons">
+          <button type="submit" class="primary">{say.review}</button>
+          <a class="button" href={link(on, "/settings")}>{say.back}</a>
+        </div>
+      </form>
+    </section>
+  );
+}
+
+function Field({ on, setting }: { on: Visit; setting: SettingView }) {
+  const { name, value, least, most, choices } = setting;
+  const hint = `${boundsOf(setting)} ${unitOf(name, on.lang)} · ${SETTINGS[on.lang].usual} ${setting.default}`;
+  return (
+    <label>
+      {name}
+      {choices
+        ? <select name={name}>{choices.map((one) => <option selected={one === value}>{one}</option>)}</select>
+        : (
+          <input
+            type="number"
+            name={name}
+            value={String(value)}
+            min={least ?? undefined}
+            max={most ?? undefined}
+            step="any"
+            placeholder={String(setting.default)}
+          />
+        )}
+      <small>{hint}</small>
+    </label>
+  );
+}
+
+function Review(
+  { on, stored, change, problems }: {
+    on: Visit;
+    stored: SettingView[];
+    change: SettingsChange;
+    problems: string[];
+  },
+) {
+  const say = SETTINGS[on.lang];
+  const rows = stored.filter(({ name }) => Object.hasOwn(change, name));
+  const group = ABOUT[rows[0]?.name ?? "dispatch"].group;
+  return (
+    <section id="review" class="review">
+      <h2>{say.review_title}</h2>
+      <Table
+        label={say.review_title}
+        rows={rows}
+        columns={[
+          { head: say.setting, kind: "main", cell: (one) => <Name on={on} setting={one} /> },
+          { head: say.from_now, cell: (one) => withUnit(on, one.name, one.value) },
+          { head: say.then, cell: (one) => <strong>{thenText(on, one, change)}</strong> },
+        ]}
+      />
+      {problems.length > 0 && <Problem title={say.cannot} text={problems.join("\n")} />}
+      <form method="post" action={link(on, "/settings")} class="edit">
+        <Csrf on={on} />
+        {rows.map(({ name, value }) => (
+          <>
+            <input type="hidden" name={name} value={changeQuery(change)[name]} />
+            <input type="hidden" name={`was.${name}`} value={JSON.stringify(value)} />
+          </>
+        ))}
+        {problems.length === 0 && (
+          <>
+            <p>{say.review_text}</p>
+            <label>
+              {say.reason}
+              <input name="reason" maxlength={500} autocomplete="off" />
+            </label>
+          </>
+        )}
+        <div class="buttons">
+          {problems.length === 0 && <button type="submit" class="primary">{say.apply}</button>}
+          <a class="button" href={`${link(on, "/settings", { edit: group })}#edit`}>{say.back}</a>
+        </div>
+      </form>
+    </section>
+  );
+}
+
+function thenText(on: Visit, { name }: SettingView, change: SettingsChange): string {
+  const value = change[name];
+  if (value !== null) return withUnit(on, name, value);
+  return `${withUnit(on, name, DEFAULT_SETTINGS[name])} (${SETTINGS[on.lang].to_default})`;
+}

@@ -1,0 +1,10 @@
+/** What there is of settings, and who may do it. */
+import type { Route } from "../../visit.ts";
+import { applySettings, reviewSettings } from "./acts.ts";
+import { showSettings } from "./list.tsx";
+
+export const settingRoutes: Route[] = [
+  { get: "/settings", role: "viewer", show: showSettings },
+  { post: "/settings/review", role: "admin", act: reviewSettings },
+  { post: "/settings", role: "admin", act: applySettings },
+];
