@@ -10,6 +10,7 @@ import { jobRoutes } from "./pages/jobs/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
 import { auditRoutes } from "./pages/audit/routes.ts";
+import { nodeRoutes } from "./pages/nodes/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
 import type { Role } from "../store/users.ts";
@@ -42,6 +43,7 @@ export const PAGES: PageRow[] = [
     label: { en: "Nodes", ja: "ノード" },
     role: "viewer",
     under: ["/nodes", "/workers"],
+    routes: nodeRoutes,
   },
   { path: "/settings", label: { en: "Settings", ja: "設定" }, role: "viewer", routes: settingRoutes },
   { path: "/audit", label: { en: "Audit", ja: "監査" }, role: "viewer", routes: auditRoutes },

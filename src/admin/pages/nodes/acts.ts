@@ -1,0 +1,101 @@
+/** What an operator does to nodes, workers and the leader: as the command line does it (client/node_acts.ts). */
+import { Refused } from "../../../client/args.ts";
+import { degradeLeader, detachWorkers, existingNode, setDrained, setNode } from "../../../client/node_acts.ts";
+import { type NodeChange, requestCheck } from "../../../store/health.ts";
+import { currentLeader } from "../../../store/leadership.ts";
+import { type Act, by, type Done, field } from "../../visit.ts";
+import { labelChange, labelsFrom, limitFrom } from "./given.ts";
+import { NODES } from "./words.ts";
+
+/** The leader makes the check, and its result comes onto the page by itself. */
+export async function askForTest(on: Act): Promise<Done> {
+  const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
+  return await refusable(to, async () => {
+    await existingNode(on.sql, node_id);
+    if ((await currentLeader(on.sql)).worker_id === undefined) return { to, tone: "bad", text: say.test_no_leader };
+    const asked = await requestCheck(on.sql, node_id, by(on));
+    return asked ? { to, text: say.test_done } : { to, tone: "bad", text: say.test_maintenance };
+  });
+}
+
+export async function changeOneNode(on: Act): Promise<Done> {
+  const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
+  const limit_text = field(on.form, "max_concurrent");
+  const limit = limitFrom(limit_text);
+  if (limit === undefined) return { to, tone: "bad", text: say.bad_limit(limit_text.slice(0, 50)) };
+  const [was, is] = [labelsFrom(field(on.form, "was_labels")), labelsFrom(field(on.form, "labels"))];
+  if ("bad" in is) return { to, tone: "bad", text: say.bad_label(is.bad.slice(0, 200)) };
+  const change: NodeChange = {
+    max_concurrent: limit_text === field(on.form, "was_max_concurrent") ? undefined : limit,
+    labels: labelChange("labels" in was ? was.labels : {}, is.labels),
+  };
+  if (change.max_concurrent === undefined && change.labels === undefined) return { to, text: say.change_same };
+  return await refusable(to, async () => {
+    await setNode(on.sql, node_id, change, by(on));
+    return { to, text: say.change_done(node_id) };
+  });
+}
+
+export async function setMaintenance(on: Act): Promise<Done> {
+  const [node_id, to] = [nodeOf(on), nodePath(on)];
+  return await refusable(to, async () => {
+    await setNode(on.sql, node_id, { maintenance: field(on.form, "maintenance") === "on" }, by(on));
+    return { to, text: NODES[on.lang].change_done(node_id) };
+  });
+}
+
+/** Of a node: of all its workers. */
+export function drainWorkers(draining: boolean) {
+  return async (on: Act): Promise<Done> => {
+    const say = NODES[on.lang];
+    const to = placeOf(on);
+    return await refusable(to, async () => {
+      const moved = await setDrained(on.sql, nameOf(on), { ...by(on), draining });
+      const names = moved.map(({ worker_id }) => worker_id).join(", ");
+      return { to, text: say.moved(draining ? say.drain : say.undrain, names) };
+    });
+  };
+}
+
+export async function detachThem(on: Act): Promise<Done> {
+  const say = NODES[on.lang];
+  const to = placeOf(on);
+  return await refusable(to, async () => {
+    const { detached, told } = await detachWorkers(on.sql, nameOf(on), { ...by(on), redis: on.redis });
+    const text = say.moved(say.detach, detached.map(({ worker_id }) => worker_id).join(", "));
+    return { to, text: told ? text : `${text}. ${say.not_told}` };
+  });
+}
+
+export async function degradeIt(on: Act): Promise<Done> {
+  const epoch = Number(field(on.form, "epoch"));
+  return await refusable("/nodes", async () => {
+    const { worker_id } = await degradeLeader(on.sql, { ...by(on), epoch: Number.isSafeInteger(epoch) ? epoch : 0 });
+    return { to: "/nodes", text: NODES[on.lang].degrade_done(worker_id) };
+  });
+}
+
+async function refusable(to: string, act: () => Promise<Done>): Promise<Done> {
+  try {
+    return await act();
+  } catch (error) {
+    if (error instanceof Refused) return { to, tone: "bad", text: error.message };
+    throw error;
+  }
+}
+
+function nodeOf(on: Act): string {
+  return on.params.node_id ?? "";
+}
+
+function nodePath(on: Act): string {
+  return `/nodes/${encodeURIComponent(nodeOf(on))}`;
+}
+
+function nameOf(on: Act): string {
+  return on.params.worker_id ?? nodeOf(on);
+}
+
+function placeOf(on: Act): string {
+  return on.params.worker_id === undefined ? nodePath(on) : `/workers/${encodeURIComponent(on.params.worker_id)}`;
+}

@@ -1,0 +1,148 @@
+/** How nodes and workers are shown: states, load, certificates and clocks. */
+import type { Settings } from "../../../store/settings.ts";
+import type { NodeListing } from "../../../store/health.ts";
+import type { WorkerListing } from "../../../store/nodes.ts";
+import type { RunView } from "../../../store/run_view.ts";
+import { Badge, State, type Tone } from "../../parts/badge.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Duration, Nothing, Time } from "../../parts/time.tsx";
+import { link, type Visit } from "../../visit.ts";
+import { NODES } from "./words.ts";
+
+const STATUS: Record<NodeListing["status"], { tone: Tone; sign: string }> = {
+  available: { tone: "good", sign: "✓" },
+  busy: { tone: "warn", sign: "◔" },
+  unavailable: { tone: "bad", sign: "✕" },
+};
+
+const WORKER: Record<string, { tone: Tone; sign: string }> = {
+  ACTIVE: { tone: "good", sign: "✓" },
+  DRAINING: { tone: "warn", sign: "↓" },
+  DETACHED: { tone: "bad", sign: "⊘" },
+  DEAD: { tone: "quiet", sign: "✕" },
+};
+
+export function NodeStatus({ on, node }: { on: Visit; node: NodeListing }) {
+  const say = NODES[on.lang];
+  const { tone, sign } = STATUS[node.status];
+  return (
+    <span class="states">
+      {node.is_active
+        ? <Badge tone={tone} sign={sign} text={node.status} />
+        : <Badge tone="quiet" sign="⏸" text={say.maintenance} />}
+      {node.checking && <Badge tone="busy" sign="◌" text={say.checking} />}
+    </span>
+  );
+}
+
+export function WorkerState({ worker }: { worker: Pick<WorkerListing, "state"> }) {
+  const { tone, sign } = WORKER[worker.state] ?? { tone: "quiet", sign: "·" };
+  return <Badge tone={tone} sign={sign} text={worker.state} />;
+}
+
+export function Role({ role }: { role: WorkerListing["role"] }) {
+  if (role === "worker") return <span class="nothing">{role}</span>;
+  return <Badge tone={role === "leader" ? "busy" : "quiet"} sign={role === "leader" ? "★" : "☆"} text={role} />;
+}
+
+/** Why it gets no work, in one line; "" when it does. */
+export function whyNot(on: Visit, node: NodeListing): string {
+  if (!node.is_active) {
+    return [node.inactive_by, node.inactive_reason].filter((word) => word !== null).join(": ");
+  }
+  if (node.status === "available") return "";
+  return node.problem ?? (node.checked_at === null ? NODES[on.lang].never : "");
+}
+
+/** `most` null: nobody knows how much is too much. */
+export function Load({ load, most, label }: { load: number; most: number | null; label: string }) {
+  return (
+    <span class="load">
+      {most !== null && most > 0 && <meter value={load} max={most} high={most * 0.9} aria-label={label}></meter>}
+      <span class="number">{most === null ? load : `${load}/${most}`}</span>
+    </span>
+  );
+}
+
+export function Labels({ labels }: { labels: Record<string, string> }) {
+  const all = Object.entries(labels);
+  if (all.length === 0) return <Nothing />;
+  return <span class="labels">{all.map(([name, value]) => <code>{`${name}=${value}`}</code>)}</span>;
+}
+
+export function Expiry({ on, worker, settings }: { on: Visit; worker: WorkerListing; settings: Settings }) {
+  const at = worker.tls_not_after;
+  if (!at) return <Nothing />;
+  const days = (at.getTime() - on.now.getTime()) / 86_400_000;
+  const tone = days < 0 ? "bad" : days < settings.alert_certificate_days ? "warn" : undefined;
+  return (
+    <span class="states">
+      {tone && <Badge tone={tone} sign="!" text={`${Math.floor(days)} d`} />} <Time on={on} at={at} />
+    </span>
+  );
+}
+
+export function Skew({ on, worker, settings }: { on: Visit; worker: WorkerListing; settings: Settings }) {
+  const ms = worker.clock_skew_ms;
+  if (ms === null) return <Nothing />;
+  const text = NODES[on.lang].skew_text(ms);
+  const far = Math.abs(ms) > settings.alert_clock_skew_seconds * 1000;
+  return far ? <Badge tone="warn" sign="!" text={text} /> : <span>{text}</span>;
+}
+
+export function leaseUntil(on: Visit, worker: WorkerListing): Date | null {
+  if (worker.lease_seconds_left <= 0) return null;
+  return new Date(on.now.getTime() + worker.lease_seconds_left * 1000);
+}
+
+export function workerColumns(on: Visit, with_node: boolean): Column<WorkerListing>[] {
+  const say = NODES[on.lang];
+  const node: Column<WorkerListing> = {
+    head: say.node,
+    cell: ({ node_id }) => <a class="number" href={nodeLink(on, node_id)}>{node_id}</a>,
+  };
+  return [
+    { head: say.worker, cell: (one) => <a class="number" href={workerLink(on, one.worker_id)}>{one.worker_id}</a> },
+    ...with_node ? [node] : [],
+    { head: say.state, cell: (one) => <WorkerState worker={one} /> },
+    { head: say.role, cell: (one) => <Role role={one.role} /> },
+    { head: say.load, cell: (one) => <Load load={one.load} most={one.slots} label={say.load} /> },
+    { head: say.seen, kind: "wide", cell: (one) => <Time on={on} at={one.seen_at} /> },
+    { head: say.lease, kind: "wide", cell: (one) => <Time on={on} at={leaseUntil(on, one)} /> },
+    { head: say.version, kind: "wide", cell: (one) => one.version || <Nothing /> },
+    { head: say.started, kind: "wide", cell: (one) => <Time on={on} at={one.started_at} /> },
+  ];
+}
+
+/** More than these are counted, not listed. */
+export const MOST_RUNS = 50;
+
+export function Carried({ on, runs }: { on: Visit; runs: RunView[] }) {
+  const say = NODES[on.lang];
+  return (
+    <section>
+      <h2>{say.runs} {runs.length === MOST_RUNS && <small>{say.first_runs(MOST_RUNS)}</small>}</h2>
+      {runs.length === 0 ? <p class="nothing">{say.no_runs}</p> : (
+        <Table
+          label={say.runs}
+          rows={runs}
+          columns={[
+            { head: say.run, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
+            { head: say.job, kind: "main", cell: (run) => run.job_name },
+            { head: say.state, cell: (run) => <State state={run.state} /> },
+            { head: say.took, kind: "number", cell: (run) => <Duration on={on} from={run.started_at} to={null} /> },
+            { head: say.worker, kind: "wide", cell: (run) => run.assigned_worker_id },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+export function nodeLink(on: Visit, node_id: string): string {
+  return link(on, `/nodes/${encodeURIComponent(node_id)}`);
+}
+
+export function workerLink(on: Visit, worker_id: string): string {
+  return link(on, `/workers/${encodeURIComponent(worker_id)}`);
+}

@@ -1,0 +1,188 @@
+/** One node: whether it can work, what its last check found, who works there, and what can be done to it. */
+import { type CheckResult, listNodes, type NodeListing } from "../../../store/health.ts";
+import { listWorkers, type WorkerListing } from "../../../store/nodes.ts";
+import { listCarried, type RunView } from "../../../store/run_view.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Empty, KeyValues, Problem } from "../../parts/notes.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { WorkDialogs } from "./dialogs.tsx";
+import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
+import { labelsText } from "./given.ts";
+import { NODES } from "./words.ts";
+
+export async function showNode(on: Visit): Promise<Page> {
+  const { node_id } = on.params;
+  const [nodes, all] = await Promise.all([listNodes(on.sql), listWorkers(on.sql)]);
+  const node = nodes.find((one) => one.node_id === node_id);
+  if (!node) throw new Refusal(404);
+  const workers = all.filter((one) => one.node_id === node_id);
+  const runs = await listCarried(on.sql, workers.map(({ worker_id }) => worker_id), MOST_RUNS);
+  const say = NODES[on.lang];
+  return {
+    title: `${node.node_id} · ${say.node}`,
+    body: (
+      <>
+        <Live on={on} id="node" topics={["nodes", "runs"]}>
+          <Heading on={on} node={node} workers={workers} />
+          {whyNot(on, node) && <Problem title={whyNot(on, node)} />}
+          <div class="columns">
+            <Check on={on} node={node} />
+            <Details on={on} node={node} />
+          </div>
+          <h2>{say.workers}</h2>
+          {workers.length > 0
+            ? <Table label={say.workers} rows={workers} columns={workerColumns(on, false)} />
+            : <Empty text={say.no_workers} />}
+          <Carried on={on} runs={runs} />
+        </Live>
+        {may(on, "operator") && <Dialogs on={on} node={node} runs={runs} />}
+      </>
+    ),
+  };
+}
+
+function Heading({ on, node, workers }: { on: Visit; node: NodeListing; workers: WorkerListing[] }) {
+  const say = NODES[on.lang];
+  const has = (state: WorkerListing["state"]) => workers.some((one) => one.state === state);
+  return (
+    <div class="heading">
+      <h1>
+        {node.node_id} <NodeStatus on={on} node={node} />
+      </h1>
+      {may(on, "operator") && (
+        <div class="buttons">
+          {node.is_active && (
+            <form method="post" action={link(on, `/nodes/${encodeURIComponent(node.node_id)}/test`)}>
+              <Csrf on={on} />
+              <button type="submit" class="primary" disabled={node.checking}>{say.test}</button>
+            </form>
+          )}
+          <DialogButton opens="change" text={say.change} />
+          <DialogButton opens={node.is_active ? "maintenance" : "back"} text={node.is_active ? say.on : say.off} />
+          {has("ACTIVE") && <DialogButton opens="drain" text={say.drain} />}
+          {has("DRAINING") && <DialogButton opens="undrain" text={say.undrain} />}
+          {(has("ACTIVE") || has("DRAINING")) && <DialogButton opens="detach" text={say.detach} danger />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Check({ on, node }: { on: Visit; node: NodeListing }) {
+  const say = NODES[on.lang];
+  const result = node.check_result;
+  return (
+    <section aria-busy={node.checking ? "true" : "false"}>
+      <h2>
+        {say.parts}
+        {result?.worker_id && (
+          <small>
+            {say.checked_by} <a href={workerLink(on, result.worker_id)}>{result.worker_id}</a>
+          </small>
+        )}
+      </h2>
+      {node.checking && <p class="now">{say.under_way}</p>}
+      {result ? <Parts on={on} result={result} checking={node.checking} /> : <p class="nothing">{say.no_check}</p>}
+    </section>
+  );
+}
+
+function Parts({ on, result, checking }: { on: Visit; result: CheckResult; checking: boolean }) {
+  const say = NODES[on.lang];
+  return (
+    <div class={checking ? "old" : undefined}>
+      <Table
+        label={say.parts}
+        rows={result.parts}
+        columns={[
+          { head: say.part, cell: (part) => part.name },
+          {
+            head: say.found,
+            cell: ({ ok }) => <Badge tone={ok ? "good" : "bad"} sign={ok ? "✓" : "✕"} text={ok ? "ok" : "failed"} />,
+          },
+          {
+            head: say.says,
+            kind: "main",
+            cell: (part) => <pre>{[part.value, part.message].filter(Boolean).join("\n")}</pre>,
+          },
+          { head: say.check_took, kind: "number", cell: ({ ms }) => ms === 0 ? "" : `${ms} ms` },
+        ]}
+      />
+    </div>
+  );
+}
+
+function Details({ on, node }: { on: Visit; node: NodeListing }) {
+  const say = NODES[on.lang];
+  return (
+    <section>
+      <h2>{say.details}</h2>
+      <KeyValues
+        pairs={[
+          [say.load, <Load load={node.load} most={node.max_concurrent} label={say.load} />],
+          [say.workers, node.workers],
+          [say.labels, <Labels labels={node.labels} />],
+          [say.last_check, <Time on={on} at={node.checked_at} />],
+          [say.next_check, <Time on={on} at={node.next_check_at} />],
+          [say.failed_checks, node.failed_checks],
+        ]}
+      />
+      <p>
+        <a href={link(on, "/audit", { "target-type": "node", target: node.node_id })}>{say.history}</a>
+      </p>
+    </section>
+  );
+}
+
+function Dialogs({ on, node, runs }: { on: Visit; node: NodeListing; runs: RunView[] }) {
+  const say = NODES[on.lang];
+  const path = `/nodes/${encodeURIComponent(node.node_id)}`;
+  return (
+    <>
+      <ConfirmDialog on={on} id="change" title={say.change_title(node.node_id)} action={path} verb={say.change}>
+        <label>
+          {say.max_concurrent}
+          <input
+            type="number"
+            name="max_concurrent"
+            min={0}
+            max={100000}
+            value={node.max_concurrent?.toString() ?? ""}
+          />
+        </label>
+        <label>
+          {say.labels_field}
+          <input name="labels" value={labelsText(node.labels)} autocomplete="off" spellcheck={false} maxlength={2000} />
+        </label>
+        <input type="hidden" name="was_max_concurrent" value={node.max_concurrent?.toString() ?? ""} />
+        <input type="hidden" name="was_labels" value={labelsText(node.labels)} />
+      </ConfirmDialog>
+      <ConfirmDialog
+        on={on}
+        id="maintenance"
+        title={say.on_title(node.node_id)}
+        action={`${path}/maintenance`}
+        verb={say.on}
+        danger
+      >
+        <p>{say.on_text}</p>
+        <input type="hidden" name="maintenance" value="on" />
+      </ConfirmDialog>
+      <ConfirmDialog
+        on={on}
+        id="back"
+        title={say.off_title(node.node_id)}
+        action={`${path}/maintenance`}
+        verb={say.off}
+      >
+        <p>{say.off_text}</p>
+        <input type="hidden" name="maintenance" value="off" />
+      </ConfirmDialog>
+      <WorkDialogs on={on} path={path} name={node.node_id} runs={runs} />
+    </>
+  );
+}

@@ -1,0 +1,91 @@
+/** One worker: its state and role, what it carries, how it is known and reached, and what can be done to it. */
+import { readWorker, type WorkerListing } from "../../../store/nodes.ts";
+import { listCarried } from "../../../store/run_view.ts";
+import { readSettings, type Settings } from "../../../store/settings.ts";
+import { DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { KeyValues, Problem } from "../../parts/notes.tsx";
+import { Time } from "../../parts/time.tsx";
+import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { WorkDialogs } from "./dialogs.tsx";
+import { Carried, Expiry, leaseUntil, Load, MOST_RUNS, nodeLink, Role, Skew, WorkerState } from "./figures.tsx";
+import { NODES } from "./words.ts";
+
+type Worker = WorkerListing & { ended_at: Date | null };
+
+export async function showWorker(on: Visit): Promise<Page> {
+  const say = NODES[on.lang];
+  const worker = await readWorker(on.sql, on.params.worker_id ?? "");
+  if (!worker) throw new Refusal(404);
+  const { worker_id } = worker;
+  const [runs, settings] = await Promise.all([
+    listCarried(on.sql, [worker_id], MOST_RUNS),
+    readSettings(on.sql),
+  ]);
+  return {
+    title: `${worker_id} · ${say.worker}`,
+    body: (
+      <>
+        <Live on={on} id="worker" topics={["nodes", "runs"]}>
+          <Heading on={on} worker={worker} />
+          {worker.detached_by && <Problem title={say.detached_by(worker.detached_by, worker.detach_reason ?? "")} />}
+          <Details on={on} worker={worker} settings={settings} />
+          <Carried on={on} runs={runs} />
+        </Live>
+        {may(on, "operator") && (
+          <WorkDialogs on={on} path={`/workers/${encodeURIComponent(worker_id)}`} name={worker_id} runs={runs} />
+        )}
+      </>
+    ),
+  };
+}
+
+function Heading({ on, worker }: { on: Visit; worker: Worker }) {
+  const say = NODES[on.lang];
+  return (
+    <div class="heading">
+      <h1>
+        {worker.worker_id} <WorkerState worker={worker} /> {worker.state !== "DEAD" && <Role role={worker.role} />}
+        <small>
+          {say.node} <a href={nodeLink(on, worker.node_id)}>{worker.node_id}</a>
+        </small>
+      </h1>
+      {may(on, "operator") && (
+        <div class="buttons">
+          {worker.state === "ACTIVE" && <DialogButton opens="drain" text={say.drain} />}
+          {worker.state === "DRAINING" && <DialogButton opens="undrain" text={say.undrain} />}
+          {(worker.state === "ACTIVE" || worker.state === "DRAINING") && (
+            <DialogButton opens="detach" text={say.detach} danger />
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Details({ on, worker, settings }: { on: Visit; worker: Worker; settings: Settings }) {
+  const say = NODES[on.lang];
+  return (
+    <section>
+      <h2>{say.details}</h2>
+      <KeyValues
+        pairs={[
+          [say.load, <Load load={worker.load} most={worker.slots} label={say.load} />],
+          [say.seen, <Time on={on} at={worker.seen_at} />],
+          [say.lease, worker.ended_at ? null : <Time on={on} at={leaseUntil(on, worker)} />],
+          [say.started, <Time on={on} at={worker.started_at} />],
+          [say.ended, worker.ended_at && <Time on={on} at={worker.ended_at} />],
+          [say.version, worker.version],
+          [say.address, `${worker.grpc_host}:${worker.grpc_port}`],
+          [say.pid, worker.pid],
+          [say.fingerprint, worker.tls_fingerprint && <code>{worker.tls_fingerprint}</code>],
+          [say.expires, <Expiry on={on} worker={worker} settings={settings} />],
+          [say.skew, <Skew on={on} worker={worker} settings={settings} />],
+        ]}
+      />
+      <p>
+        <a href={link(on, "/audit", { "target-type": "worker", target: worker.worker_id })}>{say.history}</a>
+      </p>
+    </section>
+  );
+}
