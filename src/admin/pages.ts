@@ -9,6 +9,7 @@ import { eventRoutes } from "./pages/events/routes.ts";
 import { jobRoutes } from "./pages/jobs/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
+import { alertRoutes } from "./pages/alerts/routes.ts";
 import { auditRoutes } from "./pages/audit/routes.ts";
 import { nodeRoutes } from "./pages/nodes/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
@@ -45,6 +46,7 @@ export const PAGES: PageRow[] = [
     under: ["/nodes", "/workers"],
     routes: nodeRoutes,
   },
+  { path: "/alerts", label: { en: "Alerts", ja: "アラート" }, role: "viewer", routes: alertRoutes },
   { path: "/settings", label: { en: "Settings", ja: "設定" }, role: "viewer", routes: settingRoutes },
   { path: "/audit", label: { en: "Audit", ja: "監査" }, role: "viewer", routes: auditRoutes },
   {

@@ -1,0 +1,144 @@
+/** What somebody should look at now, what was lately, and whether the webhook hears of it. */
+import { type Alert, ALERT_KINDS, type AlertKind, listAlerts, readDelivery } from "../../../store/alerts.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
+import { Empty, Problem } from "../../parts/notes.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { TargetLink } from "../../parts/target.tsx";
+import { Nothing, Time } from "../../parts/time.tsx";
+import { link, may, type Page, type Visit } from "../../visit.ts";
+import { ALERTS, KINDS_JA } from "./words.ts";
+
+const MOST_OPEN = 200;
+const MOST_RECENT = 50;
+
+export async function showAlerts(on: Visit): Promise<Page> {
+  const say = ALERTS[on.lang];
+  const test_id = /^[1-9]\d{0,14}$/.exec(on.query.get("test") ?? "")?.[0];
+  const [open, all, test] = await Promise.all([
+    listAlerts(on.sql, { open: true, limit: MOST_OPEN }),
+    listAlerts(on.sql, { limit: MOST_OPEN + MOST_RECENT }),
+    test_id ? readDelivery(on.sql, Number(test_id)) : undefined,
+  ]);
+  const recent = all.filter((one) => one.closed_at !== null).slice(0, MOST_RECENT);
+  return {
+    title: say.title,
+    body: (
+      <>
+        <div class="heading">
+          <h1>{say.title}</h1>
+          <div class="buttons">
+            <a class="button quiet" href={`${link(on, "/settings")}#alert_overdue_seconds`}>{say.limits}</a>
+            {may(on, "admin") && <DialogButton opens="test" text={say.test} />}
+          </div>
+        </div>
+        <Live on={on} id="alerts" topics={["alerts"]}>
+          {test && <TestResult on={on} test={test} />}
+          <h2>{say.open}</h2>
+          {open.length > 0
+            ? <Table label={say.open} rows={open} columns={columnsOf(on, true)} />
+            : <Empty text={say.none_open} />}
+          <h2>{say.recent}</h2>
+          {recent.length > 0
+            ? <Table label={say.recent} rows={recent} columns={columnsOf(on, false)} />
+            : <Empty text={say.none_recent} />}
+        </Live>
+        {may(on, "operator") && (
+          <Live on={on} id="acks" topics={["alerts"]}>
+            {open.filter((one) => one.acked_at === null).map((one) => <Ack on={on} alert={one} />)}
+          </Live>
+        )}
+        {may(on, "admin") && (
+          <ConfirmDialog on={on} id="test" title={say.test_title} action="/alerts/test" verb={say.test}>
+            <p>{say.test_text}</p>
+          </ConfirmDialog>
+        )}
+      </>
+    ),
+  };
+}
+
+function TestResult({ on, test }: { on: Visit; test: NonNullable<Awaited<ReturnType<typeof readDelivery>>> }) {
+  const say = ALERTS[on.lang];
+  if (test.delivered_at) {
+    return (
+      <p class="flash good" role="status">
+        {say.test_delivered(test.claimed_by ?? "?")} <Time on={on} at={test.delivered_at} />
+      </p>
+    );
+  }
+  if (test.last_error) return <Problem title={say.test_refused(test.attempts)} text={test.last_error} />;
+  return <p class="now">{say.test_waits}</p>;
+}
+
+/** The subject of each kind, as the audit names its targets. */
+const SUBJECTS: Record<AlertKind, string> = {
+  "run.failed": "job",
+  "run.quarantined": "job",
+  "run.overdue": "job",
+  "node.away": "node",
+  "leader.none": "leader",
+  "bulk.paused": "bulk",
+  "key.blocked": "key",
+  "certificate.expiring": "node",
+  "clock.skewed": "node",
+};
+
+function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
+  const say = ALERTS[on.lang];
+  const over: Column<Alert> = { head: say.closed, cell: (one) => <Time on={on} at={one.closed_at} /> };
+  return [
+    {
+      head: say.kind,
+      cell: (one) => (
+        <span title={on.lang === "ja" ? KINDS_JA[one.kind] : ALERT_KINDS[one.kind]}>
+          <Badge tone={open ? "bad" : "quiet"} sign="!" text={one.kind} />
+        </span>
+      ),
+    },
+    { head: say.subject, cell: (one) => <TargetLink on={on} type={SUBJECTS[one.kind]} id={one.subject} /> },
+    { head: say.message, kind: "main", cell: (one) => <Message on={on} alert={one} /> },
+    { head: say.opened, kind: open ? undefined : "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
+    ...open ? [] : [over],
+    {
+      head: say.told,
+      kind: "wide",
+      cell: (one) => one.told_at ? <Time on={on} at={one.told_at} /> : one.last_error ?? <Nothing />,
+    },
+    { head: say.seen, cell: (one) => <Seen on={on} alert={one} open={open} /> },
+  ];
+}
+
+function Message({ on, alert }: { on: Visit; alert: Alert }) {
+  const { job_run_id } = (alert.detail ?? {}) as { job_run_id?: unknown };
+  const text = <span class="said">{alert.message}</span>;
+  if (typeof job_run_id !== "number") return text;
+  return (
+    <>
+      {text} <TargetLink on={on} type="run" id={String(job_run_id)} />
+    </>
+  );
+}
+
+function Seen({ on, alert, open }: { on: Visit; alert: Alert; open: boolean }) {
+  if (alert.acked_by) return <span title={alert.ack_reason ?? ""}>{alert.acked_by}</span>;
+  if (!open || !may(on, "operator")) return <Nothing />;
+  return <DialogButton opens={`ack-${alert.id}`} text={ALERTS[on.lang].ack} />;
+}
+
+function Ack({ on, alert }: { on: Visit; alert: Alert }) {
+  const say = ALERTS[on.lang];
+  return (
+    <ConfirmDialog
+      on={on}
+      id={`ack-${alert.id}`}
+      title={say.ack_title(`${alert.kind} ${alert.subject}`)}
+      action={`/alerts/${alert.id}/ack`}
+      verb={say.ack}
+    >
+      <p>{alert.message}</p>
+      <p>{say.ack_text}</p>
+    </ConfirmDialog>
+  );
+}

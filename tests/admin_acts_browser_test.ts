@@ -1,0 +1,114 @@
+/** Operators' and admins' pages as a person uses them, in a real Chromium. */
+import assert from "node:assert/strict";
+import { json } from "../src/store/db.ts";
+import { readSettings } from "../src/store/settings.ts";
+import { CHROMIUM, withBrowser } from "./support/browser.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+
+/** Playwright's own pipes and timers outlive a page. */
+const options = { ignore: !CHROMIUM, sanitizeOps: false, sanitizeResources: false };
+
+Deno.test(
+  "a worker is drained by a dialog that asks once, and a test's result comes onto the page by itself",
+  options,
+  async () => {
+    await withBrowser(async ({ sql, page, url, login }) => {
+      await aWorker(sql, { node_id: "gpu-1", worker_id: "w1" });
+      const of = await aDefinition(sql, { name: "export" });
+      await aRun(sql, { job_definition_id: of.id, state: "RUNNING", assigned_worker_id: "w1" });
+      await sql`update node set next_check_at = now() + interval '1 hour'`;
+      await sql`update leader_term set epoch = 7, worker_id = 'w1', lease_until = now() + interval '1 hour'`;
+      await login("operator");
+      await page.click("nav a[href='/nodes']");
+      await page.click("a[href='/workers/w1']");
+      await page.click("[data-opens=drain]");
+      await page.fill("#drain input[name=reason]", "an update");
+      await sql`update worker set slots = 7`;
+      await page.waitForSelector(".pairs:has-text('1/7')");
+      assert.equal(await page.inputValue("#drain input[name=reason]"), "an update", "typed while the page moves");
+      await page.click("#drain button[type=submit]");
+      await page.waitForSelector(".flash.good:has-text('Drain: w1')");
+      await page.waitForSelector("h1 .badge:has-text('DRAINING')");
+      await page.waitForSelector("[data-opens=undrain]");
+      const [act] = await sql`select actor, reason from admin_action_log where action = 'worker.drain'`;
+      assert.deepEqual({ ...act }, { actor: "user:operator", reason: "an update" });
+
+      await page.goto(`${url}nodes/gpu-1`);
+      await page.click("text=Test connection");
+      await page.waitForSelector(".badge:has-text('checking')");
+      const parts = [{ name: "connection", ok: true, value: "", message: "", ms: 4 }];
+      await sql`update node set next_check_at = now() + interval '1 hour', status = 'available', checked_at = now(),
+              check_result = ${json(sql, { worker_id: "w1", problem: null, parts })}`;
+      await page.waitForSelector("td:has-text('connection')");
+      await page.waitForSelector(".badge:has-text('checking')", { state: "detached" });
+
+      await page.click("[data-opens=detach]");
+      await page.waitForSelector("#detach li:has-text('export')");
+      await page.keyboard.press("Escape");
+      assert.equal(await page.locator("#detach").isVisible(), false);
+      await sql`update leader_term set epoch = 8`;
+      await page.goto(`${url}nodes`);
+      await page.click("[data-opens=degrade]");
+      await page.click("#degrade button[type=submit]");
+      await page.waitForSelector(".flash.good:has-text('w1 steps down')");
+    });
+  },
+);
+
+Deno.test("settings are typed, looked at once more and applied; a token is shown once", options, async () => {
+  await withBrowser(async ({ sql, page, url, login }) => {
+    await login("admin");
+    await page.goto(`${url}settings`);
+    await page.click("a[href='/settings?edit=leader#edit']");
+    await page.fill("input[name=leader_tick_seconds]", "2");
+    await page.click("#edit button[type=submit]");
+    await page.waitForSelector("#review .problem:has-text('at least 2 x leader_tick_seconds')");
+    assert.equal(await page.locator("#review button[type=submit]").count(), 0);
+    await page.click("#review a.button");
+    await page.fill("input[name=leader_tick_seconds]", "1.5");
+    await page.click("#edit button[type=submit]");
+    await page.fill("#review input[name=reason]", "less load");
+    await page.click("#review button[type=submit]");
+    await page.waitForSelector(".flash.good:has-text('Changed: leader_tick_seconds')");
+    assert.equal((await readSettings(sql)).leader_tick_seconds, 1.5);
+    await page.waitForSelector(".setting:has-text('leader_tick_seconds') >> xpath=../../td[2] >> text=1.5 s");
+    await page.goto(`${url}audit`);
+    await page.waitForSelector("tr:has-text('less load') del:has-text('1')");
+
+    await page.goto(`${url}access/tokens`);
+    await page.click("[data-opens=add]");
+    await page.fill("#add input[name=name]", "ci");
+    await page.click("#add button[type=submit]");
+    const secret = await page.innerText(".secret pre");
+    assert.equal(secret.length, 43);
+    await page.click(".secret a.button");
+    await page.waitForSelector("td:has-text('ci')");
+    assert(!(await page.content()).includes(secret));
+  });
+});
+
+Deno.test("on a phone, in the dark and in Japanese none of these pages is wider than it", options, async () => {
+  await withBrowser(async ({ sql, page, url, login }) => {
+    const long = "a-name-as-long-as-names-may-be".repeat(4);
+    await aWorker(sql, { node_id: long, worker_id: `w-${long}`, tls_fingerprint: "ab".repeat(32) });
+    await sql`update node set labels = ${
+      json(sql, { [long]: long })
+    }, is_active = false, inactive_by = 'user:taro', inactive_reason = ${long}`;
+    await sql`insert into alert (kind, subject, message, opened_by) values ('node.away', ${long}, ${long}, 'leader')`;
+    await login("admin");
+    const paths = [
+      "nodes",
+      `nodes/${long}`,
+      `workers/w-${long}`,
+      "settings",
+      "settings?edit=workers",
+      "settings?dispatch=paused",
+    ];
+    for (const path of [...paths, "audit", "alerts", "access/users", "access/tokens", "access/hooks", "account"]) {
+      await page.goto(url + path);
+      assert.equal(await page.getAttribute("html", "lang"), "ja");
+      const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      assert(Number(wide) <= 0, `${path} is ${wide} px too wide`);
+    }
+  }, { width: 360, height: 740, locale: "ja-JP", colorScheme: "dark" });
+});
