@@ -82,6 +82,6 @@ export async function startFromForm(on: Act): Promise<Done | Page> {
   } catch (error) {
     const wrong = wordsOf(error);
     if (wrong === undefined) throw error;
-    return await startPage(on, typed, wrong);
+    return { ...await startPage(on, typed, wrong), status: 400 };
   }
 }

@@ -75,6 +75,6 @@ export async function emitFromForm(on: Act): Promise<Done | Page> {
     // The key belongs to an event of another type: the database says of which.
     const wrong = isUniqueViolation(error) ? (error as Error).message : wordsOf(error);
     if (wrong === undefined) throw error;
-    return await emitPage(on, typed, wrong);
+    return { ...await emitPage(on, typed, wrong), status: 400 };
   }
 }

@@ -115,7 +115,7 @@ export async function doMany(on: Act): Promise<Done | Page> {
   } catch (error) {
     const wrong = wordsOf(error);
     if (wrong === undefined) throw error;
-    return await manyPage(on, { verb, at }, wrong);
+    return { ...await manyPage(on, { verb, at }, wrong), status: 400 };
   }
 }
 
