@@ -125,7 +125,9 @@ Deno.test("each route asks for its role, and hides from others what it would ref
 });
 
 function pathOf(route: Route): string {
-  return "get" in route ? route.get : "json" in route ? route.json : route.post;
+  if ("get" in route) return route.get;
+  if ("json" in route) return route.json;
+  return "file" in route ? route.file : route.post;
 }
 
 Deno.test("a form is taken only from a page of ours, with what only that page knew", async () => {
@@ -255,7 +257,3 @@ Deno.test("runs are found by what the URL says, page after page, and nothing twi
     assert.equal(ids(await browser.text("/runs?state=NONSENSE&bulk=x&within=y&before=z")).length, 50, "as if not said");
   });
 });
-
-function pathOf(route: Route): string {
-  return "get" in route ? route.get : "file" in route ? route.file : route.post;
-}

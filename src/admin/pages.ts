@@ -3,15 +3,15 @@
  * the navigation.
  */
 import { accessRoutes, accountRoutes } from "./pages/access/routes.ts";
+import { alertRoutes } from "./pages/alerts/routes.ts";
+import { auditRoutes } from "./pages/audit/routes.ts";
 import { bulkRoutes } from "./pages/bulks/routes.ts";
 import { calendarRoutes } from "./pages/calendar/routes.ts";
 import { eventRoutes } from "./pages/events/routes.ts";
 import { jobRoutes } from "./pages/jobs/routes.ts";
+import { nodeRoutes } from "./pages/nodes/routes.ts";
 import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
-import { alertRoutes } from "./pages/alerts/routes.ts";
-import { auditRoutes } from "./pages/audit/routes.ts";
-import { nodeRoutes } from "./pages/nodes/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
 import type { Role } from "../store/users.ts";

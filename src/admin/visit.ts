@@ -103,11 +103,6 @@ export function link(on: Visit, path: string, query: Query = {}): string {
   return `${on.base}${path}${search && `?${search}`}`;
 }
 
-/** Who acts, and the reason that was given; for the audit. */
-export function by(on: Act): { actor: string; reason: string } {
-  return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
-}
-
 /** A text of a form, without the blanks around it; "" when it is not there. */
 export function field(form: FormData, name: string): string {
   const value = form.get(name);

@@ -6,7 +6,8 @@ import { hashPassword, passwordFits, problemWithPassword } from "../../passwords
 import { Csrf } from "../../parts/dialog.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { type Act, by, type Done, link, type Page, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, link, type Page, type Visit } from "../../visit.ts";
 import { ACCESS } from "./words.ts";
 
 export async function showAccount(on: Visit): Promise<Page> {

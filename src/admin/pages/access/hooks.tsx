@@ -6,7 +6,8 @@ import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { type Act, by, type Done, field, link, type Page, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 

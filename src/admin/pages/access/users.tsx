@@ -16,7 +16,8 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { type Act, by, type Done, field, type Page, type Visit } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, field, type Page, type Visit } from "../../visit.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 

@@ -1,6 +1,7 @@
 /** What there is of alerts, and who may do it. */
 import { ackAlert, requestTest } from "../../../store/alerts.ts";
-import { type Act, by, type Done, idParam, type Route } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, idParam, type Route } from "../../visit.ts";
 import { showAlerts } from "./list.tsx";
 import { ALERTS } from "./words.ts";
 

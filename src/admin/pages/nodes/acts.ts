@@ -3,7 +3,8 @@ import { Refused } from "../../../client/args.ts";
 import { degradeLeader, detachWorkers, existingNode, setDrained, setNode } from "../../../client/node_acts.ts";
 import { type NodeChange, requestCheck } from "../../../store/health.ts";
 import { currentLeader } from "../../../store/leadership.ts";
-import { type Act, by, type Done, field } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done, field } from "../../visit.ts";
 import { labelChange, labelsFrom, limitFrom } from "./given.ts";
 import { NODES } from "./words.ts";
 

@@ -67,6 +67,9 @@ export async function retryEdited(on: Act): Promise<Done | Page> {
   } catch (error) {
     const wrong = wordsOf(error);
     if (wrong === undefined) throw error;
-    return { ...await editPage(on, { args: field(on.form, "args"), reason: field(on.form, "reason") }, wrong), status: 400 };
+    return {
+      ...await editPage(on, { args: field(on.form, "args"), reason: field(on.form, "reason") }, wrong),
+      status: 400,
+    };
   }
 }

@@ -1,6 +1,7 @@
 /** Changing settings: what was typed is shown once more beside what holds, and then applied, all of it or nothing. */
 import { changeSettings, listSettings } from "../../../store/settings.ts";
-import { type Act, by, type Done } from "../../visit.ts";
+import { by } from "../../acting.ts";
+import { type Act, type Done } from "../../visit.ts";
 import { changeQuery, wantedChange } from "./wanted.ts";
 import { SETTINGS } from "./words.ts";
 
