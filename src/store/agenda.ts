@@ -103,10 +103,10 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
       ${sight(sql, look.ahead_seconds)}
     from renewed, clock`;
   if (!row) return undefined;
-  const { tick, workers, lanes: open, glance, near, ...agenda } = row;
+  const { tick, paused, workers, lanes: open, glance, near, ...agenda } = row;
   return {
     term: Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms, tick }),
     agenda: { ...agenda, next_due_ms: agenda.next_due_ms ?? undefined },
-    sight: sightOf({ workers, lanes: open, glance, near }),
+    sight: sightOf({ paused, workers, lanes: open, glance, near }),
   };
 }

@@ -353,7 +353,7 @@ export async function changeSettings(
       insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
       select ${by.actor}, case when value is null then 'settings.reset' else 'settings.change' end, 'setting', name,
              coalesce(old, ${usual}::jsonb->name), coalesce(value, ${usual}::jsonb->name), ${by.reason ?? null}
-        from differs returning target_id as name`;
+        from differs returning target_id as name, pg_notify('scheduler', 'settings')`;
     return rows.map(({ name }) => name);
   });
 }

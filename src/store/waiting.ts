@@ -51,6 +51,8 @@ export interface Candidate {
 
 /** All that a choice is made from, as one moment had it. */
 export interface Sight {
+  /** An operator stopped all dispatch. Read here, since a worker reads its settings only with its renewals. */
+  paused: boolean;
   workers: (WorkerRow & { node: NodeRow })[];
   lanes: Lane[];
   /** All that may start now, in its order; undefined: more than is read without being asked for. */
@@ -74,6 +76,7 @@ export async function readSight(sql: Db, ahead_seconds = 0): Promise<Sight> {
 }
 
 export interface SightRow {
+  paused: boolean;
   workers: Sight["workers"] | null;
   lanes: Lane[] | null;
   glance: Candidate[] | null;
@@ -83,6 +86,7 @@ export interface SightRow {
 /** The columns of a sight, for a statement that begins with `with recursive` and `lanes`. */
 export function sight(sql: Db, ahead_seconds: number) {
   return sql`
+    exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"') as paused,
     (select json_agg(w) from (${workersAlive(sql)}) w) as workers,
     (select json_agg(l) from (${lanesOf(sql)}) l) as lanes,
     (select json_agg(c) from (${
@@ -94,10 +98,11 @@ export function sight(sql: Db, ahead_seconds: number) {
     (select json_agg(n) from (${nearOf(sql, ahead_seconds)}) n) as near`;
 }
 
-export function sightOf({ workers, lanes, glance, near }: SightRow): Sight {
+export function sightOf({ paused, workers, lanes, glance, near }: SightRow): Sight {
   const read = Map.groupBy(glance ?? [], ({ job_definition_id, node }) => `${job_definition_id} ${node}`);
   const whole = (lanes ?? []).length <= GLANCE_LANES && [...read.values()].every((runs) => runs.length < GLANCE_RUNS);
-  return { workers: workers ?? [], lanes: lanes ?? [], waiting: whole ? glance ?? [] : undefined, near: near ?? [] };
+  const waiting = whole ? glance ?? [] : undefined;
+  return { paused, workers: workers ?? [], lanes: lanes ?? [], waiting, near: near ?? [] };
 }
 
 /** Lanes in which something waits that is not held: each is found by one look into the index, however much waits in it. */

@@ -61,7 +61,7 @@ export async function dispatch(me: Leading, busy: boolean): Promise<void> {
   if (!hall.paused) await assign(me, chooseAhead(sight.near, hall));
 }
 
-async function hallOf(me: Leading, { workers, lanes }: Sight): Promise<Hall> {
+async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<Hall> {
   const places = placesFor(workers.filter(({ node }) => takesPart(node)), {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
@@ -71,7 +71,7 @@ async function hallOf(me: Leading, { workers, lanes }: Sight): Promise<Hall> {
   return {
     hosts: hostsOf(workers, places),
     resources: await resourcesFor(me, lanes),
-    paused: me.settings.dispatch === "paused",
+    paused,
     fit: (worker_id, digest) => me.crew.fit(worker_id, digest),
   };
 }
