@@ -69,6 +69,12 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
       Deno.writeTextFileSync(file, '{"n":1}\nnonsense\n');
       const broken = await bulk("bulk", "start", "each", "--items", file);
       assert.deepEqual([broken.code, /Cannot read line 2 of .*not JSON/.test(broken.err)], [1, true], broken.err);
+      await scene.sql`update job_definition set args_schema = ${
+        scene.sql.json({ type: "object", properties: { n: { type: "integer" } }, required: ["n"] })
+      } where name = 'each'`;
+      Deno.writeTextFileSync(file, '{"n":1}\n\n{"n":"two"}\n');
+      const unfit = await bulk("bulk", "start", "each", "--items", file);
+      assert.match(unfit.err, /Cannot start a bulk of "each": line 3 of \S+ do not fit: n: /);
       const text = (await bulk("bulk", "show", "1")).out;
       assert.match(
         text,

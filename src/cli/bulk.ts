@@ -1,6 +1,7 @@
 /** `bulk`: many runs of one job, looked at, made and changed while they run. Acts are audited under the name of the shell's user. */
 import { harmless } from "../base/text.ts";
 import { applyChanges, type BulkChanges, startBulk } from "../client/bulk.ts";
+import { argsCheck } from "../client/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
 import { retryBulk } from "../store/bulks.ts";
 import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
@@ -65,11 +66,15 @@ export async function startCommand(job: string, options: StartOptions): Promise<
       EXIT.usage,
     );
   }
-  const items = query === undefined ? linesOf(file as string) : { sql: query };
   const { maxFailures, throttleAbove, ...pace } = paceFrom(options);
   const given = { maxFailures: maxFailures ?? undefined, throttleAbove: throttleAbove ?? undefined };
   const all = { ...pace, ...given, name, serialKey, onFinish, onFailure, idempotencyKey: options.key };
-  const made = await withDb((sql) => startBulk(sql, { job, items, options: all, actor: actor() }));
+  const made = await withDb(async (sql) => {
+    const items = query === undefined
+      ? linesOf(file as string, await argsCheck(sql, job, "start a bulk of"))
+      : { sql: query };
+    return await startBulk(sql, { job, items, options: all, actor: actor() });
+  });
   if (options.json) return printJson({ id: made.id, is_new: made.isNew, items: made.items });
   console.log(
     made.isNew
@@ -161,15 +166,17 @@ function numberFrom(flag: string, text: string | undefined): number | undefined 
 }
 
 /** One item for each line that is not empty. */
-async function* linesOf(file: string): AsyncGenerator<unknown> {
+type ArgsCheck = Awaited<ReturnType<typeof argsCheck>>;
+
+async function* linesOf(file: string, check: ArgsCheck): AsyncGenerator<unknown> {
   let number = 0;
   let begun = "";
   for await (const text of await opened(file)) {
     const lines = (begun + text).split("\n");
     begun = lines.pop() as string;
-    for (const line of lines) yield* itemFrom(line, { file, number: ++number });
+    for (const line of lines) yield* itemFrom(line, { file, number: ++number, check });
   }
-  yield* itemFrom(begun, { file, number: ++number });
+  yield* itemFrom(begun, { file, number: ++number, check });
 }
 
 async function opened(file: string): Promise<ReadableStream<string>> {
@@ -181,10 +188,12 @@ async function opened(file: string): Promise<ReadableStream<string>> {
   }
 }
 
-function* itemFrom(line: string, at: { file: string; number: number }): Generator<unknown> {
+function* itemFrom(line: string, at: { file: string; number: number; check: ArgsCheck }): Generator<unknown> {
   if (line.trim() === "") return;
   try {
-    yield JSON.parse(line);
+    const args = JSON.parse(line);
+    at.check(args, `line ${at.number} of ${at.file}`);
+    yield args;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new CommandError(`Cannot read line ${at.number} of ${at.file}: it is not JSON: ${error.message}`);
