@@ -225,7 +225,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
       2,
       /give an instant such as/,
     );
-    refuses(await backfill("beat", ...DAYS), 1, /holds more than 10000 slots; do it in shorter ranges/);
+    refuses(await backfill("beat", ...DAYS), 2, /holds more than 10000 slots; do it in shorter ranges/);
     refuses(await backfill("report", ...DAYS, "--parallel", "0"), 2, /at least 1/);
     refuses(await cli("schedule", "pause", "report/"), 2, /write JOB, or JOB\/ID/);
     refuses(await cli("schedule", "preview", "nobody"), 1, /no job "nobody" with a schedule/);

@@ -1,14 +1,12 @@
 /** `jobs`: what each job is, and options of it that are set beside its file (catalog/overrides.ts). */
-import { asWritten, type JobOption, optionsOf } from "../catalog/job_options.ts";
-import { type OverrideAnswer, resetOverrides, setOverrides } from "../catalog/overrides.ts";
+import { type JobOption, optionsOf } from "../catalog/job_options.ts";
 import { scheduleText } from "../catalog/plan.ts";
+import { noSuchJob, resetJobOptions, setJobOptions } from "../client/job_acts.ts";
 import type { Json } from "../job.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../store/definitions.ts";
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
-import { wordLike } from "../catalog/problem.ts";
-import type { Sql } from "../store/db.ts";
-import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
+import { asUsage, CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { json?: boolean; all?: boolean }): Promise<void> {
@@ -66,7 +64,7 @@ interface Reasoned {
 export async function setCommand(name: string, wishes: string[], options: Reasoned): Promise<void> {
   const by = { actor: actor(), reason: options.reason };
   const values = wishesFrom(wishes);
-  const changed = await changedBy("set", name, (sql) => setOverrides(sql, name, values, by));
+  const changed = await withDb((sql) => asUsage(setJobOptions(sql, name, values, by)));
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) console.log(`all of this is set already; see \`deno task jobs show ${name}\``);
   for (const { name: option, before, value } of changed) {
@@ -76,41 +74,13 @@ export async function setCommand(name: string, wishes: string[], options: Reason
 
 export async function resetCommand(name: string, names: string[], options: Reasoned): Promise<void> {
   const by = { actor: actor(), reason: options.reason };
-  const changed = await changedBy(
-    "reset",
-    name,
-    (sql) => resetOverrides(sql, name, names.length > 0 ? names : "all", by),
-  );
+  const which = names.length > 0 ? names : "all";
+  const changed = await withDb((sql) => asUsage(resetJobOptions(sql, name, which, by)));
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) console.log("nothing of this job is set beside its file");
   for (const { name: option, before, file_value } of changed) {
     console.log(`${name}: ${option} ${valueText(before)} -> ${valueText(file_value)}, as the file says`);
   }
-}
-
-interface Changed {
-  name: string;
-  before: Json;
-  value: Json;
-  file_value: Json;
-}
-
-async function changedBy(
-  verb: "set" | "reset",
-  name: string,
-  act: (sql: Sql) => Promise<OverrideAnswer | undefined>,
-): Promise<Changed[]> {
-  return await withDb(async (sql) => {
-    const answer = await act(sql);
-    if (!answer) throw await noSuchJob(sql, name);
-    if (!answer.ok) {
-      throw new CommandError(`Cannot ${verb} this of job "${name}": ${answer.problems.join("\n  ")}`, EXIT.usage);
-    }
-    return answer.changed.map(({ name: option, before, value, file_value }) => {
-      const written = (columns: typeof value) => columns && asWritten(option, columns);
-      return { name: option, before: written(before), value: written(value), file_value: written(file_value) };
-    });
-  });
 }
 
 /** `["priority=120", "rate=60/60"]`: values are JSON where they can be, else texts; `none` clears. */
@@ -159,11 +129,4 @@ function valueText(value: JobOption["value"]): string {
   if (value === null || value === undefined) return "none";
   if (typeof value !== "object") return String(value);
   return Object.entries(value).map(([key, one]) => `${key} ${one}`).join(", ");
-}
-
-async function noSuchJob(sql: Sql, name: string): Promise<CommandError> {
-  const known = (await listJobs(sql)).map((job) => job.name);
-  const like = wordLike(name, known);
-  const hint = like ? `did you mean "${like}"?` : "see `deno task jobs ls`";
-  return new CommandError(`Cannot find job "${name}": none of that name was ever synced; ${hint}`);
 }

@@ -3,6 +3,7 @@
  * With --json stdout holds exactly one JSON value (or one per line where a command follows something).
  */
 import { harmless } from "../base/text.ts";
+import { Refused } from "../client/args.ts";
 
 /** Stable: scripts rely on these. */
 export const EXIT = {
@@ -20,6 +21,16 @@ export class CommandError extends Error {
   override name = "CommandError";
   constructor(message: string, readonly exit_code: number = EXIT.failed) {
     super(message);
+  }
+}
+
+/** For refusals that whoever asked can avoid by writing it otherwise. */
+export async function asUsage<Answer>(answer: Promise<Answer>): Promise<Answer> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof Refused) || error.why !== "invalid") throw error;
+    throw new CommandError(error.message, EXIT.usage);
   }
 }
 

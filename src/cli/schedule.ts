@@ -6,10 +6,11 @@ import { previewOf, wallTextOf } from "../catalog/preview.ts";
 import { scheduleText } from "../catalog/plan.ts";
 import type { ScheduleTimes } from "../catalog/schedule.ts";
 import { parseSchedule } from "../catalog/schedule_input.ts";
+import { schedulesNamed } from "../client/schedule_acts.ts";
 import type { ScheduleView } from "../store/schedule_view.ts";
 import { CommandError, EXIT, printJson } from "./output.ts";
 import { withDb } from "./runs.ts";
-import { schedulesNamed, stoppedText } from "./schedules.ts";
+import { stoppedText, whichOf } from "./schedules.ts";
 
 interface PreviewOptions {
   everyNMinutes?: string;
@@ -93,7 +94,7 @@ function numberOrText(text: string | undefined): number | string | undefined {
 }
 
 async function schedulesOf(name: string): Promise<Previewed[]> {
-  const { schedules } = await withDb((sql) => schedulesNamed(sql, name));
+  const { schedules } = await withDb((sql) => schedulesNamed(sql, whichOf(name)));
   return schedules.map((stored) => ({ times: stored, stored }));
 }
 
