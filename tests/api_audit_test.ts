@@ -1,5 +1,6 @@
 /** Every change leaves exactly one row in the audit, with who made it and why; and what was refused, or changed nothing, leaves none. */
 import assert from "node:assert/strict";
+import { setOverrides } from "../src/catalog/overrides.ts";
 import { type ApiScene, withApi } from "./support/api_scene.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { operationsIn } from "./support/openapi.ts";
@@ -21,7 +22,43 @@ async function bulkPath({ sql }: ApiScene, columns: Record<string, unknown> = {}
   return `/bulks/${bulk?.id}`;
 }
 
+/** A job with a schedule; `columns` are the schedule's. */
+async function nightly({ sql }: ApiScene, columns: Record<string, unknown> = {}): Promise<string> {
+  const { id, name } = await aDefinition(sql);
+  const schedule = { job_definition_id: id, schedule_id: "night", schedule_type: "daily_at", schedule_value: "02:30" };
+  await sql`insert into job_schedule ${sql({ ...schedule, timezone: "Asia/Tokyo", ...columns })}`;
+  return name;
+}
+
 const CHANGES: Change[] = [
+  ...(["pause", "resume", "run"] as const).map((verb): Change => ({
+    name: `post /schedules/${verb}`,
+    action: `schedule.${verb}`,
+    target: "schedule",
+    act: async (scene) => ({
+      path: `/schedules/${verb}`,
+      body: { job_name: await nightly(scene, verb === "resume" ? { paused_at: new Date(), paused_by: "eve" } : {}) },
+    }),
+  })),
+  {
+    name: "patch /jobs/{name}/options",
+    action: "job.set",
+    target: "job",
+    act: async ({ sql }) => ({
+      path: `/jobs/${(await aDefinition(sql)).name}/options`,
+      body: { values: { priority: 7 } },
+    }),
+  },
+  {
+    name: "post /jobs/{name}/options/reset",
+    action: "job.reset",
+    target: "job",
+    act: async ({ sql }) => {
+      const { name } = await aDefinition(sql);
+      await setOverrides(sql, name, { priority: 7 }, { actor: "eve", reason: "x" });
+      return { path: `/jobs/${name}/options/reset`, body: {} };
+    },
+  },
   {
     name: "post /runs",
     action: "run.enqueue",
@@ -178,8 +215,8 @@ CHANGES.push({
 
 /** A bulk has no place for the reason of its making. */
 const WITHOUT_REASON = ["post /bulks", "post /bulks/{id}/retry"];
-/** Waits for a leader: below. A delivery is no act of a person: its event says where it comes from. */
-const ELSEWHERE = ["post /nodes/{node_id}/test", "post /hooks/{name}"];
+/** Waits for a leader: below. A backfill is a bulk, and leaves a row as that too: api_schedules_test. A delivery is no act of a person: its event says where it comes from. */
+const ELSEWHERE = ["post /nodes/{node_id}/test", "post /hooks/{name}", "post /schedules/backfill"];
 
 Deno.test("every route that changes something leaves one row, with who and why", async () => {
   await withApi(async (scene) => {

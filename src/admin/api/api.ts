@@ -8,15 +8,30 @@ import { addEvents } from "./events.ts";
 import { addHooks } from "./hooks.ts";
 import { addJobs } from "./jobs.ts";
 import { addNodes } from "./nodes.ts";
+import { addOptions } from "./options.ts";
 import { addQueue } from "./queue.ts";
 import { addSettings } from "./settings.ts";
 import { addManyRuns } from "./many_runs.ts";
 import { answerProblem, Problem } from "./problem.ts";
 import { Api, type ApiDeps } from "./route.ts";
+import { addSchedules } from "./schedules.ts";
 import { addRuns } from "./runs.ts";
 
 /** In the order of the document. */
-const NOUNS = [addJobs, addRuns, addManyRuns, addBulks, addEvents, addQueue, addNodes, addSettings, addHooks, addAudit];
+const NOUNS = [
+  addJobs,
+  addOptions,
+  addSchedules,
+  addRuns,
+  addManyRuns,
+  addBulks,
+  addEvents,
+  addQueue,
+  addNodes,
+  addSettings,
+  addHooks,
+  addAudit,
+];
 
 export function buildApi(deps: ApiDeps): OpenAPIHono<ApiEnv> {
   const api = new Api(deps);

@@ -1,5 +1,5 @@
 /** Jobs and their schedules as the API gives them. */
-import { count, jobName, json, priority, time, z } from "./words.ts";
+import { count, id, jobName, json, priority, State, time, z } from "./words.ts";
 
 const word = z.string().nullable();
 
@@ -20,6 +20,48 @@ const Schedule = z.looseObject({
   last_slot: time.openapi({ description: "Every slot up to here was dealt with" }),
   next_slot: time.nullable().openapi({ description: "null: it never fires again" }),
 }).openapi("Schedule");
+
+/** The same schedule, with what stops it and what came of it last. */
+export const ScheduleShown = z.looseObject({
+  job_name: jobName,
+  schedule_id: z.string(),
+  ...TIMES,
+  enabled: z.boolean().openapi({ description: "False: its job, or it, is switched off" }),
+  paused_at: time.nullable(),
+  paused_by: word.openapi({ description: "Who paused it, or its job" }),
+  job_paused: z.boolean().openapi({ description: "It is the job that is paused" }),
+  last_run: z.object({ id, state: State, scheduled_for: z.string() }).nullable().openapi({
+    description: "The run of its newest slot",
+  }),
+}).openapi("ScheduleShown");
+
+export const BackfillDone = z.object({
+  dry_run: z.boolean(),
+  plan: z.array(z.object({
+    schedule: z.string().openapi({ example: "report/nightly" }),
+    slots: count,
+    first: time.nullable(),
+    last: time.nullable(),
+    exist: count.openapi({ description: "Slots that have a run" }),
+    skipped: count.openapi({ description: "Of those, that ended SKIPPED and were not repeated" }),
+    to_make: count,
+  })),
+  bulk_id: id.nullable().openapi({ description: "The bulk that its runs are; null: nothing was made" }),
+  runs: count.openapi({ description: "So many were made, or in a dry run would be" }),
+}).openapi("BackfillDone");
+
+export const JobOptionShown = z.object({
+  name: z.string().openapi({ description: "As in a job's file", example: "retry.max" }),
+  value: json.openapi({ description: "What holds" }),
+  file_value: json.openapi({ description: "What the file says, where something else is set; null: it has none" }),
+  override: z.object({ set_at: time, set_by: z.string(), reason: z.string() }).nullable().openapi({
+    description: "null: the file's value holds",
+  }),
+}).openapi("JobOption");
+
+export const OptionsChanged = z.object({
+  items: z.array(z.object({ name: z.string(), before: json, value: json, file_value: json })),
+}).openapi("OptionsChanged");
 
 /** More may be added to it; what is named here stays. */
 export const Job = z.looseObject({
