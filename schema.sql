@@ -39,6 +39,7 @@ create table if not exists node (
   check_result jsonb,
   created_at timestamptz not null default clock_timestamp()
 );
+alter table node add column if not exists check_parts jsonb;  -- of the check under way, as they come, for those who look on
 -- When it is checked next, by the leader; infinity: when a worker of it comes. And how often in a row it was not available.
 alter table node add column if not exists next_check_at timestamptz not null default clock_timestamp();
 alter table node add column if not exists failed_checks int not null default 0;

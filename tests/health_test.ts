@@ -2,11 +2,24 @@
 import assert from "node:assert/strict";
 import type { CheckNodeResponse } from "../src/cluster/protocol.ts";
 import { judge } from "../src/roles/leader/health.ts";
-import { type CheckResult, dueChecks, isAnswered, listNodes, recordCheck, requestCheck } from "../src/store/health.ts";
+import { testNode } from "../src/client/node_acts.ts";
+import { CheckUp } from "../src/roles/check_up.ts";
+import {
+  type CheckResult,
+  dueChecks,
+  isAnswered,
+  listNodes,
+  noteCheckPart,
+  readCheckParts,
+  recordCheck,
+  requestCheck,
+} from "../src/store/health.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { registerWorker, retireWorker } from "../src/store/nodes.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Sql } from "../src/store/db.ts";
+import { aWorker } from "./support/factories.ts";
+import { waitFor } from "./support/waiting.ts";
 import { withStores } from "./support/stores.ts";
 
 const PACE = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
@@ -153,4 +166,42 @@ Deno.test("what is measured is judged by the settings: load makes a node busy, a
   assert.deepEqual(told({}, { node_max_load_percent: 0 }), ["unavailable", "script load: no license is free"]);
   const disk = ["unavailable", "disk: 99 MB free, at least 100 MB must be free"];
   assert.deepEqual(told({ scripts: [], load_percent: 0 }, { node_min_free_disk_mb: 100 }), disk);
+});
+
+Deno.test("whoever has a node tested hears of each part as it comes, and the next test begins without them", () =>
+  withStores(async ({ sql }) => {
+    const { worker_id } = await aWorker(sql, { node_id: "gpu-1" });
+    await sql`update leader_term set worker_id = ${worker_id}, lease_until = now() + interval '1 minute'`;
+    const came: string[] = [];
+    const answer = testNode(sql, "gpu-1", { ...BY, came: ({ name }) => came.push(name) });
+    await waitFor("the wish", async () => (await sql`select from admin_action_log`).length > 0 || undefined);
+    for (const [place, name] of ["connection", "script license"].entries()) {
+      await noteCheckPart(sql, "gpu-1", { name, ok: true, value: "", message: "", ms: 1 });
+      await waitFor(name, () => Promise.resolve(came.length === place + 1 || undefined));
+    }
+    await sql`update node set next_check_at = now() + interval '1 hour'`;
+    await answer;
+    assert.deepEqual(came, ["connection", "script license"]);
+    await requestCheck(sql, "gpu-1", BY);
+    assert.deepEqual(await readCheckParts(sql, "gpu-1"), []);
+  }));
+
+Deno.test("a worker notes each script when it has ended, while others go on", async () => {
+  const dir = Deno.makeTempDirSync();
+  try {
+    for (const [name, line] of [["quick", "echo yes"], ["slow", `while [ ! -f ${dir}/go ]; do sleep 0.05; done`]]) {
+      Deno.writeTextFileSync(`${dir}/${name}`, `#!/bin/sh\n${line}\n`, { mode: 0o755 });
+    }
+    const noted: string[] = [];
+    const note = ({ name, message }: { name: string; message: string }) => {
+      noted.push(`${name} ${message}`.trim());
+      if (name === "script quick") Deno.writeTextFileSync(`${dir}/go`, "");
+      return Promise.resolve();
+    };
+    const { scripts } = await new CheckUp({ state_dir: dir, checks_dir: dir }).take(30_000, note);
+    assert.deepEqual(scripts.map(({ ok }) => ok), [true, true]);
+    assert.deepEqual(noted, ["connection", "disk", "load", "script quick yes", "script slow"]);
+  } finally {
+    Deno.removeSync(dir, { recursive: true });
+  }
 });

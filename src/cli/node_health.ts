@@ -1,4 +1,5 @@
 /** `nodes show`, `nodes test`, `nodes set`: whether a node can work, and what operators change of it. */
+import { harmless } from "../base/text.ts";
 import { existingNode, setNode, testNode } from "../client/node_acts.ts";
 import { type CheckPart, listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
 import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
@@ -59,9 +60,15 @@ export async function testNodeCommand(node_id: string, options: { json?: boolean
   const asked = (leader: string) => {
     if (!options.json) console.log(`${leader}, who leads, checks ${node_id}`);
   };
-  const node = await withDb((sql) => testNode(sql, node_id, { actor: actor(), reason: options.reason, asked }));
+  const came = options.json ? undefined : ({ name, ok, value, message }: CheckPart) => {
+    const said = [ok ? "" : "FAILED", value, message].filter(Boolean).join(" ") || "ok";
+    console.log(harmless(`  ${name}: ${said}`));
+  };
+  const by = { actor: actor(), reason: options.reason };
+  const node = await withDb((sql) => testNode(sql, node_id, { ...by, asked, came }));
   if (options.json) printJson(node);
   else {
+    console.log();
     printParts(node.check_result?.parts ?? []);
     console.log(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}`);
   }

@@ -5,7 +5,16 @@ import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
 import { setDetach } from "../cluster/roster.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
-import { changeNode, isAnswered, listNodes, type NodeChange, type NodeListing, requestCheck } from "../store/health.ts";
+import {
+  changeNode,
+  type CheckPart,
+  isAnswered,
+  listNodes,
+  type NodeChange,
+  type NodeListing,
+  readCheckParts,
+  requestCheck,
+} from "../store/health.ts";
 import { currentLeader, type Degraded, requestDegrade } from "../store/leadership.ts";
 import { listWorkers, requestDrain } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
@@ -119,13 +128,14 @@ const ASK_EVERY_MS = 100;
 const PATIENCE_MS = 15_000;
 
 /**
- * The leader checks the node, over the way that work would take; gives the node with what was found. `asked` hears who.
+ * The leader checks the node, over the way that work would take; gives the node with what was found. `asked` hears who,
+ * and `came` each part as it comes, before it is judged by the settings.
  * @throws Refused when nobody leads, there is no such node, it is in maintenance, or no answer came.
  */
 export async function testNode(
   sql: Sql,
   node_id: string,
-  on: By & { asked?: (leader: string) => void },
+  on: By & { asked?: (leader: string) => void; came?: (part: CheckPart) => void },
 ): Promise<NodeListing> {
   const { is_active } = await existingNode(sql, node_id);
   const leader = await currentLeader(sql);
@@ -143,7 +153,11 @@ export async function testNode(
   }
   on.asked?.(leader.worker_id);
   const late_ms = monotonicMs() + (await readSettings(sql)).node_script_seconds * 2_000 + PATIENCE_MS;
+  let told = 0;
   while (!await isAnswered(sql, node_id, due)) {
+    const parts = on.came ? await readCheckParts(sql, node_id) : [];
+    for (const part of parts.slice(told)) on.came?.(part);
+    told = Math.max(told, parts.length);
     if (monotonicMs() > late_ms) {
       throw new Refused(`Cannot test node "${node_id}": the leader has not answered`, {
         why: "late",

@@ -5,8 +5,12 @@
 import { statfs } from "node:fs/promises";
 import type { CheckNodeResponse } from "../cluster/protocol.ts";
 import { runScripts } from "../sandbox/scripts.ts";
+import type { CheckPart } from "../store/health.ts";
 
 type Measured = Omit<CheckNodeResponse, "worker_id" | "node_id" | "bodies">;
+
+/** Takes each part as it comes, for those who look on. */
+type Note = (part: CheckPart) => Promise<void>;
 
 const MB = 1_000_000;
 /** Whatever the request says. */
@@ -23,21 +27,35 @@ export class CheckUp {
   }
 
   /** Whoever asks while it is under way gets the same answer, so that nobody can pile up scripts by asking. */
-  take(script_ms: number): Promise<Measured> {
+  take(script_ms: number, note: Note = () => Promise.resolve()): Promise<Measured> {
     const limit_ms = Math.min(Math.max(script_ms, 1), MOST_MS);
-    return this.#under_way ??= this.#measure(limit_ms).finally(() => this.#under_way = undefined);
+    return this.#under_way ??= this.#measure(limit_ms, note).finally(() => this.#under_way = undefined);
   }
 
-  async #measure(limit_ms: number): Promise<Measured> {
-    const scripts = this.#checks_dir === undefined ? [] : await runScripts(this.#checks_dir, limit_ms);
+  async #measure(limit_ms: number, note: Note): Promise<Measured> {
+    // One after another, and none after the answer; what cannot be noted is only not looked on.
+    let noted = Promise.resolve();
+    const say = (name: string, more: Partial<CheckPart>) => {
+      const part = { name, ok: true, value: "", message: "", ms: 0, ...more };
+      noted = noted.then(() => note(part)).catch(() => undefined);
+    };
     const cores = navigator.hardwareConcurrency;
-    return {
+    const measured = {
       load_percent: Math.round((Deno.loadavg()[0] ?? 0) / cores * 100),
       cores,
       disk_free_mb: await freeMb(this.#state_dir),
       memory_free_mb: Math.floor(Deno.systemMemoryInfo().available / MB),
-      scripts,
     };
+    say("connection", {});
+    say("disk", { value: `${measured.disk_free_mb} MB free` });
+    say("load", { value: `${measured.load_percent} % per core of ${cores}` });
+    const scripts = this.#checks_dir === undefined ? [] : await runScripts(
+      this.#checks_dir,
+      limit_ms,
+      ({ name, ...script }) => say(`script ${name}`, script),
+    );
+    await noted;
+    return { ...measured, scripts };
   }
 }
 

@@ -5,6 +5,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { Bell, rest, Tempo, wallClock } from "../base/loop.ts";
 import { RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
 import type { Sql } from "../store/db.ts";
+import { noteCheckPart } from "../store/health.ts";
 import { setDraining } from "../store/nodes.ts";
 import { Authority } from "./authority.ts";
 import { answerContinuation } from "./confirm.ts";
@@ -80,7 +81,10 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     confirmContinuation: (request, caller) => answerContinuation(parts, request, caller),
     checkNode: async (request) => {
-      const measured = await parts.check_up.take(request.script_ms);
+      const measured = await parts.check_up.take(
+        request.script_ms,
+        (part) => noteCheckPart(parts.sql, standing.node_id, part),
+      );
       return { worker_id: standing.worker_id, node_id: standing.node_id, bodies: executor.load, ...measured };
     },
     watch: (_request, _caller, stop) => watch(parts, stop),

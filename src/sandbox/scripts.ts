@@ -23,8 +23,12 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** What a killed script's pipes may take to close. */
 const PIPES_CLOSE_MS = 500;
 
-/** Runs all of them at once. A folder that cannot be read is a failure as well: somebody relies on it. */
-export async function runScripts(dir: string, limit_ms: number): Promise<ScriptEnd[]> {
+/** Runs all of them at once; `ended` hears of each when it has ended. A folder that cannot be read is a failure as well: somebody relies on it. */
+export async function runScripts(
+  dir: string,
+  limit_ms: number,
+  ended: (script: ScriptEnd) => void = () => {},
+): Promise<ScriptEnd[]> {
   const began_ms = monotonicMs();
   let names: string[];
   try {
@@ -38,7 +42,11 @@ export async function runScripts(dir: string, limit_ms: number): Promise<ScriptE
     const message = `Cannot run ${names.length} scripts of "${dir}": at most ${MOST_SCRIPTS} are allowed`;
     return [{ name: "scripts", ok: false, message, ms: since(began_ms) }];
   }
-  return await Promise.all(names.map((name) => runScript(dir, name, limit_ms)));
+  return await Promise.all(names.map(async (name) => {
+    const script = await runScript(dir, name, limit_ms);
+    ended(script);
+    return script;
+  }));
 }
 
 /** Files that somebody may execute, links followed; not those that begin with a dot. */

@@ -83,7 +83,9 @@ export async function recordCheck(
         from node n, fence where n.node_id = ${node_id} and n.is_active
          and not (${nobody}::boolean and exists (
                select from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp())))
-    update node n set status = ${status}, check_result = ${json(sql, result)}, checked_at = clock_timestamp(),
+    update node n set status = ${status}, check_parts = null, check_result = ${
+    json(sql, result)
+  }, checked_at = clock_timestamp(),
            failed_checks = was.failed,
            next_check_at = case
              when n.next_check_at::text <> ${due} then n.next_check_at
@@ -108,13 +110,28 @@ export async function requestCheck(
 ): Promise<string | undefined> {
   const [row] = await sql<{ due: string }[]>`
     with asked as (
-      update node set next_check_at = clock_timestamp() where node_id = ${node_id} and is_active
+      update node set next_check_at = clock_timestamp(), check_parts = null where node_id = ${node_id} and is_active
       returning node_id, next_check_at::text as due),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, reason)
       select ${by.actor}, 'node.test', 'node', node_id, ${by.reason} from asked)
     select due, pg_notify('scheduler', 'check') from asked`;
   return row?.due;
+}
+
+/** A part of a check under way, said by the worker that makes it: only for those who look on, and gone with the result. */
+export async function noteCheckPart(sql: Db, node_id: string, part: CheckPart): Promise<void> {
+  await sql`update node set check_parts = coalesce(check_parts, '[]') || ${
+    json(sql, [part])
+  } where node_id = ${node_id}`;
+}
+
+/** The parts of the check under way that have come so far. */
+export async function readCheckParts(sql: Db, node_id: string): Promise<CheckPart[]> {
+  const [row] = await sql<
+    { check_parts: CheckPart[] | null }[]
+  >`select check_parts from node where node_id = ${node_id}`;
+  return row?.check_parts ?? [];
 }
 
 /** Whether a check that began after that wish has been written down, or none will be. */
