@@ -122,6 +122,8 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     assert.deepEqual([asked.code, /would reprioritize 3 runs: add --yes/.test(asked.err)], [2, true]);
     await cli("runs", "reprioritize", "--where", "job=free", "--priority", "admin.high", "--yes");
     await cli("runs", "reprioritize", String(ids[0]), "--priority", "7");
+    const nobody = await cli("runs", "reprioritize", "999999", "--priority", "7");
+    assert.deepEqual([nobody.code, /Cannot find run "999999": there is none/.test(nobody.err)], [1, true]);
     const moved = await sql`select priority from job_run where id = any(${ids}) order by id`;
     assert.deepEqual(moved.map((row) => row.priority), [7, 120, 120]);
     await cli("runs", "cancel", "--where", "job=free", "state=PENDING", "--yes");

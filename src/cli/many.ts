@@ -1,5 +1,5 @@
 /** Acts on many runs at once: by their ids, or by a filter. A filter says first how many it means, and acts with --yes. */
-import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy } from "../client/many_acts.ts";
+import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy, reprioritizeRun } from "../client/many_acts.ts";
 import { priorityNumber } from "../job.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { filterFrom, idFrom, priorityFrom } from "./inputs.ts";
@@ -32,10 +32,15 @@ export async function reprioritizeCommand(
   if (id === undefined && !options.where) {
     throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
   }
-  const filter: RunFilter = id === undefined ? filterFrom(options.where ?? []) : { id: idFrom(id) };
-  const sure = id === undefined ? options : { ...options, yes: true };
+  if (id !== undefined) return await reprioritizeOne(idFrom(id), priority, options);
   const said = (n: number) => `${n} waiting runs have priority ${priority} now`;
-  await withMany(filter, { verb: "reprioritize", priority }, sure, said);
+  await withMany(filterFrom(options.where ?? []), { verb: "reprioritize", priority }, options, said);
+}
+
+async function reprioritizeOne(id: number, priority: number, options: ManyOptions): Promise<void> {
+  await withDb((sql) => reprioritizeRun(sql, id, priority, by(options)));
+  if (options.json) return printJson({ ids: [id] });
+  console.log(`run ${id} has priority ${priority} now`);
 }
 
 async function withMany(

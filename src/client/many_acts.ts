@@ -5,7 +5,8 @@ import { reprioritizeWhere, requestCancelWhere } from "../store/requests.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { countRuns } from "../store/run_view.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
-import type { By } from "./run_acts.ts";
+import { Refused } from "./args.ts";
+import { type By, existingRun } from "./run_acts.ts";
 
 /** What to do; `wish` names a retry, so that asking again with it adds nothing. */
 export type ManyAct =
@@ -41,6 +42,16 @@ export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: B
   const ids: number[] = [];
   for (let some; (some = await actOnSome(sql, meant, act, { ...by, most: AT_ONCE })).length > 0;) ids.push(...some);
   return ids;
+}
+
+/** Another priority for one run that waits. @throws Refused when there is none, or it does not wait. */
+export async function reprioritizeRun(sql: Sql, id: number, priority: number, by: By): Promise<void> {
+  const moved = await actOnMany(sql, { id }, { verb: "reprioritize", priority }, by);
+  const run = await existingRun(sql, id);
+  if (moved.length > 0 || run.priority === priority) return;
+  throw new Refused(`Cannot reprioritize run "${id}": it is ${run.state}, only what waits can be moved`, {
+    why: "conflict",
+  });
 }
 
 async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: By & { most: number }): Promise<number[]> {

@@ -1,9 +1,8 @@
 /** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
 import { cancelRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
-import { actOnMany } from "../../client/many_acts.ts";
+import { reprioritizeRun } from "../../client/many_acts.ts";
 import { readLogs } from "../../store/run_logs.ts";
 import { listRuns, readAttempts } from "../../store/run_view.ts";
-import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import { Born, LogLine, RunPage, RunWithAttempts } from "./run_shapes.ts";
 import * as w from "./words.ts";
@@ -172,14 +171,7 @@ function addReprioritize(api: Api): void {
     answers: { 200: { description: "It has this priority now", schema: z.object({ id: w.id, priority: w.priority }) } },
     problems: ["not_found", "conflict"],
   }, async ({ sql, actor, params: { id }, body: { priority, reason = w.NO_REASON } }) => {
-    const moved = await actOnMany(sql, { id }, { verb: "reprioritize", priority }, { actor, reason });
-    const run = await existingRun(sql, id);
-    if (moved.length === 0 && run.priority !== priority) {
-      throw new Problem(
-        "conflict",
-        `Cannot reprioritize run "${id}": it is ${run.state}, only what waits can be moved`,
-      );
-    }
+    await reprioritizeRun(sql, id, priority, { actor, reason });
     return [200, { id, priority }];
   });
 }
