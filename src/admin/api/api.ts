@@ -48,7 +48,8 @@ export function buildApi(deps: ApiDeps): OpenAPIHono<ApiEnv> {
 
 const SEE_DOCUMENT = "see openapi.json for those that there are";
 
-const ABOUT = `Everything that the command line can do with runs, bulks, events, queue, nodes and settings.
+const ABOUT =
+  `Everything that the command line can do with jobs, schedules, runs, bulks, events, queue, nodes and settings.
 Fields are named as the columns of the database; times are RFC 3339 in UTC. Lists come in pages: give \`next\` as \`after\`.
 What is refused is told as application/problem+json (RFC 9457) with \`fix\`, what to do about it.
 Every change leaves a row in the audit under the name of the user or token.`;
