@@ -2,8 +2,7 @@
 import { slotsIn } from "../../../catalog/schedule.ts";
 import { scheduleText } from "../../../catalog/plan.ts";
 import { zoneNamed } from "../../../catalog/civil.ts";
-import { planBackfill } from "../../../ops/backfill.ts";
-import { createBackfill } from "../../../store/backfill.ts";
+import { makeBackfill, planBackfill } from "../../../client/schedule_acts.ts";
 import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
 import { readSlotRuns } from "../../../store/slot_view.ts";
 import { by, numberField, orSay } from "../../acting.ts";
@@ -182,16 +181,8 @@ export function backfillSlots(on: Act): Promise<Done> {
     const { schedule, now } = await scheduleOf(on);
     if (Temporal.Instant.compare(range.until, now) > 0) throw new Refusal(400);
     const parallel = numberField(on, "parallel", { ...PARALLEL, label: say.parallel }) ?? 1;
-    const { slots } = await planBackfill(on.sql, [schedule], { ...range, again });
-    const made = await createBackfill(on.sql, {
-      job_name: schedule.job_name,
-      name: `backfill of ${schedule.job_name}/${schedule.schedule_id}`,
-      slots,
-      skipped: again,
-      parallel,
-      priority: PRIORITY,
-      ...by(on),
-    });
+    const plan = await planBackfill(on.sql, schedule, { ...range, skipped: again });
+    const made = await makeBackfill(on.sql, plan, { parallel, priority: PRIORITY, ...by(on) });
     if (!made) return { to, text: say.backfill_nothing };
     return { to: `/bulks/${made.bulk_id}`, text: say.backfill_done(made.runs) };
   });
