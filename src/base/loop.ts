@@ -140,7 +140,8 @@ export async function every(interval_ms: number, tick: () => Promise<number | vo
 
 /**
  * Gathers items while a flush is under way and hands them to the next one, so that transitions of many runs share one
- * statement without a timer and without added latency: a lone item is flushed at once.
+ * statement without a timer and without added latency: a lone item is flushed at once. With a `tempo` that bounds the
+ * flushes of a busy time, since a statement of three items costs nearly what one of thirty does.
  * `flush` answers in the order of its items, also with promises; when it throws, each of its items is rejected with that error.
  */
 export class Gather<Item, Answer> {
@@ -149,10 +150,12 @@ export class Gather<Item, Answer> {
   #flushing = false;
   readonly #flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>;
   readonly #most: number;
+  readonly #tempo: Tempo | undefined;
 
-  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, most = 500) {
+  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, most = 500, tempo?: Tempo) {
     this.#flush = flush;
     this.#most = most;
+    this.#tempo = tempo;
   }
 
   add(item: Item): Promise<Answer> {
@@ -166,6 +169,8 @@ export class Gather<Item, Answer> {
     this.#flushing = true;
     await Promise.resolve(); // what the same turn of the event loop adds goes along
     while (this.#waiting.length > 0) {
+      const wait_ms = this.#waiting.length < this.#most ? this.#tempo?.wait() ?? 0 : 0;
+      if (wait_ms > 0) await rest(wait_ms);
       const batch = this.#waiting.splice(0, this.#most);
       try {
         const answers = await this.#flush(batch.map((entry) => entry.item));

@@ -10,7 +10,7 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { relative } from "node:path";
-import { after, wallClock } from "../base/loop.ts";
+import { after, Gather, wallClock } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
 import { type Folders, isBelow, type Module, type Roots, unixPath, Walk } from "./module_walk.ts";
 import { type Problem, problemText } from "./problem.ts";
@@ -76,6 +76,11 @@ export class Digests {
   readonly #folders: Folders;
   readonly #known = new Map<string, Known>();
   readonly #asked = new Map<string, Promise<Digest>>();
+  readonly #looks = new Gather<Known, boolean>(async (asked) => {
+    const holds = new Map([...new Set(asked)].map((known) => [known, this.#look(known)]));
+    await Promise.allSettled(holds.values());
+    return asked.map((known) => holds.get(known) as Promise<boolean>);
+  });
 
   constructor(folders: Folders) {
     this.#folders = folders;
@@ -98,7 +103,12 @@ export class Digests {
     return known !== undefined && await this.#holds(known);
   }
 
-  async #holds(known: Known): Promise<boolean> {
+  /** Those who ask while one looks share the next look, which begins after all of them have asked. */
+  #holds(known: Known): Promise<boolean> {
+    return this.#looks.add(known);
+  }
+
+  async #look(known: Known): Promise<boolean> {
     const stamps = await Promise.all(known.files.map((file) => stampOf(file.path)));
     const same = known.files.every((file, place) => file.stamp === stamps[place]?.stamp);
     if (same && !known.fresh) return true;

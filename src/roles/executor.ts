@@ -11,7 +11,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, chance, Gather, monotonicMs, rest } from "../base/loop.ts";
+import { Bell, chance, Gather, monotonicMs, rest, Tempo } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { StartJobResponse } from "../cluster/protocol.ts";
 import type { Digests } from "../catalog/graph.ts";
@@ -59,6 +59,9 @@ type Lost = Extract<Outcome, { kind: "LOST" }>;
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
 const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
+/** Between the statements of a busy worker. A run that comes now and then waits for none of this. */
+const FLUSH_GAP_MS = 10;
+const FLUSH_BURST = 10;
 
 export class Executor {
   readonly #sql: Sql;
@@ -87,8 +90,8 @@ export class Executor {
     this.#jobs_dir = parts.jobs_dir;
     this.#spool = parts.spool;
     this.#sayings = new Sayings(parts.sql);
-    this.#starts = new Gather((orders) => this.#startAll(orders), 200);
-    this.#endings = new Gather((endings) => this.#finishAll(endings), 200);
+    this.#starts = new Gather((orders) => this.#startAll(orders), 200, new Tempo(FLUSH_GAP_MS, FLUSH_BURST));
+    this.#endings = new Gather((endings) => this.#finishAll(endings), 200, new Tempo(FLUSH_GAP_MS, FLUSH_BURST));
   }
 
   /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */

@@ -153,7 +153,7 @@ export class Hand {
 }
 
 /** Longer than a slot is expected to be awaited, shorter than it matters. */
-const QUEUE_MS = 250;
+const QUEUE_MS = 1_000;
 const MOST_QUEUED = 1_000;
 
 const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };

@@ -60,6 +60,7 @@ export class Sayings {
   async settled(run: StartedRun): Promise<void> {
     const last = ["log", "progress"].map((kind) => this.#last.get(`${kind} ${run.start_token}`));
     for (const kind of ["log", "progress"]) this.#last.delete(`${kind} ${run.start_token}`);
+    if (last.every((stored) => stored === undefined)) return;
     await within(PATIENCE_MS, "storing what a body said", Promise.all(last)).catch(() => undefined);
   }
 

@@ -183,8 +183,9 @@ export class Sandbox {
     const { order } = body;
     const key = keyOf(order);
     try {
-      const spare = this.#takeSpare(key);
-      const found = spare?.line ?? this.#lineToWaitIn(key, order);
+      const behind = this.#lineToWaitIn(order, { key, most: this.#pace.mostBeforeAnother(key) });
+      const spare = behind ? undefined : this.#takeSpare(key);
+      const found = behind ?? spare?.line ?? this.#lineToWaitIn(order, { key, most: this.#pace.mostInLine(key) });
       const line = found ?? this.#lineOf(key, this.#spawn(order));
       const served = (this.#served.get(line) ?? 0) + 1;
       this.#served.set(line, served);
@@ -217,9 +218,8 @@ export class Sandbox {
   }
 
   /** The shortest line that moves on within milliseconds. */
-  #lineToWaitIn(key: string, order: BodyOrder): Line | undefined {
-    const most = this.#mayReuse(order) ? this.#pace.mostInLine(key) : 1;
-    if (most === 1) return undefined;
+  #lineToWaitIn(order: BodyOrder, { key, most }: { key: string; most: number }): Line | undefined {
+    if (most === 1 || !this.#mayReuse(order)) return undefined;
     let shortest: Line | undefined;
     for (const line of this.#lines.get(key) ?? []) {
       if (line.length < Math.min(most, shortest?.length ?? Infinity) && line.open) shortest = line;

@@ -38,6 +38,7 @@ import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
  */
 const TICK_GAP_MS = 20;
 const TICK_BURST = 10;
+const LOCK_EVERY_MS = 100;
 
 export interface LeaderParts {
   sql: Sql;
@@ -152,8 +153,14 @@ export function sightFor({ unclear }: Pick<Leading, "unclear">, sight: Sight): S
   return unclear ? undefined : sight;
 }
 
-/** Not awaited: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. */
+/**
+ * Not awaited: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. Busy ticks
+ * follow each other faster than the lock needs to be prolonged.
+ */
 function renewLock(me: Leading, ttl_ms: number): void {
+  const now_ms = monotonicMs();
+  if (now_ms - (me.lock_asked_ms ?? -Infinity) < Math.min(LOCK_EVERY_MS, ttl_ms / 10)) return;
+  me.lock_asked_ms = now_ms;
   renewSeat(me.redis, { worker_id: me.term.worker_id, epoch: me.term.epoch, ttl_ms }).then((answer) => {
     if (answer === "renewed") return;
     me.lost = answer === "degraded" ? STEP_DOWN : "Redis says that the lock is not ours";

@@ -32,6 +32,8 @@ export interface Leading {
   looking?: boolean;
   /** Nodes that are being checked. */
   readonly checking: Set<string>;
+  /** When Redis was last asked to prolong the lock. */
+  lock_asked_ms?: number;
   /** Why the term is over, when something other than Postgres says so. */
   lost?: string;
 }

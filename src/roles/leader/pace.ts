@@ -7,7 +7,7 @@
  */
 import { monotonicMs } from "../../base/loop.ts";
 
-const HORIZON_MS = 50;
+const HORIZON_MS = 200;
 /** Older ends count less and less. */
 const MEMORY_MS = 250;
 const MOST = 250;
