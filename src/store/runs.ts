@@ -20,6 +20,7 @@
  *
  * `is not distinct from` where `=` would do: a guard that the planner can match with a partial index makes it walk that
  * index once per element of the batch (its statistics of this table are always stale); this way it takes the primary key.
+ * `job_definition_id + 0` for the same reason: while it believed the table to be empty it read all runs of the definition.
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
@@ -83,7 +84,7 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
        where r.id = any(${ids}::bigint[]) and r.version = (${
     assignments.map(({ version }) => version)
   }::int[])[${place}]
-         and d.id = r.job_definition_id and d.paused_at is null
+         and d.id = r.job_definition_id + 0 and d.paused_at is null
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
          and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
          and ${worker} in (select worker_id from active)
@@ -125,7 +126,7 @@ export async function startRuns(
              version = r.version + 1, error_name = null, error_summary = null, exit_code = null
         from me, job_definition d
        where r.id = any(${ids}::bigint[]) and r.attempt = (${orders.map(({ attempt }) => attempt)}::int[])[${place}]
-         and d.id = r.job_definition_id and d.digest = (${orders.map(({ digest }) => digest)}::text[])[${place}]
+         and d.id = r.job_definition_id + 0 and d.digest = (${orders.map(({ digest }) => digest)}::text[])[${place}]
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
          and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
          and r.due_at <= clock_timestamp() and (d.paused_at is null or r.assigned_at > r.due_at)

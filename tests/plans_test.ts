@@ -1,0 +1,95 @@
+/**
+ * What the statements of every run read, whatever Postgres took the tables for when it planned them: the rows that they name and
+ * few more, not all of a definition's. A plan is made once per session and kept, so a bad one would stay.
+ */
+import assert from "node:assert/strict";
+import { connectDb, type Db } from "../src/store/db.ts";
+import { acquire, type Term } from "../src/store/leadership.ts";
+import { assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
+import { aDefinition, aWorker } from "./support/factories.ts";
+import { type Stores, withStores } from "./support/stores.ts";
+
+const ME = "w1-0000000a";
+const RUNS = 3_000;
+const EACH = 10;
+
+/** With how many runs the table was last analyzed; undefined: never. */
+const ANALYZED_WITH = [undefined, 0, 1, 40, RUNS];
+
+async function fill(sql: Db, definition_id: number, analyzed_with: number | undefined): Promise<void> {
+  await sql`truncate job_run cascade`;
+  await born(sql, definition_id, analyzed_with ?? 0);
+  if (analyzed_with !== undefined) await sql`analyze job_run, job_definition, worker, leader_term`;
+  await born(sql, definition_id, RUNS - (analyzed_with ?? 0));
+}
+
+async function born(sql: Db, definition_id: number, runs: number): Promise<void> {
+  await sql`
+    insert into job_run (job_definition_id, source, state)
+    select ${definition_id}, 'enqueue', 'PENDING' from generate_series(1, ${runs}::int)`;
+}
+
+/** Rows of `job_run` that this transaction has read so far, and entries of its indexes. */
+async function fetched(sql: Db): Promise<number> {
+  const [row] = await sql<{ rows: number }[]>`
+    select (pg_stat_get_xact_tuples_returned('job_run'::regclass) + (
+      select sum(pg_stat_get_xact_tuples_returned(indexrelid)) from pg_index where indrelid = 'job_run'::regclass))::int as rows`;
+  return row?.rows as number;
+}
+
+/** Ten runs from PENDING to their end; how many rows of `job_run` each of the three statements read. */
+async function readBy(sql: Db, term: Term, digest: string): Promise<Record<string, number>> {
+  const chosen = await sql<{ job_run_id: number; version: number }[]>`
+    select id as job_run_id, version from job_run where state = 'PENDING' order by id limit ${EACH}::int`;
+  const orders = chosen.map(({ job_run_id }) => ({ job_run_id, attempt: 1, token: `of ${job_run_id}`, digest }));
+  const rows: number[] = [await fetched(sql)];
+  const assigned = await assignRuns(sql, term, chosen.map((run) => ({ ...run, worker_id: ME })));
+  rows.push(await fetched(sql));
+  const started = await startRuns(sql, { worker_id: ME, epoch: term.epoch }, orders);
+  rows.push(await fetched(sql));
+  const ended = await finishRuns(
+    sql,
+    ME,
+    orders.map(({ token, job_run_id, attempt }) => ({
+      job_run_id,
+      attempt,
+      start_token: token,
+      outcome: "SUCCEEDED",
+      exit_code: 0,
+      error_name: null,
+      error_summary: null,
+      result: null,
+      retry_max: 0,
+      retry_after_ms: 0,
+      other_node: false,
+    })),
+  );
+  rows.push(await fetched(sql));
+  assert.deepEqual([assigned.length, started.length, ended.length], [EACH, EACH, EACH]);
+  const [assign = 0, start = 0, end = 0] = rows.slice(1).map((count, place) => count - (rows[place] as number));
+  return { assign, start, end };
+}
+
+async function measured({ sql, database_url }: Stores): Promise<void> {
+  await aWorker(sql, { worker_id: ME });
+  const definition = await aDefinition(sql, { name: "many", digest: "d" });
+  const term = await acquire(sql, { worker_id: ME, lease_ms: 60_000, epoch_hint: 0 }) as Term;
+  const found: Record<string, Record<string, number>> = {};
+  for (const analyzed_with of ANALYZED_WITH) {
+    await fill(sql, definition.id, analyzed_with);
+    const fresh = connectDb(database_url, { name: "plans", max: 1, steady: true });
+    try {
+      found[`analyzed with ${analyzed_with}`] = await fresh.begin((tx) => readBy(tx, term, "d")) as Record<
+        string,
+        number
+      >;
+    } finally {
+      await fresh.end({ timeout: 2 });
+    }
+  }
+  const most = Math.max(...Object.values(found).flatMap((by) => Object.values(by)));
+  assert(most <= 8 * EACH, JSON.stringify(found, null, 1));
+}
+
+Deno.test("what moves ten runs reads about ten rows, whatever Postgres believes of the table", () =>
+  withStores(measured));
