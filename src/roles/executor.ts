@@ -90,7 +90,7 @@ export class Executor {
     this.#jobs_dir = parts.jobs_dir;
     this.#spool = parts.spool;
     this.#sayings = new Sayings(parts.sql);
-    this.#starts = new Gather((orders) => this.#startAll(orders), 200, new Tempo(FLUSH_GAP_MS, FLUSH_BURST));
+    this.#starts = new Gather((orders) => this.#startAll(orders), 200);
     this.#endings = new Gather((endings) => this.#finishAll(endings), 200, new Tempo(FLUSH_GAP_MS, FLUSH_BURST));
   }
 
