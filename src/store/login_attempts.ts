@@ -3,7 +3,7 @@
  * counted as well, and forgotten when it succeeds. Few per name from one address; more per name from anywhere, so that nobody
  * is locked out by somebody else's guesses from one place.
  */
-import type { Db } from "./db.ts";
+import type { Db, Sql } from "./db.ts";
 
 const WITHIN_MINUTES = 15;
 const MOST_PER_NAME_AND_ADDRESS = 5;
@@ -15,9 +15,14 @@ export interface Try {
   address: string;
 }
 
-/** False: there were too many, and the password must not be looked at. */
-export async function mayTry(sql: Db, { name, address }: Try): Promise<boolean> {
-  const [row] = await sql<{ both: number; by_address: number; by_name: number }[]>`
+/**
+ * False: there were too many, and the password must not be looked at. One after the other: a statement does not see what others
+ * that run at the same time write down, so a hundred at once would all be the first.
+ */
+export async function mayTry(sql: Sql, { name, address }: Try): Promise<boolean> {
+  const [row] = await sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(hashtext('dandori admin login'))`;
+    return await tx<{ both: number; by_address: number; by_name: number }[]>`
     with old as (
       delete from admin_login_attempt where at < clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute'),
     this as (insert into admin_login_attempt (name, address) values (${name}, ${address}))
@@ -26,6 +31,7 @@ export async function mayTry(sql: Db, { name, address }: Try): Promise<boolean> 
            count(*) filter (where name = ${name})::int as by_name
       from admin_login_attempt
      where at >= clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute' and (name = ${name} or address = ${address})`;
+  });
   return row !== undefined && row.both < MOST_PER_NAME_AND_ADDRESS && row.by_address < MOST_PER_ADDRESS &&
     row.by_name < MOST_PER_NAME;
 }
