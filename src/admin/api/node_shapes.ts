@@ -42,7 +42,6 @@ export const Worker = z.object({
   detached_by: word,
   detach_reason: word,
   load: count,
-  ahead: count.openapi({ description: "Runs that it was given ahead of their time, which take no slot yet" }),
   slots: count,
   grpc_host: z.string(),
   grpc_port: z.int(),
