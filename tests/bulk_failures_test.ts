@@ -175,6 +175,14 @@ Deno.test("what cannot work is refused at the door", () =>
     await refused(/its query failed: .*q\.args.*; name its column: select/, "each", { sql: "select 1 as n" });
     await refused(/its query failed: .*syntax/, "each", { sql: "selec" });
     await refused(/item 1 of a bulk of "each": .*not JSON/, "each", [() => 1]);
+    const schema = { type: "object", properties: { n: { type: "integer", maximum: 2 } }, required: ["n"] };
+    await sql`update job_definition set args_schema = ${sql.json(schema)} where name = 'each'`;
+    const numbers = "select jsonb_build_object('n', n) as args from generate_series(1, 3) n";
+    await refused(/Cannot start a bulk of "each": the args of item 3 of its query do not fit: n: /, "each", {
+      sql: numbers,
+    });
+    await refused(/Cannot start a bulk of "each": the args of item 2 do not fit: n: /, "each", [{ n: 1 }, {}]);
+    await sql`update job_definition set args_schema = null where name = 'each'`;
     assert.equal((await sql`select from bulk`).length, 0);
     await assert.rejects(client.changeBulk(7, { parallel: 3 }), /Cannot change bulk 7: there is none/);
     await assert.rejects(client.changeBulk(7, { parallel: 0 }), /Cannot change bulk 7: parallel is a whole number/);

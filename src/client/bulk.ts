@@ -1,11 +1,23 @@
 /** Bulks as an application asks for them: the options, their checks, and the items' way into the database. */
 import type { Job, Priority } from "../job.ts";
 import type { BulkView } from "../store/bulk_view.ts";
-import { addItems, addItemsOf, allowSlowFilling, changeBulk, createBulk, type NewBulk } from "../store/bulks.ts";
+import {
+  addItems,
+  addItemsOf,
+  allowSlowFilling,
+  changeBulk,
+  createBulk,
+  type NewBulk,
+  readItems,
+} from "../store/bulks.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom } from "./args.ts";
+import { argsCheck } from "./job_args.ts";
 
-/** The args of each item of a bulk: given one by one, or by a query of the database with a column `args` (jsonb). */
+/**
+ * The args of each item of a bulk: given one by one, or by a query of the database with a column `args` (jsonb). All are checked
+ * against the schema of the job; one that does not fit is named, and there is no bulk.
+ */
 export type BulkItems<Input> = Iterable<Input> | AsyncIterable<Input> | { sql: string };
 
 /** How a bulk goes. What is not said to be fixed can be changed while it runs, with `changeBulk`, `deno task bulk` or plain SQL on its row. */
@@ -88,6 +100,7 @@ async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarte
   if ("sql" in ask.items) {
     return { id, isNew, items: await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql }) };
   }
+  const check = typeof ask.job === "string" ? await argsCheck(tx, bulk.job_name, "start a bulk of") : undefined;
   let items = 0;
   let [texts, size]: [string[], number] = [[], 0];
   const flush = async () => {
@@ -96,6 +109,7 @@ async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarte
   };
   for await (const args of ask.items) {
     items++;
+    check?.(args ?? {}, `the args of item ${items}`);
     const text = await itemText(bulk.job_name, ask.job, { args, place: items });
     texts.push(text);
     size += text.length;
@@ -119,6 +133,17 @@ async function itemText(name: string, job: Job | string, item: { args: unknown; 
 }
 
 async function fillFromQuery(tx: Db, from: { id: number; job: string; query: string }): Promise<number> {
+  const items = await itemsOfQuery(tx, from);
+  const check = await argsCheck(tx, from.job, "start a bulk of");
+  for (let seq = 0; seq < items; seq += ITEMS_AT_ONCE) {
+    for (const one of await readItems(tx, from.id, { seq, most: ITEMS_AT_ONCE })) {
+      check(one.args, `the args of item ${one.seq} of its query`);
+    }
+  }
+  return items;
+}
+
+async function itemsOfQuery(tx: Db, from: { id: number; job: string; query: string }): Promise<number> {
   try {
     return await addItemsOf(tx, from.id, from.query);
   } catch (error) {

@@ -85,6 +85,16 @@ export async function addItemsOf(sql: Db, bulk_id: number, query: string): Promi
   return added.count;
 }
 
+/** The args of a bulk's items from the one after `seq` on, in their order. */
+export async function readItems(
+  sql: Db,
+  bulk_id: number,
+  from: { seq: number; most: number },
+): Promise<{ seq: number; args: unknown }[]> {
+  return await sql<{ seq: number; args: unknown }[]>`
+    select seq::int, args_json as args from bulk_item where bulk_id = ${bulk_id} and seq > ${from.seq} order by seq limit ${from.most}`;
+}
+
 /** For a transaction that is filled by a program: it may think for a minute between two batches, and a query may be long. */
 export async function allowSlowFilling(sql: Db): Promise<void> {
   await sql`select set_config('idle_in_transaction_session_timeout', '60s', true), set_config('statement_timeout', '600s', true)`;
