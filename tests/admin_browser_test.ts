@@ -56,7 +56,9 @@ Deno.test(
 
 Deno.test("a lost connection is said, and comes back with what happened meanwhile", options, async () => {
   await withBrowser(async ({ sql, page, url, login, stop, start, expect }) => {
-    expect(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|htmx:error: Failed to fetch/);
+    expect(
+      /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|htmx:error: Failed to fetch/,
+    );
     const run = await aRun(sql, { state: "PENDING" });
     await login("viewer");
     await page.goto(`${url}runs/${run.id}`);
