@@ -1,6 +1,5 @@
 /** A bulk made on the page: a job, and the args of each item on a line of its own. */
 import { startBulk } from "../../../client/bulk.ts";
-import { argsCheck } from "../../../client/job_args.ts";
 import { readDefinitions } from "../../../store/definitions.ts";
 import { numberField, Unusable, wishOf, wordsOf } from "../../acting.ts";
 import { Csrf } from "../../parts/dialog.tsx";
@@ -75,8 +74,6 @@ export async function startFromForm(on: Act): Promise<Done | Page> {
     const items = itemsIn(on.lang, typed.items);
     if (items.length === 0) throw new Unusable(say.start_empty);
     const options = { parallel, name: typed.name || undefined, idempotencyKey: `page:${wishOf(on)}` };
-    const check = await argsCheck(on.sql, typed.job, "start a bulk of");
-    items.forEach((args, place) => check(args, say.item_no(place + 1)));
     const made = await startBulk(on.sql, { job: typed.job, items, options, actor: on.actor });
     return { to: `/bulks/${made.id}`, text: made.isNew ? say.start_done(made.items) : say.start_again };
   } catch (error) {

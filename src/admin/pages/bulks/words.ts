@@ -183,7 +183,6 @@ export const BULKS = words({
   },
   start_items: { en: "Items", ja: "項目" },
   start_done: { en: (items: number) => `Made, with ${items} items`, ja: (items) => `${items} 件で作成しました` },
-  item_no: { en: (n: number) => `item ${n}`, ja: (n) => `項目 ${n}` },
   start_again: {
     en: "This form was sent before: this is the bulk of that time",
     ja: "この入力はすでに送信されています。これはその時の一括です",
