@@ -291,13 +291,17 @@ create or replace trigger bulk_resumed before update on bulk for each row
 create sequence if not exists fence_seq;
 
 -- One logical execution; it keeps its id through all its attempts. Only store/runs.ts changes its state.
+--
+-- What it came from is named without foreign keys: five of them were half of what it costs to enqueue a run, and one whose
+-- schedule is removed would have to rewrite the schedule's whole history. The statements that insert (store/births.ts) read the
+-- definition as they do so, and a definition that has runs cannot be deleted; a schedule may be gone.
 create table if not exists job_run (
   id bigint generated always as identity primary key,
-  job_definition_id bigint not null references job_definition,
-  job_schedule_id bigint references job_schedule on delete set null,
-  event_id bigint references event on delete set null,
-  bulk_id bigint references bulk on delete set null,
-  rerun_of bigint references job_run on delete set null,   -- the ended run that this one repeats
+  job_definition_id bigint not null,
+  job_schedule_id bigint,
+  event_id bigint,
+  bulk_id bigint,
+  rerun_of bigint,                            -- the ended run that this one repeats
   source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk')),
   idempotency_key text unique,
   args_json jsonb not null default '{}',
@@ -345,6 +349,18 @@ create table if not exists job_run (
   constraint finished_iff_terminal check (
     (state in ('SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')) = (finished_at is not null))
 ) with (fillfactor = 70);
+alter table job_run drop constraint if exists job_run_job_definition_id_fkey, drop constraint if exists job_run_job_schedule_id_fkey,
+  drop constraint if exists job_run_event_id_fkey, drop constraint if exists job_run_bulk_id_fkey,
+  drop constraint if exists job_run_rerun_of_fkey;
+create or replace function keep_definition() returns trigger language plpgsql as $$
+begin
+  if exists (select from job_run where job_definition_id = old.id) then
+    raise exception 'job "%" has runs, so its row is kept', old.name
+      using hint = 'Remove its file and run `deno task sync`: the job takes no runs from then on, and its history stays.';
+  end if;
+  return old;
+end $$;
+create or replace trigger job_definition_kept before delete on job_definition for each row execute function keep_definition();
 -- Of an event with a rule: its key, by which the job's newest run of that key is found.
 alter table job_run add column if not exists event_key text;
 create index if not exists job_run_event_key on job_run (job_definition_id, event_key, id) where event_key is not null;
@@ -657,11 +673,11 @@ create or replace trigger event_born after insert on event for each statement ex
 
 -- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key. One that
 -- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its birth.
-create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable as $$
+create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable strict as $$
 declare
   field text;
 begin
-  if template is null or position('{' in template) = 0 then
+  if position('{' in template) = 0 then
     return template;
   end if;
   for field in select distinct m[1] from regexp_matches(template, '\{([^{}]+)\}', 'g') m loop

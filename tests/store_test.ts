@@ -55,6 +55,22 @@ Deno.test("the schema refuses what the rules forbid", async () => {
   });
 });
 
+Deno.test("a definition that has runs is kept; a schedule may go, and its runs stay as they are", async () => {
+  await withStores(async ({ sql }) => {
+    const { id } = await aDefinition(sql, { name: "kept" });
+    const [schedule] = await sql`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, last_slot)
+      values (${id}, 's', 'cron', '* * * * *', clock_timestamp()) returning id`;
+    const run = { job_definition_id: id, job_schedule_id: schedule?.id, source: "schedule" };
+    await aRun(sql, run);
+    await assert.rejects(() => sql`delete from job_definition`, /job "kept" has runs, so its row is kept/);
+    await sql`delete from job_schedule`;
+    assert.deepEqual([...await sql`select job_definition_id, job_schedule_id, source from job_run`], [run]);
+    await sql`delete from job_run`;
+    assert.equal((await sql`delete from job_definition returning id`).length, 1);
+  });
+});
+
 Deno.test("a birth with a key that was used gives the first run, also when many are born at once", async () => {
   await withStores(async ({ sql }) => {
     await aDefinition(sql, { name: "born", serial_key: "tenant:{tenant}" });

@@ -50,9 +50,9 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
                priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
         left join job_definition d on d.name = a.job_name and d.removed_at is null),
     ${bearing(sql)}
-    select ask.place, born.id, old.id as old_id, ask.job_definition_id is not null as known
-      from ask left join born on born.idempotency_key = ask.key left join job_run old on old.idempotency_key = ask.key
-     order by ask.place`;
+    select ask.place, born.id, ask.job_definition_id is not null as known,
+           case when born.id is null then (select old.id from job_run old where old.idempotency_key = ask.key) end as old_id
+      from ask left join born on born.idempotency_key = ask.key order by ask.place`;
   // A key that another transaction committed after this statement began is neither born nor visible: ask again.
   const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
   const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));
