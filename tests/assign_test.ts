@@ -1,10 +1,12 @@
 /** Who gets what: the choice is a pure function of what is waiting and who has room. */
 import assert from "node:assert/strict";
 import { placesFor, takesPart } from "../src/roles/leader/assign.ts";
-import { choose, inOrder, type OpenLane, sharesOf } from "../src/roles/leader/choose.ts";
-import { gateOf, type Hall, hostsOf, isNamed, startsLeft } from "../src/roles/leader/gates.ts";
+import { choose, inOrder, openOf, sharesOf } from "../src/roles/leader/choose.ts";
+import { type Gate, gatesOf, startsLeft } from "../src/roles/leader/gates.ts";
+import { Hall, hostsOf, isNamed, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
 import type { NodeRow, WorkerRow } from "../src/store/nodes.ts";
 import type { Candidate, Lane } from "../src/store/waiting.ts";
+import { Chance } from "./chaos/stress/chance.ts";
 
 const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => ({
   worker_id,
@@ -67,10 +69,9 @@ const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => ({
 /** A hall of workers, each given as its name, with what differs; nodes as they are named. */
 function hall(
   workers: Record<string, Partial<WorkerRow>>,
-  more: Partial<Hall> & { nodes?: NodeRow[] } = {},
+  { nodes = [], ...more }: Partial<ConstructorParameters<typeof Hall>[0]> & { nodes?: NodeRow[] } = {},
 ): Hall {
   const rows = Object.entries(workers).map(([worker_id, columns]) => worker(worker_id, columns));
-  const nodes = more.nodes ?? [];
   const placed = rows.map((row) => ({
     ...row,
     node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
@@ -80,7 +81,7 @@ function hall(
     leader_runs_jobs: "alone",
     fit: () => true,
   });
-  return { hosts: hostsOf(placed, places), resources: new Map(), paused: false, fit: () => true, ...more };
+  return new Hall({ hosts: hostsOf(placed, places), ...more });
 }
 
 /** What is chosen of these runs when their lanes are as open as the hall says. */
@@ -89,11 +90,11 @@ function chosen(
   place: Hall,
   lanes: Lane[] = [...new Set(waiting.map((one) => one.node))].map((node) => lane({ node })),
 ) {
-  const open = lanes.map((one) => gateOf(one, place)).filter((gate): gate is OpenLane => "room" in gate);
+  const open = openOf(gatesOf(lanes, place));
   return choose(waiting, open, place).map((one) => [one.job_run_id, one.worker_id]);
 }
 const reasonOf = (one: Lane, place: Hall) => {
-  const gate = gateOf(one, place);
+  const [gate] = gatesOf([one], place) as [Gate];
   return "reason" in gate ? gate.reason : `open for ${gate.room}`;
 };
 const names = (places: { worker_id: string }[]) => places.map((one) => one.worker_id);
@@ -149,12 +150,12 @@ Deno.test("one run of a serial key at a time, and of a limit key as many as are 
 });
 
 Deno.test("a worker with other code is passed over for that digest only", () => {
-  const fit = (worker_id: string, digest: string) => worker_id === "new" || digest !== "fresh";
-  const place = hall({ old: {}, new: { load: 1 } }, { fit });
+  const lacking = (digest: string) => new Set(digest === "fresh" ? ["old"] : []);
+  const place = hall({ old: {}, new: { load: 1 } }, { lacking });
   const lanes = [lane({ digest: "fresh" }), lane({ job_definition_id: 2 })];
   const waiting = [run(1, { digest: "fresh" }), run(2, { job_definition_id: 2 })];
   assert.deepEqual(chosen(waiting, place, lanes), [[1, "new"], [2, "old"]]);
-  assert.match(reasonOf(lane({ digest: "fresh" }), hall({ old: {} }, { fit })), /no worker .* has the code/);
+  assert.match(reasonOf(lane({ digest: "fresh" }), hall({ old: {} }, { lacking })), /no worker .* has the code/);
 });
 
 Deno.test("a node takes no more than its limit, over all its workers, and others go on", () => {
@@ -246,3 +247,45 @@ Deno.test("of lanes that were read in part only what certainly comes first is us
   const small = sharesOf([{ lane: lane(), room: 3 }], 12);
   assert.equal(small[0]?.cut, false, "a lane that has no more room needs no more rows");
 });
+
+Deno.test("whatever the crew, each run goes where looking through all of it would have sent it", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const chance = new Chance(seed);
+    const pick = <T>(...all: T[]) => chance.pick(all);
+    const nodes = ["n1", "n2", "n3"].map((name) =>
+      node(name, { max_concurrent: pick(null, 2, 5), labels: { zone: pick("a", "b") } })
+    );
+    const workers = Object.fromEntries(
+      Array.from(
+        { length: 8 },
+        (_, n) => [`w${n}`, { node_id: pick("n1", "n2", "n3"), load: pick(0, 0, 1, 2), ahead: pick(0, 1) }],
+      ),
+    );
+    const lacking = (digest: string) => new Set(digest === "other" ? ["w0", "w3"] : []);
+    const place = hall(workers, { nodes, lacking });
+    for (let n = 0; n < 25; n++) {
+      const wish = {
+        node: pick("", "n2", "zone=a"),
+        avoid_node: pick(null, null, "n1"),
+        digest: pick("same", "other"),
+      };
+      const when = pick("now", "ahead") as When;
+      const found = place.placeFor(wish, when);
+      assert.equal(found?.place.worker_id, byLookingThroughAll(place, wish, when, lacking), `seed ${seed}, run ${n}`);
+      if (!found) continue;
+      found.host.free--;
+      if (when === "ahead") found.place.ahead++;
+      else found.place.free--, found.place.idle--, found.place.load++;
+    }
+  }
+});
+
+function byLookingThroughAll(place: Hall, wish: Wish, when: When, lacking: (digest: string) => Set<string>) {
+  const named = place.hosts.filter((host) => isNamed(wish.node, host.node) && host.places.length > 0);
+  const others = named.filter((host) => host.node.node_id !== wish.avoid_node);
+  const room = (one: Place) => when === "now" ? one.free > 0 : one.idle > one.ahead;
+  const all = (others.length > 0 ? others : named).filter((host) => host.free > 0).flatMap((host) => host.places);
+  const able = all.filter((one) => room(one) && !lacking(wish.digest).has(one.worker_id));
+  const rank = (one: Place) => one.load + one.ahead + (one.idle > 0 ? 0 : 1_000);
+  return able.sort((a, b) => rank(a) - rank(b))[0]?.worker_id;
+}

@@ -8,7 +8,7 @@ import type { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
 import { Hand, type TimedOrder } from "../src/roles/hand.ts";
 import { choose, chooseAhead } from "../src/roles/leader/choose.ts";
-import { hostsOf } from "../src/roles/leader/gates.ts";
+import { Hall, hostsOf } from "../src/roles/leader/hall.ts";
 import { Pace } from "../src/roles/leader/pace.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
@@ -251,7 +251,7 @@ Deno.test("a free slot elsewhere goes before a place behind others", () => {
   const run = { job_definition_id: 1, version: 0, node: "", digest: "d", avoid_node: null };
   const free = { serial_key: null, limit_key: null, limit_left: null, bulk_id: null, bulk_left: null };
   const waiting = [1, 2].map((job_run_id) => ({ job_run_id, ...run, ...free, worn_out: false, behind: false }));
-  const hall = { hosts, resources: new Map(), paused: false, fit: () => true };
+  const hall = new Hall({ hosts });
   const chosen = choose(waiting, [{ lane: lane as unknown as Lane, room: 10 }], hall);
   assert.deepEqual(chosen.map(({ worker_id }) => worker_id), ["idle", "busy"]);
 });
@@ -286,7 +286,7 @@ Deno.test("what is given ahead takes no slot, needs one that is free now, and co
       const places = limited.map(({ worker_id, node_id, load, ahead }) => {
         return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load };
       });
-      const hall = { hosts: hostsOf(limited, places), resources: new Map(), paused: false, fit: () => true };
+      const hall = new Hall({ hosts: hostsOf(limited, places) });
       const chosen = chooseAhead(near, hall).length;
       assert.equal(places[0]?.free, slots, "a slot was taken");
       return chosen;

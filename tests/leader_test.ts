@@ -131,7 +131,7 @@ Deno.test("a run that was canceled before its worker heard of it says nothing ab
     const { worker_id } = await aWorker(sql, { slots: 2 });
     await aRun(sql);
     await round();
-    assert(me.crew.fit(worker_id, "digest"));
+    assert(me.crew.fit(worker_id));
   });
 });
 

@@ -4,7 +4,7 @@ import { Bell } from "../../src/base/loop.ts";
 import { createClient } from "../../src/client.ts";
 import { lookAfterBulks } from "../../src/roles/leader/bulks.ts";
 import { choose } from "../../src/roles/leader/choose.ts";
-import type { Hall } from "../../src/roles/leader/gates.ts";
+import { Hall } from "../../src/roles/leader/hall.ts";
 import type { Leading } from "../../src/roles/leader/leading.ts";
 import type { Sql } from "../../src/store/db.ts";
 import { acquire, type Term } from "../../src/store/leadership.ts";
@@ -60,12 +60,9 @@ export class BulkScene {
       max_concurrent: null,
       ...SOUND,
     };
-    const hall: Hall = {
+    const hall = new Hall({
       hosts: [{ node, load: 0, free: 1_000, places: [place] }],
-      resources: new Map(),
-      paused: false,
-      fit: () => true,
-    };
+    });
     const open = lanes.map((lane) => ({ lane, room: 1_000 }));
     const assigned = await assignRuns(sql, term, choose(found.filter((run) => !run.behind), open, hall));
     const orders = assigned.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, token: "t", digest: "digest" }));

@@ -23,7 +23,8 @@ import {
 } from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
 import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
-import { type Gate, gateOf, type Hall, hostsOf, type Place } from "./gates.ts";
+import { type Gate, gatesOf } from "./gates.ts";
+import { Hall, hostsOf, type Place } from "./hall.ts";
 import type { Leading } from "./leading.ts";
 import { settleOverlaps } from "./plan.ts";
 import { orderStarts } from "./order.ts";
@@ -68,17 +69,17 @@ async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<H
     fit: (worker_id) => me.crew.fit(worker_id),
     prefetch: (worker) => me.crew.prefetch(worker),
   });
-  return {
+  return new Hall({
     hosts: hostsOf(workers, places),
     resources: await resourcesFor(me, lanes),
     paused,
-    fit: (worker_id, digest) => me.crew.fit(worker_id, digest),
-  };
+    lacking: (digest) => me.crew.lacking(digest),
+  });
 }
 
 /** Whoever of those that wait may start now, and where; what that takes is taken from the hall. */
 async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): Promise<Assignment[]> {
-  const gates = lanes.map((lane) => gateOf(lane, hall));
+  const gates = gatesOf(lanes, hall);
   me.rate_wait_ms = Math.min(...lanes.map((lane) => lane.rate_wait_ms).filter((wait_ms) => wait_ms > 0));
   await tell(me, gates);
   const open = openOf(gates);

@@ -4,7 +4,8 @@
  */
 import type { Assignment } from "../../store/runs.ts";
 import type { Candidate, Lane, LaneShare, Near } from "../../store/waiting.ts";
-import { type Gate, type Hall, type Host, isNamed, type Place } from "./gates.ts";
+import type { Gate } from "./gates.ts";
+import type { Found, Hall } from "./hall.ts";
 
 export interface OpenLane {
   lane: Lane;
@@ -61,7 +62,7 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
     const of_key = run.limit_key === null ? Infinity : limited.get(run.limit_key) ?? run.limit_left ?? Infinity;
     const of_bulk = run.bulk_id === null ? Infinity : bulks.get(run.bulk_id) ?? run.bulk_left ?? Infinity;
     if (of_key <= 0 || of_bulk <= 0 || !hasResources(lane, hall)) continue;
-    const found = placeFor(run, hall);
+    const found = hall.placeFor(run, "now");
     if (!found) continue;
     take(found, lane, hall);
     left.set(run.job_definition_id, of_definition - 1);
@@ -80,7 +81,7 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
 export function chooseAhead(near: Near[], hall: Hall): Assignment[] {
   const chosen: Assignment[] = [];
   for (const { job_run_id, version, ...run } of near) {
-    const found = placeFor(run, hall, ({ idle, ahead }) => idle > ahead);
+    const found = hall.placeFor(run, "ahead");
     if (!found) continue;
     found.place.ahead++;
     if (found.host.node.max_concurrent !== null) found.host.free--;
@@ -93,42 +94,12 @@ export function openOf(gates: Gate[]): OpenLane[] {
   return gates.filter((gate): gate is OpenLane => "room" in gate && gate.room > 0);
 }
 
-/** A definition's own limits go across its lanes; a node's room is another matter, which `placeFor` sees to. */
+/** A definition's own limits go across its lanes; a node's room is another matter, which `Hall.placeFor` sees to. */
 function definitionRoom(lane: Lane, room: number): number {
   const limit = lane.concurrency_key === null && lane.concurrency_limit !== null
     ? lane.concurrency_limit - lane.running
     : Infinity;
   return lane.rate_count === null ? limit : Math.min(limit, room);
-}
-
-interface Found {
-  host: Host;
-  place: Place;
-}
-
-/** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
-function placeFor(
-  run: Pick<Candidate, "node" | "avoid_node" | "digest">,
-  hall: Hall,
-  hasRoom: (place: Place) => boolean = ({ free }) => free > 0,
-): Found | undefined {
-  const named = hall.hosts.filter((host) => isNamed(run.node, host.node) && host.places.length > 0);
-  const others = named.filter((host) => host.node.node_id !== run.avoid_node);
-  let best: Found | undefined;
-  for (const host of others.length > 0 ? others : named) {
-    if (host.free <= 0) continue;
-    for (const place of host.places) {
-      if (!hasRoom(place) || (best && !goesBefore(place, best.place))) continue;
-      if (hall.fit(place.worker_id, run.digest)) best = { host, place };
-    }
-  }
-  return best;
-}
-
-/** A free slot before a place behind others, then whoever carries less. */
-function goesBefore(one: Place, other: Place): boolean {
-  if (one.idle > 0 !== other.idle > 0) return one.idle > 0;
-  return one.load + one.ahead < other.load + other.ahead;
 }
 
 function take({ host, place }: Found, lane: Lane, hall: Hall): void {

@@ -30,11 +30,10 @@ interface Member {
   busy_until_ms: number;
   /** How fast bodies end there. */
   pace: Pace;
-  /** Digests that it refused lately, and until when. */
-  other_code: Map<string, number>;
 }
 
 const OTHER_CODE_MS = 10_000;
+const NOBODY: ReadonlySet<string> = new Set();
 const BUSY_MS = 1_000;
 /** Streams being opened at a time. All of a large crew at once would leave a new leader no time to renew its term. */
 const OPENED_AT_ONCE = 16;
@@ -44,6 +43,8 @@ export class Crew {
   readonly #bell: Bell;
   readonly #epoch: number;
   readonly #members = new Map<string, Member>();
+  /** By digest: workers that refused it lately, and until when. */
+  readonly #other_code = new Map<string, Map<string, number>>();
   #newest_epoch: number;
 
   constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
@@ -93,7 +94,6 @@ export class Crew {
       retry_at_ms: 0,
       busy_until_ms: 0,
       pace: new Pace(),
-      other_code: new Map(),
     };
     this.#members.set(worker.worker_id, member);
     return member;
@@ -121,13 +121,22 @@ export class Crew {
     });
   }
 
-  /** Whether a worker may be given work that has this digest. */
-  fit(worker_id: string, digest?: string): boolean {
+  /** Whether a worker may be given work. */
+  fit(worker_id: string): boolean {
     const member = this.#members.get(worker_id);
     if (!member?.status || member.status.draining || member.status.detached) return false;
     const now_ms = monotonicMs();
-    if (now_ms < member.suspect_until_ms || now_ms < member.busy_until_ms) return false;
-    return digest === undefined || now_ms >= (member.other_code.get(digest) ?? 0);
+    return now_ms >= member.suspect_until_ms && now_ms >= member.busy_until_ms;
+  }
+
+  /** Workers that refused this digest lately. */
+  lacking(digest: string): ReadonlySet<string> {
+    const refused = this.#other_code.get(digest);
+    if (!refused) return NOBODY;
+    const now_ms = monotonicMs();
+    for (const [worker_id, until_ms] of refused) if (now_ms >= until_ms) refused.delete(worker_id);
+    if (refused.size === 0) this.#other_code.delete(digest);
+    return new Set(refused.keys());
   }
 
   /** A call to it failed: no new work for a while, whatever its heartbeat says. */
@@ -154,7 +163,8 @@ export class Crew {
 
   /** It has other code for this digest; in a rolling deploy it will soon have changed. */
   hasOtherCode(worker_id: string, digest: string): void {
-    this.#members.get(worker_id)?.other_code.set(digest, monotonicMs() + OTHER_CODE_MS);
+    const refused = this.#other_code.get(digest) ?? new Map<string, number>();
+    this.#other_code.set(digest, refused.set(worker_id, monotonicMs() + OTHER_CODE_MS));
   }
 
   /** It has no room, drains, or its lease is over, and rows or streams do not show it yet. */

@@ -5,80 +5,30 @@
  * its place (no such node, one that is away, in maintenance or full, nobody with a free slot, nobody with its code).
  * Capacity is counted from rows each time and kept nowhere.
  */
-import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
 import type { Lane } from "../../store/waiting.ts";
-
-/** A worker that may be given work. */
-export interface Place {
-  worker_id: string;
-  node_id: string;
-  /** Runs that it may be given: its free slots, and what is sent so that they never are. */
-  free: number;
-  /** Slots that are free; less than 0: so many wait there for one. */
-  idle: number;
-  load: number;
-  /** Runs that it was given ahead of their time. */
-  ahead: number;
-}
-
-/** A node with workers alive on it. */
-export interface Host {
-  node: NodeRow;
-  /** Bodies of all its workers, and how many more it takes. */
-  load: number;
-  free: number;
-  /** Its workers that may be given work, with a free slot or without. */
-  places: Place[];
-}
-
-export interface Hall {
-  hosts: Host[];
-  /** What is left of each resource. */
-  resources: Map<string, { left: number; capacity: number }>;
-  /** An operator stopped all dispatch. */
-  paused: boolean;
-  fit: (worker_id: string, digest: string) => boolean;
-}
+import { type Hall, type Host } from "./hall.ts";
 
 export type Gate = { lane: Lane; room: number } | { lane: Lane; reason: string };
 
-/** All that has workers, by node. `places`: those of them that may be given work. */
-export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Place[]): Host[] {
-  return [...Map.groupBy(workers, (worker) => worker.node_id)].map(([node_id, members]) => {
-    const node = (members[0] as { node: NodeRow }).node;
-    // A node's own limit counts those that it was given ahead: when their time comes nobody asks again.
-    const load = members.reduce(
-      (sum, worker) => sum + worker.load + (node.max_concurrent === null ? 0 : worker.ahead),
-      0,
-    );
-    const own = places.filter((place) => place.node_id === node_id);
-    const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
-    const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;
-    const usable = node.is_active && node.status === "available";
-    return { node, load, free: usable ? Math.max(0, Math.min(slots, limit)) : 0, places: own };
+export function gatesOf(lanes: Lane[], hall: Hall): Gate[] {
+  const places = new Map<string, string | undefined>();
+  const closedByPlace = (selector: string) => {
+    if (!places.has(selector)) places.set(selector, whyNobody(selector, hall));
+    return places.get(selector);
+  };
+  return lanes.map((lane) => {
+    const reason = closedByDefinition(lane, hall) ?? closedByPlace(lane.node) ?? closedByCode(lane, hall);
+    return reason === undefined ? { lane, room: roomOf(lane, hall) } : { lane, reason };
   });
 }
 
-/** Whether a node is one that a lane names: any, by its name, or by labels such as "gpu=a100,zone=tokyo". */
-export function isNamed(selector: string, node: NodeRow): boolean {
-  if (selector === "") return true;
-  if (!selector.includes("=")) return selector === node.node_id;
-  return selector.split(",").every((pair) => {
-    const [label = "", value = ""] = pair.split("=", 2).map((part) => part.trim());
-    return Object.hasOwn(node.labels, label) && String(node.labels[label]) === value;
-  });
-}
-
-export function gateOf(lane: Lane, hall: Hall): Gate {
-  const reason = closedByDefinition(lane, hall) ?? closedByPlace(lane, hall);
-  if (reason) return { lane, reason };
-  const rooms = [
-    hostsFor(lane, hall).reduce((sum, host) => sum + host.free, 0),
+function roomOf(lane: Lane, hall: Hall): number {
+  return Math.min(
+    hall.roomFor(lane.node, lane.digest),
     lane.concurrency_limit === null || lane.concurrency_key !== null ? Infinity : lane.concurrency_limit - lane.running,
     startsLeft(lane),
     ...Object.entries(lane.resources).map(([name, n]) => n === 0 ? Infinity : Math.floor(leftOf(name, hall) / n)),
-  ];
-  return { lane, room: Math.min(...rooms) };
+  );
 }
 
 /** Starts that its rate allows now: they are evenly spread, and what a late tick left undone is made up for at most a second. */
@@ -113,13 +63,10 @@ function closedByDefinition(lane: Lane, hall: Hall): string | undefined {
   }
 }
 
-function closedByPlace(lane: Lane, hall: Hall): string | undefined {
-  const named = hall.hosts.filter((host) => isNamed(lane.node, host.node));
-  const which = lane.node === ""
-    ? ""
-    : lane.node.includes("=")
-    ? ` with labels ${lane.node}`
-    : ` on node "${lane.node}"`;
+/** Why none of those whom a selector names can take a run. */
+function whyNobody(selector: string, hall: Hall): string | undefined {
+  const named = hall.named(selector);
+  const which = selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
   if (named.length === 0) return `no worker is alive${which}`;
   const active = named.filter((host) => host.node.is_active);
   if (active.length === 0) return `${nodesOf(named)} in maintenance${whyInactive(named)}`;
@@ -135,38 +82,32 @@ function closedByPlace(lane: Lane, hall: Hall): string | undefined {
     if (full) return `node "${full.node.node_id}" is full: ${full.load} of ${full.node.max_concurrent}`;
     return `no free slot${which}`;
   }
-  if (hostsFor(lane, hall).length === 0) {
-    return `no worker with a free slot has the code of job "${lane.job_name}" as it was synced (digest ${
-      lane.digest.slice(0, 12)
-    })`;
-  }
 }
 
-/** Hosts with room on which some worker has the lane's code. */
-function hostsFor(lane: Lane, hall: Hall): Host[] {
-  return hall.hosts.filter((host) =>
-    host.free > 0 && isNamed(lane.node, host.node) &&
-    host.places.some((place) => place.free > 0 && hall.fit(place.worker_id, lane.digest))
-  );
+function closedByCode(lane: Lane, hall: Hall): string | undefined {
+  if (hall.roomFor(lane.node, lane.digest) > 0) return;
+  return `no worker with a free slot has the code of job "${lane.job_name}" as it was synced (digest ${
+    lane.digest.slice(0, 12)
+  })`;
 }
 
 function leftOf(name: string, hall: Hall): number {
   return hall.resources.get(name)?.left ?? 0;
 }
 
-function nodesOf(hosts: Host[]): string {
+function nodesOf(hosts: readonly Host[]): string {
   const names = hosts.map((host) => `"${host.node.node_id}"`).join(", ");
   return hosts.length === 1 ? `node ${names} is` : `nodes ${names} are`;
 }
 
-function whyInactive(hosts: Host[]): string {
+function whyInactive(hosts: readonly Host[]): string {
   const [{ node }] = hosts as [Host];
   if (hosts.length > 1 || node.inactive_by === null) return "";
   return `, says ${node.inactive_by}${node.inactive_reason === null ? "" : `: ${node.inactive_reason}`}`;
 }
 
 /** What the checks of these nodes found, with the node's name where there are several. */
-function problemOf(hosts: Host[]): string {
+function problemOf(hosts: readonly Host[]): string {
   return hosts.map(({ node }) => {
     const problem = node.problem ?? (node.checked ? "nothing says why" : "its first check has not passed yet");
     return hosts.length === 1 ? problem : `${node.node_id}: ${problem}`;

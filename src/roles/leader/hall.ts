@@ -1,0 +1,171 @@
+/**
+ * Who may be given what in one tick: nodes and workers with room, by what a lane or a run asks for. What a choice takes is taken
+ * from here, so that the next one sees it.
+ *
+ * A crew may be large and so may be the number of lanes, so what a selector (any node, its name, its labels) leads to is found
+ * out once, and the least loaded of those is kept on top of a queue. Within a tick room only shrinks and load only grows, so a place
+ * whose rank is out of date is put back where it belongs when it comes up.
+ */
+import TinyQueue from "tinyqueue";
+import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
+
+/** A worker that may be given work. */
+export interface Place {
+  worker_id: string;
+  node_id: string;
+  /** Runs that it may be given: its free slots, and what is sent so that they never are. */
+  free: number;
+  /** Slots that are free; less than 0: so many wait there for one. */
+  idle: number;
+  load: number;
+  /** Runs that it was given ahead of their time. */
+  ahead: number;
+}
+
+/** A node with workers alive on it. */
+export interface Host {
+  node: NodeRow;
+  /** Bodies of all its workers, and how many more it takes. */
+  load: number;
+  free: number;
+  /** Its workers that may be given work, with a free slot or without. */
+  places: Place[];
+}
+
+export interface Found {
+  host: Host;
+  place: Place;
+}
+
+/** What a run asks of a place. */
+export interface Wish {
+  node: string;
+  avoid_node: string | null;
+  digest: string;
+}
+
+/** `now`: for a run that may start. `ahead`: for one that will, which needs a slot that is free and not yet spoken for. */
+export type When = "now" | "ahead";
+
+interface Ranked extends Found {
+  rank: number;
+  order: number;
+}
+
+export class Hall {
+  readonly hosts: readonly Host[];
+  /** What is left of each resource. */
+  readonly resources: Map<string, { left: number; capacity: number }>;
+  /** An operator stopped all dispatch. */
+  readonly paused: boolean;
+  readonly #lacking: (digest: string) => ReadonlySet<string>;
+  readonly #named = new Map<string, readonly Host[]>();
+  readonly #rooms = new Map<string, number>();
+  readonly #queues = new Map<string, TinyQueue<Ranked>>();
+
+  constructor(parts: {
+    hosts: Host[];
+    resources?: Map<string, { left: number; capacity: number }>;
+    paused?: boolean;
+    /** Workers that are known to have other code for this digest. */
+    lacking?: (digest: string) => ReadonlySet<string>;
+  }) {
+    this.hosts = parts.hosts;
+    this.resources = parts.resources ?? new Map();
+    this.paused = parts.paused ?? false;
+    this.#lacking = parts.lacking ?? (() => NOBODY);
+  }
+
+  named(selector: string): readonly Host[] {
+    return kept(this.#named, selector, () => this.hosts.filter((host) => isNamed(selector, host.node)));
+  }
+
+  /** Runs of this code that may be given to those whom the selector names, before any of this tick has been. */
+  roomFor(selector: string, digest: string): number {
+    const lacking = this.#lacking(digest);
+    const count = () => this.named(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? host.free : 0), 0);
+    return lacking.size > 0 ? count() : kept(this.#rooms, selector, count);
+  }
+
+  /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
+  placeFor({ node, avoid_node, digest }: Wish, when: When): Found | undefined {
+    const lacking = this.#lacking(digest);
+    const avoids = avoid_node !== null &&
+      this.named(node).some((host) => host.node.node_id !== avoid_node && host.places.length > 0);
+    const queue = this.#queueOf(node, when);
+    const passed: Ranked[] = [];
+    let found: Ranked | undefined;
+    while (!found) {
+      const top = queue.pop();
+      if (!top) break;
+      if (top.host.free <= 0 || !isFree(top.place, when)) continue; // not again in this tick
+      const rank = rankOf(top.place);
+      if (rank !== top.rank) queue.push({ ...top, rank });
+      else if (lacking.has(top.place.worker_id) || (avoids && top.host.node.node_id === avoid_node)) passed.push(top);
+      else found = top;
+    }
+    for (const one of found ? [...passed, found] : passed) queue.push(one);
+    return found;
+  }
+
+  #queueOf(selector: string, when: When): TinyQueue<Ranked> {
+    return kept(this.#queues, `${when} ${selector}`, () => {
+      const all = this.named(selector).flatMap((host) => host.places.map((place) => ({ host, place })));
+      const ranked = all.map((one, order) => ({ ...one, order, rank: rankOf(one.place) }));
+      return new TinyQueue(ranked, (a, b) => a.rank - b.rank || a.order - b.order);
+    });
+  }
+}
+
+const NOBODY: ReadonlySet<string> = new Set();
+/** More than anybody carries. */
+const BEHIND_OTHERS = 1e9;
+
+/** A free slot before a place behind others, then whoever carries less. */
+function rankOf({ idle, load, ahead }: Place): number {
+  return load + ahead + (idle > 0 ? 0 : BEHIND_OTHERS);
+}
+
+function isFree(place: Place, when: When): boolean {
+  return when === "now" ? place.free > 0 : place.idle > place.ahead;
+}
+
+function hasRoom(host: Host, lacking: ReadonlySet<string>): boolean {
+  return host.free > 0 && host.places.some((place) => place.free > 0 && !lacking.has(place.worker_id));
+}
+
+function kept<V>(map: Map<string, V>, key: string, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
+}
+
+/** All that has workers, by node. `places`: those of them that may be given work. */
+export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Place[]): Host[] {
+  const by_node = Map.groupBy(places, (place) => place.node_id);
+  return [...Map.groupBy(workers, (worker) => worker.node_id)].map(([node_id, members]) => {
+    const node = (members[0] as { node: NodeRow }).node;
+    // A node's own limit counts those that it was given ahead: when their time comes nobody asks again.
+    const load = members.reduce(
+      (sum, worker) => sum + worker.load + (node.max_concurrent === null ? 0 : worker.ahead),
+      0,
+    );
+    const own = by_node.get(node_id) ?? [];
+    const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
+    const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;
+    const usable = node.is_active && node.status === "available";
+    return { node, load, free: usable ? Math.max(0, Math.min(slots, limit)) : 0, places: own };
+  });
+}
+
+/** Whether a node is one that a lane names: any, by its name, or by labels such as "gpu=a100,zone=tokyo". */
+export function isNamed(selector: string, node: NodeRow): boolean {
+  if (selector === "") return true;
+  if (!selector.includes("=")) return selector === node.node_id;
+  return selector.split(",").every((pair) => {
+    const [label = "", value = ""] = pair.split("=", 2).map((part) => part.trim());
+    return Object.hasOwn(node.labels, label) && String(node.labels[label]) === value;
+  });
+}
