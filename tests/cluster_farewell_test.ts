@@ -7,7 +7,8 @@ import { Buffer } from "node:buffer";
 import type { AddressInfo } from "node:net";
 import { type Failure, type PeerAddress, Peers } from "../src/cluster/peers.ts";
 import { MeshWire } from "../src/cluster/mesh.ts";
-import { openWire, type Wire } from "../src/cluster/wire.ts";
+import { openWire } from "../src/cluster/open_wire.ts";
+import type { Wire } from "../src/cluster/wire.ts";
 import { twoNodes } from "./support/cluster_peers.ts";
 
 const SETTINGS = 4, HEADERS = 1, GOAWAY = 7;

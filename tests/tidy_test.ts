@@ -80,6 +80,12 @@ Deno.test("imports go one way: base <- store, cluster, sandbox <- catalog <- cli
   ));
 });
 
+Deno.test("no file comes back to itself by its imports", () => {
+  refuse(
+    circlesIn(ours).map((circle) => `${circle.join(" -> ")}: move what the first takes to where both can use it`),
+  );
+});
+
 Deno.test("what is loaded into a body is little: files of the sandbox, and no package", () => {
   assert(in_body.size > 1);
   refuse(
@@ -179,11 +185,30 @@ Deno.test("the rules can be broken: each sees what it is for", () => {
     "new Date():4",
     "setTimeout:3",
   ]);
+  const importing = (path: string, ...names: string[]) => ({ path, imports: names.map((name) => ({ name, line: 1 })) });
+  const files = [importing("a", "b", "c"), importing("b", "c"), importing("c", "d"), importing("d", "b")];
+  assert.deepEqual(circlesIn(files), [["b", "c", "d", "b"]]);
   assert.match(whyNotImport("src/store/bad.ts", "src/roles/leader.ts") ?? "", /comes later/);
   assert.match(whyNotImport("src/store/bad.ts", "src/cluster/redis.ts") ?? "", /never meet/);
   assert.match(whyNotImport("src/roles/worker.ts", "src/roles/leader/leader.ts") ?? "", /never meet/);
   assert.equal(whyNotImport("src/roles/worker.ts", "src/store/runs.ts"), undefined);
 });
+
+/** Each circle that a walk along the imports closes, once. */
+function circlesIn(files: { path: string; imports: Place[] }[]): string[][] {
+  const next = new Map(files.map((file) => [file.path, namesOf(file)]));
+  const found: string[][] = [];
+  const done = new Set<string>();
+  const walk = (path: string, way: string[]): void => {
+    const since = way.indexOf(path);
+    if (since >= 0) found.push([...way.slice(since), path]);
+    if (since >= 0 || done.has(path)) return;
+    for (const name of next.get(path) ?? []) walk(name, [...way, path]);
+    done.add(path);
+  };
+  for (const path of next.keys()) walk(path, []);
+  return found;
+}
 
 function refuse(problems: string[]): void {
   assert(problems.length === 0, `\n${problems.join("\n")}\n`);

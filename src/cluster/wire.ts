@@ -3,10 +3,7 @@
  * said by SCHEDULER_TLS and by nothing else; neither falls back to the other.
  */
 import type { Server, Socket } from "node:net";
-import type { Config } from "../base/config.ts";
 import type { Cuttable } from "./cutting.ts";
-import { MeshWire } from "./mesh.ts";
-import { Tls } from "./tls.ts";
 import type { Meant, Shown } from "./trust.ts";
 
 export interface Wire {
@@ -43,9 +40,4 @@ export interface Wire {
 export interface ListenerEvents {
   letIn(socket: Socket, peer: { fingerprint: string | undefined; shown: Shown | undefined; problem?: string }): void;
   handshakeFailed(socket: Socket, error: Error): void;
-}
-
-/** Throws a TlsFilesError that names every problem when the certificates are not good. */
-export function openWire(config: Pick<Config, "tls">): Wire {
-  return config.tls === "mesh" ? new MeshWire() : new Tls(config.tls);
 }

@@ -26,8 +26,7 @@ import {
   verdictOutcome,
 } from "./outcome.ts";
 import { type LogLine, Output, type Stream } from "./output.ts";
-import type { ChildEnd } from "./process.ts";
-import type { Line } from "./line.ts";
+import type { Child, ChildEnd } from "./process.ts";
 
 /** What the worker wants run. */
 export interface BodyOrder {
@@ -67,10 +66,22 @@ export interface Body {
   abandon(reason: string): void;
 }
 
+/** The line of a process (line.ts), as a body that stands in it knows it. */
+export interface Standing {
+  readonly child: Child;
+  readonly length: number;
+  add(body: RunningBody): void;
+  isFront(body: RunningBody): boolean;
+  recall(): void;
+  alone(act: () => void): void;
+  terminate(of: RunningBody, grace_ms: number): void;
+  kill(of: RunningBody): void;
+}
+
 export interface BodySetting {
   project_dir: string;
   /** A process of its own for the body, in place of one that was there before and turns out to be dead. */
-  replace(): Line;
+  replace(): Standing;
   onStarted(): void;
   /** How often the guard of bodies may have struck until now. */
   lapses(): number;
@@ -95,7 +106,7 @@ export class RunningBody implements Body {
   readonly #ears: BodyEars;
   readonly #setting: BodySetting;
   readonly #output: Output;
-  #line: Line | undefined;
+  #line: Standing | undefined;
   #last = true;
   #own = false;
   #first = false;
@@ -126,7 +137,7 @@ export class RunningBody implements Body {
   }
 
   /** Joins the runs of a process. `last`: the process ends with this one. `own`: it was started for this one. */
-  enter(line: Line, { last, own }: { last: boolean; own: boolean }): void {
+  enter(line: Standing, { last, own }: { last: boolean; own: boolean }): void {
     this.#line = line;
     this.#last = last;
     this.#own = own;

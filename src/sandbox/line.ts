@@ -12,7 +12,7 @@
  * told something is told only when nobody is behind it any more.
  */
 import { after } from "../base/loop.ts";
-import type { RunningBody } from "./body.ts";
+import type { RunningBody, Standing } from "./body.ts";
 import type { FromBody } from "./frames.ts";
 import type { Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
@@ -26,7 +26,7 @@ export interface LineEars {
   onIdle(line: Line): void;
 }
 
-export class Line {
+export class Line implements Standing {
   readonly child: Child;
   readonly #ears: LineEars;
   /** In their order: those whose verdict is heard and whose stderr is not yet read, the front, those behind. */

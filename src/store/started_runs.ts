@@ -1,6 +1,5 @@
 /** What a worker is told of the runs that it has made RUNNING: all that it needs to run their bodies. */
 import type { Db } from "./db.ts";
-import type { AttemptRef } from "./runs.ts";
 
 /** How the runs of a definition are run. */
 export interface Manner {
@@ -20,7 +19,9 @@ export interface Manner {
 }
 
 /** All that a worker needs to run a body, read in the statement that made the run its own. */
-export interface StartedRun extends AttemptRef, Manner {
+export interface StartedRun extends Manner {
+  job_run_id: number;
+  attempt: number;
   start_token: string;
   fence: number;
   leader_epoch: number;

@@ -1,31 +1,24 @@
 /** What the audit and alerts name, as a link to its page where it has one. */
-import { PAGES } from "../pages.ts";
+import type { Role } from "../../store/users.ts";
 import { link, may, type Visit } from "../visit.ts";
 
-/** The page of one, from the base on. */
-const PATHS: Record<string, (id: string) => string> = {
-  run: (id) => `/runs/${id}`,
-  job: (id) => `/jobs/${id}`,
-  bulk: (id) => `/bulks/${id}`,
-  event: (id) => `/events/${id}`,
-  node: (id) => `/nodes/${id}`,
-  worker: (id) => `/workers/${id}`,
-  setting: () => "/settings",
-  alert: () => "/alerts",
-  user: () => "/access/users",
-  token: () => "/access/tokens",
-  hook: () => "/access/hooks",
+/** Its page, from the base on, and who may see it. */
+const PAGES: Record<string, { path: (id: string) => string; role: Role }> = {
+  run: { path: (id) => `/runs/${id}`, role: "viewer" },
+  job: { path: (id) => `/jobs/${id}`, role: "viewer" },
+  bulk: { path: (id) => `/bulks/${id}`, role: "viewer" },
+  event: { path: (id) => `/events/${id}`, role: "viewer" },
+  node: { path: (id) => `/nodes/${id}`, role: "viewer" },
+  worker: { path: (id) => `/workers/${id}`, role: "viewer" },
+  setting: { path: () => "/settings", role: "viewer" },
+  alert: { path: () => "/alerts", role: "viewer" },
+  user: { path: () => "/access/users", role: "admin" },
+  token: { path: () => "/access/tokens", role: "admin" },
+  hook: { path: () => "/access/hooks", role: "admin" },
 };
 
 export function TargetLink({ on, type, id }: { on: Visit; type: string; id: string }) {
-  const path = Object.hasOwn(PATHS, type) ? PATHS[type]?.(encodeURIComponent(id)) : undefined;
-  const there = PAGES.some(({ routes }) =>
-    routes.some((route) => "get" in route && path !== undefined && fits(route.get, path) && may(on, route.role))
-  );
-  return path && there ? <a href={link(on, path)}>{id}</a> : <span>{id}</span>;
-}
-
-function fits(pattern: string, path: string): boolean {
-  const [wanted, given] = [pattern.split("/"), path.split("/")];
-  return wanted.length === given.length && wanted.every((part, n) => part.startsWith(":") || part === given[n]);
+  const page = Object.hasOwn(PAGES, type) ? PAGES[type] : undefined;
+  const shown = page && may(on, page.role);
+  return shown ? <a href={link(on, page.path(encodeURIComponent(id)))}>{id}</a> : <span>{id}</span>;
 }

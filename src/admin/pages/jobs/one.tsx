@@ -15,7 +15,7 @@ import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
 import { OptionTable, ResetDialogs } from "./option_table.tsx";
-import { ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
+import { belongsTo, ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
 import { JOBS } from "./words.ts";
 
 const RUNS_SHOWN = 10;
@@ -61,11 +61,6 @@ export async function showJob(on: Visit): Promise<Page> {
       </>
     ),
   };
-}
-
-export function belongsTo(option: string, schedule_id: string): boolean {
-  const prefix = `schedule.${schedule_id}.`;
-  return option.startsWith(prefix) && !option.slice(prefix.length).includes(".");
 }
 
 function Heading({ on, job }: { on: Visit; job: JobView }) {

@@ -8,7 +8,6 @@ import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Visit } from "../../visit.ts";
-import { belongsTo } from "./one.tsx";
 import { OptionRows } from "./option_table.tsx";
 import { JOBS } from "./words.ts";
 
@@ -149,4 +148,10 @@ export function ScheduleDialogs({ on, job, definition }: Shown) {
       ))}
     </>
   );
+}
+
+/** Whether an option of a job is one of this schedule's. */
+export function belongsTo(option: string, schedule_id: string): boolean {
+  const prefix = `schedule.${schedule_id}.`;
+  return option.startsWith(prefix) && !option.slice(prefix.length).includes(".");
 }
