@@ -1,7 +1,8 @@
 /**
  * What `deno task test` runs: starts one Postgres and one Redis for the whole run (or takes those of DATABASE_URL and
  * REDIS_URL), then all tests, the examples in the documentation of the public API among them. Arguments are given to
- * `deno test`: files, `--filter`. The last line is "N passed, N failed"; with CI set, a test that was skipped fails it.
+ * `deno test`: files, `--filter`. Types are for `deno check --doc`, which `deno task ok` runs before this. The last line is
+ * "N passed, N failed"; with CI set, a test that was skipped fails it.
  */
 import { environment, PROJECT_DIR } from "../src/base/config.ts";
 import { startTestServices } from "./support/services.ts";
@@ -21,7 +22,11 @@ async function runTests(args: string[]): Promise<number> {
   try {
     const files = args.some((arg) => !arg.startsWith("-")) ? [] : ["tests", ...WITH_EXAMPLES];
     const { code } = await new Deno.Command(Deno.execPath(), {
-      args: ["test", "-A", "--parallel", "--doc", "--trace-leaks", `--junit-path=${report}`, ...args, ...files],
+      args: [
+        ...["test", "-A", "--no-check", "--parallel", "--doc", "--trace-leaks", `--junit-path=${report}`],
+        ...args,
+        ...files,
+      ],
       cwd: PROJECT_DIR,
       env: { DATABASE_URL: services.database_url, REDIS_URL: services.redis_url },
       stdin: "null",
