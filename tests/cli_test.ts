@@ -1,6 +1,6 @@
 /** The command line as other tools rely on it: JSON, exit codes, and errors that say what to do. */
 import assert from "node:assert/strict";
-import { cliWith } from "./support/cli.ts";
+import { type Cli, cliAlone, cliWith } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -19,16 +19,11 @@ const JOBS = {
     });`,
 };
 
-function cliOn({ stores, jobs_dir }: Cluster): Cli {
-  return cliWith({ DATABASE_URL: stores.database_url, REDIS_URL: stores.redis_url, SCHEDULER_JOBS_DIR: jobs_dir });
-}
-
-type Step = (cluster: Cluster, cli: Cli) => Promise<void>;
-type Cli = ReturnType<typeof cliWith>;
+type Step = (cluster: Cluster, cli: Cli, alone: Cli) => Promise<void>;
 
 const STEPS: Record<string, Step> = {
-  "run --wait --json prints the finished run and exits 0": async (_, cli) => {
-    const { code, out } = await cli("run", "double", "--args", '{"n":21}', "--wait", "--json");
+  "run --wait --json prints the finished run and exits 0": async (_, __, alone) => {
+    const { code, out } = await alone("run", "double", "--args", '{"n":21}', "--wait", "--json");
     assert.equal(code, 0);
     const run = JSON.parse(out);
     assert.deepEqual([run.state, run.result, run.attempt, run.exit_code, run.error_summary], [
@@ -41,8 +36,8 @@ const STEPS: Record<string, Step> = {
     assert(run.id > 0 && run.started_at < run.finished_at);
   },
 
-  "run --wait of a run that fails exits 1 and still prints it": async (_, cli) => {
-    const { code, out } = await cli("run", "double", "--args", '{"n":-1}', "--wait", "--json");
+  "run --wait of a run that fails exits 1 and still prints it": async (_, __, alone) => {
+    const { code, out } = await alone("run", "double", "--args", '{"n":-1}', "--wait", "--json");
     const run = JSON.parse(out);
     assert.deepEqual([code, run.state, run.error_name], [1, "FAILED", "RangeError"]);
     assert.match(run.error_summary, /too small[\s\S]*double\.ts:\d+/);
@@ -129,8 +124,8 @@ const STEPS: Record<string, Step> = {
     assert.equal((await cli("sync", "--check")).code, 0);
   },
 
-  "help teaches, and what is not understood exits 2": async (_, cli) => {
-    const help = await cli("--help");
+  "help teaches, and what is not understood exits 2": async (_, cli, alone) => {
+    const help = await alone("--help");
     assert.equal(help.code, 0);
     for (
       const name of [
@@ -150,7 +145,14 @@ const STEPS: Record<string, Step> = {
     ) {
       assert.match(help.out, new RegExp(`^  ${name} `, "m"));
     }
-    assert.equal((await cli("nonsense")).code, 2);
+    for (const args of [["--help"], ["nonsense"], ["runs", "show", "999999", "--json"], ["jobs", "ls", "--json"]]) {
+      assert.deepEqual(
+        await cli(...args),
+        await alone(...args),
+        "a program is the same alone and among other commands",
+      );
+    }
+    assert.equal((await alone("nonsense")).code, 2);
     assert.match((await cli("--version")).out, /^\d+\.\d+\.\d+$/m);
     assert.equal((await cli("run")).code, 2);
   },
@@ -158,7 +160,9 @@ const STEPS: Record<string, Step> = {
 
 Deno.test("the commands and their contract", async (t) => {
   await withProcesses(1, async (cluster) => {
-    const cli = cliOn(cluster);
-    for (const [name, step] of Object.entries(STEPS)) await t.step(name, () => step(cluster, cli));
+    const { stores, jobs_dir } = cluster;
+    const env = { DATABASE_URL: stores.database_url, REDIS_URL: stores.redis_url, SCHEDULER_JOBS_DIR: jobs_dir };
+    const [cli, alone] = [cliWith(env), cliAlone(env)];
+    for (const [name, step] of Object.entries(STEPS)) await t.step(name, () => step(cluster, cli, alone));
   }, { jobs: JOBS });
 });
