@@ -1,6 +1,7 @@
 /**
- * The calendar against another way to reckon: every zone, every local day of some years, each time of day turned into
- * an instant by Temporal's own rules. The calendar walks from one change of the clock to the next instead.
+ * The calendar against another way to reckon: every local day of some years, each time of day turned into an instant by
+ * Temporal's own rules. The calendar walks from one change of the clock to the next instead. Of the zones whose clocks
+ * showed the same in the years that a test looks at, it takes one; that a zone's name decides nothing is a test as well.
  */
 import assert from "node:assert/strict";
 import { nextSlots, type ScheduleTimes, slotsIn } from "../src/catalog/schedule.ts";
@@ -59,10 +60,11 @@ function changesIn(zone: string, year: number): number[] {
   return changes;
 }
 
-Deno.test("every zone, around every change of the clock in 1993, 2011, 2018 and 2026: each policy, each half hour of the day", () => {
+Deno.test("every clock, around every change of it in 1993, 2011, 2018 and 2026: each policy, each half hour of the day", () => {
   let compared = 0;
-  for (const zone of ZONES) {
-    for (const change of [1993, 2011, 2018, 2026].flatMap((year) => changesIn(zone, year))) {
+  const years = [1993, 2011, 2018, 2026];
+  for (const zone of clocksIn(years.map(aroundYear))) {
+    for (const change of years.flatMap((year) => changesIn(zone, year))) {
       const from = Temporal.Instant.fromEpochMilliseconds(change - 3 * DAY_MS).toZonedDateTimeISO(zone).toPlainDate();
       for (let half_hour = 0; half_hour < 48; half_hour += 1) {
         const times: ScheduleTimes = {
@@ -82,11 +84,13 @@ Deno.test("every zone, around every change of the clock in 1993, 2011, 2018 and 
       }
     }
   }
-  assert(compared > 10_000, `only ${compared}`);
+  assert(compared > 25_000, `only ${compared}`);
 });
 
+type Range = readonly [from: number, until: number];
+
 /** Ten years in which zones moved over the date line (Apia in 2011, Kwajalein in 1993 is below), and of late. */
-const DECADES = [2008, 2018].map((year) => [Date.UTC(year, 0, 1), Date.UTC(year + 10, 0, 1)] as const);
+const DECADES: Range[] = [2008, 2018].map((year) => [Date.UTC(year, 0, 1), Date.UTC(year + 10, 0, 1)]);
 
 interface Change {
   at: number;
@@ -103,6 +107,16 @@ function shiftsIn(zone: string, from: number, until: number): Change[] {
     shifts.push({ at: at.epochMilliseconds, before: before as number, after: after as number });
   }
   return shifts;
+}
+
+/** One zone for each clock: for what all zones that show the same time all through these ranges have in common. */
+function clocksIn(ranges: readonly Range[]): string[] {
+  const shown = (zone: string) => ranges.map(([from, until]) => [clockAt(from, zone), shiftsIn(zone, from, until)]);
+  return [...new Map(ZONES.map((zone) => [JSON.stringify(shown(zone)), zone])).values()];
+}
+
+function aroundYear(year: number): Range {
+  return [Date.UTC(year, 0, 1) - 10 * DAY_MS, Date.UTC(year + 1, 0, 1) + 10 * DAY_MS];
 }
 
 function clockAt(at: number, zone: string): number {
@@ -148,9 +162,9 @@ function mergedIn(times: ScheduleTimes, from: number, until: number): number {
   return merged;
 }
 
-Deno.test("every zone, ten years, a day's schedule by each policy: strictly increasing, and as many as the policy says", () => {
+Deno.test("every clock, ten years, a day's schedule by each policy: strictly increasing, and as many as the policy says", () => {
   let [walked, shifts] = [0, 0];
-  for (const zone of ZONES) {
+  for (const zone of clocksIn(DECADES)) {
     for (const [from, until] of DECADES) {
       shifts += shiftsIn(zone, from, until).length;
       for (const [place, dst_gap] of GAPS.entries()) {
@@ -170,15 +184,13 @@ Deno.test("every zone, ten years, a day's schedule by each policy: strictly incr
       }
     }
   }
-  assert(walked > 8_000_000 && shifts > 3_000, `only ${walked} slots and ${shifts} changes`);
+  assert(walked > 3_000_000 && shifts > 2_000, `only ${walked} slots and ${shifts} changes`);
 });
 
 Deno.test("every clock that there is, ten years of half past each hour: each reading once", () => {
-  const [from, until] = DECADES[1] as readonly [number, number];
-  const clocks = new Map(
-    ZONES.map((zone) => [JSON.stringify([clockAt(from, zone), shiftsIn(zone, from, until)]), zone]),
-  );
-  for (const zone of clocks.values()) {
+  const [from, until] = DECADES[1] as Range;
+  const clocks = clocksIn([DECADES[1] as Range]);
+  for (const zone of clocks) {
     const times: ScheduleTimes = {
       schedule_type: "hourly_at_minute",
       schedule_value: "30",
@@ -199,7 +211,7 @@ Deno.test("every clock that there is, ten years of half past each hour: each rea
     assertIncreasing(slots, zone);
     assert.equal(slots.length, count, zone);
   }
-  assert(clocks.size > 80, `only ${clocks.size} clocks`);
+  assert(clocks.length > 80, `only ${clocks.length} clocks`);
 });
 
 Deno.test("excluded days take their slots and no others, in every zone, over the changes of two years", () => {
@@ -222,8 +234,8 @@ Deno.test("excluded days take their slots and no others, in every zone, over the
   }
 });
 
-Deno.test("every zone, hourly around every change of the clock in 2011 and 2026: each instant that shows the minute, once", () => {
-  for (const zone of ZONES) {
+Deno.test("every clock, hourly around every change of it in 2011 and 2026: each instant that shows the minute, once", () => {
+  for (const zone of clocksIn([2011, 2026].map(aroundYear))) {
     for (const change of [2011, 2026].flatMap((year) => changesIn(zone, year))) {
       for (const minute of [0, 45]) {
         const hourly: ScheduleTimes = {
