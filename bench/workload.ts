@@ -42,6 +42,22 @@ export interface Workload {
   run(bench: Bench): Promise<Figure[]>;
 }
 
+/** A workload that is measured for each of the isolations asked for. */
+export function ofEachIsolation(
+  { measure, ...workload }: Omit<Workload, "run"> & {
+    measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]>;
+  },
+): Workload {
+  return {
+    ...workload,
+    async run(bench) {
+      const found: Figure[] = [];
+      for (const isolation of bench.isolations) found.push(...await measure(bench, isolation));
+      return found;
+    },
+  };
+}
+
 /** Figures of one contestant in one workload. */
 export function figures(
   on: Pick<Figure, "workload" | "who" | "how" | "n">,

@@ -4,22 +4,18 @@
  */
 import { rest } from "../../src/base/loop.ts";
 import { withProject } from "../project.ts";
-import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
+import { type Bench, type Figure, figures, ofEachIsolation, percentiles } from "../workload.ts";
 import { TIMED } from "./pickup.ts";
 
 /** Known at least this long before. */
 const AHEAD_MS = 15_000;
 const APART_MS = 150;
 
-export const due: Workload = {
+export const due = ofEachIsolation({
   name: "due",
   about: "due time to body start, for runs known long before",
-  async run(bench) {
-    const found: Figure[] = [];
-    for (const isolation of bench.isolations) found.push(...await measure(bench, isolation));
-    return found;
-  },
-};
+  measure,
+});
 
 async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
   const runs = bench.runs ?? (bench.quick ? 30 : 200);

@@ -4,7 +4,7 @@
  */
 import { rest } from "../../src/base/loop.ts";
 import { withProject } from "../project.ts";
-import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
+import { type Bench, type Figure, figures, ofEachIsolation, percentiles } from "../workload.ts";
 
 const TELLS_WHEN = `run: () => performance.timeOrigin + performance.now()`;
 /** Their result is the instant of their first line, in ms of the Unix epoch. */
@@ -18,15 +18,11 @@ export const TIMED = {
 const QUIET_MS = 100;
 const WARM = 5;
 
-export const pickup: Workload = {
+export const pickup = ofEachIsolation({
   name: "pickup",
   about: "enqueue to body start, one run at a time on an idle system, and from the accepted start to the body",
-  async run(bench) {
-    const found: Figure[] = [];
-    for (const isolation of bench.isolations) found.push(...await measure(bench, isolation));
-    return found;
-  },
-};
+  measure,
+});
 
 async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
   const runs = bench.runs ?? (bench.quick ? 30 : 200);

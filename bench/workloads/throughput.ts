@@ -3,7 +3,7 @@
  * workers of ten slots each. From the moment the job is resumed until the last end is recorded, by the database's clock.
  */
 import { cpuPer1000, withProject } from "../project.ts";
-import { type Bench, type Figure, figures, type Workload } from "../workload.ts";
+import { type Bench, type Figure, figures, ofEachIsolation } from "../workload.ts";
 
 /** A child that is used again this often costs nothing measurable; peers keep theirs for ever. */
 const REUSE = 10_000;
@@ -14,15 +14,11 @@ export const NO_OP = {
   process: `import { defineJob } from "dandori";\nexport default defineJob({ isolation: "process", run() {} });\n`,
 };
 
-export const throughput: Workload = {
+export const throughput = ofEachIsolation({
   name: "throughput",
   about: "runs per second and CPU per 1,000 runs; --reuse or --process for one of the two isolations",
-  async run(bench) {
-    const found: Figure[] = [];
-    for (const isolation of bench.isolations) found.push(...await measure(bench, isolation));
-    return found;
-  },
-};
+  measure,
+});
 
 async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
   const reused = isolation === "reuse";
