@@ -13,6 +13,7 @@ const TENANT = {
 Deno.test("a run is enqueued once for each key, and is then what was asked for", async () => {
   await withApi(async ({ sql, call }) => {
     await aDefinition(sql, { name: "export", args_schema: TENANT });
+    await aWorker(sql, { node_id: "gpu-1" });
     const body = {
       job_name: "export",
       args: { tenant: "acme" },
@@ -71,6 +72,8 @@ Deno.test("a run that cannot be is refused with each place that is wrong", async
     }
     const unknown = await call("POST", "/runs", { body: { job_name: "import" } });
     assert.match(String(unknown.body.detail), /no such job, known are export/);
+    const nowhere = await call("POST", "/runs", { body: { job_name: "export", args: { tenant: "a" }, node: "gpu-9" } });
+    assert.deepEqual([nowhere.status, /no node has the name "gpu-9"/.test(String(nowhere.body.detail))], [422, true]);
     assert.equal((await sql`select from job_run`).length, 0);
     assert.equal((await sql`select from admin_action_log`).length, 0);
   });

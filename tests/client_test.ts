@@ -4,6 +4,7 @@ import postgres from "postgres";
 import { z } from "zod";
 import { createClient, EnqueueError } from "../src/client.ts";
 import { defineJob, type Job, PRIORITIES, priorityNumber } from "../src/job.ts";
+import { json } from "../src/store/db.ts";
 import { aDefinition } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 
@@ -27,6 +28,7 @@ async function withClient(test: (on: Stores & { client: ReturnType<typeof create
 
 Deno.test("enqueue takes the job's type, its name and its defaults from the job file", async () => {
   await withClient(async ({ client, sql }) => {
+    await sql`insert into node (node_id) values ('n1')`;
     const typed = await client.enqueue(job, { tenant: "acme" });
     const named = await client.enqueue("client_test", { tenant: "b" }, {
       priority: "admin.high+1",
@@ -102,7 +104,9 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
         assert.match(error.message, message);
         return true;
       });
-    await refused(/"nobody": no such job is synced.*deno task sync/, client.enqueue("nobody", {}));
+    await refused(/"nobody": no such job, known are client_test; .*deno task sync/, client.enqueue("nobody", {}));
+    const nobody = { ...job, name: "nobody" } as unknown as typeof job;
+    await refused(/"nobody": no such job is synced.*deno task sync/, client.enqueue(nobody, { tenant: "a" }));
     await refused(/whole number from 0 to 999/, client.enqueue(job, { tenant: "a" }, { priority: "admin" as never }));
     await refused(/runAt is an invalid date/, client.enqueue(job, { tenant: "a" }, { runAt: new Date("never") }));
     await refused(/idempotencyKey has 1 to 500/, client.enqueue(job, { tenant: "a" }, { idempotencyKey: "" }));
@@ -112,6 +116,59 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
     await assert.rejects(client.enqueue("client_test", cyclic), EnqueueError);
+  });
+});
+
+Deno.test("by its name alone a job's args are held against the schema as it is synced now", async () => {
+  await withClient(async ({ client, sql }) => {
+    const say = (args_schema: unknown) =>
+      sql`update job_definition set args_schema = ${json(sql, args_schema)} where name = 'client_test'`;
+    await say(z.toJSONSchema(z.object({ tenant: z.string(), devices: z.array(z.object({ id: z.int() })).optional() })));
+    const unfit = { tenant: "a", devices: [{ id: 1 }, { id: "x" }] };
+    const error = await client.enqueue("client_test", unfit).catch((error) => error);
+    assert(error instanceof EnqueueError);
+    assert.match(error.message, /Cannot enqueue "client_test": its args do not fit: devices\.1\.id: .*number/);
+    assert.deepEqual(error.issues.map((issue) => issue.path), ["devices.1.id"]);
+    const items = [{ args: { tenant: "a" } }, { args: {} }];
+    await assert.rejects(client.enqueueMany("client_test", items), /the args of item 2 do not fit: tenant: /);
+    await sql.begin(async (tx) => {
+      await assert.rejects(client.within(tx as never).enqueue("client_test", { tenant: 7 }), /tenant: /);
+    });
+    await say(z.toJSONSchema(z.object({ tenant: z.number() })));
+    await assert.rejects(client.enqueue("client_test", { tenant: "a" }), /tenant: .*number/);
+    await client.enqueue("client_test", { tenant: 7 });
+    await say({ if: { required: ["x"] }, then: { required: ["y"] } }); // of another library, in words that are not read here
+    await client.enqueue("client_test", { tenant: "a" });
+    const [count] = await sql`select count(*)::int as n from job_run`;
+    assert.equal(count?.n, 2);
+  });
+});
+
+Deno.test("a node that nobody has, and labels that none carries, are refused with those that there are", async () => {
+  await withClient(async ({ client, sql }) => {
+    const to = (node: string) => client.enqueue(job, { tenant: "a" }, { node });
+    await assert.rejects(to("gpu-1"), /no node has the name "gpu-1": none was ever here; start a worker on it/);
+    await sql`insert into node (node_id, is_active, labels)
+      values ('a', false, '{}'), ('b', true, '{"gpu": "a100", "zone": "tokyo"}')`;
+    await to("a"); // in maintenance, and so it waits and says why
+    await to("gpu=a100, zone=tokyo");
+    await assert.rejects(to("c"), /Cannot enqueue "client_test": no node has the name "c"; there are a, b; name one/);
+    const labels = /labels gpu=h100; there are a \(no labels\), b \(gpu=a100,zone=tokyo\); .* nodes set NODE --label/;
+    await assert.rejects(to("gpu=h100"), labels);
+    await assert.rejects(client.enqueue("client_test", { tenant: "a" }, { node: "gpu=h100" }), labels);
+
+    await sql`update job_definition set node = '{host}' where name = 'client_test'`;
+    const items = [{ args: { host: "a" } }, { args: { host: "b" } }, { args: {} }];
+    await client.enqueueMany("client_test", items);
+    await assert.rejects(
+      client.enqueueMany("client_test", [...items, { args: { host: "nobody" } }]),
+      /no node has the name "nobody"/,
+    );
+    const runs = await sql`select node, count(*)::int as n from job_run group by node order by node`;
+    assert.deepEqual(runs.map(({ node, n }) => [node, n]), [["a", 2], ["b", 1], ["gpu=a100, zone=tokyo", 1], [
+      null,
+      1,
+    ]]);
   });
 });
 

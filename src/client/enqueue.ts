@@ -2,8 +2,11 @@
 import type { DelayOptions, Job } from "../job.ts";
 import { type Birth, type Born, createRuns } from "../store/births.ts";
 import type { Db } from "../store/db.ts";
+import { readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
 import { checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
+import { checkBy, noSuchJob } from "./job_args.ts";
+import { checkPlaces, placesOf } from "./places.ts";
 
 /** Options of one run. */
 export type EnqueueOptions = DelayOptions;
@@ -32,6 +35,7 @@ export async function enqueueMany(
   const call = crypto.randomUUID();
   const births = await Promise.all(items.map((item, place) => birthOf(name, job, item, `${call}:${place}`)));
   if (births.length === 0) return [];
+  await checkBirths(sql, job, births);
   const born = await createRuns(sql, births);
   return born.map((run) => enqueuedFrom(name, run));
 }
@@ -73,6 +77,26 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
     serial_key: item.serialKey,
     node: item.node,
   };
+}
+
+/**
+ * By the job's name alone its schema is the one last synced. Whoever has the job itself has checked by that, and asks
+ * nothing more unless a node is named.
+ */
+async function checkBirths(sql: Db, job: Job | string, births: Birth[]): Promise<void> {
+  const name = nameOf(job);
+  const by_name = typeof job === "string";
+  if (!by_name && job.options.node === undefined && births.every((birth) => birth.node === undefined)) return;
+  const demands = await readDemands(sql, name);
+  if (!demands) throw await noSuchJob(sql, name, "enqueue");
+  if (by_name) {
+    const check = checkBy(demands.args_schema, name, "enqueue");
+    const which = (place: number) => births.length === 1 ? "its args" : `the args of item ${place + 1}`;
+    births.forEach(({ args }, place) => check(args, which(place)));
+  }
+  const own = births.flatMap(({ node }) => node === undefined ? [] : [node]);
+  const rest = births.filter(({ node }) => node === undefined).map(({ args }) => args);
+  await checkPlaces(sql, `enqueue "${name}"`, [...own, ...await placesOf(sql, demands.node, rest)]);
 }
 
 function enqueuedFrom(name: string, run: Born): Enqueued {

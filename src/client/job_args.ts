@@ -1,35 +1,62 @@
 /** Args against the schema of their job as it was last synced: refused at the door what would fail at the worker. */
 import { z } from "zod";
 import type { Db } from "../store/db.ts";
-import { readDefinition, readDefinitions } from "../store/definitions.ts";
+import { readDefinitions, readDemands } from "../store/definitions.ts";
 import { doNotFit, EnqueueError } from "./args.ts";
 
-/** Reads the schema once and gives the check, which throws an EnqueueError; `verb` such as "run", for its messages. */
-export async function argsCheck(
-  sql: Db,
-  name: string,
-  verb: string,
-): Promise<(args: unknown, which?: string) => void> {
-  const definition = await readDefinition(sql, name);
-  if (!definition || definition.removed_at) {
-    const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
-    const list = known.length > 0 ? `known are ${known.slice(0, MOST_NAMED).join(", ")}` : "none is synced yet";
-    const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : "";
-    throw new EnqueueError(
-      `Cannot ${verb} "${name}": no such job, ${list}${more}; a new one is added by a file in jobs/ and \`deno task sync\``,
-      { why: "not_found" },
-    );
-  }
-  if (!definition.args_schema) return () => {};
-  const schema = z.fromJSONSchema(definition.args_schema as z.core.JSONSchema.JSONSchema);
-  return (args, which = "its args") => {
-    const answer = schema.safeParse(args);
-    if (!answer.success) throw doNotFit(`${verb} "${name}": ${which}`, answer.error.issues);
-  };
-}
+/** Throws an EnqueueError when args do not fit; `which` such as "the args of item 7". */
+export type ArgsCheck = (args: unknown, which?: string) => void;
 
-const MOST_NAMED = 20;
+/** Reads the schema once and gives the check; `verb` such as "enqueue", for its messages. @throws EnqueueError when there is no such job. */
+export async function argsCheck(sql: Db, name: string, verb: string): Promise<ArgsCheck> {
+  const demands = await readDemands(sql, name);
+  if (!demands) throw await noSuchJob(sql, name, verb);
+  return checkBy(demands.args_schema, name, verb);
+}
 
 export async function checkArgs(sql: Db, name: string, args: unknown): Promise<void> {
   (await argsCheck(sql, name, "run"))(args);
 }
+
+/** `args_schema`: JSON Schema as text; null: anything fits. */
+export function checkBy(args_schema: string | null, name: string, verb: string): ArgsCheck {
+  const schema = args_schema === null ? undefined : compiled(args_schema);
+  return (args, which = "its args") => {
+    const answer = schema?.safeParse(args);
+    if (answer?.success === false) throw doNotFit(`${verb} "${name}": ${which}`, answer.error.issues);
+  };
+}
+
+/** By their text, so that a job that is synced with another has that at once. */
+const schemas = new Map<string, z.ZodType | undefined>();
+const MOST_SCHEMAS = 1_000;
+
+function compiled(text: string): z.ZodType | undefined {
+  if (!schemas.has(text)) {
+    if (schemas.size >= MOST_SCHEMAS) schemas.clear();
+    schemas.set(text, schemaOf(text));
+  }
+  return schemas.get(text);
+}
+
+/** Undefined: another library said it in words that are not read here, and the worker alone checks. */
+function schemaOf(text: string): z.ZodType | undefined {
+  try {
+    return z.fromJSONSchema(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Says which there are. */
+export async function noSuchJob(sql: Db, name: string, verb: string): Promise<EnqueueError> {
+  const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
+  const list = known.length > 0 ? `known are ${known.slice(0, MOST_NAMED).join(", ")}` : "none is synced yet";
+  const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : "";
+  return new EnqueueError(
+    `Cannot ${verb} "${name}": no such job, ${list}${more}; a new one is added by a file in jobs/ and \`deno task sync\``,
+    { why: "not_found" },
+  );
+}
+
+const MOST_NAMED = 20;

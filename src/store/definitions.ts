@@ -130,6 +130,19 @@ export async function readDefinition(sql: Db, name: string): Promise<StoredDefin
   return (await definitionsWhere(sql, name))[0];
 }
 
+/** What a run is held against before it is taken: its job's schema, as text, and the node or labels that the job names. */
+export interface Demands {
+  args_schema: string | null;
+  node: string | null;
+}
+
+/** Undefined: no such job takes runs. */
+export async function readDemands(sql: Db, name: string): Promise<Demands | undefined> {
+  const [row] = await sql<Demands[]>`
+    select args_schema::text as args_schema, node from job_definition where name = ${name} and removed_at is null`;
+  return row;
+}
+
 /** How many runs of each definition have not started yet; definitions without any are left out. */
 export async function countWaitingRuns(sql: Db, job_definition_ids: number[]): Promise<Map<number, number>> {
   if (job_definition_ids.length === 0) return new Map();

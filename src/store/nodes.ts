@@ -9,7 +9,7 @@
  * Only after that mark are the runs of a lost worker given to others.
  */
 import { monotonicMs } from "../base/loop.ts";
-import type { Db } from "./db.ts";
+import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { type Settings, settingsOf } from "./settings.ts";
 
@@ -58,6 +58,28 @@ export async function registerWorker(sql: Db, me: Registration, lease_ms: number
     returning 1`;
   if (rows.length === 0) throw new Error(`Cannot register worker "${me.worker_id}": that id was used before`);
   return asked_at_ms + lease_ms;
+}
+
+/** Whether a node is one that a run names: any, by its name, or by labels such as "gpu=a100,zone=tokyo". */
+export function isNamed(selector: string, node: Pick<NodeRow, "node_id" | "labels">): boolean {
+  if (selector === "") return true;
+  if (!selector.includes("=")) return selector === node.node_id;
+  return selector.split(",").every((pair) => {
+    const [label = "", value = ""] = pair.split("=", 2).map((part) => part.trim());
+    return Object.hasOwn(node.labels, label) && String(node.labels[label]) === value;
+  });
+}
+
+/** All nodes that were ever there, by name, with their labels. */
+export async function readLabels(sql: Db): Promise<Pick<NodeRow, "node_id" | "labels">[]> {
+  return await sql<Pick<NodeRow, "node_id" | "labels">[]>`select node_id, labels from node order by node_id`;
+}
+
+/** What a template such as "{host}" names for these args, each once; empty: any node. */
+export async function fillSelectors(sql: Db, template: string, args: unknown[]): Promise<string[]> {
+  const rows = await sql<{ node: string }[]>`
+    select distinct fill_template(${template}, a) as node from jsonb_array_elements(${json(sql, args)}) a`;
+  return rows.map((row) => row.node);
 }
 
 /** A run of mine as Postgres has it. */
