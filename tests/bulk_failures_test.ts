@@ -183,6 +183,16 @@ Deno.test("what cannot work is refused at the door", () =>
     });
     await refused(/Cannot start a bulk of "each": the args of item 2 do not fit: n: /, "each", [{ n: 1 }, {}]);
     await sql`update job_definition set args_schema = null where name = 'each'`;
+    await aDefinition(sql, { name: "report", args_schema: { ...schema, required: ["bulk_id", "n"] } });
+    await refused(/run at the end of a bulk "report": the args that it would get do not fit: n: /, "each", [], {
+      onFinish: "report",
+    });
+    await sql`update job_definition set node = '{host}' where name = 'each'`;
+    const hosts = [{ host: "here" }, {}, { host: "there" }];
+    await refused(/Cannot start a bulk of "each": no node has the name "there"; there are here/, "each", hosts);
+    await sql`update job_definition set node = null, resources = '{"license": 1}' where name = 'each'`;
+    await refused(/Cannot start a bulk of "each": resource "license" is not known; add it/, "each", []);
+    await sql`update job_definition set resources = '{}' where name = 'each'`;
     assert.equal((await sql`select from bulk`).length, 0);
     await assert.rejects(client.changeBulk(7, { parallel: 3 }), /Cannot change bulk 7: there is none/);
     await assert.rejects(client.changeBulk(7, { parallel: 0 }), /Cannot change bulk 7: parallel is a whole number/);

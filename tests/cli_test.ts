@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { type Cli, cliAlone, cliWith } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
-import { waitFor } from "./support/waiting.ts";
 
 const JOBS = {
   "double.ts": `

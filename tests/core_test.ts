@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { requestCancel } from "../src/store/requests.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
-import { withProcesses } from "./support/cluster.ts";
+import { type Cluster, withProcesses } from "./support/cluster.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const JOBS = {
@@ -40,6 +40,11 @@ const JOBS = {
     export default defineJob({ schedule: { cron: "* * * * * *" }, run: ({ scheduledFor }) => scheduledFor });`,
 };
 
+async function runOf({ sql }: Cluster, event_id: number): Promise<number> {
+  const find = async () => (await sql<{ id: number }[]>`select id from job_run where event_id = ${event_id}`)[0];
+  return (await waitFor("the event's run", find)).id;
+}
+
 Deno.test("enqueued, emitted, scheduled, retried and refused runs end as they should", async () => {
   await withProcesses(2, async (cluster) => {
     const { sql, client } = cluster;
@@ -57,17 +62,15 @@ Deno.test("enqueued, emitted, scheduled, retried and refused runs end as they sh
     const logs = await sql`select level, message, fields from job_run_log where job_run_id = ${id} and level = 'info'`;
     assert.deepEqual([...logs], [{ level: "info", message: "adding", fields: { a: 2 } }]);
 
-    const bad = await cluster.ends(await cluster.enqueue("add", { a: "two" }));
+    await assert.rejects(cluster.enqueue("add", { a: "two" }), /its args do not fit: a: .*number/);
+    const unfit = await client.emit("numbers.given", { a: "two" }); // whoever emits knows of no job
+    const bad = await cluster.ends(await runOf(cluster, unfit.id));
     assert.deepEqual([bad.state, bad.attempt, bad.error_name], ["FAILED", 1, "InvalidArgs"]);
     assert.match(bad.error_summary ?? "", /\ba\b.*number/s);
 
     const event = await client.emit("numbers.given", { a: 40, b: 2 }, { dedupeKey: "once" });
     assert.deepEqual(await client.emit("numbers.given", { a: 0 }, { dedupeKey: "once" }), event);
-    const by_event = await waitFor(
-      "the event's run",
-      async () => (await sql`select id from job_run where event_id = ${event.id}`)[0],
-    );
-    assert.deepEqual((await cluster.ends(by_event.id)).result, { sum: 42 });
+    assert.deepEqual((await cluster.ends(await runOf(cluster, event.id))).result, { sum: 42 });
 
     const flaky = await cluster.ends(await cluster.enqueue("flaky"));
     assert.deepEqual([flaky.state, flaky.attempt, flaky.result], ["SUCCEEDED", 3, 3]);

@@ -110,6 +110,10 @@ Deno.test("each option can be set, and each set and reset is audited with what w
   await withSync({ "a.ts": job() }, async ({ sql, sync }) => {
     await sync();
     const before = await stored(sql);
+    const nowhere = await set(sql, { node: "gpu=a100", "retry.max": 9 });
+    assert(!nowhere.ok && /no node has the labels gpu=a100: none was ever here/.test(nowhere.problems.join()));
+    assert.deepEqual(await stored(sql), before);
+    await sql`insert into node (node_id, labels) values ('n', '{"gpu": "a100"}')`;
     for (const [name, [value, columns]] of Object.entries(EVERYTHING)) {
       assert.equal((await set(sql, { [name]: value })).ok, true, name);
       const is = await stored(sql);

@@ -4,6 +4,9 @@ import { cliWith, type Said } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
 import { waitFor } from "./support/waiting.ts";
 
+/** Who leads goes on leading, also on a machine that is busy. */
+const STEADY = { leader_lease_seconds: 10, leader_stale_seconds: 10 };
+
 const JOBS = {
   "device.ts": `
     import { defineJob } from "dandori";
@@ -21,6 +24,11 @@ const JOBS = {
   "licensed.ts": `
     import { defineJob } from "dandori";
     export default defineJob({ resources: { license: 2 }, isolation: { reuse: 1000 }, run: () => "done" });`,
+  "elsewhere.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob({
+      schedule: { cron: "* * * * * *" }, concurrency: "forbid", node: "gpu=h100", isolation: { reuse: 1000 }, run: () => "done",
+    });`,
   "careful.ts": `
     import { defineJob } from "dandori";
     export default defineJob<{ fail?: boolean }>({
@@ -29,28 +37,59 @@ const JOBS = {
     });`,
 };
 
-Deno.test("install on 100 devices, then uninstall on one: never the other way round, whatever runs beside it", async () => {
-  await withProcesses(3, async (cluster) => {
+/** Runs of it go on as soon as there is a file: until then each holds its slot. */
+const heldBy = (gate: string) => `
+  import { defineJob } from "dandori";
+  export default defineJob<{ device: number; what: string }>({
+    serialKey: "device:{device}", isolation: { reuse: 1000 }, permissions: { read: [${JSON.stringify(gate)}] },
+    run: async ({ progress }) => {
+      const from = Date.now();
+      await progress(0.1);
+      while (!await Deno.stat(${JSON.stringify(gate)}).catch(() => null)) await new Promise((go) => setTimeout(go, 20));
+      return { from, until: Date.now() };
+    },
+  });`;
+
+Deno.test("install on 100 devices, then uninstall on one: never the other way round, in 20 slots, whatever runs beside it", async () => {
+  const dir = Deno.makeTempDirSync({ prefix: "dandori-gate-" });
+  const jobs = { ...JOBS, "device.ts": heldBy(`${dir}/open`) };
+  const slots = { env: { SCHEDULER_SLOTS: "10" }, settings: { leader_runs_jobs: "always" as const, ...STEADY } };
+  const story = withProcesses(2, async (cluster) => {
     const { client, sql } = cluster;
     const devices = Array.from({ length: 100 }, (_, device) => device);
-    const ids = await Promise.all(devices.map(async (device) => {
-      const { id } = await client.enqueue("device", { device, what: "install" });
-      return id;
-    }));
-    const undone = [7, 42, 99];
-    const removed = await Promise.all(
-      undone.map(async (device) => (await client.enqueue("device", { device, what: "uninstall" })).id),
+    const installs = await client.enqueueMany(
+      "device",
+      devices.map((device) => ({ args: { device, what: "install" } })),
     );
-    const beside = await Promise.all(devices.map(async () => (await client.enqueue("free", {})).id));
-    for (const id of [...ids, ...removed, ...beside]) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    const running = async () => (await sql`select progress from job_run where state = 'RUNNING'`);
+    await waitFor("20 bodies", async () => (await running()).filter((run) => run.progress).length === 20 || undefined);
+    // Of one that runs, of one that waits for a slot, and of the last one.
+    const undone = [0, 42, 99];
+    const uninstalls = await client.enqueueMany(
+      "device",
+      undone.map((device) => ({ args: { device, what: "uninstall" } })),
+    );
+    const beside = await client.enqueueMany("free", devices.map(() => ({ args: {} })));
+    assert.equal((await running()).length, 20, "as many as there are slots");
+    Deno.writeTextFileSync(`${dir}/open`, "");
+    const all = [...installs, ...uninstalls, ...beside].map(({ id }) => id);
+    for (const id of all) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
+    const [most] = await sql<{ at_once: number }[]>`
+      with body as (
+        select (result->>'from')::bigint as began, (result->>'until')::bigint as ended from job_run where result ? 'from')
+      select max(n)::int as at_once from body b, lateral (
+        select count(*) as n from body o where o.began <= b.began and o.ended > b.began) s`;
+    assert.equal(most?.at_once, 20);
     for (const [place, device] of undone.entries()) {
       const [order] = await sql<{ kept: boolean }[]>`
-        select u.started_at >= i.finished_at as kept from job_run i, job_run u
-         where i.id = ${ids[device] as number} and u.id = ${removed[place] as number}`;
+        select u.started_at >= i.finished_at and (u.result->>'from')::bigint >= (i.result->>'until')::bigint as kept
+          from job_run i, job_run u
+         where i.id = ${installs[device]?.id as number} and u.id = ${uninstalls[place]?.id as number}`;
       assert(order?.kept, `device ${device} was uninstalled before its install had ended`);
     }
     assert.equal((await sql`select from job_run where held`).length, 0);
-  }, { jobs: JOBS, env: { SCHEDULER_SLOTS: "10" } });
+  }, { jobs, ...slots });
+  await story.finally(() => Deno.removeSync(dir, { recursive: true }));
 });
 
 type Cli = (...args: string[]) => Promise<Said>;
@@ -105,13 +144,40 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
 
   "a run waits for a resource, and starts when there is enough": async (cluster, cli) => {
     const { client } = cluster;
-    const { id } = await client.enqueue("licensed", {});
-    await waitsBecause(cli, id, /resource "license" is not known; add it: deno task resources set license/);
+    const refused = (why: RegExp) => assert.rejects(client.enqueue("licensed", {}), why);
+    await refused(
+      /Cannot enqueue "licensed": resource "license" is not known; add it: deno task resources set license 2/,
+    );
     await cli("resources", "set", "license", "1");
+    await refused(/a run takes 2 of resource "license", and there are 1; raise it/);
+    const none = await cli("resources", "set", "license", "0");
+    assert.deepEqual([none.code, /a capacity of 0: whatever takes it would wait for ever/.test(none.err)], [1, true]);
+    await cli("resources", "set", "license", "2");
+    await cli("queue", "pause", "--job", "licensed");
+    const { id } = await client.enqueue("licensed", {});
+    await cli("resources", "set", "license", "1");
+    await cli("queue", "resume", "--job", "licensed");
     await waitsBecause(cli, id, /resource "license": 2 needed, 1 of 1 free/);
+    await cli("resources", "rm", "license");
+    await waitsBecause(cli, id, /resource "license" is not known; add it: deno task resources set license/);
     await cli("resources", "set", "license", "2");
     assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
     assert.match((await cli("resources", "ls")).out, /license +2 +0/);
+  },
+
+  "a slot of a job whose labels no node carries waits and says so, until one does": async (cluster, cli) => {
+    const slot = await waitFor("a slot", async () => {
+      return (await cluster.sql<{ id: number }[]>`
+        select r.id from job_run r join job_definition d on d.id = r.job_definition_id
+         where d.name = 'elsewhere' and r.state = 'PENDING' and r.due_at <= clock_timestamp() limit 1`)[0];
+    });
+    await waitsBecause(cli, slot.id, /no worker is alive with labels gpu=h100/);
+    const now = await cli("schedule", "run", "elsewhere");
+    assert.match(now.err, /no node has the labels gpu=h100; there are node-1 \(no labels\)/);
+    assert.equal(now.code, 2);
+    await cli("nodes", "set", "node-1", "--label", "gpu=h100");
+    assert.equal((await cluster.ends(slot.id)).state, "SUCCEEDED");
+    await cli("schedule", "pause", "elsewhere");
   },
 
   "many runs are moved, canceled and run again by a filter": async (cluster, cli) => {

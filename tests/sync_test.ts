@@ -255,3 +255,28 @@ Deno.test("a jobs folder that is missing is a problem; an empty one is a warning
     assert.equal((await readDefinition(sql, "a"))?.enabled, true);
   });
 });
+
+Deno.test("a job that needs what there is not is taken, with a warning for as long as that is so", async () => {
+  const files = {
+    "a.ts": job('node: "gpu=a100",'),
+    "b.ts": job('node: "gpu-1", resources: { license: 2 },'),
+    "c.ts": job('node: "{host}",'),
+  };
+  await withSync(files, async ({ sql, sync }) => {
+    const warned = async () => {
+      const report = await sync();
+      return report.plan?.warnings.map(({ job, warning }) => `${job}: ${warning}`) ?? [];
+    };
+    const [a, b, ...others] = await warned();
+    assert.match(a as string, /^a: its runs will wait: no node has the labels gpu=a100: none was ever here/);
+    assert.match(b as string, /^b: its runs will wait: no node has the name "gpu-1"/);
+    assert.deepEqual(others, []);
+    await sql`insert into node (node_id, labels) values ('gpu-1', '{"gpu": "a100"}')`;
+    await sql`insert into resource (name, capacity) values ('license', 1)`;
+    assert.deepEqual((await warned()).map((one) => one.slice(0, 70)), [
+      'b: its runs will wait: a run takes 2 of resource "license", and there are 1'.slice(0, 70),
+    ]);
+    await sql`update resource set capacity = 2`;
+    assert.deepEqual(await warned(), []);
+  });
+});

@@ -34,25 +34,31 @@ import {
   scheduleIdOf,
   storedName,
 } from "./job_options.ts";
-import { Options } from "./options.ts";
+import { isText, Options } from "./options.ts";
 import { sameJson } from "./plan.ts";
 import { type Complaint, shown, wordLike } from "./problem.ts";
 import { nextSlots } from "./schedule.ts";
 import { type ParsedSchedule, parseSchedule } from "./schedule_input.ts";
+import { whyNever } from "./supply.ts";
 
 export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | { ok: false; problems: string[] };
 
 /** Sets options of a job: all of them, audited, or none, with every problem. Undefined: there is no such job. */
-export function setOverrides(
+export async function setOverrides(
   sql: Sql,
   job_name: string,
   wishes: { readonly [option: string]: Json },
   by: By,
 ): Promise<OverrideAnswer | undefined> {
-  return inTurn(sql, job_name, by, (on) => {
+  const { node } = wishes;
+  const fixed = typeof node === "string" && isText(node, 200) && !node.includes("{") ? [node] : [];
+  const nowhere = await whyNever(sql, { selectors: fixed, resources: {} });
+  return await inTurn(sql, job_name, by, (on) => {
     const complaints: Complaint[] = [];
     const values = { ...jobValues(wishes, complaints), ...scheduleValues(wishes, on, complaints) };
-    if (complaints.length > 0) return { ok: false, problems: complaints.map(({ reason, fix }) => `${reason}; ${fix}`) };
+    const problems = complaints.map(({ reason, fix }) => `${reason}; ${fix}`);
+    if (nowhere) problems.push(nowhere);
+    if (problems.length > 0) return { ok: false, problems };
     return { ok: true, changed: changesTo(values, on) };
   });
 }

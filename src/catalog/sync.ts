@@ -24,8 +24,18 @@ import { noteFileValues, readOverrides } from "../store/overrides.ts";
 import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
-import { type Changes, type FileState, isDrift, type Known, makePlan, type Plan, sameJson } from "./plan.ts";
+import {
+  type Changes,
+  type FileState,
+  isDrift,
+  type Known,
+  makePlan,
+  type Plan,
+  type PlanWarning,
+  sameJson,
+} from "./plan.ts";
 import type { Problem } from "./problem.ts";
+import { whyNever } from "./supply.ts";
 
 export interface SyncParts {
   sql: Sql;
@@ -70,6 +80,7 @@ export async function sync(parts: SyncParts, options: SyncOptions): Promise<Sync
     if (problems.length > 0) return report;
     const { plan, changes } = makePlan(stored, files, await databaseNow(parts.sql));
     await countInto(plan, changes, parts.sql);
+    plan.warnings.push(...await supplyWarnings(parts.sql, stored, { plan, changes }));
     const drift = isDrift(plan);
     if (!drift || options.mode !== "apply") return { ...report, plan, drift };
     if (await store(parts.sql, changes, stored)) {
@@ -174,6 +185,22 @@ async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> 
   for (const change of [...plan.added, ...plan.changed, ...plan.removed]) {
     change.waiting_runs = counts.get(changes.touched.get(change.name) ?? -1) ?? 0;
   }
+}
+
+/** Of all jobs, as long as it is so: what their runs need, and nothing that there is could give. */
+async function supplyWarnings(
+  sql: Sql,
+  stored: Known,
+  { plan, changes }: { plan: Plan; changes: Changes },
+): Promise<PlanWarning[]> {
+  const kept = stored.definitions.filter(({ name }) => plan.unchanged.includes(name));
+  const warnings: PlanWarning[] = [];
+  for (const { name, node, resources } of [...changes.save, ...kept]) {
+    const selectors = node !== null && !node.includes("{") ? [node] : []; // what a template names, its runs will tell
+    const why = await whyNever(sql, { selectors, resources });
+    if (why) warnings.push({ job: name, warning: `its runs will wait: ${why}` });
+  }
+  return warnings;
 }
 
 /** The answers in the order of the items, with at most `at_once` of them being worked on. */

@@ -8,11 +8,14 @@ import {
   changeBulk,
   createBulk,
   type NewBulk,
+  placesOfBulk,
   readItems,
 } from "../store/bulks.ts";
 import type { Db, Sql } from "../store/db.ts";
+import { type Demands, readDemands } from "../store/definitions.ts";
 import { checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom } from "./args.ts";
 import { argsCheck } from "./job_args.ts";
+import { checkNeeds } from "./needs.ts";
 
 /**
  * The args of each item of a bulk: given one by one, or by a query of the database with a column `args` (jsonb). All are checked
@@ -97,26 +100,46 @@ async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarte
   if ("unknown_job" in made) throw noSuchJob(bulk.job_name, made.unknown_job);
   const { bulk_id: id, is_new: isNew } = made;
   if (!isNew) return { id, isNew, items: 0 };
-  if ("sql" in ask.items) {
-    return { id, isNew, items: await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql }) };
+  await checkNext(tx, bulk, id);
+  const items = "sql" in ask.items
+    ? await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql })
+    : await fillOneByOne(tx, { id, job: ask.job, items: ask.items });
+  const { resources } = await readDemands(tx, bulk.job_name) as Demands;
+  await checkNeeds(tx, `start a bulk of "${bulk.job_name}"`, { selectors: await placesOfBulk(tx, id), resources });
+  return { id, isNew, items };
+}
+
+/** What runs at its end is given these args: a job that cannot take them is refused now, not then. */
+async function checkNext(tx: Db, bulk: NewBulk, bulk_id: number): Promise<void> {
+  const sample = { bulk_id, name: bulk.name, state: "FINISHED", succeeded: 1, failed: 1, not_done: 0 };
+  for (const next of new Set([bulk.on_finish, bulk.on_failure])) {
+    if (next !== undefined) {
+      (await argsCheck(tx, next, "run at the end of a bulk"))(sample, "the args that it would get");
+    }
   }
-  const check = typeof ask.job === "string" ? await argsCheck(tx, bulk.job_name, "start a bulk of") : undefined;
+}
+
+type OneByOne = Exclude<BulkItems<unknown>, { sql: string }>;
+
+async function fillOneByOne(tx: Db, { id, job, items: source }: { id: number; job: Job | string; items: OneByOne }) {
+  const job_name = nameOf(job);
+  const check = typeof job === "string" ? await argsCheck(tx, job_name, "start a bulk of") : undefined;
   let items = 0;
   let [texts, size]: [string[], number] = [[], 0];
   const flush = async () => {
     if (texts.length > 0) await addItems(tx, id, { first_seq: items - texts.length + 1, texts });
     [texts, size] = [[], 0];
   };
-  for await (const args of ask.items) {
+  for await (const args of source) {
     items++;
     check?.(args ?? {}, `the args of item ${items}`);
-    const text = await itemText(bulk.job_name, ask.job, { args, place: items });
+    const text = await itemText(job_name, job, { args, place: items });
     texts.push(text);
     size += text.length;
     if (texts.length >= ITEMS_AT_ONCE || size >= TEXT_AT_ONCE) await flush();
   }
   await flush();
-  return { id, isNew, items };
+  return items;
 }
 
 const ITEMS_AT_ONCE = 5_000;

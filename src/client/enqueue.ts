@@ -6,7 +6,7 @@ import { readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
 import { checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
 import { checkBy, noSuchJob } from "./job_args.ts";
-import { checkPlaces, placesOf } from "./places.ts";
+import { checkNeeds, needsOf } from "./needs.ts";
 
 /** Options of one run. */
 export type EnqueueOptions = DelayOptions;
@@ -81,12 +81,12 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
 
 /**
  * By the job's name alone its schema is the one last synced. Whoever has the job itself has checked by that, and asks
- * nothing more unless a node is named.
+ * nothing more unless a node or a resource is named.
  */
 async function checkBirths(sql: Db, job: Job | string, births: Birth[]): Promise<void> {
   const name = nameOf(job);
   const by_name = typeof job === "string";
-  if (!by_name && job.options.node === undefined && births.every((birth) => birth.node === undefined)) return;
+  if (!by_name && !asksForMore(job, births)) return;
   const demands = await readDemands(sql, name);
   if (!demands) throw await noSuchJob(sql, name, "enqueue");
   if (by_name) {
@@ -96,7 +96,13 @@ async function checkBirths(sql: Db, job: Job | string, births: Birth[]): Promise
   }
   const own = births.flatMap(({ node }) => node === undefined ? [] : [node]);
   const rest = births.filter(({ node }) => node === undefined).map(({ args }) => args);
-  await checkPlaces(sql, `enqueue "${name}"`, [...own, ...await placesOf(sql, demands.node, rest)]);
+  const { selectors, resources } = await needsOf(sql, demands, rest);
+  await checkNeeds(sql, `enqueue "${name}"`, { selectors: [...own, ...selectors], resources });
+}
+
+function asksForMore({ options }: Job, births: Birth[]): boolean {
+  return options.node !== undefined || options.resources !== undefined ||
+    births.some((birth) => birth.node !== undefined);
 }
 
 function enqueuedFrom(name: string, run: Born): Enqueued {

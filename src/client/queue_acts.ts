@@ -35,6 +35,11 @@ export async function setPaused(
 
 /** Undefined takes it away. False: it was so already. @throws Refused when there is none to be taken away. */
 export async function changeResource(sql: Sql, name: string, capacity: number | undefined, by: By): Promise<boolean> {
+  if (capacity === 0) {
+    throw new Refused(
+      `Cannot give resource "${name}" a capacity of 0: whatever takes it would wait for ever; pause its jobs: deno task queue pause --job NAME`,
+    );
+  }
   const changed = await setResource(sql, name, capacity, by);
   if (!changed && capacity === undefined) {
     throw new Refused(`Cannot remove resource "${name}": there is none of that name`, { why: "not_found" });

@@ -2,6 +2,7 @@
 import { recordAct } from "../store/audit.ts";
 import { createRuns } from "../store/births.ts";
 import type { Db, Sql } from "../store/db.ts";
+import { readDemands } from "../store/definitions.ts";
 import { emitEventBy } from "../store/events.ts";
 import { requestCancel } from "../store/requests.ts";
 import { readRun, type RunView } from "../store/run_view.ts";
@@ -9,6 +10,7 @@ import { type RunState, TERMINAL } from "../store/runs.ts";
 import { checkText, EnqueueError, Refused, storable } from "./args.ts";
 import { type Enqueued, enqueueMany, type EnqueueOptions, type EventGiven, eventOf } from "./enqueue.ts";
 import { checkArgs } from "./job_args.ts";
+import { checkNeeds } from "./needs.ts";
 
 export interface By {
   /** Kept in the audit. */
@@ -74,6 +76,8 @@ export async function retryRun(
   const edited = wish.args !== undefined;
   if (edited) await checkArgs(sql, run.job_name, wish.args);
   checkText(`retry run "${id}"`, "idempotencyKey", wish.idempotencyKey);
+  const { resources = {} } = await readDemands(sql, run.job_name) ?? {};
+  await checkNeeds(sql, `retry run "${id}"`, { selectors: [run.node ?? ""], resources });
   return await sql.begin(async (tx) => {
     const [born] = await createRuns(tx, [{
       job_name: run.job_name,

@@ -4,9 +4,11 @@ import { recordAct } from "../store/audit.ts";
 import { createBackfill, type PastSlot, readSlots, type SlotState } from "../store/backfill.ts";
 import { createRuns } from "../store/births.ts";
 import type { Sql } from "../store/db.ts";
+import { readDemands } from "../store/definitions.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
 import { pauseSchedules } from "../store/stops.ts";
 import { Refused } from "./args.ts";
+import { checkNeeds, needsOf } from "./needs.ts";
 import type { By } from "./run_acts.ts";
 
 /** A schedule, or all of a job's when none is named. */
@@ -53,6 +55,8 @@ export async function runSchedule(sql: Sql, which: Which, by: By): Promise<{ id:
   const name = nameOf(schedule);
   const id = await sql.begin(async (tx) => {
     const args = { ...schedule.default_args_json, ...schedule.args_json };
+    const demands = await readDemands(tx, schedule.job_name);
+    if (demands) await checkNeeds(tx, `run "${name}"`, await needsOf(tx, demands, [args]));
     const birth = { job_name: schedule.job_name, args, idempotency_key: crypto.randomUUID() };
     const [born] = await createRuns(tx, [birth]);
     if (born?.job_run_id === undefined) {

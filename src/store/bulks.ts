@@ -95,6 +95,17 @@ export async function readItems(
     select seq::int, args_json as args from bulk_item where bulk_id = ${bulk_id} and seq > ${from.seq} order by seq limit ${from.most}`;
 }
 
+/** The nodes or labels that its runs will name, and those of what runs at its end, each once. */
+export async function placesOfBulk(sql: Db, bulk_id: number): Promise<string[]> {
+  const rows = await sql<{ node: string }[]>`
+    with b as materialized (select * from bulk where id = ${bulk_id})
+    select distinct fill_template(d.node, i.args_json) as node
+      from b join job_definition d on d.id = b.job_definition_id and d.node is not null join bulk_item i on i.bulk_id = b.id
+    union
+    select fill_template(d.node, '{}') from b join job_definition d on d.id in (b.on_finish, b.on_failure) and d.node is not null`;
+  return rows.map((row) => row.node);
+}
+
 /** For a transaction that is filled by a program: it may think for a minute between two batches, and a query may be long. */
 export async function allowSlowFilling(sql: Db): Promise<void> {
   await sql`select set_config('idle_in_transaction_session_timeout', '60s', true), set_config('statement_timeout', '600s', true)`;

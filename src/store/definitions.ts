@@ -130,16 +130,15 @@ export async function readDefinition(sql: Db, name: string): Promise<StoredDefin
   return (await definitionsWhere(sql, name))[0];
 }
 
-/** What a run is held against before it is taken: its job's schema, as text, and the node or labels that the job names. */
-export interface Demands {
+/** What a run is held against before it is taken: its job's schema, as text, and what the job says of where it runs. */
+export interface Demands extends Pick<DefinitionSetting, "node" | "resources"> {
   args_schema: string | null;
-  node: string | null;
 }
 
 /** Undefined: no such job takes runs. */
 export async function readDemands(sql: Db, name: string): Promise<Demands | undefined> {
   const [row] = await sql<Demands[]>`
-    select args_schema::text as args_schema, node from job_definition where name = ${name} and removed_at is null`;
+    select args_schema::text as args_schema, node, resources from job_definition where name = ${name} and removed_at is null`;
   return row;
 }
 

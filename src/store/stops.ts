@@ -174,3 +174,9 @@ export async function setResource(sql: Db, name: string, capacity: number | unde
     select from changed left join rung on true`;
   return rows.length > 0;
 }
+
+/** How much there is of each resource. */
+export async function readCapacities(sql: Db): Promise<Map<string, number>> {
+  const rows = await sql<{ name: string; capacity: number }[]>`select name, capacity from resource`;
+  return new Map(rows.map(({ name, capacity }) => [name, capacity]));
+}

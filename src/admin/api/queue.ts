@@ -98,7 +98,7 @@ function addResources(api: Api): void {
     tag: "queue",
     summary: "Say how much of it there is",
     params: byName,
-    body: z.strictObject({ capacity: z.int().min(0).max(1_000_000_000), reason: w.reason }),
+    body: z.strictObject({ capacity: z.int().min(1).max(1_000_000_000), reason: w.reason }),
     answers: { 200: { description: "Done, or it was so already", schema: Changed } },
   }, async ({ sql, actor, params, body: { capacity, reason = w.NO_REASON } }) => {
     return [200, { changed: await changeResource(sql, params.name, capacity, { actor, reason }) }];

@@ -1,0 +1,18 @@
+/** Runs and bulks at the door: what no node and no resource that there is could ever meet is refused. */
+import { type Needs, whyNever } from "../catalog/supply.ts";
+import type { Db } from "../store/db.ts";
+import type { Demands } from "../store/definitions.ts";
+import { fillSelectors } from "../store/nodes.ts";
+import { EnqueueError } from "./args.ts";
+
+/** @throws EnqueueError, `what` such as `enqueue "hello"`. */
+export async function checkNeeds(sql: Db, what: string, needs: Needs): Promise<void> {
+  const why = await whyNever(sql, needs);
+  if (why) throw new EnqueueError(`Cannot ${what}: ${why}`);
+}
+
+/** What runs of a job need by themselves, for each of their args. */
+export async function needsOf(sql: Db, { node, resources }: Demands, args: unknown[]): Promise<Needs> {
+  if (node === null || args.length === 0) return { selectors: [], resources };
+  return { selectors: node.includes("{") ? await fillSelectors(sql, node, args) : [node], resources };
+}
