@@ -496,6 +496,8 @@ create table if not exists priority_move (
   job_definition_id bigint not null references job_definition on delete cascade,
   was int not null
 );
+-- Transactions before this one may still bring a run that was made with the old priority: it is looked again when they have ended.
+alter table priority_move add column if not exists until_xid xid8;
 -- What changes about a definition, by sync, by an operator or by plain SQL, holds for runs that wait already.
 create or replace function follow_definition() returns trigger language plpgsql as $$
 begin
@@ -735,7 +737,8 @@ create or replace function wait_reason(r job_run) returns text language sql stab
       'no worker is alive; start one: deno task worker, or all of it: deno task dev'
     when not exists (select from leader_term where lease_until > clock_timestamp()) then 'there is no leader; one is being elected'
     else coalesce(
-      (select 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '')
+      (select 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
+              '; let it go: deno task queue unblock "' || s.serial_key || '"'
          from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
       (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),

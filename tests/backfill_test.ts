@@ -190,6 +190,8 @@ Deno.test("with jitter a run starts after its slot, keeps its name, and is judge
     const [next] = await plan(scene, [DAY[1] as string], [String(soon)]);
     assert.deepEqual([idsOf(await skipLate(sql, term, 60)), idsOf(await skipForbidden(sql, term))], [[], []]);
     await sql`update job_run set due_at = clock_timestamp() where id = ${next as number}`;
+    assert.deepEqual(idsOf(await skipForbidden(sql, term)), [], "the one before starts later, so it is not there yet");
+    await sql`update job_run set due_at = clock_timestamp() - interval '1 s' where id = ${id as number}`;
     assert.deepEqual(idsOf(await skipForbidden(sql, term)), [next]);
   }, { concurrency_policy: "forbid" });
 });

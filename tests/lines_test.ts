@@ -7,7 +7,8 @@ import { createRuns } from "../src/store/births.ts";
 import type { Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
-import { type Assignment, assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
+import { requestReplaced } from "../src/store/requests.ts";
+import { type Assignment, assignRuns, finishRuns, skipForbidden, startRuns } from "../src/store/runs.ts";
 import { candidates, readSight } from "../src/store/waiting.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
@@ -253,4 +254,39 @@ Deno.test("what waits behind held keys or in a lane that is not asked for is not
       assert.deepEqual(lanes.map((lane) => lane.job_name), ["busy", "wanted"]);
       assert(read?.rows < 100, `${read?.rows} rows were read to find 3`);
     });
+  }));
+
+const HOUR_MS = 3_600_000;
+const inHours = (hours: number) => new Date(Date.now() + hours * HOUR_MS);
+
+Deno.test("what a slot finds at its start is who was there then: jitter and runs that are due later do not change that", () =>
+  withLines(async ({ sql, term }) => {
+    const scene = async (concurrency_policy: string, other: Record<string, unknown>) => {
+      const { id, name } = await aDefinition(sql, { concurrency_policy });
+      const of_job = { job_definition_id: id, serial_key: `job:${name}` };
+      // Of a slot three hours ago, which starts two hours after it.
+      const slot = () => aRun(sql, { ...of_job, source: "schedule", created_at: inHours(-3), due_at: inHours(-1) });
+      const rival = () => aRun(sql, { ...of_job, ...other });
+      if (other.first) return (delete other.first, { other: (await rival()).id, slot: (await slot()).id });
+      return { slot: (await slot()).id, other: (await rival()).id };
+    };
+    const skipped = async () => (await skipForbidden(sql, term)).map((run) => run.job_run_id);
+    const replaced = async () => (await requestReplaced(sql, term)).map((run) => run.job_run_id);
+    const meanwhile = { state: "RUNNING", created_at: inHours(-2), due_at: inHours(-2) };
+    const after = { state: "RUNNING", created_at: inHours(-0.5), due_at: inHours(-0.5) };
+    const later = { first: true, created_at: inHours(-4), due_at: inHours(1), held: true, wakes_at: inHours(1) };
+
+    const { slot } = await scene("forbid", { ...meanwhile });
+    assert.deepEqual(await skipped(), [slot]);
+    await scene("forbid", { ...after });
+    await scene("forbid", { ...later });
+    assert.deepEqual(await skipped(), [], "it waits behind what came after it, and is not kept by what is due later");
+    const again = await scene("forbid", { ...meanwhile, state: "RETRYING", due_at: inHours(2) });
+    assert.deepEqual(await skipped(), [again.slot], "a retry keeps its place");
+
+    const { other } = await scene("replace", { ...meanwhile });
+    assert.deepEqual(await replaced(), [other]);
+    await scene("replace", { ...after });
+    await scene("replace", { ...later });
+    assert.deepEqual(await replaced(), []);
   }));

@@ -14,6 +14,7 @@ import { cliWith } from "./support/cli.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
 import { job, withSync } from "./support/job_files/bench.ts";
 import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
 
 const BY = { actor: "ann", reason: "month end" };
 const NIGHTLY = `schedule: { id: "nightly", dailyAt: "02:30", timezone: "Asia/Tokyo" },`;
@@ -226,7 +227,35 @@ Deno.test("runs that wait with the priority of their job follow it; those that w
     await resetOverrides(sql, name, "all", BY);
     while (await followPriority(sql, term, 2));
     assert.deepEqual([await priorities(plain), await priorities(others)], [[240, 240, 240], [7, 240, 240, 240]]);
-    assert.equal((await sql`select from priority_move`).length, 0);
+    await waitFor("what others had under way to end", async () => {
+      await followPriority(sql, term);
+      return (await sql`select from priority_move`).length === 0 || undefined;
+    });
+  });
+});
+
+Deno.test("a run that was made before its job's priority changed, and is committed after, follows as well", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const { id } = await aDefinition(sql, { name: "a" });
+    const other = await aDefinition(sql, { name: "b" });
+    const waits = await aRun(sql, { job_definition_id: other.id });
+    const priorityOf = async (run_id: number) =>
+      (await sql<{ priority: number }[]>`select priority from job_run where id = ${run_id}`)[0]?.priority;
+    const late = await sql.begin(async (tx) => {
+      const run = await aRun(tx as unknown as typeof sql, { job_definition_id: id });
+      await setOverrides(sql, "a", { priority: 120 }, BY);
+      while (await followPriority(sql, term));
+      await setOverrides(sql, "b", { priority: 130 }, BY);
+      while (await followPriority(sql, term));
+      assert.equal(await priorityOf(waits.id), 130, "the open transaction keeps nobody else waiting");
+      return run;
+    });
+    assert.equal(await priorityOf(late.id), 240);
+    await waitFor("it to follow", async () => {
+      await followPriority(sql, term);
+      return await priorityOf(late.id) === 120 || undefined;
+    });
   });
 });
 

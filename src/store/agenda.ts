@@ -8,6 +8,7 @@ import { monotonicMs } from "../base/loop.ts";
 import type { Sql } from "./db.ts";
 import { slotLead } from "./definitions.ts";
 import { Term } from "./leadership.ts";
+import { canMove } from "./requests.ts";
 import { lanes, type Sight, sight, sightOf, type SightRow } from "./waiting.ts";
 
 export interface Agenda {
@@ -80,7 +81,7 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
                < clock.now - ${look.late_seconds}::float8 * interval '1 s' as late,
       coalesce((select min(wakes_at) from job_run where wakes_at is not null) <= clock.now, false) as asleep,
       exists (select from line_check) as lines,
-      exists (select from priority_move) as moves,
+      exists (select from priority_move m where ${canMove(sql)}) as moves,
       (select min(id) from job_run where cancel_requested_at is not null
          and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) is not null as cancels,
       (select min(assigned_worker_id) from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'

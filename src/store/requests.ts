@@ -5,7 +5,7 @@
 import type { Db } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
-import type { AttemptRef, RunState } from "./runs.ts";
+import { type AttemptRef, type RunState, wasThere } from "./runs.ts";
 
 /** A request in the row, with its audit; the state moves later, by the leader or by the worker that kills the body. */
 export async function requestCancel(
@@ -79,14 +79,16 @@ export async function reprioritizeWhere(
 
 /**
  * Runs that wait with the priority that their definition had follow it to the one that it has; those that were given another,
- * and those of bulks, stay. One definition at a time, a part of its runs at a time. True: there are more.
+ * and those of bulks, stay. One definition at a time, a part of its runs at a time. True: there are more. A run may have been
+ * made with the old one by a transaction that is still open: what was under way at the first look is waited for, and then the
+ * move is made again.
  */
 export async function followPriority(sql: Db, term: Term, most = 2000): Promise<boolean> {
   const [row] = await sql<{ more: boolean }[]>`
     with ${fence(sql, term)},
     move as materialized (
       select m.id, m.job_definition_id, m.was, d.priority from priority_move m join job_definition d on d.id = m.job_definition_id
-       order by m.id limit 1),
+       where ${canMove(sql)} order by m.id limit 1),
     waiting as materialized (
       select w.id from move m cross join lateral (
         (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.priority = m.was
@@ -100,11 +102,22 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
         from move m, fence
        where r.id = any(array(select id from waiting)) and r.priority = m.was
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')),
+    looked as (
+      update priority_move m set until_xid = coalesce(m.until_xid, pg_snapshot_xmax(pg_current_snapshot())) from fence
+       where m.id = (select id from move) and (select count(*) from waiting) < ${most}
+         and pg_snapshot_xmin(pg_current_snapshot()) < coalesce(m.until_xid, pg_snapshot_xmax(pg_current_snapshot())) returning m.id),
     done as (
       delete from priority_move p using fence
-       where p.id = (select id from move) and (select count(*) from waiting) < ${most} returning p.id)
-    select exists (select from priority_move p where p.id not in (select id from done)) as more from fence`;
+       where p.id = (select id from move) and (select count(*) from waiting) < ${most}
+         and pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(p.until_xid, pg_snapshot_xmax(pg_current_snapshot())) returning p.id)
+    select exists (select from priority_move m where ${canMove(sql)}
+                    and m.id not in (select id from done union all select id from looked)) as more from fence`;
   return row?.more ?? false;
+}
+
+/** Whether a move `m` has something to do: it was not looked at, or all that was under way then has ended. */
+export function canMove(sql: Db) {
+  return sql`(m.until_xid is null or m.until_xid <= pg_snapshot_xmin(pg_current_snapshot()))`;
 }
 
 /** RUNNING runs that somebody wants canceled: their workers must be told. */
@@ -118,14 +131,14 @@ export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_
 export async function requestReplaced(sql: Db, term: Term): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
-    update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'system', version = r.version + 1,
+    update job_run o set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'system', version = o.version + 1,
            cancel_reason = 'replaced by a newer run of this job'
       from fence, job_definition d
-     where r.cancel_requested_at is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-       and d.id = r.job_definition_id and d.concurrency_policy = 'replace' and (r.state <> 'PENDING' or r.source <> 'bulk')
-       and exists (select from job_run newer where newer.serial_key = r.serial_key and newer.id > r.id and newer.source = 'schedule'
-                    and newer.state = 'PENDING' and newer.due_at <= clock_timestamp())
-    returning r.id as job_run_id, r.attempt`;
+     where o.cancel_requested_at is null and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+       and d.id = o.job_definition_id and d.concurrency_policy = 'replace' and (o.state <> 'PENDING' or o.source <> 'bulk')
+       and exists (select from job_run r where r.serial_key = o.serial_key and r.id <> o.id and r.source = 'schedule'
+                    and r.state = 'PENDING' and r.due_at <= clock_timestamp() and ${wasThere(sql)})
+    returning o.id as job_run_id, o.attempt`;
 }
 
 /** Runs of a bulk that was canceled: asked to end, those that run as well. Again each time it is asked, for what is new. */

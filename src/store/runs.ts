@@ -312,7 +312,15 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number): Promi
 }
 
 /**
- * PENDING -> SKIPPED for slots of `forbid` jobs that have an older run which has not ended, of `queueOne` an older slot that
+ * Whether run `o` was there when slot `r` was to start: active and not made later than that, or waiting and due before it. An id
+ * alone does not tell: a slot with jitter starts after runs that were made meanwhile, and a run may be due long after newer ones.
+ */
+export function wasThere(sql: Db) {
+  return sql`(case when o.state = 'PENDING' then (o.due_at, o.id) < (r.due_at, r.id) else o.id < r.id or o.created_at <= r.due_at end)`;
+}
+
+/**
+ * PENDING -> SKIPPED for slots of `forbid` jobs of which another run was there and has not ended, of `queueOne` another slot that
  * waits. What waits in a bulk, such as a backfill of last year, is no reason.
  */
 export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> {
@@ -327,10 +335,10 @@ export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> 
      where r.state = 'PENDING' and r.source = 'schedule'
        and d.id = r.job_definition_id and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
        and r.due_at <= clock_timestamp()
-       and exists (select from job_run older where older.serial_key = r.serial_key and older.id < r.id
-                    and older.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-                    and (older.state <> 'PENDING' or older.source <> 'bulk')
-                    and (d.concurrency_policy = 'forbid' or (older.state = 'PENDING' and older.source = 'schedule')))
+       and exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
+                    and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+                    and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}
+                    and (d.concurrency_policy = 'forbid' or (o.state = 'PENDING' and o.source = 'schedule')))
     returning r.id as job_run_id, r.attempt`;
 }
 
