@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { placesFor, takesPart } from "../src/roles/leader/assign.ts";
 import { choose, inOrder, openOf, sharesOf } from "../src/roles/leader/choose.ts";
 import { type Gate, gatesOf, startsLeft } from "../src/roles/leader/gates.ts";
-import { Hall, hostsOf, isNamed, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
-import type { NodeRow, WorkerRow } from "../src/store/nodes.ts";
+import { Hall, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
+import { isNamed, type NodeRow, type WorkerRow } from "../src/store/nodes.ts";
 import type { Candidate, Lane } from "../src/store/waiting.ts";
 import { Chance } from "./chaos/stress/chance.ts";
 
@@ -204,9 +204,10 @@ Deno.test("a closed lane says why", () => {
   assert.match(reasonOf(lane({ node: "gpu=1" }), place), /no worker is alive with labels gpu=1/);
   assert.match(reasonOf(lane({ rate_count: 1, rate_seconds: 60, rate_wait_ms: 5 }), place), /at most 1 runs in 60 s/);
   const nodes = (more: Partial<NodeRow>) => hall({ a: {} }, { nodes: [node("n1", more)] });
-  assert.equal(reasonOf(lane(), nodes({ is_active: false })), 'node "n1" is in maintenance');
+  const end = "; end that: deno task nodes set n1 --maintenance off";
+  assert.equal(reasonOf(lane(), nodes({ is_active: false })), `node "n1" is in maintenance${end}`);
   const by_ops = { is_active: false, inactive_by: "ops", inactive_reason: "new disk" };
-  assert.equal(reasonOf(lane(), nodes(by_ops)), 'node "n1" is in maintenance, says ops: new disk');
+  assert.equal(reasonOf(lane(), nodes(by_ops)), `node "n1" is in maintenance, says ops: new disk${end}`);
   const away = { status: "unavailable", problem: "disk: 1 MB free" } as const;
   assert.equal(reasonOf(lane(), nodes(away)), 'node "n1" is unavailable: disk: 1 MB free');
   const fresh = { status: "unavailable", checked: false } as const;

@@ -81,7 +81,7 @@ Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it 
         await sql`select status, check_result->>'problem' as problem from node where node_id = ${ill.node_id}`;
       return (node?.status === "unavailable" && node.problem === "connection: no worker of it is alive") || undefined;
     });
-    const why = `no worker is alive on node "${ill.node_id}"`;
+    const why = `no worker is alive on node "${ill.node_id}"; start one: deno task worker`;
     await waitFor("the reason", async () => await reasonOf(cluster, pinned) === why || undefined);
 
     await cluster.startWorker({ node_id: ill.node_id });
@@ -122,7 +122,9 @@ Deno.test("from the command line nodes are shown, tested and changed, with an au
       assert.equal(JSON.parse((await set("--maintenance", "on")).out).is_active, false);
       const waits = await cluster.enqueue("append_one_row");
       await waitFor("the reason", async () => {
-        return /^node "node-1" is in maintenance, says .+: new disk$/.test(await reasonOf(cluster, waits) ?? "") ||
+        return /^node "node-1" is in maintenance, says .+: new disk; end that: /.test(
+          await reasonOf(cluster, waits) ?? "",
+        ) ||
           undefined;
       });
       assert.match((await cli("nodes", "test", "node-1")).err, /it is in maintenance; end that with/);

@@ -67,7 +67,7 @@ function closedByDefinition(lane: Lane, hall: Hall): string | undefined {
 function whyNobody(selector: string, hall: Hall): string | undefined {
   const named = hall.named(selector);
   const which = selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
-  if (named.length === 0) return `no worker is alive${which}`;
+  if (named.length === 0) return `no worker is alive${which}; start one: deno task worker`;
   const active = named.filter((host) => host.node.is_active);
   if (active.length === 0) return `${nodesOf(named)} in maintenance${whyInactive(named)}`;
   const reachable = active.filter((host) => host.node.status !== "unavailable");
@@ -75,7 +75,10 @@ function whyNobody(selector: string, hall: Hall): string | undefined {
   const calm = reachable.filter((host) => host.node.status !== "busy");
   if (calm.length === 0) return `${nodesOf(reachable)} busy: ${problemOf(reachable)}`;
   const working = calm.filter((host) => host.places.length > 0);
-  if (working.length === 0) return `no worker${which} takes work: they are draining, detached, or do not answer`;
+  if (working.length === 0) {
+    return `no worker${which} takes work: draining, detached, not answering, or leading, which it does without runs of its own ` +
+      `while there are others (setting leader_runs_jobs)`;
+  }
   const free = working.filter((host) => host.free > 0);
   if (free.length === 0) {
     const full = working.find((host) => host.node.max_concurrent !== null && host.load >= host.node.max_concurrent);
@@ -102,8 +105,9 @@ function nodesOf(hosts: readonly Host[]): string {
 
 function whyInactive(hosts: readonly Host[]): string {
   const [{ node }] = hosts as [Host];
-  if (hosts.length > 1 || node.inactive_by === null) return "";
-  return `, says ${node.inactive_by}${node.inactive_reason === null ? "" : `: ${node.inactive_reason}`}`;
+  const end = `; end that: deno task nodes set ${node.node_id} --maintenance off`;
+  if (hosts.length > 1 || node.inactive_by === null) return end;
+  return `, says ${node.inactive_by}${node.inactive_reason === null ? "" : `: ${node.inactive_reason}`}${end}`;
 }
 
 /** What the checks of these nodes found, with the node's name where there are several. */

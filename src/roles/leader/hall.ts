@@ -7,7 +7,7 @@
  * whose rank is out of date is put back where it belongs when it comes up.
  */
 import TinyQueue from "tinyqueue";
-import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
+import { isNamed, type NodeRow, type WorkerRow } from "../../store/nodes.ts";
 
 /** A worker that may be given work. */
 export interface Place {
@@ -157,15 +157,5 @@ export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Plac
     const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;
     const usable = node.is_active && node.status === "available";
     return { node, load, free: usable ? Math.max(0, Math.min(slots, limit)) : 0, places: own };
-  });
-}
-
-/** Whether a node is one that a lane names: any, by its name, or by labels such as "gpu=a100,zone=tokyo". */
-export function isNamed(selector: string, node: NodeRow): boolean {
-  if (selector === "") return true;
-  if (!selector.includes("=")) return selector === node.node_id;
-  return selector.split(",").every((pair) => {
-    const [label = "", value = ""] = pair.split("=", 2).map((part) => part.trim());
-    return Object.hasOwn(node.labels, label) && String(node.labels[label]) === value;
   });
 }
