@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { requestCancel } from "../src/store/requests.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
-import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { CALM, type Cluster, withProcesses } from "./support/cluster.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const JOBS = {
@@ -37,7 +37,7 @@ const JOBS = {
     });`,
   "each_second.ts": `
     import { defineJob } from "dandori";
-    export default defineJob({ schedule: { cron: "* * * * * *" }, run: ({ scheduledFor }) => scheduledFor });`,
+    export default defineJob({ schedule: { cron: "* * * * * *", misfire: { all: true } }, run: ({ scheduledFor }) => scheduledFor });`,
 };
 
 async function runOf({ sql }: Cluster, event_id: number): Promise<number> {
@@ -83,15 +83,15 @@ Deno.test("enqueued, emitted, scheduled, retried and refused runs end as they sh
     assert.deepEqual([fatal.state, fatal.attempt, fatal.error_name], ["FAILED", 1, "Fatal"]);
 
     const slots = await waitFor("three slots", async () => {
-      const done = await sql`
-        select scheduled_for, result from job_run where source = 'schedule' and state = 'SUCCEEDED' order by id limit 3`;
-      return done.length === 3 ? done : undefined;
+      const first = await sql`
+        select state, scheduled_for, result from job_run where source = 'schedule' order by scheduled_for limit 3`;
+      return first.length === 3 && first.every(({ state }) => state === "SUCCEEDED") ? first : undefined;
     });
     const seconds = slots.map((slot) => slot.scheduled_for.getTime() / 1000);
     const first = seconds[0] ?? 0;
     assert.deepEqual(seconds, [first, first + 1, first + 2], "each slot once, none missing");
     assert.equal(slots[0]?.result, slots[0]?.scheduled_for.toISOString());
-  }, { jobs: JOBS });
+  }, { jobs: JOBS, settings: CALM });
 });
 
 Deno.test("a run is canceled while it waits, and while its body spins", async () => {
@@ -114,7 +114,7 @@ Deno.test("a run is canceled while it waits, and while its body spins", async ()
       await sql`select actor, action, target_id, reason from admin_action_log where action = 'run.cancel' order by id`;
     assert.deepEqual(acts.map((act) => act.target_id), [String(later), String(id)]);
     assert.deepEqual(await requestCancel(sql, id, me), { state: "CANCELED", requested: false });
-  }, { jobs: JOBS });
+  }, { jobs: JOBS, settings: CALM });
 });
 
 Deno.test("a worker refuses code that differs from what was synced, and takes it after the next sync", async () => {
@@ -129,5 +129,5 @@ Deno.test("a worker refuses code that differs from what was synced, and takes it
     assert.match(refused.message, /Code mismatch/);
     await cluster.sync();
     assert.equal((await cluster.ends(id)).result, "new");
-  }, { jobs: JOBS });
+  }, { jobs: JOBS, settings: CALM });
 });

@@ -1,7 +1,7 @@
 /** A drained worker finishes what it has and gets nothing new, until it is undrained. */
 import assert from "node:assert/strict";
 import { listWorkers, requestDrain } from "../src/store/nodes.ts";
-import { withProcesses } from "./support/cluster.ts";
+import { CALM, withProcesses } from "./support/cluster.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const by = { actor: "test", reason: "maintenance" };
@@ -39,5 +39,5 @@ Deno.test("a drained worker finishes what it has and gets nothing new, until it 
     const acts =
       await sql`select action, actor, target_id, reason from admin_action_log where target_type = 'worker' order by id`;
     assert.deepEqual(acts.map((act) => act.action), ["worker.drain", "worker.undrain"]);
-  });
+  }, { settings: CALM });
 });

@@ -3,15 +3,11 @@ import assert from "node:assert/strict";
 import { rest } from "../src/base/loop.ts";
 import { type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
 import { OLD_CHANNEL_MS } from "../src/cluster/peers.ts";
-import { type Cluster, withProcesses } from "./support/cluster.ts";
+import { CALM, type Cluster, withProcesses } from "./support/cluster.ts";
 import { nothingLostOrCharged, underLoad } from "./support/steady_load.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const NODES = ["node-1", "node-2", "node-3"];
-/** Leases that a busy machine keeps. A new certificate is used one worker's lease after it was announced. */
-const CALM = {
-  settings: { worker_lease_seconds: 10, leader_lease_seconds: 8, leader_stale_seconds: 8, heartbeat_ttl_seconds: 8 },
-};
 
 Deno.test("pins and then certificates of all nodes are swapped under load, and the old pins removed", async () => {
   await withProcesses(3, async (cluster) => {
@@ -35,7 +31,7 @@ Deno.test("pins and then certificates of all nodes are swapped under load, and t
       await runsStartOnBoth(cluster);
     });
     await nobodyWasRefused(cluster, runs);
-  }, CALM);
+  }, { settings: CALM });
 });
 
 Deno.test("with an authority, certificates are renewed and then the authority is replaced, under load", async () => {
@@ -71,7 +67,7 @@ Deno.test("with an authority, certificates are renewed and then the authority is
       await runsStartOnBoth(cluster);
     });
     await nobodyWasRefused(cluster, runs);
-  }, CALM);
+  }, { settings: CALM });
 });
 
 Deno.test("a certificate that is no good is not taken under load, and is said once", async () => {
@@ -94,7 +90,7 @@ Deno.test("a certificate that is no good is not taken under load, and is said on
     });
     await nobodyWasRefused(cluster, runs);
     assert.ok(cluster.times("tls.kept") <= 3, "each once; between the two last writes it may have been looked at");
-  }, CALM);
+  }, { settings: CALM });
 });
 
 Deno.test("a worker that comes back under a new id does so with the certificate in use, whatever lies on the disk", async () => {

@@ -34,7 +34,7 @@ export async function noneLeft(marker: string, within_ms: number): Promise<void>
         }`,
       );
     }
-    await rest(20);
+    await rest(100); // a look is at every process there is
   }
 }
 

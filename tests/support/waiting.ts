@@ -8,6 +8,6 @@ export async function waitFor<T>(what: string, ask: () => Promise<T | undefined>
     const answer = await ask();
     if (answer !== undefined) return answer;
     if (late.aborted) throw new Error(`Waited ${within_ms} ms for ${what}, in vain`);
-    await rest(20);
+    await rest(50);
   }
 }
