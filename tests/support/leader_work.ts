@@ -10,7 +10,8 @@ import { aRun, aWorker } from "./factories.ts";
 import { ledgerJob } from "./ledger.ts";
 import { waitFor } from "./waiting.ts";
 
-const EACH_SECOND = `schedule: { cron: "* * * * * *" },`;
+/** Many, and none of them is the point: so they need not have a process each. */
+const EACH_SECOND = `schedule: { cron: "* * * * * *" }, isolation: { reuse: 50 },`;
 
 export function leaderJobs(effects_dir: string): Record<string, string> {
   return {
