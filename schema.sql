@@ -530,9 +530,11 @@ create table if not exists lane_wait (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,                         -- '': any
   reason text not null,
+  parts jsonb,                                -- the same for programs: a code, and what the sentence is about (store/wait_reason.ts)
   since timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, node)
 );
+alter table lane_wait add column if not exists parts jsonb;
 
 -- Attempts that ended without deciding their run.
 create table if not exists job_run_attempt (
@@ -723,41 +725,56 @@ begin
   return event_id;
 end $$;
 
--- Why a run that has not started waits, in one sentence; null for one that runs or has ended. A function and no column: a
--- reason that holds for a million runs is not written a million times, and it is true at the moment in which it is read.
---   select r.id, wait_reason(r) from job_run r where state = 'PENDING'
-create or replace function wait_reason(r job_run) returns text language sql stable as $$
+create or replace function behind_run(o job_run) returns jsonb language sql immutable as $$
+  select jsonb_build_object('code', 'behind_run', 'run_id', o.id, 'serial_key', o.serial_key,
+           'text', 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"')
+$$;
+
+-- Why a run that has not started waits: a code and what it is about (store/wait_reason.ts), and `text`, the same in one sentence.
+-- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
+-- million times, and it is true at the moment in which it is read.
+create or replace function why_waiting(r job_run) returns jsonb language sql stable as $$
   select case
     when r.state not in ('PENDING', 'RETRYING', 'ORPHANED') then null
-    when r.cancel_requested_at is not null then 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked'
-    when r.due_at > clock_timestamp() then
-      (case r.state when 'RETRYING' then 'it is tried again at ' else 'it is due at ' end)
-        || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+    when r.cancel_requested_at is not null then jsonb_build_object('code', 'canceling', 'by', r.cancel_requested_by,
+      'text', 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked')
+    when r.due_at > clock_timestamp() then jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end,
+      'at', r.due_at, 'text', (case r.state when 'RETRYING' then 'it is tried again at ' else 'it is due at ' end)
+        || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
     when not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp()) then
-      'no worker is alive; start one: deno task worker, or all of it: deno task dev'
-    when not exists (select from leader_term where lease_until > clock_timestamp()) then 'there is no leader; one is being elected'
+      jsonb_build_object('code', 'no_worker', 'text', 'no worker is alive; start one: deno task worker, or all of it: deno task dev')
+    when not exists (select from leader_term where lease_until > clock_timestamp()) then
+      jsonb_build_object('code', 'no_leader', 'text', 'there is no leader; one is being elected')
     else coalesce(
-      (select 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
-              '; let it go: deno task queue unblock "' || s.serial_key || '"'
+      (select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
+                'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
+                  '; let it go: deno task queue unblock "' || s.serial_key || '"')
          from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
-      (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
+      (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
-      (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
+      (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and r.state = 'PENDING' and o.state = 'PENDING' and o.due_at <= clock_timestamp()
           and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) order by o.priority, o.due_at, o.id limit 1),
-      (select 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
-                || '" are active' from job_definition d
+      (select jsonb_build_object('code', 'key_limit', 'key', split_part(r.limit_key, ':', 2), 'running', count(o.id), 'limit', d.concurrency_limit,
+                'text', 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
+                  || '" are active') from job_definition d
          join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
           and o.state in ('ASSIGNED', 'RUNNING')
         where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit),
       (select case b.state
-                when 'PAUSED' then 'bulk ' || b.id || ' is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
-                  || '; resume it: deno task bulk resume ' || b.id
-                when 'CANCELED' then 'bulk ' || b.id || ' is canceled'
-                else 'bulk ' || b.id || ' runs ' || count(o.id) || ' of at most ' || b.running_limit || ' at once' end
+                when 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason,
+                  'text', 'bulk ' || b.id || ' is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
+                    || '; resume it: deno task bulk resume ' || b.id)
+                when 'CANCELED' then jsonb_build_object('code', 'bulk_canceled', 'bulk_id', b.id, 'text', 'bulk ' || b.id || ' is canceled')
+                else jsonb_build_object('code', 'bulk_full', 'bulk_id', b.id, 'running', count(o.id), 'limit', b.running_limit,
+                  'text', 'bulk ' || b.id || ' runs ' || count(o.id) || ' of at most ' || b.running_limit || ' at once') end
          from bulk b left join job_run o on o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')
         where b.id = r.bulk_id group by b.id having count(o.id) >= b.running_limit),
-      (select w.reason from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
-      'it is next as soon as those before it have started')
+      (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
+         from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+      jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started'))
   end
 $$;
+
+-- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
+create or replace function wait_reason(r job_run) returns text language sql stable as $$ select why_waiting(r)->>'text' $$;

@@ -120,7 +120,8 @@ const STATEMENTS: Record<string, Scene> = {
   },
   sayWhy: async (sql) => {
     const { id } = await aDefinition(sql);
-    return (term) => sayWhy(sql, term, [{ job_definition_id: id, node: "", reason: "test" }]);
+    return (term) =>
+      sayWhy(sql, term, [{ job_definition_id: id, node: "", reason: "test", parts: { code: "no_slot", node: "" } }]);
   },
   detachSilent: async (sql) => {
     const { worker_id } = await aWorker(sql);

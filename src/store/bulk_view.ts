@@ -3,6 +3,7 @@
  * A forecast is a band: from what the last runs took, a quarter of them less and a quarter of them more.
  */
 import type { Db } from "./db.ts";
+import type { Waits } from "./wait_reason.ts";
 
 /** One bulk; what `bulk show --json` and the client give. */
 export interface BulkView {
@@ -12,6 +13,8 @@ export interface BulkView {
   state: "RUNNING" | "PAUSED" | "CANCELED" | "FINISHED";
   /** Why it feeds nothing, in one sentence; null while it does, or has ended. */
   wait_reason: string | null;
+  /** The same for programs: a code, and what it is about. */
+  waits: Waits | null;
   parallel: number;
   /** As many at once as it may run now: 0 unless RUNNING, less than `parallel` while it is throttled. */
   running_limit: number;
@@ -52,7 +55,7 @@ export interface BulkView {
   finished_at: Date | null;
 }
 
-type BulkRow = Omit<BulkView, "progress" | "done_from" | "done_to"> & { slots: number; now: Date };
+type BulkRow = Omit<BulkView, "wait_reason" | "progress" | "done_from" | "done_to"> & { slots: number; now: Date };
 
 /** How many ends the rate and the forecast look back. */
 const LOOK_BACK = 100;
@@ -91,7 +94,8 @@ function viewOf(row: BulkRow): BulkView {
   const { slots: _slots, now: _now, ...bulk } = row;
   const ended = row.succeeded + row.failed + row.canceled;
   const { done_from, done_to } = row.running_limit > 0 ? forecast(row, row.running_limit) : NEVER;
-  return { ...bulk, progress: row.items === 0 ? 1 : Math.min(1, ended / row.items), done_from, done_to };
+  const wait_reason = row.waits?.text ?? null;
+  return { ...bulk, wait_reason, progress: row.items === 0 ? 1 : Math.min(1, ended / row.items), done_from, done_to };
 }
 
 const NEVER = { done_from: null, done_to: null };
@@ -157,7 +161,7 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
            coalesce(b.failed, c.failed) as failed, coalesce(c.fed - b.succeeded - b.failed, c.canceled) as canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
            b.created_by, b.changed_by, b.reason, b.created_at, b.started_at, b.finished_at, clock_timestamp() as now,
            (select coalesce(sum(slots), 0)::int from worker where state = 'ACTIVE' and lease_until > clock_timestamp()) as slots,
-           ${waitReason(sql)} as wait_reason
+           ${whyWaiting(sql)} as waits
       from chosen b join job_definition d on d.id = b.job_definition_id
       left join job_definition f on f.id = b.on_finish left join job_definition e on e.id = b.on_failure
       cross join lateral (select coalesce(max(seq), 0) as items from bulk_item where bulk_id = b.id) i
@@ -182,17 +186,20 @@ function seconds(sql: Db, share: number) {
   return sql`percentile_cont(${share}::float8) within group (order by extract(epoch from finished_at - started_at)::float8)`;
 }
 
-function waitReason(sql: Db) {
+function whyWaiting(sql: Db) {
   return sql`case
     when b.finished_at is not null then null
-    when b.state = 'PAUSED' then 'it is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
-      || '; resume it: deno task bulk resume ' || b.id
-    when b.state = 'CANCELED' then 'it is canceled; its runs are being ended'
+    when b.state = 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason,
+      'text', 'it is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
+        || '; resume it: deno task bulk resume ' || b.id)
+    when b.state = 'CANCELED' then jsonb_build_object('code', 'bulk_ending', 'text', 'it is canceled; its runs are being ended')
     when b.started_at is null then (
-      select 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"' from bulk o
+      select jsonb_build_object('code', 'behind_bulk', 'bulk_id', o.id, 'serial_key', o.serial_key,
+                                'text', 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"') from bulk o
        where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id and (o.started_at is not null or o.id < b.id)
        order by o.started_at nulls last, o.id limit 1)
     when b.next_feed_at > clock_timestamp() and c.running + c.waiting + c.retrying < b.running_limit
-      then 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+      then jsonb_build_object('code', 'interval', 'at', b.next_feed_at,
+        'text', 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
   end`;
 }

@@ -2,6 +2,7 @@
 import { type Db, json } from "./db.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
 import type { AttemptRef, Ending, RunState } from "./runs.ts";
+import type { Waits } from "./wait_reason.ts";
 
 /** One run; what `runs show --json`, `run --wait --json` and the page give. */
 export interface RunView {
@@ -40,6 +41,8 @@ export interface RunView {
   cancel_reason: string | null;
   /** Why it has not started, in one sentence; null once it has. */
   wait_reason: string | null;
+  /** The same for programs: a code, and what it is about. */
+  waits: Waits | null;
   /** CONFIRMING: its worker asks whether it may go on, and it is not given away until the deadline. */
   continuation_state: "NONE" | "CONFIRMING";
   continuation_check_deadline_at: Date | null;
@@ -58,10 +61,10 @@ export interface AttemptView {
 }
 
 export async function readRun(sql: Db, job_run_id: number): Promise<RunView | undefined> {
-  const [run] = await sql<RunView[]>`select ${
-    columns(sql)
-  } from job_run r join job_definition d on d.id = r.job_definition_id
-    where r.id = ${job_run_id}`;
+  const [run] = viewsOf(
+    await sql<RunRow[]>`select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
+    where r.id = ${job_run_id}`,
+  );
   return run;
 }
 
@@ -82,26 +85,32 @@ export async function readReruns(sql: Db, job_run_id: number, most: number): Pro
 /** The newest runs first; after a run (`after_id`): those that follow it, the newest of them first as well. */
 export async function listRuns(sql: Db, filter: RunFilter & { most: number }): Promise<RunView[]> {
   const oldest_first = filter.after_id !== undefined;
-  const runs = await sql<RunView[]>`
+  const runs = viewsOf(
+    await sql<RunRow[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where ${matches(sql, filter)} order by r.id ${oldest_first ? sql`` : sql`desc`} limit ${filter.most}`;
+     where ${matches(sql, filter)} order by r.id ${oldest_first ? sql`` : sql`desc`} limit ${filter.most}`,
+  );
   return oldest_first ? runs.toReversed() : runs;
 }
 
 /** The newest runs of one job that have come due, however many runs others have had since. */
 export async function listRunsOf(sql: Db, job_definition_id: number, most: number): Promise<RunView[]> {
-  return await sql<RunView[]>`
+  return viewsOf(
+    await sql<RunRow[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
      where r.job_definition_id = ${job_definition_id} and r.scheduled_for <= clock_timestamp()
-     order by r.scheduled_for desc limit ${most}`;
+     order by r.scheduled_for desc limit ${most}`,
+  );
 }
 
 /** What workers carry now: ASSIGNED to them or RUNNING on them, in the order in which they came. */
 export async function listCarried(sql: Db, worker_ids: string[], most: number): Promise<RunView[]> {
-  return await sql<RunView[]>`
+  return viewsOf(
+    await sql<RunRow[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
      where r.assigned_worker_id = any(${worker_ids}) and r.state in ('ASSIGNED', 'RUNNING')
-     order by r.assigned_at, r.id limit ${most}`;
+     order by r.assigned_at, r.id limit ${most}`,
+  );
 }
 
 /** How many runs a filter means, counted up to `most`. */
@@ -120,11 +129,18 @@ export async function readState(sql: Db, job_run_id: number): Promise<RunState |
   return row?.state;
 }
 
+type RunRow = Omit<RunView, "wait_reason">;
+
+/** The reason is asked for once a row, and its sentence taken from it. */
+function viewsOf(rows: RunRow[]): RunView[] {
+  return rows.map((row) => ({ ...row, wait_reason: row.waits?.text ?? null }));
+}
+
 function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, wait_reason(r) as wait_reason,
+    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, why_waiting(r) as waits,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
 

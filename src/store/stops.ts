@@ -6,6 +6,7 @@
  * the resume, by the misfire rule of each.
  */
 import type { Db } from "./db.ts";
+import type { Waits } from "./wait_reason.ts";
 
 export interface By {
   actor: string;
@@ -115,6 +116,10 @@ export interface QueueLine {
   paused_by: string | null;
   /** Why nothing of it starts now, for each place that it names; empty: nothing keeps it. */
   reasons: string[];
+  /** The same for programs. */
+  waits: Waits[];
+  /** Of those that wait: behind their serial key, or beyond their job's limit. */
+  held: number;
 }
 
 /** What waits, job by job, the longest waiting first. Jobs without work are left out, unless they are paused. */
@@ -122,16 +127,20 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
   return await sql<QueueLine[]>`
     select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
            r.oldest_due_at, d.paused_by,
-           coalesce((select array_agg(w.reason order by w.node) from lane_wait w where w.job_definition_id = d.id), '{}') as reasons
+           coalesce(r.held, 0)::int as held, w.reasons, w.waits
       from job_definition d left join (
         select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where not waits) as running,
-               min(due_at) filter (where waits) as oldest_due_at
-          from (select job_definition_id, due_at, true as waits from job_run
+               count(*) filter (where held) as held, min(due_at) filter (where waits) as oldest_due_at
+          from (select job_definition_id, due_at, true as waits, false as held from job_run
                  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
-                union all select job_definition_id, due_at, true from job_run where held
-                union all select job_definition_id, due_at, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
+                union all select job_definition_id, due_at, true, true from job_run where held
+                union all select job_definition_id, due_at, false, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
          group by job_definition_id) r
         on r.job_definition_id = d.id
+      cross join lateral (
+        select coalesce(array_agg(l.reason order by l.node), '{}') as reasons,
+               coalesce(jsonb_agg(coalesce(l.parts, '{}') || jsonb_build_object('text', l.reason) order by l.node), '[]') as waits
+          from lane_wait l where l.job_definition_id = d.id) w
      where r.waiting > 0 or r.running > 0 or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
 }

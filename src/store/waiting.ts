@@ -7,6 +7,7 @@ import { type Db, type Fragment, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { behindKey, beyondLimit } from "./lines.ts";
 import { type NodeRow, type WorkerRow, workersAlive } from "./nodes.ts";
+import type { LaneWait } from "./wait_reason.ts";
 
 /** A lane in which something may start, with all of its definition that can keep it from doing so. */
 export interface Lane {
@@ -207,17 +208,17 @@ function running(sql: Db) {
 export async function sayWhy(
   sql: Db,
   term: Term,
-  waits: { job_definition_id: number; node: string; reason: string }[],
+  waits: { job_definition_id: number; node: string; reason: string; parts: LaneWait }[],
 ): Promise<void> {
   await sql`
     with ${fence(sql, term)},
     now as (select * from jsonb_to_recordset(${
     json(sql, waits)
-  }) as w(job_definition_id bigint, node text, reason text)),
+  }) as w(job_definition_id bigint, node text, reason text, parts jsonb)),
     opened as (
       delete from lane_wait w using fence
        where not exists (select from now where now.job_definition_id = w.job_definition_id and now.node = w.node))
-    insert into lane_wait as w (job_definition_id, node, reason) select job_definition_id, node, reason from now, fence
-    on conflict (job_definition_id, node) do update set reason = excluded.reason, since = clock_timestamp()
+    insert into lane_wait as w (job_definition_id, node, reason, parts) select job_definition_id, node, reason, parts from now, fence
+    on conflict (job_definition_id, node) do update set reason = excluded.reason, parts = excluded.parts, since = clock_timestamp()
       where w.reason <> excluded.reason`;
 }

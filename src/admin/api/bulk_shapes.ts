@@ -1,5 +1,5 @@
 /** Bulks as the API takes and gives them. */
-import { count, id, jobName, page, priority, priorityIn, text, time, z } from "./words.ts";
+import { count, id, jobName, page, priority, priorityIn, text, time, Waits, z } from "./words.ts";
 
 const word = z.string().nullable();
 const seconds = z.number().nullable().openapi({ description: "Of the last hundred bodies; null: too few have ended" });
@@ -37,6 +37,7 @@ export const Bulk = z.object({
   job_name: jobName,
   state: BulkState,
   wait_reason: word.openapi({ description: "Why it feeds nothing, in one sentence" }),
+  waits: Waits,
   parallel: count,
   running_limit: count.openapi({ description: "As many at once as it may run now" }),
   throttle_above: z.number().nullable(),

@@ -17,6 +17,8 @@ const Queue = z.object({
     oldest_due_at: w.time.nullable(),
     paused_by: z.string().nullable(),
     reasons: z.array(z.string()).openapi({ description: "Why nothing of it starts now; empty: nothing keeps it" }),
+    waits: z.array(w.Waits.unwrap()),
+    held: w.count.openapi({ description: "Of those that wait: behind their serial key, or beyond their job's limit" }),
   })),
   stopped_serial_keys: z.array(z.object({
     serial_key: z.string(),

@@ -1,5 +1,5 @@
 /** Runs as the API gives them. */
-import { count, id, jobName, json, page, priority, Source, State, time, z } from "./words.ts";
+import { count, id, jobName, json, page, priority, Source, State, time, Waits, z } from "./words.ts";
 
 const word = z.string().nullable();
 const maybeTime = time.nullable();
@@ -42,6 +42,7 @@ const RUN = {
     description: "Why it has not started, in one sentence; null once it has",
     example: 'it is behind run 811 of serial key "device:7"',
   }),
+  waits: Waits,
   continuation_state: z.enum(["NONE", "CONFIRMING"]),
   continuation_check_deadline_at: maybeTime,
   log_ref: word,

@@ -51,6 +51,17 @@ export const priorityIn = z.union([priority, text(40)]).transform((given, contex
 export const limit = z.string().regex(/^\d{1,4}$/).transform(Number).pipe(z.int().min(1).max(500)).default(50)
   .openapi({ type: "integer", minimum: 1, maximum: 500, default: 50, description: "So many at most" });
 
+/** Codes and parts: store/wait_reason.ts. */
+export const Waits = z.looseObject({ text: z.string(), code: z.string().optional() }).nullable().openapi("Waits", {
+  description: "The reason for programs: a code and what it is about, beside the sentence",
+  example: {
+    code: "behind_run",
+    run_id: 811,
+    serial_key: "device:7",
+    text: 'it is behind run 811 of serial key "device:7"',
+  },
+});
+
 /** One page, the newest first unless said otherwise. */
 export function page<Item extends z.ZodType>(item: Item) {
   return z.object({

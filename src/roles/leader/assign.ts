@@ -133,7 +133,12 @@ async function tell(me: Leading, gates: Gate[]): Promise<void> {
   if (me.told && now_ms - me.told.at_ms < SAY_EVERY_MS) return;
   const waits = gates.flatMap((gate) =>
     "reason" in gate
-      ? [{ job_definition_id: gate.lane.job_definition_id, node: gate.lane.node, reason: gate.reason }]
+      ? [{
+        job_definition_id: gate.lane.job_definition_id,
+        node: gate.lane.node,
+        reason: gate.reason,
+        parts: gate.parts,
+      }]
       : []
   );
   const text = JSON.stringify(waits);

@@ -5,20 +5,27 @@
  * its place (no such node, one that is away, in maintenance or full, nobody with a free slot, nobody with its code).
  * Capacity is counted from rows each time and kept nowhere.
  */
+import type { LaneWait } from "../../store/wait_reason.ts";
 import type { Lane } from "../../store/waiting.ts";
 import { type Hall, type Host } from "./hall.ts";
 
-export type Gate = { lane: Lane; room: number } | { lane: Lane; reason: string };
+/** Why it is closed, as a sentence and for programs. */
+interface Closed {
+  reason: string;
+  parts: LaneWait;
+}
+
+export type Gate = { lane: Lane; room: number } | { lane: Lane } & Closed;
 
 export function gatesOf(lanes: Lane[], hall: Hall): Gate[] {
-  const places = new Map<string, string | undefined>();
+  const places = new Map<string, Closed | undefined>();
   const closedByPlace = (selector: string) => {
     if (!places.has(selector)) places.set(selector, whyNobody(selector, hall));
     return places.get(selector);
   };
   return lanes.map((lane) => {
-    const reason = closedByDefinition(lane, hall) ?? closedByPlace(lane.node) ?? closedByCode(lane, hall);
-    return reason === undefined ? { lane, room: roomOf(lane, hall) } : { lane, reason };
+    const why = closedByDefinition(lane, hall) ?? closedByPlace(lane.node) ?? closedByCode(lane, hall);
+    return why === undefined ? { lane, room: roomOf(lane, hall) } : { lane, ...why };
   });
 }
 
@@ -41,57 +48,85 @@ export function startsLeft(lane: Pick<Lane, "rate_count" | "rate_seconds" | "rat
 
 const MAKE_UP_MS = 1_000;
 
-function closedByDefinition(lane: Lane, hall: Hall): string | undefined {
-  if (hall.paused) return "all dispatch is paused; resume it: deno task queue resume";
-  if (lane.removed) return `the file of job "${lane.job_name}" was removed; put it back and sync, or cancel the run`;
+function closedByDefinition(lane: Lane, hall: Hall): Closed | undefined {
+  const { job_name } = lane;
+  if (hall.paused) {
+    return closed("all dispatch is paused; resume it: deno task queue resume", { code: "dispatch_paused" });
+  }
+  if (lane.removed) {
+    const reason = `the file of job "${job_name}" was removed; put it back and sync, or cancel the run`;
+    return closed(reason, { code: "job_removed", job_name });
+  }
   if (lane.paused_by !== null) {
-    return `job "${lane.job_name}" is paused by ${lane.paused_by}; resume it: deno task queue resume --job ${lane.job_name}`;
+    const reason =
+      `job "${job_name}" is paused by ${lane.paused_by}; resume it: deno task queue resume --job ${job_name}`;
+    return closed(reason, { code: "job_paused", job_name, by: lane.paused_by });
   }
   const limit = lane.concurrency_key === null ? lane.concurrency_limit : null;
   if (limit !== null && lane.running >= limit) {
-    return `limit: ${lane.running} of at most ${limit} runs of job "${lane.job_name}" are active`;
+    const reason = `limit: ${lane.running} of at most ${limit} runs of job "${job_name}" are active`;
+    return closed(reason, { code: "job_limit", job_name, running: lane.running, limit });
   }
-  if (startsLeft(lane) === 0) {
-    return `rate: job "${lane.job_name}" starts at most ${lane.rate_count} runs in ${lane.rate_seconds} s`;
+  const { rate_count: count, rate_seconds: seconds } = lane;
+  if (count !== null && seconds !== null && startsLeft(lane) === 0) {
+    const reason = `rate: job "${job_name}" starts at most ${count} runs in ${seconds} s`;
+    return closed(reason, { code: "rate", job_name, count, seconds });
   }
-  for (const [name, n] of Object.entries(lane.resources)) {
-    const resource = hall.resources.get(name);
-    if (!resource) return `resource "${name}" is not known; add it: deno task resources set ${name} CAPACITY`;
-    if (resource.left < n) {
-      return `resource "${name}": ${n} needed, ${Math.max(0, resource.left)} of ${resource.capacity} free`;
+  return closedByResource(lane, hall);
+}
+
+function closedByResource(lane: Lane, hall: Hall): Closed | undefined {
+  for (const [resource, needed] of Object.entries(lane.resources)) {
+    const there = hall.resources.get(resource);
+    if (!there) {
+      const reason = `resource "${resource}" is not known; add it: deno task resources set ${resource} CAPACITY`;
+      return closed(reason, { code: "resource_unknown", resource });
+    }
+    if (there.left < needed) {
+      const free = Math.max(0, there.left);
+      const reason = `resource "${resource}": ${needed} needed, ${free} of ${there.capacity} free`;
+      return closed(reason, { code: "resource_short", resource, needed, free, capacity: there.capacity });
     }
   }
 }
 
 /** Why none of those whom a selector names can take a run. */
-function whyNobody(selector: string, hall: Hall): string | undefined {
+function whyNobody(selector: string, hall: Hall): Closed | undefined {
   const named = hall.named(selector);
   const which = selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
-  if (named.length === 0) return `no worker is alive${which}; start one: deno task worker`;
+  if (named.length === 0) {
+    return closed(`no worker is alive${which}; start one: deno task worker`, { code: "nobody_there", node: selector });
+  }
   const active = named.filter((host) => host.node.is_active);
-  if (active.length === 0) return `${nodesOf(named)} in maintenance${whyInactive(named)}`;
+  if (active.length === 0) return inMaintenance(named);
   const reachable = active.filter((host) => host.node.status !== "unavailable");
-  if (reachable.length === 0) return `${nodesOf(active)} unavailable: ${problemOf(active)}`;
+  if (reachable.length === 0) return failing(active, "unavailable");
   const calm = reachable.filter((host) => host.node.status !== "busy");
-  if (calm.length === 0) return `${nodesOf(reachable)} busy: ${problemOf(reachable)}`;
+  if (calm.length === 0) return failing(reachable, "busy");
   const working = calm.filter((host) => host.places.length > 0);
   if (working.length === 0) {
-    return `no worker${which} takes work: draining, detached, not answering, or leading, which it does without runs of its own ` +
-      `while there are others (setting leader_runs_jobs)`;
+    const reason = `no worker${which} takes work: draining, detached, not answering, or leading, which it does without ` +
+      "runs of its own while there are others (setting leader_runs_jobs)";
+    return closed(reason, { code: "none_takes_work", node: selector });
   }
-  const free = working.filter((host) => host.free > 0);
-  if (free.length === 0) {
-    const full = working.find((host) => host.node.max_concurrent !== null && host.load >= host.node.max_concurrent);
-    if (full) return `node "${full.node.node_id}" is full: ${full.load} of ${full.node.max_concurrent}`;
-    return `no free slot${which}`;
-  }
+  if (working.some((host) => host.free > 0)) return;
+  const full = working.find(({ node, load }) => node.max_concurrent !== null && load >= node.max_concurrent);
+  if (!full) return closed(`no free slot${which}`, { code: "no_slot", node: selector });
+  const { node: { node_id: node, max_concurrent }, load } = full;
+  const limit = max_concurrent ?? 0;
+  return closed(`node "${node}" is full: ${load} of ${limit}`, { code: "node_full", node, load, limit });
 }
 
-function closedByCode(lane: Lane, hall: Hall): string | undefined {
+function closedByCode(lane: Lane, hall: Hall): Closed | undefined {
   if (hall.roomFor(lane.node, lane.digest) > 0) return;
-  return `no worker with a free slot has the code of job "${lane.job_name}" as it was synced (digest ${
-    lane.digest.slice(0, 12)
-  })`;
+  const { job_name } = lane;
+  const digest = lane.digest.slice(0, 12);
+  const reason = `no worker with a free slot has the code of job "${job_name}" as it was synced (digest ${digest})`;
+  return closed(reason, { code: "no_code", job_name, digest });
+}
+
+function closed(reason: string, parts: LaneWait): Closed {
+  return { reason, parts };
 }
 
 function leftOf(name: string, hall: Hall): number {
@@ -103,11 +138,22 @@ function nodesOf(hosts: readonly Host[]): string {
   return hosts.length === 1 ? `node ${names} is` : `nodes ${names} are`;
 }
 
-function whyInactive(hosts: readonly Host[]): string {
+function inMaintenance(hosts: readonly Host[]): Closed {
+  const nodes = hosts.map(({ node }) => node.node_id);
   const [{ node }] = hosts as [Host];
+  const [by, why] = hosts.length > 1 ? [null, null] : [node.inactive_by, node.inactive_reason];
+  const said = by === null ? "" : `, says ${by}${why === null ? "" : `: ${why}`}`;
   const end = `; end that: deno task nodes set ${node.node_id} --maintenance off`;
-  if (hosts.length > 1 || node.inactive_by === null) return end;
-  return `, says ${node.inactive_by}${node.inactive_reason === null ? "" : `: ${node.inactive_reason}`}${end}`;
+  return closed(`${nodesOf(hosts)} in maintenance${said}${end}`, { code: "maintenance", nodes, by, reason: why });
+}
+
+function failing(hosts: readonly Host[], code: "unavailable" | "busy"): Closed {
+  const problem = problemOf(hosts);
+  return closed(`${nodesOf(hosts)} ${code}: ${problem}`, {
+    code,
+    nodes: hosts.map(({ node }) => node.node_id),
+    problem,
+  });
 }
 
 /** What the checks of these nodes found, with the node's name where there are several. */

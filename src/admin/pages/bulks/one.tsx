@@ -8,6 +8,7 @@ import { Live } from "../../parts/live.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
+import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { bandText, Counts, countText, endedOf, rateText, shareText } from "./figures.tsx";
 import { PaceChart, PaceControls, SLICES } from "./pace.tsx";
@@ -37,7 +38,11 @@ export async function showBulk(on: Visit): Promise<Page> {
       <>
         <Live on={on} id="bulk" topics={["bulks", "runs"]}>
           <Heading {...shown} />
-          {bulk.wait_reason && <p class="now">{bulk.wait_reason}</p>}
+          {bulk.waits && (
+            <p class="now">
+              <Why on={on} waits={bulk.waits} />
+            </p>
+          )}
           <Figures on={on} bulk={bulk} pace={pace} />
           {may(on, "operator") && isOpen(bulk) && <PaceControls on={on} bulk={bulk} />}
           {(isOpen(bulk) || pace.some(({ ended }) => ended > 0)) && <PaceChart on={on} pace={pace} />}

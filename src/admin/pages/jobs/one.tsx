@@ -11,6 +11,7 @@ import { Live } from "../../parts/live.tsx";
 import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
+import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
@@ -169,7 +170,9 @@ function Runs({ on, job, runs }: { on: Visit; job: JobView; runs: RunView[] }) {
             {
               head: say.note,
               kind: "main",
-              cell: (run) => <span class="line">{run.wait_reason ?? run.error_summary?.split("\n")[0]}</span>,
+              cell: (run) => (
+                <span class="line">{run.waits ? whyText(on, run.waits) : run.error_summary?.split("\n")[0]}</span>
+              ),
             },
             {
               head: say.took,

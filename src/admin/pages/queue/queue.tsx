@@ -7,6 +7,7 @@ import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
+import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
 import { QUEUE } from "./words.ts";
 
@@ -121,14 +122,16 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
     },
     { head: say.running, kind: "number", cell: (line) => runs(line, line.running, ["ASSIGNED", "RUNNING"]) },
     { head: say.oldest, kind: "wide", cell: (line) => <Time on={on} at={line.oldest_due_at} /> },
-    { head: say.why, kind: "main", cell: (line) => whyText(on, line) },
+    { head: say.why, kind: "main", cell: (line) => whyIdle(on, line) },
     ...(may(on, "operator") ? [acts] : []),
   ];
 }
 
-function whyText(on: Visit, { paused_by, reasons }: QueueLine): string {
-  if (paused_by !== null) return QUEUE[on.lang].paused_by(paused_by);
-  return [...new Set(reasons)].join("; ");
+function whyIdle(on: Visit, { paused_by, waits, held }: QueueLine): string {
+  const say = QUEUE[on.lang];
+  if (paused_by !== null) return say.paused_by(paused_by);
+  const reasons = waits.map((one) => whyText(on, one));
+  return [...new Set(held > 0 ? [...reasons, say.held(held)] : reasons)].join("; ");
 }
 
 function keyColumns(on: Visit): Column<StoppedKey>[] {

@@ -17,6 +17,10 @@ export const QUEUE = words({
   oldest: { en: "Oldest due", ja: "最古の期限" },
   why: { en: "Why nothing starts", ja: "始まらない理由" },
   paused_by: { en: (who: string) => `paused by ${who}`, ja: (who) => `${who} が一時停止` },
+  held: {
+    en: (n: number) => `${n} behind their serial key, or beyond their limit`,
+    ja: (n) => `${n} 件は直列キーの順番待ち、または上限待ち`,
+  },
   keys: { en: "Stopped serial keys", ja: "停止中の直列キー" },
   keys_none: { en: "No serial key is stopped.", ja: "停止中の直列キーはありません。" },
   key: { en: "Serial key", ja: "直列キー" },

@@ -9,6 +9,7 @@ import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
+import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
 import { type Span, SPANS, type Wanted, wantedRuns } from "./filter.ts";
 import { MANY, RUNS } from "./words.ts";
@@ -96,7 +97,7 @@ export function columnsOf(on: Visit): Column<RunView>[] {
 /** In one line: why it waits, how far it is, or why it failed. */
 function noteOf(on: Visit, run: RunView): string {
   if (run.cancel_requested_by && !run.finished_at) return RUNS[on.lang].asked(run.cancel_requested_by);
-  if (run.wait_reason) return run.wait_reason;
+  if (run.waits) return whyText(on, run.waits);
   if (run.error_summary) return run.error_summary.split("\n")[0] ?? "";
   if (run.state === "RUNNING" && run.progress !== null) {
     return `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`;

@@ -7,6 +7,7 @@ import { Live } from "../../parts/live.tsx";
 import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
+import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Timeline } from "./timeline.tsx";
@@ -64,9 +65,9 @@ function Now({ on, run }: { on: Visit; run: RunView }) {
   const ended = TERMINAL.includes(run.state);
   return (
     <>
-      {run.wait_reason && (
+      {run.waits && (
         <p class="now">
-          <strong>{say.why}:</strong> {run.wait_reason}
+          <strong>{say.why}:</strong> <Why on={on} waits={run.waits} />
         </p>
       )}
       {!ended && run.cancel_requested_by && <p class="now">{say.asked(run.cancel_requested_by)}</p>}

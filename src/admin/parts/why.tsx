@@ -1,0 +1,151 @@
+/** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
+import type { Wait, Waits } from "../../store/wait_reason.ts";
+import { link, type Visit } from "../visit.ts";
+import type { Lang } from "../words.ts";
+import { timeText } from "./time.tsx";
+
+type Said = { [Code in Wait["code"]]: (wait: Extract<Wait, { code: Code }>, when: (at: string) => string) => string };
+
+const SAID: Record<Lang, Said> = {
+  en: {
+    dispatch_paused: () => "all dispatch is paused; it is resumed on the page Queue",
+    job_removed: ({ job_name }) => `the file of job "${job_name}" was removed; put it back and sync, or cancel the run`,
+    job_paused: ({ job_name, by }) => `job "${job_name}" is paused by ${by}`,
+    job_limit: ({ job_name, running, limit }) =>
+      `limit: ${running} of at most ${limit} runs of job "${job_name}" are active`,
+    rate: ({ job_name, count, seconds }) => `rate: job "${job_name}" starts at most ${count} runs in ${seconds} s`,
+    resource_unknown: ({ resource }) => `resource "${resource}" is not known; set it on the page Queue`,
+    resource_short: ({ resource, needed, free, capacity }) =>
+      `resource "${resource}": ${needed} needed, ${free} of ${capacity} free`,
+    nobody_there: ({ node }) => `no worker is alive${there(node)}`,
+    maintenance: ({ nodes, by, reason }) => `in maintenance: ${nodes.join(", ")}${because(by, reason)}`,
+    unavailable: ({ nodes, problem }) => `unavailable: ${nodes.join(", ")} (${problem})`,
+    busy: ({ nodes, problem }) => `busy: ${nodes.join(", ")} (${problem})`,
+    none_takes_work: ({ node }) => `no worker${there(node)} takes work: they are draining, detached, or do not answer`,
+    node_full: ({ node, load, limit }) => `node "${node}" is full: ${load} of ${limit}`,
+    no_slot: ({ node }) => `no free slot${there(node)}`,
+    no_code: ({ job_name, digest }) =>
+      `no worker with a free slot has the code of job "${job_name}" as it was synced (digest ${digest})`,
+    canceling: ({ by }) => `it is about to be canceled, as ${by} asked`,
+    retry_at: ({ at }, when) => `it is tried again at ${when(at)}`,
+    due_at: ({ at }, when) => `it is due at ${when(at)}`,
+    no_worker: () => "no worker is alive; start one: deno task worker",
+    no_leader: () => "there is no leader; one is being elected",
+    key_stopped: ({ serial_key, by, reason }) => `serial key "${serial_key}" is stopped${because(by, reason)}`,
+    behind_run: ({ run_id, serial_key }) => `it is behind run ${run_id} of serial key "${serial_key}"`,
+    key_limit: ({ key, running, limit }) => `limit: ${running} of at most ${limit} runs of "${key}" are active`,
+    bulk_paused: ({ bulk_id, by, reason }) => `bulk ${bulk_id} is paused${because(by, reason)}`,
+    bulk_canceled: ({ bulk_id }) => `bulk ${bulk_id} is canceled`,
+    bulk_full: ({ bulk_id, running, limit }) => `bulk ${bulk_id} runs ${running} of at most ${limit} at once`,
+    next: () => "it is next as soon as those before it have started",
+    bulk_ending: () => "it is canceled; its runs are being ended",
+    behind_bulk: ({ bulk_id, serial_key }) => `it is behind bulk ${bulk_id} of serial key "${serial_key}"`,
+    interval: ({ at }, when) => `its interval: it feeds again at ${when(at)}`,
+  },
+  ja: {
+    dispatch_paused: () => "すべての割り当てを停止中です（キューのページで再開できます）",
+    job_removed: ({ job_name }) =>
+      `ジョブ ${job_name} のファイルが削除されています。戻して同期するか、取り消してください`,
+    job_paused: ({ job_name, by }) => `ジョブ ${job_name} は ${by} が一時停止しています`,
+    job_limit: ({ job_name, running, limit }) => `上限：ジョブ ${job_name} は ${running} 件実行中（最大 ${limit} 件）`,
+    rate: ({ job_name, count, seconds }) => `速度制限：ジョブ ${job_name} は ${seconds} 秒に ${count} 件まで開始します`,
+    resource_unknown: ({ resource }) => `リソース ${resource} は未登録です（キューのページで設定できます）`,
+    resource_short: ({ resource, needed, free, capacity }) =>
+      `リソース ${resource} 不足：必要 ${needed}、空き ${free}（全 ${capacity}）`,
+    nobody_there: ({ node }) => `${thereJa(node)}稼働中のワーカーがありません`,
+    maintenance: ({ nodes, by, reason }) => `ノード ${nodes.join("、")} はメンテナンス中です${becauseJa(by, reason)}`,
+    unavailable: ({ nodes, problem }) => `ノード ${nodes.join("、")} は利用できません（${problem}）`,
+    busy: ({ nodes, problem }) => `ノード ${nodes.join("、")} は高負荷です（${problem}）`,
+    none_takes_work: ({ node }) =>
+      `${thereJa(node)}実行を受け付けるワーカーがありません（ドレイン中、切り離し済み、または応答なし）`,
+    node_full: ({ node, load, limit }) => `ノード ${node} は満杯です（${load} / ${limit}）`,
+    no_slot: ({ node }) => `${thereJa(node)}空きスロットがありません`,
+    no_code: ({ job_name, digest }) =>
+      `空きスロットのあるワーカーに、同期済みのジョブ ${job_name} のコードがありません（ダイジェスト ${digest}）`,
+    canceling: ({ by }) => `${by} の要求により、まもなく取り消されます`,
+    retry_at: ({ at }, when) => `${when(at)} に再試行します`,
+    due_at: ({ at }, when) => `${when(at)} に開始予定です`,
+    no_worker: () => "稼働中のワーカーがありません。起動するには deno task worker",
+    no_leader: () => "リーダーが不在です。選出中です",
+    key_stopped: ({ serial_key, by, reason }) => `直列キー ${serial_key} は停止中です${becauseJa(by, reason)}`,
+    behind_run: ({ run_id, serial_key }) => `直列キー ${serial_key} の実行 ${run_id} の後に開始します`,
+    key_limit: ({ key, running, limit }) => `上限：${key} は ${running} 件実行中（最大 ${limit} 件）`,
+    bulk_paused: ({ bulk_id, by, reason }) => `一括 ${bulk_id} は一時停止中です${becauseJa(by, reason)}`,
+    bulk_canceled: ({ bulk_id }) => `一括 ${bulk_id} は取り消されました`,
+    bulk_full: ({ bulk_id, running, limit }) => `一括 ${bulk_id} は ${running} 件実行中（同時に最大 ${limit} 件）`,
+    next: () => "前の実行が開始されしだい、次に開始します",
+    bulk_ending: () => "取り消されました。実行を終了させています",
+    behind_bulk: ({ bulk_id, serial_key }) => `直列キー ${serial_key} の一括 ${bulk_id} の後に始まります`,
+    interval: ({ at }, when) => `間隔待ち：次の投入は ${when(at)} です`,
+  },
+};
+
+/** `text`, which is English, only where the code is of another version. */
+export function whyText(on: Visit, waits: Waits): string {
+  const when = (at: string) => timeText(new Date(at), on.zone);
+  const code = waits.code;
+  if (code === undefined || !Object.hasOwn(SAID[on.lang], code)) return waits.text;
+  return (SAID[on.lang][code] as (wait: Waits, when: (at: string) => string) => string)(waits, when);
+}
+
+/** With a way to what it waits for. */
+export function Why({ on, waits }: { on: Visit; waits: Waits }) {
+  const to = placeOf(waits);
+  return (
+    <>
+      {whyText(on, waits)}
+      {to && (
+        <>
+          {" "}
+          <a href={link(on, to)}>{to.slice(1)}</a>
+        </>
+      )}
+    </>
+  );
+}
+
+function placeOf(waits: Waits): string | undefined {
+  switch (waits.code) {
+    case "behind_run":
+      return `/runs/${waits.run_id}`;
+    case "bulk_paused":
+    case "bulk_full":
+    case "behind_bulk":
+      return `/bulks/${waits.bulk_id}`;
+    case "job_paused":
+    case "job_limit":
+    case "rate":
+      return `/jobs/${waits.job_name}`;
+    case "dispatch_paused":
+    case "key_stopped":
+    case "resource_unknown":
+    case "resource_short":
+      return "/queue";
+    case "nobody_there":
+    case "maintenance":
+    case "unavailable":
+    case "busy":
+    case "none_takes_work":
+    case "node_full":
+    case "no_slot":
+    case "no_leader":
+      return "/nodes";
+  }
+}
+
+function there(node: string): string {
+  return node === "" ? "" : node.includes("=") ? ` with labels ${node}` : ` on node "${node}"`;
+}
+
+function thereJa(node: string): string {
+  return node === "" ? "" : node.includes("=") ? `ラベル ${node} のノードに` : `ノード ${node} に`;
+}
+
+function because(by: string | null, reason: string | null): string {
+  return `${by === null ? "" : ` by ${by}`}${reason ? `: ${reason}` : ""}`;
+}
+
+function becauseJa(by: string | null, reason: string | null): string {
+  const said = [by, reason].filter(Boolean).join("：");
+  return said === "" ? "" : `（${said}）`;
+}
