@@ -210,37 +210,40 @@ export function relationText({ of, at_least }: Relation): string {
   }`;
 }
 
+/** What is wrong: `text` says it in a sentence, the rest is for whoever says it in other words. */
+export type SettingProblem =
+  & { text: string }
+  & (
+    | { code: "bounds"; name: string; least: number; most: number; value: unknown }
+    | { code: "choice"; name: string; choices: readonly string[]; value: unknown }
+    | { code: "relation"; relation: Relation; values: number[] }
+    | { code: "unknown"; name: string }
+  );
+
 /** Everything that is wrong with a set of settings, bounds and relations; empty when it can be used. */
-export function problemsIn(settings: Settings): string[] {
-  const problems: string[] = [];
+export function problemsIn(settings: Settings): SettingProblem[] {
+  const problems: SettingProblem[] = [];
   for (const [name, bounds] of Object.entries(NUMBER_SETTINGS) as [NumberName, NumberSetting][]) {
     const value = settings[name];
     if (typeof value !== "number" || !(value >= bounds.least && value <= bounds.most)) {
-      problems.push(
-        `${name} must be a number from ${bounds.least} to ${bounds.most}: current value is ${JSON.stringify(value)}`,
-      );
+      const { least, most } = bounds;
+      const text = `${name} must be a number from ${least} to ${most}: current value is ${JSON.stringify(value)}`;
+      problems.push({ code: "bounds", name, least, most, value, text });
     }
   }
-  if (!LEADER_RUNS_JOBS.includes(settings.leader_runs_jobs)) {
-    problems.push(
-      `leader_runs_jobs must be one of ${LEADER_RUNS_JOBS.join(", ")}: current value is ${
-        JSON.stringify(settings.leader_runs_jobs)
-      }`,
-    );
-  }
-  if (!DISPATCH.includes(settings.dispatch)) {
-    problems.push(
-      `dispatch must be one of ${DISPATCH.join(", ")}: current value is ${JSON.stringify(settings.dispatch)}`,
-    );
+  for (const [name, choices] of [["leader_runs_jobs", LEADER_RUNS_JOBS], ["dispatch", DISPATCH]] as const) {
+    const value = settings[name];
+    if (choices.some((one) => one === value)) continue;
+    const text = `${name} must be one of ${choices.join(", ")}: current value is ${JSON.stringify(value)}`;
+    problems.push({ code: "choice", name, choices, value, text });
   }
   for (const relation of RELATIONS) {
     const names = [relation.of, ...relation.at_least.map(([, name]) => name)];
     const least = relation.at_least.reduce((sum, [times, name]) => sum + times * settings[name], 0);
     if (settings[relation.of] >= least) continue;
     const values = names.map((name) => settings[name]);
-    problems.push(
-      `${relationText(relation)}: current values are ${values.slice(0, -1).join(", ")} and ${values.at(-1)}`,
-    );
+    const text = `${relationText(relation)}: current values are ${values.slice(0, -1).join(", ")} and ${values.at(-1)}`;
+    problems.push({ code: "relation", relation, values, text });
   }
   return problems;
 }
@@ -257,7 +260,7 @@ export function settingsOf(rows: Record<string, unknown> | null): Settings {
 
 function checked(settings: Settings): Settings {
   const problems = problemsIn(settings);
-  for (const problem of problems) observe("settings.problem", { problem });
+  for (const problem of problems) observe("settings.problem", { problem: problem.text });
   return problems.length === 0 ? settings : DEFAULT_SETTINGS;
 }
 
@@ -339,7 +342,9 @@ export async function changeSettings(
   return await sql.begin(async (tx) => {
     await tx`lock table scheduler_settings in share row exclusive mode`;
     const problems = problemsWith(await readStored(tx), change);
-    if (problems.length > 0) throw new RangeError(`Cannot change settings: ${problems.join("; ")}`);
+    if (problems.length > 0) {
+      throw new RangeError(`Cannot change settings: ${problems.map(({ text }) => text).join("; ")}`);
+    }
     const rows = await tx<{ name: string }[]>`
       with change as (select key as name, nullif(value, 'null') as value from jsonb_each(${json(tx, change)})),
       differs as (
@@ -359,18 +364,18 @@ export async function changeSettings(
 }
 
 /** What would be wrong after a change; empty when it can be made. */
-export async function problemsAfter(sql: Db, change: SettingsChange): Promise<string[]> {
+export async function problemsAfter(sql: Db, change: SettingsChange): Promise<SettingProblem[]> {
   return problemsWith(await readStored(sql), change);
 }
 
-function problemsWith(stored: Settings, change: SettingsChange): string[] {
+function problemsWith(stored: Settings, change: SettingsChange): SettingProblem[] {
   const unknown = Object.keys(change).filter((name) => !Object.hasOwn(DEFAULT_SETTINGS, name));
   const given = Object.entries(change).map(([name, value]) => [
     name,
     value ?? DEFAULT_SETTINGS[name as keyof Settings],
   ]);
   return [
-    ...unknown.map((name) => `${name} is no setting`),
+    ...unknown.map((name) => ({ code: "unknown" as const, name, text: `${name} is no setting` })),
     ...problemsIn({ ...stored, ...Object.fromEntries(given) }),
   ];
 }

@@ -8,7 +8,7 @@ import {
   problemsAfter,
   type Relation,
   RELATIONS,
-  relationText,
+  type SettingProblem,
   type SettingsChange,
   type SettingView,
 } from "../../../store/settings.ts";
@@ -21,6 +21,7 @@ import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
 import { ABOUT, type Group, GROUP_NAMES, GROUPS, unitOf } from "./about.ts";
 import { changeQuery, DEFAULT, wantedChange } from "./wanted.ts";
+import { problemText, ruleText } from "./problem_text.ts";
 import { SETTINGS } from "./words.ts";
 
 export async function showSettings(on: Visit): Promise<Page> {
@@ -39,7 +40,12 @@ export async function showSettings(on: Visit): Promise<Page> {
           <a class="button quiet" href={link(on, "/audit", { "target-type": "setting" })}>{say.history}</a>
         </div>
         <p class="nothing">{say.live}</p>
-        {wrong.length > 0 && <Problem title={say.wrong} text={wrong.join("\n")} />}
+        {wrong.length > 0 && (
+          <Problem
+            title={say.wrong}
+            text={wrong.map((one) => problemText(on.lang, one)).join("\n")}
+          />
+        )}
         {asked && <Review on={on} stored={stored} change={change} problems={problems} />}
         {editing && <Edit on={on} group={editing} stored={stored} />}
         <Live on={on} id="settings" topics={["settings"]}>
@@ -116,7 +122,7 @@ function Rules({ on, rows }: { on: Visit; rows: SettingView[] }) {
       <ul class="rules">
         {rules.map((rule) => (
           <li>
-            <code>{relationText(rule)}</code>
+            <code>{ruleText(on.lang, rule)}</code>
           </li>
         ))}
       </ul>
@@ -172,7 +178,7 @@ function Review(
     on: Visit;
     stored: SettingView[];
     change: SettingsChange;
-    problems: string[];
+    problems: SettingProblem[];
   },
 ) {
   const say = SETTINGS[on.lang];
@@ -190,7 +196,12 @@ function Review(
           { head: say.then, cell: (one) => <strong>{thenText(on, one, change)}</strong> },
         ]}
       />
-      {problems.length > 0 && <Problem title={say.cannot} text={problems.join("\n")} />}
+      {problems.length > 0 && (
+        <Problem
+          title={say.cannot}
+          text={problems.map((one) => problemText(on.lang, one)).join("\n")}
+        />
+      )}
       <form method="post" action={link(on, "/settings")} class="edit">
         <Csrf on={on} />
         {rows.map(({ name, value }) => (
