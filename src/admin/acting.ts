@@ -1,7 +1,8 @@
 /** What acts of pages have in common: who does it and why, what stands in a form, and refusals that come back as words. */
 import { Refused } from "../client/args.ts";
 import { type Act, type Done, field, Refusal } from "./visit.ts";
-import { words } from "./words.ts";
+import { refusalText } from "./refusals.ts";
+import { type Lang, words } from "./words.ts";
 
 const WORDS = words({
   not_number: {
@@ -57,17 +58,18 @@ export function jsonField(on: Act, name: string, label: string): unknown {
 }
 
 /** Does it; what is refused is said on the page at `to`. */
-export async function orSay(to: string, act: () => Promise<Done>): Promise<Done> {
+export async function orSay(on: { lang: Lang }, to: string, act: () => Promise<Done>): Promise<Done> {
   try {
     return await act();
   } catch (error) {
-    const text = wordsOf(error);
+    const text = wordsOf(on.lang, error);
     if (text === undefined) throw error;
     return { to, tone: "bad", text };
   }
 }
 
 /** What to say of a refusal; undefined: it is none. */
-export function wordsOf(error: unknown): string | undefined {
-  return error instanceof Unusable || error instanceof Refused ? error.message : undefined;
+export function wordsOf(lang: Lang, error: unknown): string | undefined {
+  if (error instanceof Refused) return refusalText(lang, error);
+  return error instanceof Unusable ? error.message : undefined;
 }

@@ -1,5 +1,5 @@
 /** Reads one object of options, names every problem in it at once, and goes on with defaults so that the rest is checked too. */
-import { type Complaint, shown, wordLike } from "./problem.ts";
+import { type Complaint, type Says, shown, wordLike } from "./problem.ts";
 
 export class Options {
   readonly #object: Record<string, unknown>;
@@ -16,9 +16,9 @@ export class Options {
     }
   }
 
-  complain(key: string, reason: string, fix: string): void {
+  complain(key: string, reason: string, fix: string, says?: Says): void {
     const full = key === "" ? this.#at.replace(/\.$/, "") : `${this.#at}${key}`;
-    this.#complaints.push({ key: full, value: this.#object[key], reason: `${full} ${reason}`.trim(), fix });
+    this.#complaints.push({ key: full, value: this.#object[key], reason: `${full} ${reason}`.trim(), fix, says });
   }
 
   has(key: string): boolean {
@@ -53,6 +53,7 @@ export class Options {
       key,
       `must be ${kind} from ${range.least} to ${range.most}: current value is ${shown(value)}`,
       `give ${kind} from ${range.least} to ${range.most}, or leave it out for ${range.default}`,
+      { code: "number", least: range.least, most: range.most, whole: range.whole ?? false },
     );
     return range.default;
   }
@@ -67,6 +68,7 @@ export class Options {
       key,
       `must be one of ${words.map(shown).join(", ")}: current value is ${shown(value)}`,
       like ? `did you mean "${like}"?` : `use one of them, or leave it out for "${otherwise}"`,
+      { code: "choice", words },
     );
     return otherwise;
   }
@@ -80,6 +82,7 @@ export class Options {
       key,
       `must be a text of 1 to ${most} characters on one line: current value is ${shown(value)}`,
       "shorten it, or leave it out",
+      { code: "text", most },
     );
     return undefined;
   }

@@ -41,7 +41,11 @@ import { nextSlots } from "./schedule.ts";
 import { type ParsedSchedule, parseSchedule } from "./schedule_input.ts";
 import { whyNever } from "./supply.ts";
 
-export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | { ok: false; problems: string[] };
+export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | {
+  ok: false;
+  problems: string[];
+  complaints?: Complaint[];
+};
 
 /** Sets options of a job: all of them, audited, or none, with every problem. Undefined: there is no such job. */
 export async function setOverrides(
@@ -57,8 +61,8 @@ export async function setOverrides(
     const complaints: Complaint[] = [];
     const values = { ...jobValues(wishes, complaints), ...scheduleValues(wishes, on, complaints) };
     const problems = complaints.map(({ reason, fix }) => `${reason}; ${fix}`);
-    if (nowhere) problems.push(nowhere);
-    if (problems.length > 0) return { ok: false, problems };
+    if (nowhere) return { ok: false, problems: [...problems, nowhere] };
+    if (problems.length > 0) return { ok: false, problems, complaints };
     return { ok: true, changed: changesTo(values, on) };
   });
 }
@@ -265,13 +269,19 @@ function truth(name: string, wish: Json, complaints: Complaint[]): boolean {
       key: name,
       reason: `${name} must be true or false: found ${shown(wish)}`,
       fix: "write one of them",
+      says: { code: "truth" },
     });
   }
   return wish === true;
 }
 
 function noValue(name: string): Complaint {
-  return { key: name, reason: `${name} cannot be none`, fix: "give a value, or reset it to what the file says" };
+  return {
+    key: name,
+    reason: `${name} cannot be none`,
+    fix: "give a value, or reset it to what the file says",
+    says: { code: "no_value" },
+  };
 }
 
 function unknownOption(name: string): Complaint {

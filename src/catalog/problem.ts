@@ -18,7 +18,20 @@ export interface Complaint {
   value?: unknown;
   reason: string;
   fix: string;
+  /** The same for whoever says it in other words; not every complaint has one. */
+  says?: Says;
 }
+
+export type Says =
+  | { code: "number"; least: number; most: number; whole: boolean }
+  | { code: "choice"; words: readonly string[] }
+  | { code: "text"; most: number }
+  | { code: "time_of_day" }
+  | { code: "cron"; why: string }
+  | { code: "zone"; like: string | undefined }
+  | { code: "never" }
+  | { code: "no_value" }
+  | { code: "truth" };
 
 /** "jobs/billing/export.ts:12:3: why" and below it what to do; `folder` is what the file's name is below. */
 export function problemText(problem: Problem, folder?: string): string {

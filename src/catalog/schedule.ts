@@ -106,6 +106,12 @@ export interface ClockWarning {
   from: Temporal.Instant;
   /** The times of day in question, as the wall shows them, three at most. */
   local_times: string[];
+  /** How many more there are, or "more" where that is not counted. */
+  others: number | "more";
+  /** What the wall shows just before the change and just after it. */
+  wall: { before: string; after: string };
+  /** When the first of them runs: not at all, once, or twice. */
+  runs: { at: Temporal.Instant; local_time: string }[];
   message: string;
 }
 
@@ -296,10 +302,25 @@ function warningAt(spec: ScheduleTimes, pattern: WallPattern, stretch: Stretch):
       kind === "overlap" ? first - offset_ms : spec.dst_gap === "before" ? first - after_ms : until_ms,
     ),
     local_times: walls.slice(0, 3).map(wallText),
+    others: walls.length < 4 ? walls.length - 1 : "more",
+    wall: { before: wallText(until_ms + offset_ms), after: wallText(until_ms + after_ms) },
+    runs: runsOf(spec, first, stretch),
     message: kind === "gap"
       ? `${wallText(first)}${others} does not exist in ${spec.timezone}, ${clock}: ${gapText(spec, first, stretch)}`
       : `${wallText(first)}${others} exists twice in ${spec.timezone}, ${clock}: ${overlapText(spec, first, stretch)}`,
   };
+}
+
+/** When a time of day that a change of the clock touches runs. */
+function runsOf(spec: ScheduleTimes, wall_ms: number, stretch: Stretch): ClockWarning["runs"] {
+  const { offset_ms, after_ms } = stretch;
+  const run = (slot_ms: number, shown_ms: number) => ({ at: instant(slot_ms), local_time: wallText(shown_ms) });
+  if (after_ms > offset_ms) {
+    if (spec.dst_gap === "skip") return [];
+    return [run(wall_ms - (spec.dst_gap === "after" ? offset_ms : after_ms), shownInstead(spec, wall_ms, stretch))];
+  }
+  const [first, second] = [run(wall_ms - offset_ms, wall_ms), run(wall_ms - after_ms, wall_ms)];
+  return spec.dst_overlap === "both" ? [first, second] : [spec.dst_overlap === "first" ? first : second];
 }
 
 /** "2027-03-14 02:00 to 03:00", with both dates when they differ. */
@@ -309,10 +330,8 @@ function jumpText(from_ms: number, to_ms: number): string {
 }
 
 function gapText(spec: ScheduleTimes, wall_ms: number, stretch: Stretch): string {
-  const { offset_ms, after_ms } = stretch;
-  if (spec.dst_gap === "skip") return "it does not run";
-  const slot = spec.dst_gap === "after" ? wall_ms - offset_ms : wall_ms - after_ms;
-  return `it runs at ${wallText(shownInstead(spec, wall_ms, stretch))} instead (${instant(slot)})`;
+  const [run] = runsOf(spec, wall_ms, stretch);
+  return run ? `it runs at ${run.local_time} instead (${run.at})` : "it does not run";
 }
 
 /** What the wall shows at the slot of a time that a gap has moved; any other time is shown as it is. */
@@ -321,11 +340,9 @@ function shownInstead({ dst_gap }: ScheduleTimes, wall_ms: number, { offset_ms, 
   return dst_gap === "after" ? wall_ms + jump_ms : dst_gap === "before" ? wall_ms - jump_ms : wall_ms;
 }
 
-function overlapText(spec: ScheduleTimes, wall_ms: number, { offset_ms, after_ms }: Stretch): string {
-  const first = instant(wall_ms - offset_ms);
-  const second = instant(wall_ms - after_ms);
-  if (spec.dst_overlap === "both") return `it runs at both (${first} and ${second})`;
-  return spec.dst_overlap === "first" ? `it runs at the first (${first})` : `it runs at the second (${second})`;
+function overlapText(spec: ScheduleTimes, wall_ms: number, stretch: Stretch): string {
+  const [run, other] = runsOf(spec, wall_ms, stretch);
+  return other ? `it runs at both (${run?.at} and ${other.at})` : `it runs at the ${spec.dst_overlap} (${run?.at})`;
 }
 
 function instant(ms: number): Temporal.Instant {

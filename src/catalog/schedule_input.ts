@@ -52,13 +52,14 @@ function refuseNever(
   if (comes(schedule)) return;
   if (schedule.exclude.length > 0 && comes({ ...schedule, exclude: [] })) {
     const reason = "never comes: every day on which it would, within 50 years, is excluded";
-    return on.options.complain("exclude", reason, "exclude fewer days, or remove the schedule");
+    return on.options.complain("exclude", reason, "exclude fewer days, or remove the schedule", { code: "never" });
   }
   const skips = schedule.dst_gap === "skip" ? ", nor at a time that the clock does not jump over" : "";
   on.options.complain(
     on.kind,
     `never comes: ${shown(schedule.schedule_value)} names no time within 50 years${skips}`,
     "name a date that exists, or remove the schedule",
+    { code: "never" },
   );
 }
 
@@ -114,6 +115,7 @@ function wholeMinutes(
     `give a whole number from ${on.least} to ${on.most}${
       kind === "everyNMinutes" ? '; for something rarer use dailyAt: "HH:MM" or cron' : ""
     }`,
+    { code: "number", least: on.least, most: on.most, whole: true },
   );
 }
 
@@ -127,6 +129,7 @@ function timeOfDay(options: Options): Times | undefined {
     "dailyAt",
     `must be a time "HH:MM" from "00:00" to "23:59": current value is ${shown(value)}`,
     hours === undefined ? 'write it with four digits, such as "02:30"' : `write "0${hours}:${minutes}"`,
+    { code: "time_of_day" },
   );
 }
 
@@ -145,6 +148,7 @@ function cron(options: Options): Times | undefined {
       "cron",
       `${shown(value)} is no cron pattern: ${why}`,
       'write "minute hour day month weekday", such as "30 2 * * 1-5" for 02:30 from Monday to Friday',
+      { code: "cron", why },
     );
   }
 }
@@ -170,6 +174,7 @@ function timezoneOf(options: Options): string {
     "timezone",
     `${shown(value)} is no IANA time zone`,
     like ? `did you mean "${like}"?` : 'use a name such as "Asia/Tokyo" or "UTC"',
+    { code: "zone", like },
   );
   return "UTC";
 }

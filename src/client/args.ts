@@ -10,6 +10,26 @@ export interface ArgsIssue {
 /** `invalid`: what was given; `not_found`: no such job, run, bulk or node; `conflict`: its state does not allow it; `late`: no answer came. */
 export type Why = "invalid" | "not_found" | "conflict" | "late";
 
+/** A refusal for whoever says it in other words than English. */
+export type RefusalCode =
+  | { code: "none"; what: string }
+  | { code: "nobody_leads" }
+  | { code: "steps_down" }
+  | { code: "in_maintenance" }
+  | { code: "no_such_worker"; name: string; state: string }
+  | { code: "not_detachable"; name: string }
+  | { code: "taken"; name: string }
+  | { code: "hook_name" }
+  | { code: "length"; option: string; least: number; most: number }
+  | { code: "whole_number"; option: string; least: number; most: number }
+  | { code: "run_ended"; state: string }
+  | { code: "run_goes_on"; state: string }
+  | { code: "job_gone"; job_name: string }
+  | { code: "args_unfit"; text: string }
+  | { code: "too_large"; bytes: number; most: number }
+  | { code: "unstorable" }
+  | { code: "too_many_slots"; most: number };
+
 /** What was asked for cannot be done, and nothing was changed. */
 export class Refused extends Error {
   override name = "Refused";
@@ -18,12 +38,17 @@ export class Refused extends Error {
   readonly issues: readonly ArgsIssue[];
   /** What to do about it on the command line, where the message does not say it. */
   readonly fix: string | undefined;
+  readonly says: RefusalCode | undefined;
 
-  constructor(message: string, more: { why?: Why; issues?: readonly ArgsIssue[]; fix?: string } = {}) {
+  constructor(
+    message: string,
+    more: { why?: Why; issues?: readonly ArgsIssue[]; fix?: string; says?: RefusalCode } = {},
+  ) {
     super(message);
     this.why = more.why ?? "invalid";
     this.issues = more.issues ?? [];
     this.fix = more.fix;
+    this.says = more.says;
   }
 }
 
@@ -49,6 +74,7 @@ export function checkText(what: string, option: string, text: string | undefined
   if (text === undefined || (text.length >= 1 && text.length <= MOST_KEY_CHARACTERS)) return;
   throw new EnqueueError(
     `Cannot ${what}: ${option} has 1 to ${MOST_KEY_CHARACTERS} characters: current value has ${text.length}`,
+    { says: { code: "length", option, least: 1, most: MOST_KEY_CHARACTERS } },
   );
 }
 
@@ -80,11 +106,14 @@ export function jsonText(what: string, value: unknown): string {
   if (text.length > MOST_ARGS_BYTES) {
     throw new EnqueueError(
       `Cannot store ${what}: ${text.length} bytes of JSON, at most ${MOST_ARGS_BYTES}; enqueue a reference instead`,
+      { says: { code: "too_large", bytes: text.length, most: MOST_ARGS_BYTES } },
     );
   }
   const [unstorable] = text.match(UNSTORABLE) ?? [];
   if (unstorable) {
-    throw new EnqueueError(`Cannot store ${what}: it holds a text with ${unstorable}, which Postgres refuses`);
+    throw new EnqueueError(`Cannot store ${what}: it holds a text with ${unstorable}, which Postgres refuses`, {
+      says: { code: "unstorable" },
+    });
   }
   return text;
 }
@@ -96,5 +125,5 @@ export function doNotFit(what: string, found: readonly SchemaIssue[]): EnqueueEr
     message,
   }));
   const text = issues.map(({ path, message }) => path ? `${path}: ${message}` : message).join("; ");
-  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues });
+  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues, says: { code: "args_unfit", text } });
 }

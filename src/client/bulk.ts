@@ -254,6 +254,6 @@ function noSuchJob(job_name: string, unknown: string): EnqueueError {
   const which = unknown === job_name ? "no such job" : `no job "${unknown}", which is to run at its end,`;
   return new EnqueueError(
     `Cannot start a bulk of "${job_name}": ${which} is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
-    { why: "not_found" },
+    { why: "not_found", says: { code: "job_gone", job_name } },
   );
 }

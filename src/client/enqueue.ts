@@ -109,6 +109,6 @@ function enqueuedFrom(name: string, run: Born): Enqueued {
   if (run.job_run_id !== undefined) return { id: Number(run.job_run_id), isNew: run.is_new };
   throw new EnqueueError(
     `Cannot enqueue "${name}": no such job is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
-    { why: "not_found" },
+    { why: "not_found", says: { code: "job_gone", job_name: name } },
   );
 }

@@ -55,7 +55,7 @@ export async function noSuchJob(sql: Db, name: string, verb: string): Promise<En
   const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : "";
   return new EnqueueError(
     `Cannot ${verb} "${name}": no such job, ${list}${more}; a new one is added by a file in jobs/ and \`deno task sync\``,
-    { why: "not_found" },
+    { why: "not_found", says: { code: "job_gone", job_name: name } },
   );
 }
 

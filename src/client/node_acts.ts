@@ -30,7 +30,10 @@ export async function existingNode(sql: Db, node_id: string): Promise<NodeListin
   const known = nodes.length === 0
     ? "no node was ever here"
     : `there are ${names}${nodes.length > MOST_NAMED ? ", ..." : ""}`;
-  throw new Refused(`Cannot find node "${node_id}": ${known}`, { why: "not_found" });
+  throw new Refused(`Cannot find node "${node_id}": ${known}`, {
+    why: "not_found",
+    says: { code: "none", what: node_id },
+  });
 }
 
 const MOST_NAMED = 20;
@@ -54,6 +57,7 @@ export async function setDrained(
   const known = (await workersNamed(sql, name)).length > 0;
   throw new Refused(`Cannot ${verb} "${name}": no ${state} worker or node of that name`, {
     why: known ? "conflict" : "not_found",
+    says: { code: "no_such_worker", name, state },
     fix: "see `deno task nodes ls`",
   });
 }
@@ -78,7 +82,7 @@ export async function detachWorkers(
 async function whyNotDetached(sql: Sql, name: string): Promise<Refused> {
   const [found, ...others] = await workersNamed(sql, name);
   const refused = (text: string, why: "conflict" | "not_found", fix?: string) =>
-    new Refused(`Cannot detach "${name}": ${text}`, { why, fix });
+    new Refused(`Cannot detach "${name}": ${text}`, { why, fix, says: { code: "not_detachable", name } });
   if (found && (found.worker_id === name || others.length === 0)) {
     const by = found.detached_by ? `, by ${found.detached_by}: ${found.detach_reason}` : "";
     const text = found.state === "DETACHED" ? `it is DETACHED already${by}` : `${found.worker_id} is DEAD`;
@@ -113,13 +117,18 @@ async function flagDetached(workers: Detached[], on: { redis: RedisPlace; ttl_ms
 export async function degradeLeader(sql: Sql, on: By & { epoch?: number }): Promise<Degraded> {
   const leader = await currentLeader(sql);
   if (leader.worker_id === undefined) {
-    throw new Refused("Cannot degrade the leader: nobody leads", { why: "conflict", fix: "see `deno task nodes ls`" });
+    throw new Refused("Cannot degrade the leader: nobody leads", {
+      why: "conflict",
+      fix: "see `deno task nodes ls`",
+      says: { code: "nobody_leads" },
+    });
   }
   const degraded = await requestDegrade(sql, on.epoch ?? leader.epoch, on);
   if (degraded) return degraded;
   const now = `the leader is ${leader.worker_id}, of epoch ${leader.epoch}`;
   throw new Refused(`Cannot degrade the leader: that one steps down already, or has done so; ${now}`, {
     why: "conflict",
+    says: { code: "steps_down" },
   });
 }
 
@@ -142,12 +151,14 @@ export async function testNode(
   if (leader.worker_id === undefined) {
     throw new Refused(`Cannot test node "${node_id}": nobody leads; start a worker: deno task worker`, {
       why: "conflict",
+      says: { code: "nobody_leads" },
     });
   }
   const due = is_active ? await requestCheck(sql, node_id, on) : undefined;
   if (due === undefined) {
     throw new Refused(`Cannot test node "${node_id}": it is in maintenance`, {
       why: "conflict",
+      says: { code: "in_maintenance" },
       fix: `end that with deno task nodes set ${node_id} --maintenance off`,
     });
   }

@@ -23,7 +23,10 @@ export async function setPaused(
   if (job_name !== undefined) {
     const answer = await pauseJob(sql, job_name, wish);
     if (!answer) {
-      throw new Refused(`Cannot find job "${job_name}": none of that name was ever synced`, { why: "not_found" });
+      throw new Refused(`Cannot find job "${job_name}": none of that name was ever synced`, {
+        why: "not_found",
+        says: { code: "none", what: job_name },
+      });
     }
     return answer.changed;
   }
@@ -42,7 +45,10 @@ export async function changeResource(sql: Sql, name: string, capacity: number | 
   }
   const changed = await setResource(sql, name, capacity, by);
   if (!changed && capacity === undefined) {
-    throw new Refused(`Cannot remove resource "${name}": there is none of that name`, { why: "not_found" });
+    throw new Refused(`Cannot remove resource "${name}": there is none of that name`, {
+      why: "not_found",
+      says: { code: "none", what: name },
+    });
   }
   return changed;
 }

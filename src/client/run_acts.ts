@@ -48,6 +48,7 @@ function noSuchRun(id: number): Refused {
   return new Refused(`Cannot find run "${id}": there is none`, {
     why: "not_found",
     fix: "`deno task runs ls` shows the newest",
+    says: { code: "none", what: String(id) },
   });
 }
 
@@ -56,7 +57,10 @@ export async function cancelRun(sql: Db, id: number, by: By): Promise<{ state: R
   const answer = await requestCancel(sql, id, by);
   if (!answer) throw noSuchRun(id);
   if (TERMINAL.includes(answer.state)) {
-    throw new Refused(`Cannot cancel run "${id}": it has ended as ${answer.state}`, { why: "conflict" });
+    throw new Refused(`Cannot cancel run "${id}": it has ended as ${answer.state}`, {
+      why: "conflict",
+      says: { code: "run_ended", state: answer.state },
+    });
   }
   return answer;
 }
@@ -71,6 +75,7 @@ export async function retryRun(
   if (!TERMINAL.includes(run.state)) {
     throw new Refused(`Cannot retry run "${id}": it is ${run.state}; wait for its end or cancel it first`, {
       why: "conflict",
+      says: { code: "run_goes_on", state: run.state },
     });
   }
   const edited = wish.args !== undefined;
@@ -98,6 +103,6 @@ export async function retryRun(
 function jobRemoved(run: RunView): EnqueueError {
   return new EnqueueError(
     `Cannot retry run "${run.id}": its job "${run.job_name}" was removed; restore its file and run \`deno task sync\``,
-    { why: "conflict" },
+    { why: "conflict", says: { code: "job_gone", job_name: run.job_name } },
   );
 }

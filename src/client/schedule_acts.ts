@@ -120,6 +120,7 @@ export async function planBackfill(sql: Sql, which: Which, range: Range): Promis
     if (slots.length + part.length > MOST_SLOTS) {
       throw new Refused(
         `Cannot backfill ${nameOf(one)}: the range holds more than ${MOST_SLOTS} slots; do it in shorter ranges`,
+        { says: { code: "too_many_slots", most: MOST_SLOTS } },
       );
     }
     shares.push(shareOf(nameOf(one), part, { states: await readSlots(sql, part), again: range.skipped }));

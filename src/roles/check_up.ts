@@ -47,8 +47,9 @@ export class CheckUp {
       memory_free_mb: Math.floor(Deno.systemMemoryInfo().available / MB),
     };
     say("connection", {});
-    say("disk", { value: `${measured.disk_free_mb} MB free` });
-    say("load", { value: `${measured.load_percent} % per core of ${cores}` });
+    const { load_percent, disk_free_mb: free_mb } = measured;
+    say("disk", { value: `${free_mb} MB free`, figures: { free_mb } });
+    say("load", { value: `${load_percent} % per core of ${cores}`, figures: { load_percent, cores } });
     const scripts = this.#checks_dir === undefined ? [] : await runScripts(
       this.#checks_dir,
       limit_ms,

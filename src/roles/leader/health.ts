@@ -68,7 +68,8 @@ async function ask(me: Leading, node: DueCheck): Promise<{ status: NodeRow["stat
   }
   const ms = Math.round(monotonicMs() - began_ms);
   const message = failures.length === 0 ? "no worker of it is alive" : `no worker answers: ${failures.join("; ")}`;
-  return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { message, ms })]);
+  const figures = { silent: failures.length };
+  return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { message, figures, ms })]);
 }
 
 /** Pure: what a worker measured, as the settings see it. */
@@ -85,6 +86,7 @@ export function judge(
     part("disk", !full, {
       value: disk_free_mb < 0 ? "not measured" : `${disk_free_mb} MB free`,
       message: full ? `at least ${least_disk} MB must be free` : "",
+      figures: disk_free_mb < 0 ? {} : { free_mb: disk_free_mb, least_mb: least_disk },
     }),
     ...measured.scripts.map((script) =>
       part(`script ${script.name}`, script.ok, { message: script.message, ms: script.ms })
@@ -92,9 +94,13 @@ export function judge(
     part("load", !loaded, {
       value: `${load_percent} % per core of ${cores}`,
       message: loaded ? `at most ${most_load} % is allowed` : "",
+      figures: { load_percent, cores, most_percent: most_load },
     }),
-    part("memory", true, { value: `${measured.memory_free_mb} MB free` }),
-    part("bodies", true, { value: String(measured.bodies) }),
+    part("memory", true, {
+      value: `${measured.memory_free_mb} MB free`,
+      figures: { free_mb: measured.memory_free_mb },
+    }),
+    part("bodies", true, { value: String(measured.bodies), figures: { bodies: measured.bodies } }),
   ]);
 }
 

@@ -7,6 +7,7 @@ import { Empty } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../acting.ts";
+import { refusalText } from "../../refusals.ts";
 import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
@@ -98,7 +99,7 @@ export async function addHook(on: Act): Promise<Done | Page> {
     const { secret } = await makeHook(on.sql, hook, by(on));
     return secretPage(on, { title: say.secret_of(name), secret, area: "hooks" });
   } catch (error) {
-    if (error instanceof Refused) return refused("hooks", error.message.slice(0, 500));
+    if (error instanceof Refused) return refused("hooks", refusalText(on.lang, error).slice(0, 500));
     throw error;
   }
 }

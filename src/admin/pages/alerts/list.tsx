@@ -1,5 +1,6 @@
 /** What somebody should look at now, what was lately, and whether the webhook hears of it. */
 import { type Alert, ALERT_KINDS, type AlertKind, listAlerts, readDelivery } from "../../../store/alerts.ts";
+import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -93,7 +94,7 @@ function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
       head: say.kind,
       cell: (one) => (
         <span title={on.lang === "ja" ? KINDS_JA[one.kind] : ALERT_KINDS[one.kind]}>
-          <Badge tone={open ? "bad" : "quiet"} sign="!" text={one.kind} />
+          <Badge tone={open ? "bad" : "quiet"} sign="!" text={ALERT_NAMES[on.lang][one.kind] ?? one.kind} />
         </span>
       ),
     },
@@ -112,7 +113,7 @@ function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
 
 function Message({ on, alert }: { on: Visit; alert: Alert }) {
   const { job_run_id } = (alert.detail ?? {}) as { job_run_id?: unknown };
-  const text = <span class="said">{alert.message}</span>;
+  const text = <span class="said">{alertText(on, alert)}</span>;
   if (typeof job_run_id !== "number") return text;
   return (
     <>
@@ -133,11 +134,11 @@ function Ack({ on, alert }: { on: Visit; alert: Alert }) {
     <ConfirmDialog
       on={on}
       id={`ack-${alert.id}`}
-      title={say.ack_title(`${alert.kind} ${alert.subject}`)}
+      title={say.ack_title(`${ALERT_NAMES[on.lang][alert.kind] ?? alert.kind} ${alert.subject}`)}
       action={`/alerts/${alert.id}/ack`}
       verb={say.ack}
     >
-      <p>{alert.message}</p>
+      <p>{alertText(on, alert)}</p>
       <p>{say.ack_text}</p>
     </ConfirmDialog>
   );

@@ -15,7 +15,7 @@ export const PACE = {
 export function setPace(on: Act): Promise<Done> {
   const id = idParam(on);
   const say = BULKS[on.lang];
-  return orSay(`/bulks/${id}`, async () => {
+  return orSay(on, `/bulks/${id}`, async () => {
     const change = {
       parallel: numberField(on, "parallel", { ...PACE.parallel, label: say.parallel }),
       interval_seconds: numberField(on, "interval", { ...PACE.interval, label: say.interval }),

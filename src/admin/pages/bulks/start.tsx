@@ -77,7 +77,7 @@ export async function startFromForm(on: Act): Promise<Done | Page> {
     const made = await startBulk(on.sql, { job: typed.job, items, options, actor: on.actor });
     return { to: `/bulks/${made.id}`, text: made.isNew ? say.start_done(made.items) : say.start_again };
   } catch (error) {
-    const wrong = wordsOf(error);
+    const wrong = wordsOf(on.lang, error);
     if (wrong === undefined) throw error;
     return { ...await startPage(on, typed, wrong), status: 400 };
   }

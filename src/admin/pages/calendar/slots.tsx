@@ -177,7 +177,7 @@ export function backfillSlots(on: Act): Promise<Done> {
     from: String(range.from),
     until: String(range.until),
   })}`;
-  return orSay(to, async () => {
+  return orSay(on, to, async () => {
     const { schedule, now } = await scheduleOf(on);
     if (Temporal.Instant.compare(range.until, now) > 0) throw new Refusal(400);
     const parallel = numberField(on, "parallel", { ...PARALLEL, label: say.parallel }) ?? 1;

@@ -9,6 +9,7 @@ import { Problem } from "../../parts/notes.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { valueText } from "./option_table.tsx";
+import { problemText } from "./complaints.ts";
 import { JOBS } from "./words.ts";
 
 const CHOICES: Record<string, string[]> = {
@@ -39,7 +40,7 @@ export async function changeOptions(on: Act): Promise<Done | Page> {
   const answer = await setOverrides(on.sql, name, wishes, by(on));
   if (!answer) throw new Refusal(404);
   if (!answer.ok) {
-    return optionsPage(on, options, { typed, problems: answer.problems, reason: field(on.form, "reason") });
+    return optionsPage(on, options, { typed, problem: problemText(on, answer), reason: field(on.form, "reason") });
   }
   if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
   return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };
@@ -48,13 +49,13 @@ export async function changeOptions(on: Act): Promise<Done | Page> {
 function optionsPage(
   on: Visit,
   options: JobOption[],
-  sent: { typed?: Record<string, string>; problems?: string[]; reason?: string },
+  sent: { typed?: Record<string, string>; problem?: string; reason?: string },
 ): Page {
   const say = JOBS[on.lang];
   const name = on.params.name ?? "";
   return {
     title: `${say.change} · ${name}`,
-    status: sent.problems && 400,
+    status: sent.problem === undefined ? undefined : 400,
     body: (
       <form class="form" method="post" action={link(on, `/jobs/${name}/options`)}>
         <h1>
@@ -64,7 +65,7 @@ function optionsPage(
           </small>
         </h1>
         <p class="lead">{say.change_lead}</p>
-        {sent.problems && <Problem title={say.cannot_set} text={sent.problems.join("\n")} />}
+        {sent.problem && <Problem title={say.cannot_set} text={sent.problem} />}
         <section class="inside">
           {options.map((one) => (
             <div class="field">

@@ -9,7 +9,7 @@ import { enqueueRun } from "../../../client/run_acts.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
 import { databaseNow, readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
 import { Problem } from "../../parts/notes.tsx";
-import { by } from "../../acting.ts";
+import { by, wordsOf } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { readJob } from "./acts.ts";
 import { JobBadges } from "./list.tsx";
@@ -83,7 +83,7 @@ function argsFrom(on: Act, { args_schema }: StoredDefinition, drawable: Field | 
   try {
     if (problems.size === 0) storable("the args", value);
   } catch (error) {
-    wrong((error as Error).message);
+    wrong(wordsOf(on.lang, error) ?? (error as Error).message);
   }
   return { args: { field: drawable, draft, json, problems }, value };
 }
@@ -112,8 +112,8 @@ function wishFrom(on: Act): Wish {
   const wrong: Wish["wrong"] = {};
   try {
     if (priority !== "") priorityNumber(priorityOf(priority));
-  } catch (error) {
-    wrong.priority = (error as Error).message;
+  } catch {
+    wrong.priority = say.priority_wrong;
   }
   const seconds = Number(delay) * unitOf(unit);
   if (!(seconds >= 0 && seconds <= LONGEST_DELAY_S)) wrong.delay = say.delay_wrong;

@@ -11,6 +11,7 @@ import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { Foot } from "./options.tsx";
 import { Fires } from "./schedules.tsx";
+import { complaintsText, problemText } from "./complaints.ts";
 import { JOBS } from "./words.ts";
 
 interface Typed {
@@ -53,7 +54,9 @@ export async function changeSchedule(on: Act): Promise<Done | Page> {
   const wishes = Object.entries(wish).map(([key, value]) => [`schedule.${schedule.schedule_id}.${key}`, value]);
   const answer = await setOverrides(on.sql, name, Object.fromEntries(wishes), by(on));
   if (!answer) throw new Refusal(404);
-  if (!answer.ok) return editor(on, schedule, { typed, problems: answer.problems, reason: field(on.form, "reason") });
+  if (!answer.ok) {
+    return editor(on, schedule, { typed, problem: problemText(on, answer), reason: field(on.form, "reason") });
+  }
   if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
   return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };
 }
@@ -72,7 +75,7 @@ function timeOf({ kind, value }: Typed): Record<string, Json> {
 function editor(
   on: Visit,
   schedule: StoredSchedule,
-  sent: { typed: Typed; problems?: string[]; reason?: string },
+  sent: { typed: Typed; problem?: string; reason?: string },
 ): Page {
   const say = JOBS[on.lang];
   const { name = "" } = on.params;
@@ -81,7 +84,7 @@ function editor(
   const labels = { everyNMinutes: say.everyNMinutes, hourlyAtMinute: say.hourlyAtMinute, dailyAt: say.dailyAt };
   return {
     title: say.edit_title(schedule.schedule_id),
-    status: sent.problems && 400,
+    status: sent.problem === undefined ? undefined : 400,
     body: (
       <form class="form" method="post" action={link(on, path)}>
         <h1>
@@ -91,7 +94,7 @@ function editor(
           </small>
         </h1>
         <p class="lead">{say.edit_lead}</p>
-        {sent.problems && <Problem title={say.cannot_set} text={sent.problems.join("\n")} />}
+        {sent.problem && <Problem title={say.cannot_set} text={sent.problem} />}
         <section class="fields">
           <label>
             {say.kind}
@@ -139,8 +142,7 @@ function Preview({ on, schedule, typed }: { on: Visit; schedule: StoredSchedule;
   const now = Temporal.Instant.fromEpochMilliseconds(on.now.getTime());
   const parsed = scheduleWith(schedule, { ...timeOf(typed), timezone: typed.timezone }, { now });
   if (!parsed.ok) {
-    const text = parsed.complaints.map(({ reason, fix }) => `${reason}; ${fix}`).join("\n");
-    return <Problem title={say.wrong} text={text} />;
+    return <Problem title={say.wrong} text={complaintsText(on.lang, parsed.complaints)} />;
   }
   const { schedule_type, schedule_value, timezone } = parsed.schedule;
   const wanted = { ...schedule, schedule_type, schedule_value, timezone, job_name: on.params.name ?? "" };

@@ -9,6 +9,7 @@ import { KeyValues } from "../../parts/notes.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Visit } from "../../visit.ts";
 import { OptionRows } from "./option_table.tsx";
+import { clockText } from "./clock_text.ts";
 import { JOBS } from "./words.ts";
 
 const FIRES_SHOWN = 5;
@@ -112,7 +113,7 @@ export function Fires({ on, schedule }: { on: Visit; schedule: StoredSchedule & 
       </ol>
       {warnings.map((warning) => (
         <p class="warning">
-          <strong>{say.clock}:</strong> {warning.message}
+          <strong>{say.clock}:</strong> {clockText(on.lang, warning)}
         </p>
       ))}
     </>

@@ -175,7 +175,11 @@ export const JOBS = words({
     en: (standard: number) => `0 to 999, lower first, or a name; empty: the job's own, ${standard}`,
     ja: (standard) => `0〜999（小さいほど先）または名前。空欄はジョブの値 ${standard}`,
   },
-  delay: { en: "Start after", ja: "開始まで" },
+  priority_wrong: {
+    en: "Give a number from 0 to 999, or a name such as admin.high",
+    ja: "0 から 999 の数、または admin.high のような名前で指定してください",
+  },
+  delay: { en: "Wait before it starts", ja: "開始までの待ち" },
   unit: { en: "Unit", ja: "単位" },
   delay_hint: { en: "Empty: as soon as there is room", ja: "空欄は空きがありしだい" },
   delay_wrong: { en: "Give a number from 0, up to a year", ja: "0 以上、1 年以内で指定してください" },

@@ -1,9 +1,8 @@
 /** What an operator does to nodes, workers and the leader: as the command line does it (client/node_acts.ts). */
-import { Refused } from "../../../client/args.ts";
 import { degradeLeader, detachWorkers, existingNode, setDrained, setNode } from "../../../client/node_acts.ts";
 import { type NodeChange, requestCheck } from "../../../store/health.ts";
 import { currentLeader } from "../../../store/leadership.ts";
-import { by } from "../../acting.ts";
+import { by, orSay } from "../../acting.ts";
 import { type Act, type Done, field } from "../../visit.ts";
 import { labelChange, labelsFrom, limitFrom } from "./given.ts";
 import { NODES } from "./words.ts";
@@ -11,7 +10,7 @@ import { NODES } from "./words.ts";
 /** The leader makes the check, and its result comes onto the page by itself. */
 export async function askForTest(on: Act): Promise<Done> {
   const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
-  return await refusable(to, async () => {
+  return await orSay(on, to, async () => {
     await existingNode(on.sql, node_id);
     if ((await currentLeader(on.sql)).worker_id === undefined) return { to, tone: "bad", text: say.test_no_leader };
     const asked = await requestCheck(on.sql, node_id, by(on));
@@ -31,7 +30,7 @@ export async function changeOneNode(on: Act): Promise<Done> {
     labels: labelChange("labels" in was ? was.labels : {}, is.labels),
   };
   if (change.max_concurrent === undefined && change.labels === undefined) return { to, text: say.change_same };
-  return await refusable(to, async () => {
+  return await orSay(on, to, async () => {
     await setNode(on.sql, node_id, change, by(on));
     return { to, text: say.change_done(node_id) };
   });
@@ -39,7 +38,7 @@ export async function changeOneNode(on: Act): Promise<Done> {
 
 export async function setMaintenance(on: Act): Promise<Done> {
   const [node_id, to] = [nodeOf(on), nodePath(on)];
-  return await refusable(to, async () => {
+  return await orSay(on, to, async () => {
     await setNode(on.sql, node_id, { maintenance: field(on.form, "maintenance") === "on" }, by(on));
     return { to, text: NODES[on.lang].change_done(node_id) };
   });
@@ -50,7 +49,7 @@ export function drainWorkers(draining: boolean) {
   return async (on: Act): Promise<Done> => {
     const say = NODES[on.lang];
     const to = placeOf(on);
-    return await refusable(to, async () => {
+    return await orSay(on, to, async () => {
       const moved = await setDrained(on.sql, nameOf(on), { ...by(on), draining });
       const names = moved.map(({ worker_id }) => worker_id).join(", ");
       return { to, text: say.moved(draining ? say.drain : say.undrain, names) };
@@ -61,7 +60,7 @@ export function drainWorkers(draining: boolean) {
 export async function detachThem(on: Act): Promise<Done> {
   const say = NODES[on.lang];
   const to = placeOf(on);
-  return await refusable(to, async () => {
+  return await orSay(on, to, async () => {
     const { detached, told } = await detachWorkers(on.sql, nameOf(on), { ...by(on), redis: on.redis });
     const text = say.moved(say.detach, detached.map(({ worker_id }) => worker_id).join(", "));
     return { to, text: told ? text : `${text}. ${say.not_told}` };
@@ -70,19 +69,10 @@ export async function detachThem(on: Act): Promise<Done> {
 
 export async function degradeIt(on: Act): Promise<Done> {
   const epoch = Number(field(on.form, "epoch"));
-  return await refusable("/nodes", async () => {
+  return await orSay(on, "/nodes", async () => {
     const { worker_id } = await degradeLeader(on.sql, { ...by(on), epoch: Number.isSafeInteger(epoch) ? epoch : 0 });
     return { to: "/nodes", text: NODES[on.lang].degrade_done(worker_id) };
   });
-}
-
-async function refusable(to: string, act: () => Promise<Done>): Promise<Done> {
-  try {
-    return await act();
-  } catch (error) {
-    if (error instanceof Refused) return { to, tone: "bad", text: error.message };
-    throw error;
-  }
 }
 
 function nodeOf(on: Act): string {

@@ -7,6 +7,7 @@ import { Badge, State, type Tone } from "../../parts/badge.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { link, type Visit } from "../../visit.ts";
+import { problemOf } from "./part_text.ts";
 import { NODES } from "./words.ts";
 
 const STATUS: Record<NodeListing["status"], { tone: Tone; sign: string }> = {
@@ -51,7 +52,7 @@ export function whyNot(on: Visit, node: NodeListing): string {
     return [node.inactive_by, node.inactive_reason].filter((word) => word !== null).join(": ");
   }
   if (node.status === "available") return "";
-  return node.problem ?? (node.checked_at === null ? NODES[on.lang].never : "");
+  return problemOf(on.lang, node) ?? (node.checked_at === null ? NODES[on.lang].never : "");
 }
 
 /** `most` null: nobody knows how much is too much. */

@@ -12,6 +12,7 @@ import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { WorkDialogs } from "./dialogs.tsx";
 import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { labelsText } from "./given.ts";
+import { partName, partText } from "./part_text.ts";
 import { NODES } from "./words.ts";
 
 export async function showNode(on: Visit): Promise<Page> {
@@ -99,15 +100,21 @@ function Parts({ on, result, checking }: { on: Visit; result: CheckResult; check
         label={say.parts}
         rows={result.parts}
         columns={[
-          { head: say.part, cell: (part) => part.name },
+          { head: say.part, cell: (part) => partName(on.lang, part.name) },
           {
             head: say.found,
-            cell: ({ ok }) => <Badge tone={ok ? "good" : "bad"} sign={ok ? "✓" : "✕"} text={ok ? "ok" : "failed"} />,
+            cell: ({ ok }) => (
+              <Badge
+                tone={ok ? "good" : "bad"}
+                sign={ok ? "✓" : "✕"}
+                text={ok ? say.ok : say.failed}
+              />
+            ),
           },
           {
             head: say.says,
             kind: "main",
-            cell: (part) => <pre>{[part.value, part.message].filter(Boolean).join("\n")}</pre>,
+            cell: (part) => <pre>{partText(on.lang, part)}</pre>,
           },
           { head: say.check_took, kind: "number", cell: ({ ms }) => ms === 0 ? "" : `${ms} ms` },
         ]}

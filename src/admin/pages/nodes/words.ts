@@ -79,6 +79,8 @@ export const NODES = words({
   no_check: { en: "It was not checked yet.", ja: "まだ確認していません。" },
   checked_by: { en: "asked:", ja: "確認先：" },
   part: { en: "Part", ja: "項目" },
+  ok: { en: "ok", ja: "正常" },
+  failed: { en: "failed", ja: "失敗" },
   found: { en: "Found", ja: "結果" },
   says: { en: "Says", ja: "内容" },
   check_took: { en: "Took", ja: "所要" },

@@ -1,5 +1,6 @@
 /** Alarms that are open, with who has seen them. */
 import { ackAlert, type Alert, ALERT_KINDS } from "../../../store/alerts.ts";
+import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Table } from "../../parts/table.tsx";
@@ -27,13 +28,21 @@ export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
           {
             head: say.kind,
             cell: (one) => (
-              <span title={ALERT_KINDS[one.kind]}>
-                <Badge tone={one.acked_at ? "warn" : "bad"} sign="!" text={say[one.kind] ?? one.kind} />
+              <span title={on.lang === "en" ? ALERT_KINDS[one.kind] : undefined}>
+                <Badge
+                  tone={one.acked_at ? "warn" : "bad"}
+                  sign="!"
+                  text={ALERT_NAMES[on.lang][one.kind] ?? one.kind}
+                />
               </span>
             ),
           },
           { head: say.about, cell: (one) => <Subject on={on} alert={one} /> },
-          { head: say.what, kind: "main", cell: (one) => <span class="line" title={one.message}>{one.message}</span> },
+          {
+            head: say.what,
+            kind: "main",
+            cell: (one) => <span class="line" title={alertText(on, one)}>{alertText(on, one)}</span>,
+          },
           { head: say.since, kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
           {
             head: "",
@@ -73,7 +82,7 @@ export function AlarmDialogs({ on, alerts }: { on: Visit; alerts: Alert[] }) {
           action={`/overview/alarms/${one.id}/seen`}
           verb={say.ack}
         >
-          <p>{one.message}</p>
+          <p>{alertText(on, one)}</p>
           <p>{say.ack_text}</p>
         </ConfirmDialog>
       ))}

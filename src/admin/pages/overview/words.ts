@@ -65,8 +65,8 @@ export const OVERVIEW = words({
   waiting: { en: "waiting", ja: "待ち" },
   use: { en: "in use", ja: "使用" },
 
-  alerts: { en: "Alarms", ja: "警報" },
-  alerts_none: { en: "No alarm is open", ja: "警報はありません" },
+  alerts: { en: "Alarms", ja: "アラート" },
+  alerts_none: { en: "No alarm is open", ja: "アラートはありません" },
   kind: { en: "Kind", ja: "種類" },
   about: { en: "About", ja: "対象" },
   what: { en: "What is wrong", ja: "内容" },
@@ -75,24 +75,15 @@ export const OVERVIEW = words({
   ack: { en: "I have seen it", ja: "確認済みにする" },
   ack_title: {
     en: (subject: string) => `Mark the alarm about ${subject} as seen?`,
-    ja: (subject) => `${subject} の警報を確認済みにしますか？`,
+    ja: (subject) => `${subject} のアラートを確認済みにしますか？`,
   },
   ack_text: {
     en:
       "Others see that you have seen it. An alarm about a failure or a lost node is closed by that; others when they are over.",
-    ja: "確認したことが他の人にも表示されます。失敗やノード喪失の警報はこれで閉じ、その他は解消時に閉じます。",
+    ja: "確認したことが他の人にも表示されます。失敗やノード喪失のアラートはこれで閉じ、その他は解消時に閉じます。",
   },
   ack_done: { en: "It is marked as seen", ja: "確認済みにしました" },
   ack_late: { en: "It was over already, or marked by somebody else", ja: "すでに解消したか、確認済みです" },
-  "run.failed": { en: "run failed", ja: "実行失敗" },
-  "run.quarantined": { en: "interrupted too often", ja: "中断が多発" },
-  "run.overdue": { en: "overdue", ja: "開始遅延" },
-  "node.away": { en: "node away", ja: "ノード不通" },
-  "leader.none": { en: "no leader", ja: "リーダー不在" },
-  "bulk.paused": { en: "bulk paused", ja: "一括停止" },
-  "key.blocked": { en: "key blocked", ja: "キー停止" },
-  "certificate.expiring": { en: "certificate ends", ja: "証明書期限" },
-  "clock.skewed": { en: "clock differs", ja: "時計のずれ" },
 
   by_priority: { en: "Waiting by priority", ja: "優先度別の待ち" },
   priority: { en: "Priority", ja: "優先度" },

@@ -9,7 +9,7 @@ const MOST = 1_000_000;
 
 export function saveResource(on: Act): Promise<Done> {
   const say = QUEUE[on.lang];
-  return orSay(TO, async () => {
+  return orSay(on, TO, async () => {
     const name = field(on.form, "name");
     const capacity = numberField(on, "capacity", { from: 0, to: MOST, whole: true, label: say.capacity });
     if (name.length < 1 || name.length > 100 || capacity === undefined) {
@@ -21,7 +21,7 @@ export function saveResource(on: Act): Promise<Done> {
 }
 
 export function removeResource(on: Act): Promise<Done> {
-  return orSay(TO, async () => {
+  return orSay(on, TO, async () => {
     const name = field(on.form, "name");
     await changeResource(on.sql, name, undefined, by(on));
     return { to: TO, text: QUEUE[on.lang].remove_done(name) };

@@ -73,7 +73,7 @@ export function doPause(on: Act): Promise<Done> {
     : serial_key !== undefined
     ? say.the_key(serial_key)
     : say.all_dispatch;
-  return orSay("/queue", async () => {
+  return orSay(on, "/queue", async () => {
     const changed = await setPaused(on.sql, { job_name, serial_key }, { ...by(on), paused });
     const text = !changed ? say.done_same(what) : paused ? say.done_paused(what) : say.done_resumed(what);
     return { to: "/queue", text };

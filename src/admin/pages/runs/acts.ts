@@ -31,7 +31,7 @@ export async function retryRun(on: Act): Promise<Done> {
 export function moveRun(on: Act): Promise<Done> {
   const id = idParam(on);
   const say = RUNS[on.lang];
-  return orSay(`/runs/${id}`, async () => {
+  return orSay(on, `/runs/${id}`, async () => {
     const priority = numberField(on, "priority", { from: 0, to: 999, whole: true, label: say.priority });
     if (priority === undefined) throw new Refusal(400);
     const moved = await actOnMany(on.sql, { id }, { verb: "reprioritize", priority }, by(on));

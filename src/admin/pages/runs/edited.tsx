@@ -65,7 +65,7 @@ export async function retryEdited(on: Act): Promise<Done | Page> {
     const fresh = await retryRun(on.sql, id, { args, idempotencyKey: `page:${wishOf(on)}`, ...by(on) });
     return { to: `/runs/${fresh.id}`, text: say.edit_done(fresh.id, id) };
   } catch (error) {
-    const wrong = wordsOf(error);
+    const wrong = wordsOf(on.lang, error);
     if (wrong === undefined) throw error;
     return {
       ...await editPage(on, { args: field(on.form, "args"), reason: field(on.form, "reason") }, wrong),

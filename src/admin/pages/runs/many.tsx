@@ -113,7 +113,7 @@ export async function doMany(on: Act): Promise<Done | Page> {
     const to = `/runs${conditions.size > 0 ? `?${conditions}` : ""}`;
     return { to, text: MANY[verb][on.lang].done(ids.length.toLocaleString("en-US")) };
   } catch (error) {
-    const wrong = wordsOf(error);
+    const wrong = wordsOf(on.lang, error);
     if (wrong === undefined) throw error;
     return { ...await manyPage(on, { verb, at }, wrong), status: 400 };
   }

@@ -1,0 +1,49 @@
+/** What a check of a node looked at and found, in the visitor's language, by its figures. What a script says is its own. */
+import type { CheckPart, NodeListing } from "../../../store/health.ts";
+import type { Lang } from "../../words.ts";
+
+const NAMES_JA: Record<string, string> = {
+  connection: "接続",
+  disk: "ディスク",
+  load: "負荷",
+  memory: "メモリ",
+  bodies: "実行中の本体",
+};
+
+export function partName(lang: Lang, name: string): string {
+  if (lang === "en") return name;
+  return Object.hasOwn(NAMES_JA, name) ? NAMES_JA[name] ?? name : name.replace(/^script /, "スクリプト ");
+}
+
+export function partText(lang: Lang, part: CheckPart): string {
+  const { value, message, figures } = part;
+  const said = lang === "ja" && figures ? ja(part) : undefined;
+  return said ?? [value, message].filter(Boolean).join("\n");
+}
+
+function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined {
+  const { free_mb, least_mb, load_percent, cores, most_percent, bodies, silent } = figures;
+  const lines = [
+    free_mb !== undefined && `空き ${free_mb} MB`,
+    !ok && least_mb !== undefined && `${least_mb} MB 以上の空きが必要です`,
+    load_percent !== undefined && `コアあたり ${load_percent} %（${cores} コア）`,
+    !ok && most_percent !== undefined && `${most_percent} % まで許可されています`,
+    bodies !== undefined && String(bodies),
+    name === "connection" && silent === 0 && "稼働中のワーカーがありません",
+    name === "connection" && silent && `ワーカーが応答しません\n${message}`,
+  ].filter((line) => typeof line === "string");
+  return lines.length === 0 ? undefined : lines.join("\n");
+}
+
+/** The first that failed, in one line; undefined: none did, or nothing is known. */
+export function problemOf(
+  lang: Lang,
+  { status, max_concurrent, load, check_result, problem }: NodeListing,
+): string | undefined {
+  if (status === "busy" && max_concurrent !== null && load >= max_concurrent) {
+    return lang === "ja" ? `満杯です（${load} / ${max_concurrent}）` : `full: ${load} of ${max_concurrent}`;
+  }
+  const failed = check_result?.parts?.find((part) => !part.ok);
+  if (!failed) return problem ?? undefined;
+  return `${partName(lang, failed.name)}: ${partText(lang, failed).replaceAll("\n", ", ")}`;
+}

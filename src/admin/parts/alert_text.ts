@@ -1,0 +1,54 @@
+/** What an alert says, in the viewer's language and zone: by its kind and what it is about. */
+import type { Alert, AlertKind } from "../../store/alerts.ts";
+import type { Visit } from "../visit.ts";
+import { words } from "../words.ts";
+import { timeText } from "./time.tsx";
+
+/** Of each kind, in a few words: for a badge. */
+export const ALERT_NAMES = words({
+  "run.failed": { en: "run failed", ja: "実行失敗" },
+  "run.quarantined": { en: "quarantined", ja: "中断が多発" },
+  "run.overdue": { en: "overdue", ja: "開始遅延" },
+  "node.away": { en: "node away", ja: "ノード不通" },
+  "leader.none": { en: "no leader", ja: "リーダー不在" },
+  "bulk.paused": { en: "bulk paused", ja: "一括停止" },
+  "key.blocked": { en: "key blocked", ja: "キー停止" },
+  "certificate.expiring": { en: "certificate ends", ja: "証明書期限" },
+  "clock.skewed": { en: "clock differs", ja: "時計のずれ" },
+});
+
+/** Of what an alert keeps as its detail, each kind has some. */
+interface Detail {
+  job_run_id?: number;
+  due_at?: string;
+  not_after?: string;
+  since?: string;
+  clock_skew_ms?: number;
+}
+
+type Said = Record<AlertKind, (detail: Detail, when: (at: string | undefined) => string) => string>;
+
+const JA: Said = {
+  "run.failed": ({ job_run_id }) => `実行 ${job_run_id} が失敗しました`,
+  "run.quarantined": ({ job_run_id }) => `実行 ${job_run_id} は中断が多すぎるため打ち切られました`,
+  "run.overdue": ({ due_at }, when) => `${when(due_at)} の予定ですが、まだ開始していません`,
+  "node.away": () => "ワーカーがいないか、確認に失敗しました（詳細はノードのページ）",
+  "leader.none": ({ since }, when) => `${when(since)} からリーダーがいません`,
+  "bulk.paused": () => "失敗が上限を超えたため、自動で一時停止しました",
+  "key.blocked": ({ job_run_id }) => `実行 ${job_run_id} が失敗したため、このキーを停止しました`,
+  "certificate.expiring": ({ not_after }, when) => `ワーカーの証明書は ${when(not_after)} に期限が切れます`,
+  "clock.skewed": ({ clock_skew_ms }) => `時計がデータベースと ${clock_skew_ms} ms ずれています`,
+};
+
+/** English as it was written when it was opened, but for times, which are the viewer's. */
+export function alertText(on: Visit, alert: Pick<Alert, "kind" | "message" | "detail">): string {
+  const detail = (alert.detail ?? {}) as Detail;
+  const when = (at: string | undefined) => at === undefined ? "?" : timeText(new Date(at), on.zone);
+  if (on.lang === "ja" && Object.hasOwn(JA, alert.kind)) return JA[alert.kind](detail, when);
+  if (alert.kind === "run.overdue" && detail.due_at) return `due since ${when(detail.due_at)} and not started`;
+  if (alert.kind === "leader.none" && detail.since) return `nobody has led since ${when(detail.since)}`;
+  if (alert.kind === "certificate.expiring" && detail.not_after) {
+    return `a certificate of its workers ends at ${when(detail.not_after)}`;
+  }
+  return alert.message;
+}
