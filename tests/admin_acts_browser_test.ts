@@ -86,29 +86,3 @@ Deno.test("settings are typed, looked at once more and applied; a token is shown
     assert(!(await page.content()).includes(secret));
   });
 });
-
-Deno.test("on a phone, in the dark and in Japanese none of these pages is wider than it", options, async () => {
-  await withBrowser(async ({ sql, page, url, login }) => {
-    const long = "a-name-as-long-as-names-may-be".repeat(4);
-    await aWorker(sql, { node_id: long, worker_id: `w-${long}`, tls_fingerprint: "ab".repeat(32) });
-    await sql`update node set labels = ${
-      json(sql, { [long]: long })
-    }, is_active = false, inactive_by = 'user:taro', inactive_reason = ${long}`;
-    await sql`insert into alert (kind, subject, message, opened_by) values ('node.away', ${long}, ${long}, 'leader')`;
-    await login("admin");
-    const paths = [
-      "nodes",
-      `nodes/${long}`,
-      `workers/w-${long}`,
-      "settings",
-      "settings?edit=workers",
-      "settings?dispatch=paused",
-    ];
-    for (const path of [...paths, "audit", "alerts", "access/users", "access/tokens", "access/hooks", "account"]) {
-      await page.goto(url + path);
-      assert.equal(await page.getAttribute("html", "lang"), "ja");
-      const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-      assert(Number(wide) <= 0, `${path} is ${wide} px too wide`);
-    }
-  }, { width: 360, height: 740, locale: "ja-JP", colorScheme: "dark" });
-});

@@ -73,24 +73,11 @@ Deno.test("a lost connection is said, and comes back with what happened meanwhil
   });
 });
 
-Deno.test("on a narrow screen nothing is wider than it, and times are the viewer's", options, async () => {
-  await withBrowser(async ({ sql, page, url, login, expect }) => {
-    expect(/status of 404/);
-    const of = await aDefinition(sql, { name: "a_job_with_a_name_as_long_as_names_may_be_and_then_some_more" });
-    const error_summary = `ConnectError: ${"no blanks".repeat(40).replaceAll(" ", "")}`;
-    const run = await aRun(sql, {
-      job_definition_id: of.id,
-      state: "FAILED",
-      error_name: "ConnectError",
-      error_summary,
-    });
+Deno.test("times are the viewer's", options, async () => {
+  await withBrowser(async ({ sql, page, url, login }) => {
+    const run = await aRun(sql, { state: "FAILED" });
     await login("operator");
-    for (const path of ["runs", `runs/${run.id}`, "nowhere"]) {
-      await page.goto(url + path);
-      const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-      assert(Number(wide) <= 0, `${path} is ${wide} px too wide`);
-    }
     await page.goto(`${url}runs/${run.id}`);
     assert.match(await page.locator(".timeline time").last().getAttribute("title") ?? "", /09:00:00 Asia\/Tokyo/);
-  }, { width: 360, height: 740, timezoneId: "Asia/Tokyo", colorScheme: "dark" });
+  }, { timezoneId: "Asia/Tokyo" });
 });

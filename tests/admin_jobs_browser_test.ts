@@ -106,32 +106,3 @@ Deno.test("the overview draws its plots, changes their range, and tells at once 
     await page.waitForSelector("th >> text=Waiting runs");
   });
 });
-
-Deno.test("on a narrow screen no page of jobs is wider than it", options, async () => {
-  await withBrowser(async ({ sql, page, url, login }) => {
-    const name = "a_job_with_a_name_as_long_as_names_may_be_and_then_some_more";
-    const long = "no_blanks".repeat(30);
-    const { id } = await aDefinition(sql, {
-      name,
-      description: long,
-      args_schema: { type: "object", properties: { [long]: { type: "string", description: long, title: long } } },
-      permissions: { read: [long], unsafe: { run: [long] } },
-      paused_at: new Date(0),
-      paused_by: long,
-    });
-    const row = { schedule_id: "nightly", schedule_type: "daily_at", schedule_value: "12:00", timezone: "UTC" };
-    await sql`insert into job_schedule ${sql({ job_definition_id: id, ...row })}`;
-    await login("operator");
-    for (
-      const path of [
-        "overview",
-        "jobs",
-        ...["", "/run", "/options", "/schedules/nightly"].map((one) => `jobs/${name}${one}`),
-      ]
-    ) {
-      await page.goto(url + path);
-      const wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-      assert(Number(wide) <= 0, `${path} is ${wide} px too wide`);
-    }
-  }, { width: 360, height: 740, colorScheme: "dark", locale: "ja-JP" });
-});

@@ -11,6 +11,7 @@ const ahead_ms = Number(page.dataset.now) - Date.now();
 tellZone();
 startLive(base);
 setInterval(tick, 1_000);
+showWhere();
 
 document.addEventListener("click", (event) => {
   const target = event.target instanceof Element ? event.target : undefined;
@@ -82,6 +83,13 @@ function tick() {
 
 function put(spot, text) {
   if (spot.textContent !== text) spot.textContent = text;
+}
+
+/** On a narrow screen the pages are in one row that scrolls: to the one that is open. */
+function showWhere() {
+  const row = document.querySelector("header nav");
+  const here = row?.querySelector("[aria-current]");
+  if (here) row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
 }
 
 /** The server writes times in the viewer's zone; of a first visit it knows it with the second page. */

@@ -54,7 +54,7 @@ function plotIn(box, data) {
     stroke: colour(tones[place]),
     width: 1.5,
     fill: tones.length === 1 ? colour(tones[place]) + "22" : undefined,
-    points: { show: false },
+    points: { show: true, size: 4, filter: (plot, place) => aloneIn(plot.data[place]) },
     value: (_, value) => value === null || value === undefined ? "–" : String(Math.round(value * 100) / 100),
   }));
   const options = {
@@ -71,6 +71,12 @@ function plotIn(box, data) {
   const plot = new uPlot(options, data, box);
   new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT })).observe(box);
   return { plot };
+}
+
+/** Of these no line can be drawn: nothing is known just before them and just after. */
+function aloneIn(values) {
+  const known = (at) => values[at] !== null && values[at] !== undefined;
+  return [...values.keys()].filter((at) => known(at) && !known(at - 1) && !known(at + 1));
 }
 
 function timeParts() {

@@ -2,6 +2,7 @@
 import type { Child } from "hono/jsx";
 import { link, type Visit } from "../visit.ts";
 import { words } from "../words.ts";
+import { timeText } from "./time.tsx";
 
 const WORDS = words({
   show: { en: "Show", ja: "表示" },
@@ -48,6 +49,17 @@ export function TextField(
       {label}
       <input name={name} value={value ?? ""} list={list_id} autocomplete="off" spellcheck={false} />
       {list && <datalist id={list_id}>{list.map((one) => <option value={one} />)}</datalist>}
+    </label>
+  );
+}
+
+/** A time on the viewer's wall, to the minute; the zone is named, since the URL is not always read by who made it. */
+export function TimeField({ on, label, name, value }: { on: Visit; label: string; name: string; value?: Date }) {
+  const wall = value && timeText(value, on.zone).slice(0, 16).replace(" ", "T");
+  return (
+    <label>
+      {label} ({on.zone})
+      <input type="datetime-local" name={name} value={wall ?? ""} />
     </label>
   );
 }

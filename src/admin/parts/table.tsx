@@ -4,8 +4,8 @@ import type { Child } from "hono/jsx";
 export interface Column<Row> {
   head: string;
   cell(row: Row): Child;
-  /** `number`: right, figures of one width. `wide`: only where there is room. `main`: takes what is left. */
-  kind?: "number" | "wide" | "main";
+  /** `number`: right, figures of one width. `wide`: only where there is room. `main`: takes what is left. `text`: words, not one to a line. */
+  kind?: "number" | "wide" | "main" | "text";
 }
 
 export function Table<Row>(

@@ -1,6 +1,6 @@
 /** Who did what to what, and why, the newest first, by a filter that stands in the URL. */
 import { type ActView, listActions, listActors, listActs } from "../../../store/audit.ts";
-import { Filters, TextField } from "../../parts/filters.tsx";
+import { Filters, TextField, TimeField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
@@ -59,7 +59,7 @@ function ActFilters(
     <>
       <TextField label={say.target_type} name="target-type" value={filter.target_type} />
       <TextField label={say.target_id} name="target" value={filter.target_id} />
-      <TextField label={say.until} name="until" value={wanted.until} />
+      <TimeField on={on} label={say.until} name="until" value={filter.until} />
     </>
   );
   const parts = [...new Set(actions.flatMap((action) => [action.split(".")[0] ?? action, action]))];
@@ -68,7 +68,7 @@ function ActFilters(
       <div class="fields">
         <TextField label={say.actor} name="actor" value={filter.actor} list={actors} />
         <TextField label={say.action} name="action" value={filter.action} list={parts} />
-        <TextField label={say.since} name="since" value={wanted.since} />
+        <TimeField on={on} label={say.since} name="since" value={filter.since} />
       </div>
     </Filters>
   );
@@ -82,7 +82,7 @@ function columnsOf(on: Visit): Column<ActView>[] {
     { head: say.action, cell: (act) => <a href={link(on, "/audit", { action: act.action })}>{act.action}</a> },
     { head: say.target, cell: (act) => <Target on={on} act={act} /> },
     { head: say.changes, kind: "main", cell: (act) => <Differences on={on} act={act} /> },
-    { head: say.reason, cell: (act) => <span class="said">{act.reason}</span> },
+    { head: say.reason, kind: "text", cell: (act) => <span class="said">{act.reason}</span> },
   ];
 }
 

@@ -12,7 +12,7 @@ export const AUDIT = words({
   target_id: { en: "Target", ja: "対象" },
   changes: { en: "Before → after", ja: "変更前 → 変更後" },
   reason: { en: "Reason", ja: "理由" },
-  since: { en: "From (2026-01-31 18:00 UTC)", ja: "開始（2026-01-31 18:00 UTC）" },
+  since: { en: "From", ja: "開始" },
   until: { en: "Until", ja: "終了" },
   none: { en: "Nobody has done anything yet.", ja: "まだ操作の記録がありません。" },
   none_match: { en: "No act fits these conditions.", ja: "条件に合う操作はありません。" },

@@ -7,6 +7,7 @@ import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
+import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
 import { bandText, countText, endedOf, rateText } from "./figures.tsx";
 import { BULKS } from "./words.ts";
@@ -68,10 +69,16 @@ function columnsOf(on: Visit): Column<BulkView>[] {
     },
     {
       head: say.done,
-      cell: (bulk) => bulk.finished_at ? <Time on={on} at={bulk.finished_at} ago={false} /> : bandText(on, bulk),
+      kind: "text",
+      cell: (bulk) => bulk.finished_at ? <Time on={on} at={bulk.finished_at} ago={false} /> : whenDone(on, bulk),
     },
     { head: say.created, kind: "wide", cell: (bulk) => <Time on={on} at={bulk.created_at} /> },
   ];
+}
+
+/** Of one that does not go on: why. */
+function whenDone(on: Visit, bulk: BulkView): string {
+  return bulk.done_to === null && bulk.waits ? whyText(on, bulk.waits) : bandText(on, bulk);
 }
 
 function Progress({ on, bulk }: { on: Visit; bulk: BulkView }) {

@@ -270,6 +270,7 @@ const LEGEND = [
   "missed",
   "planning",
   "expected",
+  "before",
 ] as const;
 
 function Legend({ on }: { on: Visit }) {

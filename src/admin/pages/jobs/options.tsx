@@ -10,7 +10,7 @@ import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { valueText } from "./option_table.tsx";
 import { problemText } from "./complaints.ts";
-import { JOBS } from "./words.ts";
+import { JOBS, OPTION_HINTS } from "./words.ts";
 
 const CHOICES: Record<string, string[]> = {
   enabled: ["true", "false"],
@@ -52,6 +52,7 @@ function optionsPage(
   sent: { typed?: Record<string, string>; problem?: string; reason?: string },
 ): Page {
   const say = JOBS[on.lang];
+  const hints = OPTION_HINTS[on.lang];
   const name = on.params.name ?? "";
   return {
     title: `${say.change} · ${name}`,
@@ -72,6 +73,7 @@ function optionsPage(
               <label for={`option-${one.name}`}>
                 <code>{one.name}</code>
               </label>
+              {Object.hasOwn(hints, one.name) && <small class="hint">{hints[one.name as keyof typeof hints]}</small>}
               <Box option={one} typed={sent.typed?.[one.name] ?? boxText(one)} />
               <small class="hint">
                 {say.file_says}: {one.override ? valueText(on, one.file_value) : valueText(on, one.value)}

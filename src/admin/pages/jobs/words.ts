@@ -205,3 +205,30 @@ export const JOBS = words({
     ja: (id) => `送信済みです。実行は ${id} です`,
   },
 });
+
+/** What each option does, in a line below its box. */
+export const OPTION_HINTS = words({
+  enabled: {
+    en: "false: its schedules and events make no runs",
+    ja: "false にすると、スケジュールやイベントで実行を作りません",
+  },
+  priority: {
+    en: "0 to 999, lower first; or a name such as admin.high",
+    ja: "0〜999（小さいほど先）、または admin.high などの名前",
+  },
+  timeoutSeconds: { en: "A body that takes longer is killed", ja: "これより長くかかる本体は強制終了します（秒）" },
+  "retry.max": { en: "So often a failed run is tried again", ja: "失敗した実行を再試行する回数" },
+  "retry.backoffSeconds": {
+    en: "The pause before the first retry; later ones are longer",
+    ja: "最初の再試行までの秒数（以後は長くなります）",
+  },
+  concurrency: {
+    en:
+      "What a new run does while another is active: allow, forbid (skip it), replace (cancel the other), queueOne (keep one waiting)",
+    ja:
+      "他の実行が動いているとき：allow 並行、forbid 新しい方を見送り、replace 古い方を取り消し、queueOne 1 件だけ待たせる",
+  },
+  "concurrency.limit": { en: "So many of its runs at once", ja: "同時に実行できる件数" },
+  rate: { en: "So many starts in so many seconds, such as 60/1", ja: "件数/秒数（例 60/1 は 1 秒に 60 件まで開始）" },
+  node: { en: "A node's name, or labels such as gpu=a100", ja: "ノード名、または gpu=a100 のようなラベル" },
+});

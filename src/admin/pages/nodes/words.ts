@@ -19,7 +19,7 @@ export const NODES = words({
   epoch: { en: "epoch", ja: "エポック" },
   since: { en: "since", ja: "開始" },
   failovers: {
-    en: (n: number) => `${n} taken from a lost leader so far`,
+    en: (n: number) => `${n} failovers so far`,
     ja: (n) => `これまでの交代（フェイルオーバー）${n} 回`,
   },
   steps_down: { en: "It was asked to step down", ja: "降格を要求済みです" },

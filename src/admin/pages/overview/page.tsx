@@ -119,20 +119,20 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
       <Tile name={say.backlog} value={String(waiting)}>
         {waiting > 0 && say.oldest(durationText(oldest * 1_000))}
       </Tile>
-      <Tile name={`${say.ended}, ${say[seen.range]}`} value={String(ended)}>
+      <Tile name={say.within(say.ended, say[seen.range])} value={String(ended)}>
         {say.per_minute((ended * 60 / RANGES[seen.range].seconds).toFixed(1))}
       </Tile>
       <Tile
-        name={`${say.success}, ${say[seen.range]}`}
+        name={say.within(say.success, say[seen.range])}
         bad={(total.error_rate ?? 0) > 0.1}
         value={total.error_rate === null ? "–" : percent(1 - total.error_rate)}
       >
         {total.error_rate === null ? say.none_yet : say.failures(failed)}
       </Tile>
-      <Tile name={`${say.wait}, ${say[seen.range]}`} value={times(wait_p50, wait_p95).value}>
+      <Tile name={say.within(say.wait, say[seen.range])} value={times(wait_p50, wait_p95).value}>
         {times(wait_p50, wait_p95).more}
       </Tile>
-      <Tile name={`${say.ran}, ${say[seen.range]}`} value={times(run_p50, run_p95).value}>
+      <Tile name={say.within(say.ran, say[seen.range])} value={times(run_p50, run_p95).value}>
         {times(run_p50, run_p95).more}
       </Tile>
     </dl>

@@ -6,8 +6,8 @@ export const OVERVIEW = words({
   leader: { en: "Leader", ja: "リーダー" },
   no_leader: { en: "nobody leads", ja: "不在" },
   term: {
-    en: (epoch: number, failovers: number) => `term ${epoch}, ${failovers} failovers`,
-    ja: (epoch, failovers) => `第 ${epoch} 期・交代 ${failovers} 回`,
+    en: (epoch: number, failovers: number) => `epoch ${epoch}, ${failovers} failovers`,
+    ja: (epoch, failovers) => `エポック ${epoch}・交代 ${failovers} 回`,
   },
   subleaders: { en: "Subleaders", ja: "サブリーダー" },
   no_subleader: {
@@ -30,7 +30,8 @@ export const OVERVIEW = words({
   failures: { en: (n: number) => `${n} failed or timed out`, ja: (n) => `失敗・時間切れ ${n}` },
   wait: { en: "Waiting time", ja: "待ち時間" },
   ran: { en: "Running time", ja: "実行時間" },
-  p95: { en: (text: string) => `p50; p95 ${text}`, ja: (text) => `p50・p95 ${text}` },
+  p95: { en: (text: string) => `p50; p95 is ${text}`, ja: (text) => `p50（p95 は ${text}）` },
+  within: { en: (name: string, range: string) => `${name}, ${range}`, ja: (name, range) => `${name}（${range}）` },
   none_yet: { en: "nothing has ended", ja: "終了なし" },
   stale: {
     en: (text: string) => `The leader last counted ${text} ago; figures of runs are older than that.`,

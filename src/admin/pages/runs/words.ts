@@ -63,7 +63,7 @@ export const RUNS = words({
   rerun_of: { en: "Repeats run", ja: "元の実行" },
   idempotency_key: { en: "Idempotency key", ja: "冪等キー" },
   pinned: { en: "Must run on", ja: "指定ノード" },
-  epoch: { en: "Leader epoch", ja: "リーダー世代" },
+  epoch: { en: "Leader epoch", ja: "リーダーのエポック" },
   fence: { en: "Fence", ja: "フェンス" },
 
   cancel: { en: "Cancel", ja: "取り消す" },

@@ -24,7 +24,10 @@ export async function applySettings(on: Act): Promise<Done> {
     const changed = await changeSettings(on.sql, change, by(on));
     return { to: "/settings", text: changed.length > 0 ? say.done(changed.sort().join(", ")) : say.same };
   } catch (error) {
-    if (error instanceof RangeError) return { to: back, tone: "bad", text: say.cannot };
+    // In Japanese the page that this leads to says what is wrong.
+    if (error instanceof RangeError) {
+      return { to: back, tone: "bad", text: on.lang === "en" ? error.message : say.cannot };
+    }
     throw error;
   }
 }

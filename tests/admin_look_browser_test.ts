@@ -1,0 +1,241 @@
+/** How pages look, in a real Chromium: on a phone in both languages, and while they are live. */
+import assert from "node:assert/strict";
+import type { Page } from "playwright-core";
+import { json, type Sql } from "../src/store/db.ts";
+import { appendLogs } from "../src/store/run_logs.ts";
+import { PAGES } from "../src/admin/pages.ts";
+import { acquire } from "../src/store/leadership.ts";
+import { CHROMIUM, withBrowser } from "./support/browser.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+
+/** Playwright's own pipes and timers outlive a page. */
+const options = { ignore: !CHROMIUM, sanitizeOps: false, sanitizeResources: false };
+
+const PHONE = { width: 360, height: 740, colorScheme: "dark" } as const;
+/** Words that no English sentence does without, and that nothing which a job or a user says here holds. */
+const ENGLISH = /\b(the|is|are|was|has|not|by|with|and|of|its|it|at most|must|there|from|nobody|failed|more)\b/;
+
+Deno.test(
+  "at 360 px nothing is wider than the page, in both languages, and Japanese pages speak Japanese",
+  options,
+  async () => {
+    await withBrowser(async ({ sql, page, url, login, expect }) => {
+      expect(/status of 404/);
+      const ids = await aFullHouse(sql);
+      await login("admin");
+      const found: string[] = [];
+      for (const lang of ["en", "ja"]) {
+        await page.context().addCookies([{ name: "dandori_lang", value: lang, url }]);
+        for (const path of pathsOf(ids)) {
+          await page.goto(url + path.slice(1), { waitUntil: "domcontentloaded" });
+          assert.equal(await page.getAttribute("html", "lang"), lang);
+          found.push(...(await overflowing(page)).map((what) => `${lang} ${path}: ${what}`));
+          const spoken = lang === "ja" ? await englishIn(page) : [];
+          found.push(...spoken.map((line) => `${path} says in English: ${line}`));
+        }
+      }
+      assert.deepEqual(found, []);
+    }, PHONE);
+  },
+);
+
+Deno.test("what is live does not make a page jump", options, async () => {
+  await withBrowser(async ({ sql, page, url, login }) => {
+    const { worker_id } = await aWorker(sql, { worker_id: "w1" });
+    await acquire(sql, { worker_id, lease_ms: 600_000, epoch_hint: 0 });
+    const of = await aDefinition(sql, { name: "export" });
+    const ids: number[] = [];
+    for (let n = 0; n < 12; n++) ids.push((await aRun(sql, { job_definition_id: of.id, state: "PENDING" })).id);
+    const run_id = ids.at(-1) as number;
+    await login("operator");
+    const owned = { assigned_worker_id: worker_id, leader_epoch: 1, fence: 1, start_token: "t" };
+    const start = (id: number) =>
+      sql`update job_run set ${sql(owned)}, state = 'RUNNING', assigned_at = clock_timestamp(),
+            started_at = clock_timestamp() where id = ${id}`;
+    const end = (id: number) =>
+      sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp(), result = ${json(sql, { rows: 42 })}
+           where id = ${id}`;
+
+    await page.goto(`${url}runs`);
+    await page.waitForSelector("tbody tr >> nth=11");
+    await watchShifts(page);
+    await start(ids[0] as number);
+    await page.waitForSelector("td .badge:has-text('RUNNING')");
+    await end(ids[0] as number);
+    await page.waitForSelector("td .badge:has-text('SUCCEEDED')");
+    await still(page, "the list of runs");
+
+    await page.goto(`${url}runs/${run_id}`);
+    await page.waitForSelector(".heading .badge:has-text('PENDING')");
+    await start(run_id);
+    await page.waitForSelector(".heading .badge:has-text('RUNNING')");
+    await watchShifts(page);
+    for (let n = 0; n < 40; n++) {
+      await appendLogs(sql, [{ job_run_id: run_id, attempt: 1, level: "info", message: `line ${n}`, fields: null }]);
+    }
+    await page.waitForSelector(".log >> text='line 39'");
+    await still(page, "a run whose log grows");
+
+    await page.goto(`${url}overview`);
+    await page.waitForSelector(".plot .uplot canvas");
+    await watchShifts(page);
+    await sql`update worker set slots = 31 where worker_id = ${worker_id}`;
+    await page.waitForSelector(".tiles >> text=of 31");
+    await still(page, "the overview");
+  });
+});
+
+/** Each page that can be looked at, with something on it. */
+function pathsOf(ids: { run: number; waits: number; event: number; bulk: number; schedule: number }): string[] {
+  const PARTS: Record<string, string> = {
+    "/runs/:id": `/runs/${ids.run}`,
+    "/runs/:id/edit": `/runs/${ids.run}/edit`,
+    "/bulks/:id": `/bulks/${ids.bulk}`,
+    "/bulks/:id/items": `/bulks/${ids.bulk}/items`,
+    "/events/:id": `/events/${ids.event}`,
+    "/calendar/:id": `/calendar/${ids.schedule}`,
+  };
+  const all = PAGES.flatMap(({ routes }) => routes).flatMap((route) => "get" in route ? [route.get] : []);
+  const filled = all.map((path) => PARTS[path] ?? path).map((path) =>
+    path.replace(/^\/jobs\/:name/, `/jobs/${JOB}`).replace(":schedule", "nightly")
+      .replace(/^\/nodes\/:\w+/, `/nodes/${LONG}`).replace(/^\/workers\/:\w+/, `/workers/w-${LONG}`)
+  );
+  const more = [`/runs/${ids.waits}`, "/settings?edit=workers", "/settings?dispatch=paused", "/account", "/nowhere"];
+  return [...filled, ...more];
+}
+
+const JOB = "a_job_with_a_name_as_long_as_names_may_be_and_then_some_more";
+const LONG = "gpu-node-1-a100".repeat(6);
+
+/** Something on every page, with long names, and for each act that waits a reason. */
+async function aFullHouse(sql: Sql) {
+  const blankless = "noblanks".repeat(30);
+  const { id } = await aDefinition(sql, {
+    name: JOB,
+    type: "time",
+    description: blankless,
+    args_schema: { type: "object", properties: { [blankless]: { type: "string", title: blankless } } },
+    permissions: { read: [blankless], unsafe: { run: [blankless] } },
+  });
+  const schedule = { schedule_id: "nightly", schedule_type: "daily_at", schedule_value: "02:30" };
+  const [stored] = await sql<{ id: number }[]>`
+    insert into job_schedule ${sql({ job_definition_id: id, ...schedule, timezone: "Europe/Berlin" })} returning id`;
+  const { worker_id } = await aWorker(sql, { node_id: LONG, worker_id: `w-${LONG}`, tls_fingerprint: "ab".repeat(32) });
+  await acquire(sql, { worker_id, lease_ms: 600_000, epoch_hint: 0 });
+  const parts = [{
+    name: "disk",
+    ok: false,
+    value: "5 MB",
+    message: "",
+    ms: 0,
+    figures: { free_mb: 5, least_mb: 100 },
+  }];
+  await sql`update node set labels = ${json(sql, { [LONG]: LONG })}, status = 'unavailable', checked_at = now(),
+              check_result = ${json(sql, { worker_id, problem: "disk: 5 MB", parts })}`;
+  const failed = { job_definition_id: id, state: "FAILED", error_name: "ConnectError", error_summary: blankless };
+  const run = await aRun(sql, { ...failed, serial_key: "device:7", args_json: { [blankless]: blankless } });
+  await sql`insert into job_run_attempt ${
+    sql({ job_run_id: run.id, attempt: 1, outcome: "FAILED", error_summary: blankless, worker_id })
+  }`;
+  await appendLogs(sql, [{ job_run_id: run.id, attempt: 1, level: "info", message: blankless, fields: null }]);
+  await aRun(sql, { job_definition_id: id, state: "RUNNING", serial_key: "device:7", assigned_worker_id: worker_id });
+  const waits = await aRun(sql, { job_definition_id: id, state: "PENDING", serial_key: "device:7", held: true });
+  await aRun(sql, { job_definition_id: id, state: "PENDING", due_at: new Date(Date.UTC(2090, 0, 1)) });
+  const lane = {
+    job_definition_id: id,
+    node: "",
+    reason: "there is no free slot",
+    parts: { code: "no_slot", node: "" },
+  };
+  await sql`insert into lane_wait ${sql({ ...lane, parts: json(sql, lane.parts) })}`;
+  const alerts = [
+    ["run.failed", JOB, "run 1 failed", { job_run_id: run.id }],
+    ["run.overdue", JOB, "it is due", { due_at: "2026-01-01T00:00:00Z" }],
+    ["node.away", LONG, "no worker of it is alive", {}],
+    ["clock.skewed", LONG, "its clock differs", { clock_skew_ms: 5000 }],
+    ["certificate.expiring", LONG, "a certificate of it ends", { not_after: "2026-12-01T00:00:00Z" }],
+  ] as const;
+  for (const [kind, subject, message, detail] of alerts) {
+    await sql`insert into alert (kind, subject, message, detail, opened_by)
+              values (${kind}, ${subject}, ${message}, ${json(sql, detail)}, 'leader')`;
+  }
+  await sql`insert into serial_key_stop (serial_key, stopped_by) values (${LONG}, 'user:taro')`;
+  const [event] = await sql<{ id: number }[]>`select emit_event(${LONG}, '{}') as id`;
+  const [bulk] = await sql<{ id: number }[]>`
+    insert into bulk (job_definition_id, name, state, changed_by, parallel)
+    values (${id}, ${LONG}, 'PAUSED', 'user:taro', 3) returning id`;
+  await sql`insert into bulk_item (bulk_id, seq, args_json) values (${bulk?.id as number}, 1, ${
+    json(sql, { [LONG]: LONG })
+  })`;
+  return {
+    run: run.id,
+    waits: waits.id,
+    event: event?.id as number,
+    bulk: bulk?.id as number,
+    schedule: stored?.id as number,
+  };
+}
+
+/** What reaches beyond the right edge, and does so in no box of its own that scrolls or cuts it off; also in dialogs. */
+async function overflowing(page: Page): Promise<string[]> {
+  return await page.evaluate(`(() => {
+    const wide = [];
+    const cut = (element) => {
+      for (let up = element.parentElement; up && up !== document.body; up = up.parentElement) {
+        if (getComputedStyle(up).overflowX !== "visible") return true;
+      }
+      return false;
+    };
+    const look = (root) => {
+      for (const element of root.querySelectorAll("*")) {
+        const { right, width } = element.getBoundingClientRect();
+        if (width > 0 && right > innerWidth + 0.5 && !cut(element)) {
+          wide.push(element.tagName + "." + element.className + " to " + Math.round(right) + ": " + element.textContent.slice(0, 40));
+        }
+      }
+    };
+    look(document.body);
+    for (const dialog of document.querySelectorAll("dialog")) {
+      dialog.showModal();
+      look(dialog);
+      if (dialog.scrollWidth > dialog.clientWidth) wide.push("dialog " + dialog.id);
+      dialog.close();
+    }
+    if (document.documentElement.scrollWidth > innerWidth) wide.push("the page, " + document.documentElement.scrollWidth + " px");
+    return wide.slice(0, 3);
+  })()`) as string[];
+}
+
+/** Lines of what is shown, and of what dialogs would show, that are English: not names, code, logs, nor words of the database. */
+async function englishIn(page: Page): Promise<string[]> {
+  const lines = await page.evaluate(`(() => {
+    const copy = document.body.cloneNode(true);
+    for (const one of copy.querySelectorAll("code, pre, .log, .badge, option, script")) one.remove();
+    return [...copy.querySelectorAll("*")].flatMap((one) => [...one.childNodes])
+      .filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.textContent.trim());
+  })()`) as string[];
+  return lines.filter((line) => ENGLISH.test(line));
+}
+
+async function watchShifts(page: Page): Promise<void> {
+  await page.evaluate(`(() => {
+    globalThis.shifts = [];
+    globalThis.watcher?.disconnect();
+    globalThis.watcher = new PerformanceObserver((list) => {
+      for (const { value, sources } of list.getEntries()) {
+        shifts.push({ value, of: sources.map(({ node }) => node?.outerHTML?.slice(0, 80) ?? node?.textContent) });
+      }
+    });
+    watcher.observe({ type: "layout-shift" });
+  })()`);
+}
+
+/** Two frames later, so that what was painted last is counted as well. */
+async function still(page: Page, what: string): Promise<void> {
+  const shifts = await page.evaluate(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    for (const { value, sources } of watcher.takeRecords()) shifts.push({ value, of: sources.map(({ node }) => node?.outerHTML?.slice(0, 80)) });
+    done(shifts);
+  })))`) as { value: number; of: string[] }[];
+  const sum = shifts.reduce((all, { value }) => all + value, 0);
+  assert(sum < 0.01, `${what} moved by ${sum}: ${JSON.stringify(shifts)}`);
+}
