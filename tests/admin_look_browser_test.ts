@@ -1,12 +1,12 @@
 /** How pages look, in a real Chromium: on a phone in both languages, and while they are live. */
 import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
-import { json, type Sql } from "../src/store/db.ts";
+import { json } from "../src/store/db.ts";
 import { appendLogs } from "../src/store/run_logs.ts";
-import { PAGES } from "../src/admin/pages.ts";
 import { acquire } from "../src/store/leadership.ts";
 import { CHROMIUM, withBrowser } from "./support/browser.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aFullHouse, pathsOf } from "./support/full_house.ts";
 
 /** Playwright's own pipes and timers outlive a page. */
 const options = { ignore: !CHROMIUM, sanitizeOps: false, sanitizeResources: false };
@@ -84,97 +84,6 @@ Deno.test("what is live does not make a page jump", options, async () => {
     await still(page, "the overview");
   });
 });
-
-/** Each page that can be looked at, with something on it. */
-function pathsOf(ids: { run: number; waits: number; event: number; bulk: number; schedule: number }): string[] {
-  const PARTS: Record<string, string> = {
-    "/runs/:id": `/runs/${ids.run}`,
-    "/runs/:id/edit": `/runs/${ids.run}/edit`,
-    "/bulks/:id": `/bulks/${ids.bulk}`,
-    "/bulks/:id/items": `/bulks/${ids.bulk}/items`,
-    "/events/:id": `/events/${ids.event}`,
-    "/calendar/:id": `/calendar/${ids.schedule}`,
-  };
-  const all = PAGES.flatMap(({ routes }) => routes).flatMap((route) => "get" in route ? [route.get] : []);
-  const filled = all.map((path) => PARTS[path] ?? path).map((path) =>
-    path.replace(/^\/jobs\/:name/, `/jobs/${JOB}`).replace(":schedule", "nightly")
-      .replace(/^\/nodes\/:\w+/, `/nodes/${LONG}`).replace(/^\/workers\/:\w+/, `/workers/w-${LONG}`)
-  );
-  const more = [`/runs/${ids.waits}`, "/settings?edit=workers", "/settings?dispatch=paused", "/account", "/nowhere"];
-  return [...filled, ...more];
-}
-
-const JOB = "a_job_with_a_name_as_long_as_names_may_be_and_then_some_more";
-const LONG = "gpu-node-1-a100".repeat(6);
-
-/** Something on every page, with long names, and for each act that waits a reason. */
-async function aFullHouse(sql: Sql) {
-  const blankless = "noblanks".repeat(30);
-  const { id } = await aDefinition(sql, {
-    name: JOB,
-    type: "time",
-    description: blankless,
-    args_schema: { type: "object", properties: { [blankless]: { type: "string", title: blankless } } },
-    permissions: { read: [blankless], unsafe: { run: [blankless] } },
-  });
-  const schedule = { schedule_id: "nightly", schedule_type: "daily_at", schedule_value: "02:30" };
-  const [stored] = await sql<{ id: number }[]>`
-    insert into job_schedule ${sql({ job_definition_id: id, ...schedule, timezone: "Europe/Berlin" })} returning id`;
-  const { worker_id } = await aWorker(sql, { node_id: LONG, worker_id: `w-${LONG}`, tls_fingerprint: "ab".repeat(32) });
-  await acquire(sql, { worker_id, lease_ms: 600_000, epoch_hint: 0 });
-  const parts = [{
-    name: "disk",
-    ok: false,
-    value: "5 MB",
-    message: "",
-    ms: 0,
-    figures: { free_mb: 5, least_mb: 100 },
-  }];
-  await sql`update node set labels = ${json(sql, { [LONG]: LONG })}, status = 'unavailable', checked_at = now(),
-              check_result = ${json(sql, { worker_id, problem: "disk: 5 MB", parts })}`;
-  const failed = { job_definition_id: id, state: "FAILED", error_name: "ConnectError", error_summary: blankless };
-  const run = await aRun(sql, { ...failed, serial_key: "device:7", args_json: { [blankless]: blankless } });
-  await sql`insert into job_run_attempt ${
-    sql({ job_run_id: run.id, attempt: 1, outcome: "FAILED", error_summary: blankless, worker_id })
-  }`;
-  await appendLogs(sql, [{ job_run_id: run.id, attempt: 1, level: "info", message: blankless, fields: null }]);
-  await aRun(sql, { job_definition_id: id, state: "RUNNING", serial_key: "device:7", assigned_worker_id: worker_id });
-  const waits = await aRun(sql, { job_definition_id: id, state: "PENDING", serial_key: "device:7", held: true });
-  await aRun(sql, { job_definition_id: id, state: "PENDING", due_at: new Date(Date.UTC(2090, 0, 1)) });
-  const lane = {
-    job_definition_id: id,
-    node: "",
-    reason: "there is no free slot",
-    parts: { code: "no_slot", node: "" },
-  };
-  await sql`insert into lane_wait ${sql({ ...lane, parts: json(sql, lane.parts) })}`;
-  const alerts = [
-    ["run.failed", JOB, "run 1 failed", { job_run_id: run.id }],
-    ["run.overdue", JOB, "it is due", { due_at: "2026-01-01T00:00:00Z" }],
-    ["node.away", LONG, "no worker of it is alive", {}],
-    ["clock.skewed", LONG, "its clock differs", { clock_skew_ms: 5000 }],
-    ["certificate.expiring", LONG, "a certificate of it ends", { not_after: "2026-12-01T00:00:00Z" }],
-  ] as const;
-  for (const [kind, subject, message, detail] of alerts) {
-    await sql`insert into alert (kind, subject, message, detail, opened_by)
-              values (${kind}, ${subject}, ${message}, ${json(sql, detail)}, 'leader')`;
-  }
-  await sql`insert into serial_key_stop (serial_key, stopped_by) values (${LONG}, 'user:taro')`;
-  const [event] = await sql<{ id: number }[]>`select emit_event(${LONG}, '{}') as id`;
-  const [bulk] = await sql<{ id: number }[]>`
-    insert into bulk (job_definition_id, name, state, changed_by, parallel)
-    values (${id}, ${LONG}, 'PAUSED', 'user:taro', 3) returning id`;
-  await sql`insert into bulk_item (bulk_id, seq, args_json) values (${bulk?.id as number}, 1, ${
-    json(sql, { [LONG]: LONG })
-  })`;
-  return {
-    run: run.id,
-    waits: waits.id,
-    event: event?.id as number,
-    bulk: bulk?.id as number,
-    schedule: stored?.id as number,
-  };
-}
 
 /** What reaches beyond the right edge, and does so in no box of its own that scrolls or cuts it off; also in dialogs. */
 async function overflowing(page: Page): Promise<string[]> {

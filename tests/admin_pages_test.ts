@@ -10,6 +10,7 @@ import { ROLES } from "../src/store/users.ts";
 import { appendLogs } from "../src/store/run_logs.ts";
 import { withAdmin } from "./support/admin.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
+import { aFullHouse, pathsOf } from "./support/full_house.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)> ' & {{7*7}}`;
 
@@ -129,6 +130,32 @@ function pathOf(route: Route): string {
   if ("json" in route) return route.json;
   return "file" in route ? route.file : route.post;
 }
+
+Deno.test("a viewer sees no act on any page, and an operator none of an admin's", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const paths = pathsOf(await aFullHouse(sql)).filter((path) => !/^\/(account|nowhere)/.test(path));
+    for (const role of ["viewer", "operator"] as const) {
+      const browser = await login(role);
+      const shown: string[] = [];
+      for (const path of paths) {
+        const answer = await browser.get(path);
+        if (answer.status === 403) continue;
+        assert.equal(answer.status, 200, `${role} ${path}`);
+        const text = await answer.text();
+        const forms = [...text.matchAll(/<form[^>]* method="post"[^>]* action="([^"]+)"/g)].map(([, to = ""]) => to);
+        const acts = forms.filter((to) => !["/preferences", "/logout"].includes(to));
+        shown.push(...acts.map((to) => `${path} has ${to}`));
+        if (role === "viewer" && /data-opens=/.test(text)) shown.push(`${path} opens a dialog`);
+      }
+      const known = PAGES.flatMap(({ routes }) => routes).filter((one) => "post" in one && one.role === "admin").map(
+        pathOf,
+      );
+      const beyond = role === "viewer" ? shown : shown.filter((line) => known.some((to) => line.endsWith(` ${to}`)));
+      assert.deepEqual(beyond, [], role);
+      if (role === "operator") assert(shown.length > 10, "acts that are allowed are there");
+    }
+  });
+});
 
 Deno.test("a form is taken only from a page of ours, with what only that page knew", async () => {
   await withAdmin(async ({ sql, login }) => {

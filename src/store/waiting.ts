@@ -220,5 +220,5 @@ export async function sayWhy(
        where not exists (select from now where now.job_definition_id = w.job_definition_id and now.node = w.node))
     insert into lane_wait as w (job_definition_id, node, reason, parts) select job_definition_id, node, reason, parts from now, fence
     on conflict (job_definition_id, node) do update set reason = excluded.reason, parts = excluded.parts, since = clock_timestamp()
-      where w.reason <> excluded.reason`;
+      where (w.reason, w.parts) is distinct from (excluded.reason, excluded.parts)`;
 }

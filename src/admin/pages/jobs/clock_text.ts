@@ -7,7 +7,7 @@ export function clockText(lang: Lang, warning: ClockWarning): string {
   const { kind, timezone, local_times: [first = ""], others, wall } = warning;
   const more = others === 0 ? "" : others === "more" ? "（ほか複数）" : `（ほか ${others} 件）`;
   const jump = `時計が ${wall.before.slice(11)} から ${wall.after.slice(11)} に${kind === "gap" ? "進む" : "戻る"}`;
-  const what = kind === "gap" ? "存在しない" : "2 回ある";
+  const what = kind === "gap" ? "存在しない" : " 2 回ある";
   return `${first}${more} は ${timezone} では${jump}ため${what}時刻です。${effect(warning)}`;
 }
 

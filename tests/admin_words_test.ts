@@ -1,0 +1,154 @@
+/** What the engine says reaches pages in Japanese without a word of English, in the viewer's zone, and leads to what it is about. */
+import assert from "node:assert/strict";
+import { clockText } from "../src/admin/pages/jobs/clock_text.ts";
+import { complaintsText } from "../src/admin/pages/jobs/complaints.ts";
+import { partName, partText } from "../src/admin/pages/nodes/part_text.ts";
+import { problemText } from "../src/admin/pages/settings/problem_text.ts";
+import { ALERT_NAMES, alertText } from "../src/admin/parts/alert_text.ts";
+import { whyText } from "../src/admin/parts/why.tsx";
+import { refusalText } from "../src/admin/refusals.ts";
+import type { Visit } from "../src/admin/visit.ts";
+import type { Says } from "../src/catalog/problem.ts";
+import { previewWarnings } from "../src/catalog/schedule.ts";
+import { type RefusalCode, Refused } from "../src/client/args.ts";
+import { judge } from "../src/roles/leader/health.ts";
+import { ALERT_KINDS, type AlertKind } from "../src/store/alerts.ts";
+import { DEFAULT_SETTINGS, problemsIn } from "../src/store/settings.ts";
+import type { Wait, Waits } from "../src/store/wait_reason.ts";
+import { withAdmin } from "./support/admin.ts";
+import { aFullHouse } from "./support/full_house.ts";
+
+const AT = "2026-11-22T00:00:00Z";
+const ON = { lang: "ja", zone: "Asia/Tokyo" } as Visit;
+
+/** One of each code: a code without a line here does not compile. */
+const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
+  dispatch_paused: { code: "dispatch_paused" },
+  job_removed: { code: "job_removed", job_name: "J" },
+  job_paused: { code: "job_paused", job_name: "J", by: "W" },
+  job_limit: { code: "job_limit", job_name: "J", running: 2, limit: 2 },
+  rate: { code: "rate", job_name: "J", count: 60, seconds: 1 },
+  resource_unknown: { code: "resource_unknown", resource: "R" },
+  resource_short: { code: "resource_short", resource: "R", needed: 2, free: 1, capacity: 3 },
+  nobody_there: { code: "nobody_there", node: "N" },
+  maintenance: { code: "maintenance", nodes: ["N"], by: "W", reason: "R" },
+  unavailable: { code: "unavailable", nodes: ["N"], problem: "P" },
+  busy: { code: "busy", nodes: ["N"], problem: "P" },
+  none_takes_work: { code: "none_takes_work", node: "" },
+  node_full: { code: "node_full", node: "N", load: 3, limit: 3 },
+  no_slot: { code: "no_slot", node: "G=A" },
+  no_code: { code: "no_code", job_name: "J", digest: "0123" },
+  canceling: { code: "canceling", by: "W" },
+  retry_at: { code: "retry_at", at: AT },
+  due_at: { code: "due_at", at: AT },
+  no_worker: { code: "no_worker" },
+  no_leader: { code: "no_leader" },
+  key_stopped: { code: "key_stopped", serial_key: "K", by: "W", reason: null },
+  behind_run: { code: "behind_run", run_id: 811, serial_key: "K" },
+  key_limit: { code: "key_limit", key: "K", running: 1, limit: 1 },
+  bulk_paused: { code: "bulk_paused", bulk_id: 7, by: "W", reason: null },
+  bulk_canceled: { code: "bulk_canceled", bulk_id: 7 },
+  bulk_full: { code: "bulk_full", bulk_id: 7, running: 8, limit: 8 },
+  next: { code: "next" },
+  bulk_ending: { code: "bulk_ending" },
+  behind_bulk: { code: "behind_bulk", bulk_id: 7, serial_key: "K" },
+  interval: { code: "interval", at: AT },
+};
+
+Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, and one that is not known as it came", () => {
+  for (const waits of Object.values(WAITS)) japanese(whyText(ON, { ...waits, text: "it waits for the test" } as Waits));
+  assert.match(whyText(ON, { ...WAITS.due_at, text: "" }), /2026-11-22 09:00:00/);
+  assert.match(whyText({ ...ON, lang: "en" } as Visit, { ...WAITS.due_at, text: "" }), /due at 2026-11-22 09:00:00/);
+  assert.equal(whyText(ON, { text: "of a newer leader" }), "of a newer leader");
+  assert.equal(whyText(ON, { code: "constructor", text: "of nobody" } as unknown as Waits), "of nobody");
+});
+
+Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese", () => {
+  const detail = { job_run_id: 1, due_at: AT, not_after: AT, since: AT, clock_skew_ms: 1 };
+  for (const kind of Object.keys(ALERT_KINDS) as AlertKind[]) {
+    japanese(alertText(ON, { kind, message: "the run has failed", detail }));
+    japanese(ALERT_NAMES.ja[kind]);
+  }
+  const measured = {
+    worker_id: "w",
+    node_id: "n",
+    load_percent: 300,
+    cores: 2,
+    disk_free_mb: 5,
+    memory_free_mb: 9,
+    bodies: 1,
+  };
+  const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100 };
+  const { result } = judge({ ...measured, scripts: [] }, { settings, ms: 1 });
+  for (const part of result.parts) {
+    japanese(partName("ja", part.name));
+    if (part.value) assert.doesNotMatch(partText("ja", part), /[a-z]{3,}/);
+  }
+  const [after, until] = ["2026-11-22T00:00:00Z", "2027-11-22T00:00:00Z"].map((at) => Temporal.Instant.from(at));
+  for (const [dst_gap, dst_overlap] of [["after", "first"], ["before", "second"], ["skip", "both"]] as const) {
+    const spec = { schedule_type: "daily_at", schedule_value: "02:30", timezone: "Europe/Berlin" } as const;
+    const range = { after: after as Temporal.Instant, until: until as Temporal.Instant };
+    const warnings = previewWarnings({ ...spec, dst_gap, dst_overlap, exclude: [] }, range);
+    assert.equal(warnings.length, 2);
+    for (const warning of warnings) japanese(clockText("ja", warning).replaceAll("Europe/Berlin", ""));
+  }
+});
+
+Deno.test("what is refused, and what is wrong with settings, schedules and options, is said in Japanese", () => {
+  const says: RefusalCode[] = [
+    { code: "none", what: "X" },
+    { code: "nobody_leads" },
+    { code: "steps_down" },
+    { code: "in_maintenance" },
+    { code: "no_such_worker", name: "W", state: "active" },
+    { code: "not_detachable", name: "W" },
+    { code: "taken", name: "H" },
+    { code: "hook_name" },
+    { code: "length", option: "T", least: 1, most: 200 },
+    { code: "whole_number", option: "R", least: 1, most: 9 },
+    { code: "run_ended", state: "FAILED" },
+    { code: "run_goes_on", state: "RUNNING" },
+    { code: "job_gone", job_name: "J" },
+    { code: "args_unfit", text: "X" },
+    { code: "too_large", bytes: 9, most: 8 },
+    { code: "unstorable" },
+    { code: "too_many_slots", most: 9 },
+  ];
+  for (const one of says) japanese(refusalText("ja", new Refused("Cannot do the test", { says: one })));
+  const complaints: Says[] = [
+    { code: "number", least: 1, most: 9, whole: true },
+    { code: "choice", words: ["A"] },
+    { code: "text", most: 9 },
+    { code: "time_of_day" },
+    { code: "cron", why: "X" },
+    { code: "zone", like: undefined },
+    { code: "never" },
+    { code: "no_value" },
+    { code: "truth" },
+  ];
+  for (const one of complaints) {
+    const text = complaintsText("ja", [{ key: "K", reason: "is not what the test wants", fix: "give it", says: one }]);
+    japanese(text.replaceAll(/Asia\/Tokyo/g, ""));
+  }
+  const wrong = { ...DEFAULT_SETTINGS, leader_tick_seconds: -1, leader_lease_seconds: 50, dispatch: "X" } as never;
+  const problems = problemsIn(wrong);
+  assert.deepEqual([...new Set(problems.map(({ code }) => code))].sort(), ["bounds", "choice", "relation"]);
+  for (const one of problems) {
+    japanese(problemText("ja", one).replaceAll(/[a-z]+_[a-z_]+|running|paused|dispatch/g, ""));
+  }
+});
+
+Deno.test("a page in Japanese says why a run waits, and leads to the run that it waits for", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const { run, waits } = await aFullHouse(sql);
+    const text = await (await (await login("viewer")).get(`/runs/${waits}`, { "accept-language": "ja" })).text();
+    assert.match(text, /直列キー device:7 の実行 \d+ の後に開始します/);
+    assert.match(text, new RegExp(`href="/runs/${run + 1}"`));
+  });
+});
+
+/** But for commands to type and states, which are the database's words. */
+function japanese(text: string): void {
+  assert.match(text, /[ぁ-んァ-ヶ一-龠]/, text);
+  assert.doesNotMatch(text.replaceAll(/deno task \w+|true|false|cron|Postgres/g, ""), /[a-z]{3,}/, text);
+}
