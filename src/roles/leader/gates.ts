@@ -105,7 +105,8 @@ function whyNobody(selector: string, hall: Hall): Closed | undefined {
   if (calm.length === 0) return failing(reachable, "busy");
   const working = calm.filter((host) => host.places.length > 0);
   if (working.length === 0) {
-    const reason = `no worker${which} takes work: draining, detached, not answering, or leading, which it does without ` +
+    const reason =
+      `no worker${which} takes work: draining, detached, not answering, or leading, which it does without ` +
       "runs of its own while there are others (setting leader_runs_jobs)";
     return closed(reason, { code: "none_takes_work", node: selector });
   }
