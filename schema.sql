@@ -98,7 +98,7 @@ create table if not exists job_definition (
   removed_at timestamptz,                     -- its file is gone; the history stays
   description text not null default '',
   event_types text[] not null default '{}',
-  args_schema jsonb,
+  args_schema json,                           -- as the file has it: forms show its fields in their order
   default_args_json jsonb not null default '{}',
   priority int not null default 240 check (priority between 0 and 999),
   serial_key text,
@@ -133,6 +133,12 @@ create table if not exists job_definition (
 );
 -- How events of a type start runs, if it is not one each: {"device.changed": {"debounce_seconds": 30, "key": "{device}"}}.
 alter table job_definition add column if not exists event_rules jsonb not null default '{}' check (jsonb_typeof(event_rules) = 'object');
+do $$
+begin
+  if exists (select from pg_attribute where attrelid = 'job_definition'::regclass and attname = 'args_schema' and atttypid = 'jsonb'::regtype) then
+    alter table job_definition alter column args_schema type json using args_schema::json;
+  end if;
+end $$;
 create index if not exists job_definition_events on job_definition using gin (event_types);
 
 create table if not exists job_schedule (
@@ -384,15 +390,21 @@ create index if not exists job_run_limited on job_run (limit_key, priority, due_
   where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
 create index if not exists job_run_of_event on job_run (event_id) where event_id is not null;
-create index if not exists job_run_recent on job_run (created_at);
+drop index if exists job_run_recent;  -- ids are in the order of created_at: store/run_search.ts finds a time by them
 create index if not exists job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;
-create index if not exists job_run_of_bulk on job_run (bulk_id, state) where bulk_id is not null;
+drop index if exists job_run_of_bulk;
+create index if not exists job_run_in_bulk on job_run (bulk_id, state, id) where bulk_id is not null;
 create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
   where bulk_id is not null and finished_at is not null;
 -- The transaction that ended it, by which it is counted once (store/run_stats.ts). Not the time: that is stamped before its
 -- transaction is seen by others, and a clock may go back.
 alter table job_run add column if not exists ended_xid xid8;
 create index if not exists job_run_ended on job_run (ended_xid, id) where ended_xid is not null;
+-- Of what has ended, so written once in a run's life: how people ask for it, each the newest first (store/run_walks.ts).
+create index if not exists job_run_past on job_run (job_definition_id, state, id) where finished_at is not null;
+create index if not exists job_run_keyed_past on job_run (serial_key, id) where serial_key is not null and finished_at is not null;
+create index if not exists job_run_errors on job_run (error_name, id) where error_name is not null;
+create index if not exists job_run_of_schedule on job_run (job_schedule_id, scheduled_for) where job_schedule_id is not null;
 create index if not exists job_run_behind on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
 
 -- What ended, counted: by minute, ten minutes and hour (of finished_at), and in all (grain 0, at 'epoch'); for each job, and for
@@ -732,20 +744,27 @@ $$;
 
 -- Why a run that has not started waits: a code and what it is about (store/wait_reason.ts), and `text`, the same in one sentence.
 -- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
--- million times, and it is true at the moment in which it is read.
-create or replace function why_waiting(r job_run) returns jsonb language sql stable as $$
-  select case
-    when r.state not in ('PENDING', 'RETRYING', 'ORPHANED') then null
-    when r.cancel_requested_at is not null then jsonb_build_object('code', 'canceling', 'by', r.cancel_requested_by,
-      'text', 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked')
-    when r.due_at > clock_timestamp() then jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end,
-      'at', r.due_at, 'text', (case r.state when 'RETRYING' then 'it is tried again at ' else 'it is due at ' end)
-        || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
-    when not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp()) then
-      jsonb_build_object('code', 'no_worker', 'text', 'no worker is alive; start one: deno task worker, or all of it: deno task dev')
-    when not exists (select from leader_term where lease_until > clock_timestamp()) then
-      jsonb_build_object('code', 'no_leader', 'text', 'there is no leader; one is being elected')
-    else coalesce(
+-- million times, and it is true at the moment in which it is read. Step by step, since most runs need one of the questions.
+create or replace function why_waiting(r job_run) returns jsonb language plpgsql stable as $$
+declare
+  said jsonb;
+begin
+  if r.state not in ('PENDING', 'RETRYING', 'ORPHANED') then
+    return null;
+  elsif r.cancel_requested_at is not null then
+    return jsonb_build_object('code', 'canceling', 'by', r.cancel_requested_by,
+      'text', 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked');
+  elsif r.due_at > clock_timestamp() then
+    return jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end, 'at', r.due_at,
+      'text', (case r.state when 'RETRYING' then 'it is tried again at ' else 'it is due at ' end)
+        || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
+  elsif not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp()) then
+    return jsonb_build_object('code', 'no_worker', 'text', 'no worker is alive; start one: deno task worker, or all of it: deno task dev');
+  elsif not exists (select from leader_term where lease_until > clock_timestamp()) then
+    return jsonb_build_object('code', 'no_leader', 'text', 'there is no leader; one is being elected');
+  end if;
+  if r.serial_key is not null then
+    said := coalesce(
       (select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
                 'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
                   '; let it go: deno task queue unblock "' || s.serial_key || '"')
@@ -754,27 +773,41 @@ create or replace function why_waiting(r job_run) returns jsonb language sql sta
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and r.state = 'PENDING' and o.state = 'PENDING' and o.due_at <= clock_timestamp()
-          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) order by o.priority, o.due_at, o.id limit 1),
-      (select jsonb_build_object('code', 'key_limit', 'key', split_part(r.limit_key, ':', 2), 'running', count(o.id), 'limit', d.concurrency_limit,
-                'text', 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
-                  || '" are active') from job_definition d
-         join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-          and o.state in ('ASSIGNED', 'RUNNING')
-        where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit),
-      (select case b.state
-                when 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason,
-                  'text', 'bulk ' || b.id || ' is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
-                    || '; resume it: deno task bulk resume ' || b.id)
-                when 'CANCELED' then jsonb_build_object('code', 'bulk_canceled', 'bulk_id', b.id, 'text', 'bulk ' || b.id || ' is canceled')
-                else jsonb_build_object('code', 'bulk_full', 'bulk_id', b.id, 'running', count(o.id), 'limit', b.running_limit,
-                  'text', 'bulk ' || b.id || ' runs ' || count(o.id) || ' of at most ' || b.running_limit || ' at once') end
-         from bulk b left join job_run o on o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')
-        where b.id = r.bulk_id group by b.id having count(o.id) >= b.running_limit),
-      (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
-         from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
-      jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started'))
-  end
-$$;
+          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) order by o.priority, o.due_at, o.id limit 1));
+    if said is not null then
+      return said;
+    end if;
+  end if;
+  if r.limit_key is not null then
+    select jsonb_build_object('code', 'key_limit', 'key', split_part(r.limit_key, ':', 2), 'running', count(o.id), 'limit', d.concurrency_limit,
+             'text', 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
+               || '" are active') into said from job_definition d
+      join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+       and o.state in ('ASSIGNED', 'RUNNING')
+     where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit;
+    if said is not null then
+      return said;
+    end if;
+  end if;
+  if r.bulk_id is not null then
+    select case b.state
+             when 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason,
+               'text', 'bulk ' || b.id || ' is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
+                 || '; resume it: deno task bulk resume ' || b.id)
+             when 'CANCELED' then jsonb_build_object('code', 'bulk_canceled', 'bulk_id', b.id, 'text', 'bulk ' || b.id || ' is canceled')
+             else jsonb_build_object('code', 'bulk_full', 'bulk_id', b.id, 'running', count(o.id), 'limit', b.running_limit,
+               'text', 'bulk ' || b.id || ' runs ' || count(o.id) || ' of at most ' || b.running_limit || ' at once') end into said
+      from bulk b left join job_run o on o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')
+     where b.id = r.bulk_id group by b.id having count(o.id) >= b.running_limit;
+    if said is not null then
+      return said;
+    end if;
+  end if;
+  return coalesce(
+    (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
+       from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+    jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started'));
+end $$;
 
 -- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
 create or replace function wait_reason(r job_run) returns text language sql stable as $$ select why_waiting(r)->>'text' $$;

@@ -26,7 +26,7 @@ interface Json {
 
 export async function serveCommand(options: { host?: string; port?: number }, { stop }: Signals): Promise<void> {
   const config = readAdminConfig(options);
-  const sql = connectDb(readConfigForDb().database_url, { name: "admin", max: 8 });
+  const sql = connectDb(readConfigForDb().database_url, { name: "admin", max: 8, by_index: true });
   const silence = hear((name, fact) => console.log(factLine(name, fact, wallClock())));
   try {
     await serveAdmin(config, { sql, stop, redis: redisPlace() });

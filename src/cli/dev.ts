@@ -16,7 +16,7 @@ const NAME = "dev";
 
 async function servePage({ database_url, own_database, state_dir, stop, say }: DevPage): Promise<void> {
   const config = readAdminConfig();
-  const sql = connectDb(database_url, { name: "admin", max: 4 });
+  const sql = connectDb(database_url, { name: "admin", max: 4, by_index: true });
   try {
     const password = own_database ? await readyLogin(sql, `${state_dir}/admin_password`) : undefined;
     const login = password

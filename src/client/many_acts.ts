@@ -3,7 +3,7 @@ import { rerunWhere } from "../store/births.ts";
 import type { Sql } from "../store/db.ts";
 import { reprioritizeWhere, requestCancelWhere } from "../store/requests.ts";
 import type { RunFilter } from "../store/run_filter.ts";
-import { countRuns } from "../store/run_view.ts";
+import { countRuns, searchRuns } from "../store/run_search.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
 import { Refused } from "./args.ts";
 import { type By, existingRun } from "./run_acts.ts";
@@ -16,8 +16,9 @@ export type ManyAct =
 
 /** So many rows are changed by one statement; a long list is a series of them. */
 const AT_ONCE = 2_000;
-/** Counted up to here. */
+/** Counted up to here, and at once looked through up to here. */
 export const COUNT_UP_TO = 1_000_000;
+const LOOK = 200_000;
 
 /** Runs in these states can be meant. */
 const CAN_BE: Record<ManyAct["verb"], readonly RunState[]> = {
@@ -33,15 +34,20 @@ export function meantBy(filter: RunFilter, verb: ManyAct["verb"]): RunFilter {
 
 /** How many runs an act would change, counted up to a million. */
 export async function countMeant(sql: Sql, filter: RunFilter, verb: ManyAct["verb"]): Promise<number> {
-  return await countRuns(sql, meantBy(filter, verb), COUNT_UP_TO);
+  return (await countRuns(sql, meantBy(filter, verb), { most: COUNT_UP_TO, look: COUNT_UP_TO })).runs;
 }
 
 /** Does it, a statement for each few thousand; gives the ids, those of the new runs for a retry. */
 export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: By): Promise<number[]> {
   const meant = meantBy(filter, act.verb);
-  const ids: number[] = [];
-  for (let some; (some = await actOnSome(sql, meant, act, { ...by, most: AT_ONCE })).length > 0;) ids.push(...some);
-  return ids;
+  const done: number[] = [];
+  for (let after_id = meant.after_id ?? 0;;) {
+    const { ids, looked_to } = await searchRuns(sql, { ...meant, after_id }, { most: AT_ONCE, look: LOOK });
+    if (ids.length > 0) done.push(...await actOnSome(sql, { ...meant, ids }, act, { ...by, most: AT_ONCE }));
+    const last = looked_to ?? (ids.length === AT_ONCE ? ids.at(-1) : undefined);
+    if (last === undefined) return done;
+    after_id = last;
+  }
 }
 
 /** Another priority for one run that waits. @throws Refused when there is none, or it does not wait. */

@@ -177,8 +177,10 @@ export async function saveDefinitions(
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
       concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enable
-      from jsonb_to_recordset(${json(tx, definitions)}) as f(name text, command_name text, type text, description text,
-        event_types text[], event_rules jsonb, args_schema jsonb, priority int, serial_key text, node text, timeout_seconds int,
+      from json_to_recordset(${
+    JSON.stringify(definitions)
+  }::text::json) as f(name text, command_name text, type text, description text,
+        event_types text[], event_rules jsonb, args_schema json, priority int, serial_key text, node text, timeout_seconds int,
         kill_grace_seconds int, max_retries int, retry_backoff_seconds numeric, retry_factor numeric,
         retry_jitter numeric, retry_on jsonb, max_interruptions int, concurrency_limit int, concurrency_key text, rate_count int,
         rate_seconds numeric, resources jsonb, on_failure text, concurrency_policy text, memory_mb int, permissions jsonb,

@@ -4,6 +4,8 @@ import type { RunState } from "./runs.ts";
 
 export interface RunFilter {
   id?: number;
+  /** One of these. */
+  ids?: readonly number[];
   job_name?: string;
   states?: readonly RunState[];
   serial_key?: string;
@@ -25,6 +27,7 @@ export interface RunFilter {
 export function matches(sql: Db, filter: RunFilter) {
   const parts = [sql`true`];
   if (filter.id !== undefined) parts.push(sql`r.id = ${filter.id}`);
+  if (filter.ids !== undefined) parts.push(sql`r.id = any(${[...filter.ids]}::bigint[])`);
   if (filter.job_name !== undefined) parts.push(sql`d.name = ${filter.job_name}`);
   if (filter.states !== undefined) parts.push(sql`r.state = any(${[...filter.states]})`);
   if (filter.serial_key !== undefined) parts.push(sql`r.serial_key = ${filter.serial_key}`);

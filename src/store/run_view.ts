@@ -1,6 +1,7 @@
 /** Runs as people and programs read them. Nothing here changes a row. */
 import { type Db, json } from "./db.ts";
-import { matches, type RunFilter } from "./run_filter.ts";
+import type { RunFilter } from "./run_filter.ts";
+import { type Effort, searchRuns } from "./run_search.ts";
 import type { AttemptRef, Ending, RunState } from "./runs.ts";
 import type { Waits } from "./wait_reason.ts";
 
@@ -82,15 +83,35 @@ export async function readReruns(sql: Db, job_run_id: number, most: number): Pro
   return rows.map(({ id }) => id);
 }
 
-/** The newest runs first; after a run (`after_id`): those that follow it, the newest of them first as well. */
-export async function listRuns(sql: Db, filter: RunFilter & { most: number }): Promise<RunView[]> {
-  const oldest_first = filter.after_id !== undefined;
+export interface FoundRuns {
+  /** The newest first, also after a run (`after_id`): then the newest of those that follow it. */
+  runs: RunView[];
+  /** Only runs from where it began to this one were looked at, and it may go on there; null: all. */
+  looked_to: number | null;
+}
+
+/** As many as are found without a long search, whatever the filter. */
+export async function findRuns(sql: Db, filter: RunFilter & Effort): Promise<FoundRuns> {
+  const { ids, looked_to } = await searchRuns(sql, filter, filter);
   const runs = viewsOf(
     await sql<RunRow[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where ${matches(sql, filter)} order by r.id ${oldest_first ? sql`` : sql`desc`} limit ${filter.most}`,
+     where r.id = any(${ids}::bigint[]) order by r.id desc`,
   );
-  return oldest_first ? runs.toReversed() : runs;
+  return { runs, looked_to };
+}
+
+/** The newest runs first, however long the search; after a run: those that follow it, the newest of them first as well. */
+export async function listRuns(sql: Db, filter: RunFilter & { most: number }): Promise<RunView[]> {
+  const upwards = filter.after_id !== undefined;
+  const runs: RunView[] = [];
+  for (let from = filter;;) {
+    const found = await findRuns(sql, { ...from, most: filter.most - runs.length });
+    if (upwards) runs.unshift(...found.runs);
+    else runs.push(...found.runs);
+    if (found.looked_to === null || runs.length >= filter.most) return runs;
+    from = { ...from, [upwards ? "after_id" : "before_id"]: found.looked_to };
+  }
 }
 
 /** The newest runs of one job that have come due, however many runs others have had since. */
@@ -113,16 +134,6 @@ export async function listCarried(sql: Db, worker_ids: string[], most: number): 
   );
 }
 
-/** How many runs a filter means, counted up to `most`. */
-export async function countRuns(sql: Db, filter: RunFilter, most: number): Promise<number> {
-  const [row] = await sql<{ n: number }[]>`
-    select count(*)::int as n from (
-      select from job_run r join job_definition d on d.id = r.job_definition_id where ${
-    matches(sql, filter)
-  } limit ${most}) found`;
-  return row?.n ?? 0;
-}
-
 /** The run's state and nothing else, for those who wait for its end. */
 export async function readState(sql: Db, job_run_id: number): Promise<RunState | undefined> {
   const [row] = await sql<{ state: RunState }[]>`select state from job_run where id = ${job_run_id}`;
@@ -140,7 +151,7 @@ function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, why_waiting(r) as waits,
+    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when r.state in ('PENDING', 'RETRYING', 'ORPHANED') then why_waiting(r) end as waits,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
 

@@ -2,7 +2,7 @@
 import { cancelRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
 import { reprioritizeRun } from "../../client/many_acts.ts";
 import { readLogs } from "../../store/run_logs.ts";
-import { listRuns, readAttempts } from "../../store/run_view.ts";
+import { findRuns, readAttempts } from "../../store/run_view.ts";
 import type { Api } from "./route.ts";
 import { Born, LogLine, RunPage, RunWithAttempts } from "./run_shapes.ts";
 import * as w from "./words.ts";
@@ -25,11 +25,14 @@ function addReads(api: Api): void {
     path: "/runs",
     tag: "runs",
     summary: "The newest runs, or those that a filter means",
+    description:
+      "What few runs fit is looked for among some tens of thousands at a time: a page may hold less than `limit`, or nothing, and have a `next`.",
     query: z.strictObject({ ...w.filterInQuery, limit: w.limit, after: w.idText.optional() }),
     answers: { 200: { description: "A page of runs", schema: RunPage } },
   }, async ({ sql, query: { limit, after, ...filter } }) => {
-    const runs = await listRuns(sql, { ...w.filterFrom(filter), before_id: after, most: limit + 1 });
-    return [200, w.pageOf(runs, limit, (run) => run.id)];
+    const { runs, looked_to } = await findRuns(sql, { ...w.filterFrom(filter), before_id: after, most: limit + 1 });
+    const { items, next } = w.pageOf(runs, limit, (run) => run.id);
+    return [200, { items, next: next ?? (looked_to === null ? null : String(looked_to)) }];
   });
   api.route({
     needs: "read",

@@ -17,7 +17,7 @@ import { CALENDAR } from "./words.ts";
 
 /** More schedules than that, or more slots, are no page: a job is chosen then. */
 const MOST_SCHEDULES = 60;
-const MOST_SLOTS = 12_000;
+const MOST_SLOTS = 5_000;
 /** As many are marks of their own within a cell. */
 const MOST_MARKS = 4;
 
@@ -63,20 +63,25 @@ async function rowsOf(
 ): Promise<Row[]> {
   const bounds = boundsOf(range);
   const [from, until] = [bounds.from, bounds.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
-  const outcomes = new Outcomes(await readSlotRuns(on.sql, schedules.map(({ id }) => id), { from, until }));
   let left = MOST_SLOTS;
-  return schedules.map((schedule) => {
+  const planned = schedules.map((schedule) => {
     try {
       const days_off = new DaysOff(schedule.exclude);
       const off = ({ day }: Column) => days_off.has(day.toZonedDateTime("UTC").epochMilliseconds);
       const found = left > 0 ? slotsIn(schedule, { ...bounds, most: left + 1 }) : [];
-      const slots = left > 0 && found.length <= left ? found.map((at) => outcomes.of(schedule, at, now)) : undefined;
+      const slots = left > 0 && found.length <= left ? found : undefined;
       left -= slots?.length ?? 0;
       return { schedule, slots, off };
     } catch (error) { // a zone that this machine does not know must not hide the other schedules
       return { schedule, slots: (error as Error).message, off: () => false };
     }
   });
+  const shown = planned.filter(({ slots }) => Array.isArray(slots)).map(({ schedule }) => schedule.id);
+  const outcomes = new Outcomes(await readSlotRuns(on.sql, shown, { from, until }));
+  return planned.map((row) => ({
+    ...row,
+    slots: Array.isArray(row.slots) ? row.slots.map((at) => outcomes.of(row.schedule, at, now)) : row.slots,
+  }));
 }
 
 function CalendarFilters(

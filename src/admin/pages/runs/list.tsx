@@ -1,6 +1,6 @@
 /** Runs, the newest first, by a filter that stands in the URL. */
 import { readDefinitions } from "../../../store/definitions.ts";
-import { listRuns, type RunView } from "../../../store/run_view.ts";
+import { findRuns, type RunView } from "../../../store/run_view.ts";
 import { STATES } from "../../../store/runs.ts";
 import { State } from "../../parts/badge.tsx";
 import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";
@@ -18,11 +18,11 @@ export async function showRuns(on: Visit): Promise<Page> {
   const say = RUNS[on.lang];
   const wanted = wantedRuns(on);
   const edge = edgeOf(on);
-  const [found, definitions] = await Promise.all([
-    listRuns(on.sql, { ...wanted.filter, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 }),
+  const [{ runs, looked_to }, definitions] = await Promise.all([
+    findRuns(on.sql, { ...wanted.filter, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 }),
     readDefinitions(on.sql),
   ]);
-  const page = pageOf(found, edge);
+  const page = pageOf(runs, edge, looked_to);
   const jobs = definitions.map((one) => one.name).sort();
   return {
     title: say.runs,
@@ -33,7 +33,7 @@ export async function showRuns(on: Visit): Promise<Page> {
         <Live on={on} id="runs" topics={["runs", ...page.rows.map(({ id }) => `run:${id}` as const)]}>
           {page.rows.length > 0
             ? <Table columns={columnsOf(on)} rows={page.rows} label={say.runs} />
-            : <NoRuns on={on} filtered={wanted.any} example={jobs[0]} />}
+            : <NoRuns on={on} filtered={wanted.any} further={page.looked_to !== undefined} example={jobs[0]} />}
           <Pager on={on} page={page} />
         </Live>
         {may(on, "operator") && page.rows.length > 0 && <ManyActs on={on} any={wanted.any} />}
@@ -105,8 +105,11 @@ function noteOf(on: Visit, run: RunView): string {
   return "";
 }
 
-function NoRuns({ on, filtered, example }: { on: Visit; filtered: boolean; example: string | undefined }) {
+function NoRuns(
+  { on, filtered, further, example }: { on: Visit; filtered: boolean; further: boolean; example: string | undefined },
+) {
   const say = RUNS[on.lang];
+  if (further) return <Empty text={say.none_so_far} />;
   if (filtered) return <Empty text={say.none_match} />;
   return (
     <Empty text={say.none}>

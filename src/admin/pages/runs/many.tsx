@@ -3,7 +3,8 @@
  * done to those alone that were there when it was opened.
  */
 import { actOnMany, type ManyAct, meantBy } from "../../../client/many_acts.ts";
-import { countRuns, listRuns } from "../../../store/run_view.ts";
+import { countRuns } from "../../../store/run_search.ts";
+import { findRuns } from "../../../store/run_view.ts";
 import type { RunFilter } from "../../../store/run_filter.ts";
 import { by, numberField, Unusable, wishOf, wordsOf } from "../../acting.ts";
 import { Csrf } from "../../parts/dialog.tsx";
@@ -17,8 +18,8 @@ import { MANY, RUNS } from "./words.ts";
 type Verb = ManyAct["verb"];
 const VERBS: readonly Verb[] = ["cancel", "retry", "reprioritize"];
 const EXAMPLES = 5;
-/** More are "and more": counting a million would take longer than anybody looks. */
-const COUNT_UP_TO = 100_000;
+/** More are "10,000+": counting a million would take longer than anybody looks. */
+const COUNT_UP_TO = 10_000;
 
 export function showMany(on: Visit): Promise<Page> {
   return manyPage(on, { verb: verbOf(on.query.get("verb")), at: on.now });
@@ -38,11 +39,12 @@ function meantAt(on: Visit, at: Date): RunFilter {
 async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong?: string): Promise<Page> {
   const say = RUNS[on.lang];
   const filter = meantAt(on, at);
-  const [count, examples] = await Promise.all([
-    countRuns(on.sql, meantBy(filter, verb), COUNT_UP_TO),
-    listRuns(on.sql, { ...meantBy(filter, verb), most: EXAMPLES }),
+  const [counted, { runs: examples }] = await Promise.all([
+    countRuns(on.sql, meantBy(filter, verb), { most: COUNT_UP_TO }),
+    findRuns(on.sql, { ...meantBy(filter, verb), most: EXAMPLES }),
   ]);
-  const title = MANY[verb][on.lang].title(countText(count));
+  const count = `${counted.runs.toLocaleString("en-US")}${counted.more ? "+" : ""}`;
+  const title = MANY[verb][on.lang].title(count);
   const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
   const back = link(on, "/runs", conditions);
   return {
@@ -52,7 +54,7 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
         <h1>{title}</h1>
         {wrong && <Problem title={wrong} />}
         <Code value={conditions.size > 0 ? [...conditions].map((pair) => pair.join(" = ")).join("\n") : say.many_all} />
-        {count === 0
+        {count === "0"
           ? (
             <Empty text={MANY[verb][on.lang].none}>
               <a class="button" href={back}>{say.back}</a>
@@ -79,7 +81,7 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
                 <div class="buttons">
                   <a class="button" href={back}>{say.back}</a>
                   <button type="submit" class={verb === "cancel" ? "danger" : "primary"}>
-                    {MANY[verb][on.lang].verb(countText(count))}
+                    {MANY[verb][on.lang].verb(count)}
                   </button>
                 </div>
               </form>
@@ -92,10 +94,6 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
 
 function field0(on: Visit, name: string): string | undefined {
   return "form" in on && on.form instanceof FormData ? field(on.form, name) : undefined;
-}
-
-function countText(count: number): string {
-  return `${count.toLocaleString("en-US")}${count === COUNT_UP_TO ? "+" : ""}`;
 }
 
 /** So long is a page that asks believed; then what it showed is too old. */

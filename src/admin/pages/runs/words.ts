@@ -7,6 +7,10 @@ export const RUNS = words({
   of_job: { en: "of job", ja: "ジョブ" },
   none: { en: "No runs yet.", ja: "まだ実行がありません。" },
   none_hint: { en: "Start one:", ja: "開始するには:" },
+  none_so_far: {
+    en: "None of the runs looked at so far fits these conditions.",
+    ja: "ここまで調べた範囲に、条件に合う実行はありません。",
+  },
   none_match: { en: "No run fits these conditions.", ja: "条件に合う実行はありません。" },
 
   id: { en: "Run", ja: "番号" },
