@@ -183,6 +183,18 @@ export async function retryBulk(
   bulk_id: number,
   by: { actor: string },
 ): Promise<{ bulk_id: number | null; items: number } | undefined> {
+  if (!("begin" in sql)) return await repeatFailed(sql, bulk_id, by);
+  return await sql.begin(async (tx) => {
+    await allowSlowFilling(tx); // hundreds of thousands may have failed
+    return await repeatFailed(tx, bulk_id, by);
+  });
+}
+
+async function repeatFailed(
+  sql: Db,
+  bulk_id: number,
+  by: { actor: string },
+): Promise<{ bulk_id: number | null; items: number } | undefined> {
   const [row] = await sql<{ bulk_id: number | null; items: number }[]>`
     with was as (select * from bulk where id = ${bulk_id}),
     failed as materialized (
