@@ -52,6 +52,11 @@ const idle = (measure: string, most: number): Target => ({
   of: { workload: "idle", measure },
   most,
 });
+const page = (what: string, measure: string, most: number): Target => ({
+  what,
+  of: { workload: "pages", how: "all of them", measure },
+  most,
+});
 const growth = (measure: string, most: number): Target => ({
   what: `memory: ${measure}`,
   of: { workload: "memory", measure },
@@ -114,6 +119,8 @@ const TARGETS: Target[] = [
     of: { workload: "crowd", how: "50 workers", measure: "tick p99" },
     most: 100,
   },
+  page("slowest page at the median, 1,000,000 runs", "slowest p50", 100),
+  page("heaviest page with all that it loads, kB", "heaviest", 150),
   growth("growth leader", 16),
   growth("growth worker", 16),
   growth("growth body", 16),

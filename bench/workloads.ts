@@ -10,6 +10,7 @@ import { choosing } from "./workloads/choosing.ts";
 import { due } from "./workloads/due.ts";
 import { enqueue } from "./workloads/enqueue.ts";
 import { manyWorkers } from "./workloads/many_workers.ts";
+import { pages } from "./workloads/pages.ts";
 import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
@@ -28,6 +29,7 @@ export const WORKLOADS: Workload[] = [
   manyWorkers,
   crowd,
   choosing,
+  pages,
   bulk,
   recovery,
 ];
