@@ -1,0 +1,60 @@
+/** One source for all who look: however many browsers watch, Postgres is asked once for each look, and a change is told to all of them. */
+import assert from "node:assert/strict";
+import { serveAdmin } from "../src/admin/server.ts";
+import type { Sql } from "../src/store/db.ts";
+import { aUser, PASSWORD } from "./support/admin.ts";
+import { aRun } from "./support/factories.ts";
+import { Loader } from "./support/page_load.ts";
+import { withStores } from "./support/stores.ts";
+
+const BROWSERS = 50;
+const LOOKS_A_SECOND = 2.5;
+
+/** Counts the statements that begin with one of these words. */
+function counting(sql: Sql, sign: string): { sql: Sql; asked: () => number } {
+  let asked = 0;
+  const counted = new Proxy(sql, {
+    apply(target, _this, args) {
+      if (Array.isArray(args[0]) && String(args[0][0]).includes(sign)) asked++;
+      return Reflect.apply(target, undefined, args);
+    },
+  });
+  return { sql: counted, asked: () => asked };
+}
+
+Deno.test("fifty browsers that watch cost the statements of one, and each hears of a change at once", () =>
+  withStores(async ({ sql }) => {
+    const run = await aRun(sql);
+    await aUser(sql, { name: "viewer", role: "viewer" });
+    const looks = counting(sql, "select topic, case topic");
+    const stop = new AbortController();
+    const ready = Promise.withResolvers<string>();
+    const config = { host: "127.0.0.1", port: 0, public_url: undefined, proxies: 0 };
+    const serving = serveAdmin(config, { sql: looks.sql, stop: stop.signal, ready: ready.resolve });
+    const loader = new Loader((await ready.promise).replace(/\/$/, ""));
+    try {
+      await loader.logIn("viewer", PASSWORD);
+      const began = performance.now();
+      const streams = await Promise.all(
+        Array.from({ length: BROWSERS }, () => loader.stream(`/live?topics=runs,run:${run.id}`)),
+      );
+      await Promise.all(streams.map((stream) => stream.hears("watching")));
+      const changed = Promise.all(streams.map(async (stream) => {
+        await stream.hears(`run:${run.id}`);
+        return performance.now();
+      }));
+      const moved = performance.now();
+      await sql`update job_run set state = 'CANCELED', finished_at = clock_timestamp() where id = ${run.id}`;
+      const last = Math.max(...await changed);
+      const seconds = (performance.now() - began) / 1_000;
+      assert(
+        looks.asked() >= 2 && looks.asked() <= 2 + LOOKS_A_SECOND * seconds + BROWSERS / 5,
+        `${looks.asked()} looks in ${seconds} s`,
+      );
+      assert(last - moved < 5_000, `told after ${last - moved} ms`); // a busy machine; docs/performance.md has what was measured
+    } finally {
+      loader.close();
+      stop.abort();
+      await serving;
+    }
+  }));
