@@ -35,7 +35,16 @@ function filtersOf(on: Sights, born: (n: number) => Date): RunFilter[] {
     { job_name: on.big_job, bulk_id: on.bulk, ran_on: on.node_id },
     { id: on.failed_run },
   ];
-  const states = [undefined, ["SUCCEEDED"], ["PENDING"], ["RUNNING"], FAILED, OPEN, STATES] as RunFilter["states"][];
+  const states = [
+    undefined,
+    [],
+    ["SUCCEEDED"],
+    ["PENDING"],
+    ["RUNNING"],
+    FAILED,
+    OPEN,
+    STATES,
+  ] as RunFilter["states"][];
   return leads.flatMap((lead) => states.map((some) => some ? { ...lead, states: some } : lead));
 }
 

@@ -77,6 +77,7 @@ async function searchOf(sql: Db, filter: RunFilter, effort: Effort): Promise<Sea
   ]);
   const oldest_first = filter.after_id !== undefined;
   const search = { look: LOOK, oldest_first, ...effort, parts: partsOf(sql, filter, job), edge, fits };
+  if (search.parts.length === 0) return undefined; // of no state
   const heaps = search.parts.filter(({ kind }) => kind === "heap");
   if (!await anyTooLarge(sql, search, heaps)) return search;
   const by_age = { ...byAge(sql), besides: inStates(sql, STATES.filter((state) => !TERMINAL.includes(state))) };
