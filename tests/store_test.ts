@@ -4,7 +4,7 @@ import { PROJECT_DIR } from "../src/base/config.ts";
 import { createRuns, createSlotRuns } from "../src/store/births.ts";
 import { applySchema, connectDb, type Sql } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
-import { acquire, currentLeader, resign } from "../src/store/leadership.ts";
+import { acquire, currentLeader, resign, type Term } from "../src/store/leadership.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { changeSettings, DEFAULT_SETTINGS, problemsIn, readSettings } from "../src/store/settings.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
@@ -167,6 +167,25 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
     assert(second && await resign(sql, second));
     const unmoved = (await ask("f", 5_000_000))?.epoch;
     assert.equal(unmoved, 42, "a hint a million ahead is an attack: it is not believed, and stops nobody");
+  });
+});
+
+Deno.test("a lease is prolonged when enough of it is used up, and trusted by nothing else; each look counts a tick", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
+    assert(term);
+    const look = (from: Term, lease_ms: number) =>
+      renewAndLook(sql, from, { lease_ms, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 });
+    const lease = async () => (await sql`select lease_until::text as until from leader_term`)[0]?.until;
+    const before = await lease();
+    const counted = (await look(term, 60_000))?.term;
+    assert.equal(await lease(), before);
+    assert.equal(counted?.tick, term.tick + 1);
+    assert.equal(counted?.trusted_until_ms, term.trusted_until_ms);
+    const renewed = (await look(counted as Term, 120_000))?.term;
+    assert.notEqual(await lease(), before);
+    assert.equal(renewed?.tick, term.tick + 2);
+    assert((renewed?.trusted_until_ms ?? 0) > term.trusted_until_ms);
   });
 });
 

@@ -144,6 +144,16 @@ export async function onWork(sql: Sql, ring: (what: string) => void): Promise<()
   return unlisten;
 }
 
+/**
+ * A part of a `with`, to be named in a `from` of the statement: its commit does not wait for the disk, though all see it at once. Only for
+ * what Postgres may forget in a crash as if it had not been done. The next commit that waits brings it to the disk as well, so
+ * nothing that was built on it outlives it.
+ */
+export function unsynced(sql: Db, wanted = true): Fragment {
+  return sql`unsynced as materialized (
+    select case when ${wanted} then set_config('synchronous_commit', 'off', true) end)`;
+}
+
 /** A jsonb parameter. One door for the cast from our types to the driver's. */
 export function json(sql: Db, value: unknown): postgres.Parameter {
   return sql.json(value as JsonValue);

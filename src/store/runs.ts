@@ -24,7 +24,7 @@
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
-import { type Db, json } from "./db.ts";
+import { type Db, json, unsynced } from "./db.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
 import { dueUnix } from "./nodes.ts";
 import { mannered, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
@@ -66,13 +66,19 @@ export interface Assigned extends AttemptRef {
   due_unix_us: number;
 }
 
-/** PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before. */
+/**
+ * PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before.
+ *
+ * It does not wait for the disk. Postgres that crashes may forget it, and the run waits as before, as if its leader had died on the way;
+ * the order that went out meanwhile finds nothing to start. A start that is on the disk has its assignment there too.
+ */
 export async function assignRuns(sql: Db, term: Term, assignments: Assignment[]): Promise<Assigned[]> {
   const ids = assignments.map(({ job_run_id }) => job_run_id);
   const place = sql`array_position(${ids}::bigint[], r.id)`;
   const worker = sql`(${assignments.map(({ worker_id }) => worker_id)}::text[])[${place}]`;
   return await sql<Assigned[]>`
     with ${fenceOfTick(sql, term)},
+    ${unsynced(sql)},
     active as materialized (select worker_id from worker where state = 'ACTIVE'),
     moved as (
       update job_run r
@@ -80,7 +86,7 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
              attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, avoid_node = null,
              started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
              held = false, wakes_at = null
-        from fence, job_definition d
+        from fence, unsynced, job_definition d
        where r.id = any(${ids}::bigint[]) and r.version = (${
     assignments.map(({ version }) => version)
   }::int[])[${place}]
