@@ -7,11 +7,11 @@
  * statuses has one, and who is silent is cut off. gRPC's keepalive would say farewell, of which a frozen process can die
  * when it wakes (cutting.ts).
  */
-import { type ClientReadableStream, Metadata, type MethodDefinition, type ServiceError, status } from "@grpc/grpc-js";
+import { type ClientReadableStream, Metadata, type MethodDefinition, type ServiceError } from "@grpc/grpc-js";
 import { observe } from "../base/facts.ts";
 import { after, rest, wallClock } from "../base/loop.ts";
+import { type Answer, type Failure, failureFrom, read } from "./answer.ts";
 import {
-  admit,
   type CallName,
   type Calls,
   type CancelJobRequest,
@@ -21,11 +21,13 @@ import {
   type PingRequest,
   type StartJobRequest,
   type StartJobsRequest,
+  type StartJobsResponse,
   type WatchRequest,
   workerService,
   type WorkerStatus,
 } from "./protocol.ts";
 import { type Channel, openChannel } from "./channel.ts";
+import { OrderStream } from "./order_stream.ts";
 import { RefusedServers } from "./refused_servers.ts";
 import type { Meant, Shown } from "./trust.ts";
 import type { Wire } from "./wire.ts";
@@ -42,14 +44,7 @@ export interface PeerAddress {
   tls_former_fingerprint?: string | null;
 }
 
-/** A gRPC status by name. DEADLINE_EXCEEDED and UNAVAILABLE are the network's; the rest the peer's. */
-export type FailureCode = Exclude<keyof typeof status, "OK">;
-export interface Failure {
-  ok: false;
-  code: FailureCode;
-  message: string;
-}
-export type Answer<T> = { ok: true; value: T } | Failure;
+export type { Answer, Failure, FailureCode } from "./answer.ts";
 
 export interface CallOptions {
   deadline_ms?: number;
@@ -130,6 +125,8 @@ export class Peer {
   readonly #wire: Wire;
   readonly #calls = new Set<{ cancel(): void }>();
   #channel: Channel;
+  #orders: OrderStream | undefined;
+  #streams_orders = true;
   /** Close the channels that were replaced and still serve calls. */
   readonly #old = new Set<() => void>();
   #missed_deadlines = 0;
@@ -238,7 +235,9 @@ export class Peer {
     request: Calls[Name]["request"],
     deadline_ms: number,
   ): Promise<Answer<Calls[Name]["response"]>> {
-    const answer = await this.#once(methodOf(name), request, deadline_ms);
+    const answer = name === "startJobs"
+      ? await this.#order(request as StartJobsRequest, deadline_ms) as Answer<Calls[Name]["response"]>
+      : await this.#once(methodOf(name), request, deadline_ms);
     if (!answer.ok && answer.code === "DEADLINE_EXCEEDED") {
       this.#missed_deadlines += 1;
       if (this.#missed_deadlines >= DEADLINES_BEFORE_NEW_CHANNEL) this.#reconnect();
@@ -246,6 +245,25 @@ export class Peer {
       this.#missed_deadlines = 0;
     }
     return answer;
+  }
+
+  /** Over the stream for orders; a worker of a version without it is called. */
+  async #order(request: StartJobsRequest, deadline_ms: number): Promise<Answer<StartJobsResponse>> {
+    if (this.#streams_orders) {
+      const answer = await (this.#orders ??= this.#openOrders()).ask(request, deadline_ms);
+      if (answer.ok || answer.code !== "UNIMPLEMENTED") return answer;
+      this.#streams_orders = false;
+    }
+    return await this.#once(methodOf("startJobs"), request, deadline_ms);
+  }
+
+  #openOrders(): OrderStream {
+    const stream = new OrderStream(this.#channel.client, () => {
+      this.#calls.delete(stream);
+      if (this.#orders === stream) this.#orders = undefined;
+    });
+    this.#calls.add(stream);
+    return stream;
   }
 
   #once<Request, Response>(
@@ -316,6 +334,7 @@ export class Peer {
 
   #reconnect(): void {
     const old = this.#channel;
+    this.#orders = undefined;
     this.#missed_deadlines = 0;
     this.#channel = this.#connect();
     const cancel = after(OLD_CHANNEL_MS, () => { // calls under way on it come to their end; a Watch begins anew
@@ -331,7 +350,10 @@ export class Peer {
 
   /** Nothing comes over this channel any more: what is under way on it fails now. */
   #leave(silent: Channel): void {
-    if (this.#channel === silent) this.#channel = this.#connect();
+    if (this.#channel === silent) {
+      this.#orders = undefined;
+      this.#channel = this.#connect();
+    }
     silent.close();
   }
 
@@ -365,16 +387,4 @@ function methodOf<Name extends CallName>(name: Name) {
 
 function isOfTheNetwork(failure: Failure): boolean {
   return failure.code === "UNAVAILABLE" || failure.code === "DEADLINE_EXCEEDED";
-}
-
-function failureFrom(error: ServiceError): Failure {
-  return { ok: false, code: (status[error.code] ?? "UNKNOWN") as FailureCode, message: error.details || error.message };
-}
-
-function read<T>(message: unknown): Answer<T> {
-  try {
-    return { ok: true, value: admit<T>(message) };
-  } catch (error) {
-    return { ok: false, code: "INTERNAL", message: (error as Error).message };
-  }
 }

@@ -85,6 +85,18 @@ export interface StartJobsResponse {
   results: StartResult[];
   observed_leader_epoch: number;
 }
+/** One message of the stream for orders. */
+export interface OrdersRequest {
+  /** The caller's own, which its answer carries. */
+  number: number;
+  start: StartJobsRequest;
+}
+export interface OrdersResponse {
+  number: number;
+  started?: StartJobsResponse | null;
+  /** Instead of `started`: the gRPC status that a call would have failed with. */
+  refused?: { code: number; message: string } | null;
+}
 export interface StartResult {
   job_run_id: number;
   attempt: number;

@@ -14,6 +14,7 @@ import {
   type sendUnaryData,
   Server,
   ServerCredentials,
+  type ServerDuplexStream,
   type ServerUnaryCall,
   type ServerWritableStream,
   status,
@@ -27,7 +28,10 @@ import {
   BadMessage,
   type Caller,
   type CallName,
+  type OrdersRequest,
+  type OrdersResponse,
   RpcRefusal,
+  type StartJobsResponse,
   type WatchRequest,
   type WorkerHandlers,
   workerService,
@@ -124,6 +128,7 @@ function implementation(handlers: WorkerHandlers, inside: Inside): UntypedServic
     Drain: unary("drain"),
     ConfirmContinuation: unary("confirmContinuation"),
     CheckNode: unary("checkNode"),
+    Orders: (call: ServerDuplexStream<OrdersRequest, OrdersResponse>) => serveOrders(handlers, call, inside),
     Watch: (call: ServerWritableStream<WatchRequest, WorkerStatus>) => {
       const watched = serveWatch(handlers, call, inside);
       inside.under_way.whilst(watched).then(() => call.end(), (error) => call.emit("error", error));
@@ -135,7 +140,7 @@ function implementation(handlers: WorkerHandlers, inside: Inside): UntypedServic
 async function answer(
   handlers: WorkerHandlers,
   name: CallName,
-  on: { call: ServerUnaryCall<object, object>; door: Door },
+  on: { call: { request: object; getPeer(): string }; door: Door },
 ): Promise<object> {
   const caller = callerOf(on.call, on.door);
   try {
@@ -144,6 +149,33 @@ async function answer(
   } catch (error) {
     throw asStatus(error, { call: name, caller: caller.fingerprint });
   }
+}
+
+/** Each message as the call that it stands for; the answers go out as they come. */
+function serveOrders(
+  handlers: WorkerHandlers,
+  call: ServerDuplexStream<OrdersRequest, OrdersResponse>,
+  inside: Inside,
+): void {
+  const getPeer = () => call.getPeer();
+  let over = false;
+  const end = () => over = true;
+  const tell = (answer: OrdersResponse) => {
+    if (!over) call.write(answer);
+  };
+  call.on("data", ({ number, start }: OrdersRequest) => {
+    const answered = answer(handlers, "startJobs", { call: { request: start ?? {}, getPeer }, door: inside.door });
+    inside.under_way.whilst(answered).then(
+      (started) => tell({ number, started: started as StartJobsResponse }),
+      ({ code, message }) => tell({ number, refused: { code, message } }),
+    );
+  });
+  call.on("cancelled", end);
+  call.on("error", end);
+  call.on("end", () => {
+    end();
+    call.end();
+  });
 }
 
 async function serveWatch(
