@@ -11,6 +11,7 @@ const run: StartedRun = {
   leader_epoch: 1,
   failures: 0,
   scheduled_for: new Date(0),
+  due_in_ms: 0,
   args_json: {},
   job_name: "a",
   command_name: "a.ts",

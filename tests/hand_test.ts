@@ -10,13 +10,14 @@ import { Hand, type TimedOrder } from "../src/roles/hand.ts";
 import { choose, chooseAhead } from "../src/roles/leader/choose.ts";
 import { Hall, hostsOf } from "../src/roles/leader/hall.ts";
 import { Pace } from "../src/roles/leader/pace.ts";
+import { beginsAt, type Started } from "../src/roles/starts.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import { DatabaseClock } from "../src/store/db_clock.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { requestCancel } from "../src/store/requests.ts";
-import { assignRuns, cancelRequested, startRuns } from "../src/store/runs.ts";
+import { assignRuns, cancelRequested, START_AHEAD_MS, startRuns } from "../src/store/runs.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { NodeRow } from "../src/store/nodes.ts";
@@ -33,8 +34,11 @@ interface Scene extends Stores {
   standing: Standing;
   term: Term;
   definition_id: number;
+  executor: Executor;
   /** Runs whose body has begun. */
   begun: number[];
+  /** When, by this machine's clock, which is the database's too. */
+  begun_at: number[];
   /** Ends the bodies that go on, where they do not end by themselves. */
   end(job_run_id: number): void;
   expected: { job_file: string }[];
@@ -54,12 +58,13 @@ function withHand(
     const standing = new Standing({ worker_id: ME, node_id: "here", slots: options.slots, settings: DEFAULT_SETTINGS });
     standing.may_run_until_ms = Infinity;
     standing.sawEpoch(term.epoch);
-    const [begun, expected]: [Scene["begun"], Scene["expected"]] = [[], []];
+    const [begun, begun_at, expected]: [number[], number[], Scene["expected"]] = [[], [], []];
     const bodies = new Map<number, () => void>();
     const end = (job_run_id: number) => bodies.get(job_run_id)?.();
     const sandbox = {
       start: ({ job_run_id }: BodyOrder): Body => {
         begun.push(job_run_id);
+        begun_at.push(performance.timeOrigin + performance.now());
         const ended = Promise.withResolvers<Outcome>();
         const end = () => ended.resolve({ kind: "SUCCEEDED", result: null, exit_code: 0 });
         if (options.go_on) bodies.set(job_run_id, end);
@@ -80,7 +85,19 @@ function withHand(
       assert(order && order.due_unix_us > 0 === ms > 0);
       return order;
     };
-    await test({ ...stores, hand, standing, term, definition_id: definition.id, begun, end, expected, ahead });
+    const scene = {
+      hand,
+      executor,
+      standing,
+      term,
+      definition_id: definition.id,
+      begun,
+      begun_at,
+      end,
+      expected,
+      ahead,
+    };
+    await test({ ...stores, ...scene });
     hand.empty();
   });
 }
@@ -106,6 +123,30 @@ Deno.test("the start of a run asks the database's clock, whatever the worker tak
     const order = { job_run_id, attempt, token: "t", digest: "digest" };
     assert.equal((await startRuns(sql, { worker_id: ME, epoch: term.epoch }, [order])).length, 0);
   }));
+
+Deno.test("a run may be RUNNING a moment before it is due, and its body begins no sooner, whoever gave the order", () =>
+  withHand(async ({ sql, hand, executor, begun, begun_at, ahead }) => {
+    await sql`select 1`;
+    const [told, untold] = [await ahead(400), await ahead(START_AHEAD_MS - 5)];
+    assert.equal((await executor.accept(untold)).result, "ACCEPTED");
+    await hand.take(told);
+    await waitFor("both to begin", () => Promise.resolve(begun.length === 2 || undefined));
+    for (const [place, order] of [untold, told].entries()) {
+      assert.equal(begun[place], order.job_run_id);
+      assert((begun_at[place] as number) >= order.due_unix_us / 1000, `${begun_at[place]} is too soon`);
+      await waitFor("its end", async () => (await readRun(sql, order.job_run_id))?.state === "SUCCEEDED" || undefined);
+      const row = await readRun(sql, order.job_run_id);
+      assert((row?.started_at as Date) >= (row?.due_at as Date));
+    }
+  }));
+
+Deno.test("what was reckoned of the database's clock counts only as far as the start itself has not shown it to be wrong", () => {
+  const run = { due_in_ms: 40, asked_ms: 1_000, answered_ms: 1_010 } as Started;
+  assert.equal(beginsAt(run, 1_045), 1_045);
+  assert.equal(beginsAt(run, 900), 1_040, "it was set back meanwhile");
+  assert.equal(beginsAt(run, 5_000), 1_050, "it was set forward");
+  assert.equal(beginsAt(run), 1_050);
+});
 
 Deno.test("a run that is canceled, paused or taken back while it is in hand does not start", () =>
   withHand(async ({ sql, hand, term, begun, ahead }) => {

@@ -11,7 +11,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, chance, Gather, monotonicMs, rest, Tempo } from "../base/loop.ts";
+import { Bell, chance, Gather, monotonicMs, rest, restUntil, Tempo } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { StartJobResponse } from "../cluster/protocol.ts";
 import type { Digests } from "../catalog/graph.ts";
@@ -19,19 +19,11 @@ import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
 import { recordAct } from "../store/audit.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { readAttempts, readRun } from "../store/run_view.ts";
-import {
-  type AttemptRef,
-  type Ending,
-  finishRuns,
-  giveBack,
-  readStarted,
-  type RunState,
-  type StartOrder,
-  startRuns,
-} from "../store/runs.ts";
+import { type AttemptRef, type Ending, finishRuns, giveBack, type RunState } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
 import { endingOf, unstorable } from "./ending.ts";
+import { beginsAt, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
 import type { Spool } from "./spool.ts";
 import type { Standing } from "./standing.ts";
@@ -40,6 +32,8 @@ import type { Standing } from "./standing.ts";
 export interface Order extends AttemptRef {
   command_name: string;
   digest: string;
+  /** Monotonic: when it is due, as the worker reckons. What its row says of that goes before. */
+  due_ms?: number;
 }
 
 export type Acceptance = Pick<StartJobResponse, "result" | "message">;
@@ -49,6 +43,8 @@ interface Going extends AttemptRef {
   body?: Body;
   accepted: Promise<Acceptance>;
   cancel_reason?: string;
+  /** Taken from us before its body began. */
+  abandoned_why?: string;
   /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
   lost?: boolean;
 }
@@ -71,7 +67,7 @@ export class Executor {
   readonly #jobs_dir: string;
   readonly #going = new Map<number, Going>();
   readonly #ended = new Map<string, number>();
-  readonly #starts: Gather<StartOrder, StartedRun | undefined>;
+  readonly #starts: Starts;
   readonly #endings: Gather<Ending, RunState | undefined>;
   /** Fires when outcomes are no longer waited for. */
   readonly #over = new AbortController();
@@ -90,7 +86,7 @@ export class Executor {
     this.#jobs_dir = parts.jobs_dir;
     this.#spool = parts.spool;
     this.#sayings = new Sayings(parts.sql);
-    this.#starts = new Gather((orders) => this.#startAll(orders), 200);
+    this.#starts = new Starts({ ...parts, untilHeard: (ask) => this.#untilHeard(ask) });
     this.#endings = new Gather((endings) => this.#finishAll(endings), 200, new Tempo(FLUSH_GAP_MS, FLUSH_BURST));
   }
 
@@ -184,6 +180,7 @@ export class Executor {
           `Cannot start run "${order.job_run_id}": it is no longer assigned to this worker as attempt ${order.attempt}`;
         return this.#drop(going, { result: "REJECTED_INVALID", message });
       }
+      await restUntil(beginsAt(run, order.due_ms));
       this.#launch(run, going);
       await failpoint("after-spawn");
       return { result: "ACCEPTED", message: "" };
@@ -201,29 +198,12 @@ export class Executor {
     return answer;
   }
 
-  /** When the reply is lost the statement may have been carried out: read our own tokens back before anything else. */
-  async #startAll(orders: StartOrder[]): Promise<(StartedRun | undefined | Promise<never>)[]> {
-    const me = { worker_id: this.#me.worker_id, epoch: this.#me.epoch };
-    let started: StartedRun[];
-    let unheard: (() => Promise<never>) | undefined;
-    try {
-      await failpoint("before-start-commit");
-      started = await startRuns(this.#sql, me, orders);
-      await failpoint("after-start-commit-before-spawn");
-    } catch (error) {
-      if (!isUnreachable(error)) throw error;
-      started = await this.#untilHeard(() => readStarted(this.#sql, me.worker_id, orders));
-      unheard = () => Promise.reject(error);
-    }
-    const found = new Map(started.map((run) => [run.job_run_id, run]));
-    return orders.map((order) => found.get(order.job_run_id) ?? unheard?.());
-  }
-
   #launch(run: StartedRun, going: Going): void {
     const began_ms = monotonicMs();
     going.stage = "running";
     going.body = this.#sandbox.start(bodyOrder(run, this.#jobs_dir), this.#sayings.earsOf(run));
-    if (this.#ending_why) going.body.abandon(this.#ending_why);
+    const abandoned_why = this.#ending_why ?? going.abandoned_why;
+    if (abandoned_why) going.body.abandon(abandoned_why);
     else if (going.cancel_reason) going.body.cancel(going.cancel_reason);
     observe("run.started", {
       ...refOf(run),
@@ -340,7 +320,9 @@ export class Executor {
   /** Kills a body that Postgres does not know as ours; nothing is recorded for it by that. */
   abandon(run: AttemptRef, reason: string): void {
     const going = this.#going.get(run.job_run_id);
-    if (going?.attempt === run.attempt) going.body?.abandon(reason);
+    if (going?.attempt !== run.attempt) return;
+    going.abandoned_why = reason;
+    going.body?.abandon(reason);
   }
 
   /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */

@@ -4,20 +4,21 @@
  *
  *   order --due, a slot is free--> executor
  *         --due, none is--> next, in the order in which they came --a body ends--> executor
- *         --not yet due--> its process is loaded --the database's clock reaches it--> as one that is due
+ *         --not yet due--> its process is loaded --START_AHEAD_MS before, a slot is free--> executor, which lets it begin when it is due
+ *                                                --the database's clock reaches it--> as one that is due
  *         --cannot start then, or no slot came free for QUEUE_MS--> given back, ASSIGNED -> ORPHANED, uncharged
  *
  * The leader sends more than there are slots only where bodies end faster than an order takes to come (crew.ts), so that no
  * slot waits for a round trip. QUEUE_MS bounds what a wrong guess costs.
  *
  * Nothing here says that a run may start. Its row does, as for every order, in the statement that makes it RUNNING: that asks
- * the database's clock, and finds a run that was canceled, taken back or paused meanwhile to be no longer ours. So
+ * the database's clock, tells how long its body has to wait for it, and finds a run that was canceled, taken back or paused meanwhile to be no longer ours. So
  * an order in hand that nobody wants any more is harmless, and no message has to reach it.
  *
  * A worker that drains or is detached gives back at once what it has in hand.
  */
 import { observe } from "../base/facts.ts";
-import { Bell, monotonicMs, restUntil } from "../base/loop.ts";
+import { Bell, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digests } from "../catalog/graph.ts";
 import type { Permissions } from "../job.ts";
@@ -25,7 +26,7 @@ import type { Sandbox } from "../sandbox/pool.ts";
 import type { Sql } from "../store/db.ts";
 import { DatabaseClock } from "../store/db_clock.ts";
 import { readBodyPlan } from "../store/definitions.ts";
-import { type AttemptRef, giveBack } from "../store/runs.ts";
+import { type AttemptRef, giveBack, START_AHEAD_MS } from "../store/runs.ts";
 import type { Acceptance, Executor, Order } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
@@ -107,9 +108,17 @@ export class Hand {
   }
 
   async #hold(order: TimedOrder, stop: AbortSignal): Promise<void> {
-    const at_ms = await this.#clock.reaches(order.due_unix_us / 1000);
-    if (at_ms > monotonicMs()) await this.#prepare(order);
-    await restUntil(at_ms, stop);
+    const due_unix_ms = order.due_unix_us / 1000;
+    let due_ms = await this.#clock.reaches(due_unix_ms);
+    if (due_ms > monotonicMs()) await this.#prepare(order);
+    await rest(due_ms - ASK_AHEAD_MS - monotonicMs(), stop);
+    due_ms = await this.#clock.reaches(due_unix_ms); // what was known of it has grown vague
+    await rest(due_ms - START_AHEAD_MS + TIMER_MS - monotonicMs(), stop);
+    const { executor } = this.#parts;
+    if (!stop.aborted && this.#queue.length === 0 && executor.hasRoomFor(order)) {
+      return await this.#settle(order, executor.accept({ ...order, due_ms }));
+    }
+    await restUntil(due_ms, stop);
     if (stop.aborted) await this.#giveBack([order], "its worker takes no work any more");
     else await this.#settle(order, this.#startOrQueue(order));
   }
@@ -152,6 +161,10 @@ export class Hand {
   }
 }
 
+/** Before a run is due its time is asked for once more. */
+const ASK_AHEAD_MS = 250;
+/** A timer may end sooner than it was asked to, and a statement that comes too soon is refused. */
+const TIMER_MS = 5;
 /** Longer than a slot is expected to be awaited, shorter than it matters. */
 const QUEUE_MS = 1_000;
 const MOST_QUEUED = 1_000;

@@ -13,7 +13,8 @@
  *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
  *   anything not terminal              FAILED     operator, audited: forceClose
  *
- * A run may be ASSIGNED a little before it is due; it is RUNNING only when it is, by the database's clock.
+ * A run may be ASSIGNED a while before it is due by the database's clock, and RUNNING a moment before; what it is told then (`due_in_ms`)
+ * keeps its body from beginning sooner than it is due, and its `started_at` is that time.
  * Each is one guarded statement. A row that does not come back was moved by someone else: the caller stops and starts
  * nothing. Leader statements start with the fence of their term. Ownership of a running run is (worker, attempt,
  * start_token). Nothing leaves a terminal state.
@@ -110,6 +111,9 @@ export interface StartOrder extends AttemptRef {
   digest: string;
 }
 
+/** So long before it is due a run may be made RUNNING: its body then begins at its time and not a statement later. */
+export const START_AHEAD_MS = 50;
+
 /**
  * ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body.
  * The rows are found by `= any(ids)` and their orders by place, not by a join: whatever the planner thinks of the size
@@ -127,7 +131,7 @@ export async function startRuns(
     with me as materialized (select worker_id from worker where worker_id = ${me.worker_id} and state = 'ACTIVE' for share),
     started as (
       update job_run r
-         set state = 'RUNNING', started_at = clock_timestamp(), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
+         set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
              fence = nextval('fence_seq'), start_token = (${orders.map(({ token }) => token)}::text[])[${place}],
              version = r.version + 1, error_name = null, error_summary = null, exit_code = null
         from me, job_definition d
@@ -135,7 +139,7 @@ export async function startRuns(
          and d.id = r.job_definition_id + 0 and d.digest = (${orders.map(({ digest }) => digest)}::text[])[${place}]
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
          and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
-         and r.due_at <= clock_timestamp() and (d.paused_at is null or r.assigned_at > r.due_at)
+         and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and (d.paused_at is null or r.assigned_at > r.due_at)
       returning r.*)
     ${startedColumns(sql)}`,
   );

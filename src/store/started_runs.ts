@@ -27,6 +27,8 @@ export interface StartedRun extends Manner {
   leader_epoch: number;
   failures: number;
   scheduled_for: Date;
+  /** Until it is due, by the database's clock at some moment between question and answer; 0 or less: it is. */
+  due_in_ms: number;
   args_json: unknown;
 }
 
@@ -37,6 +39,7 @@ export type StartedRow = Omit<StartedRun, keyof Manner> & { job_definition_id: n
 export function startedColumns(sql: Db) {
   return sql`
     select s.id as job_run_id, s.attempt, s.start_token, s.fence, s.leader_epoch, s.failures, s.scheduled_for, s.args_json,
+           (extract(epoch from s.due_at - clock_timestamp()) * 1000)::float8 as due_in_ms,
            s.job_definition_id, case when row_number() over (partition by s.job_definition_id) = 1 then (
              select to_jsonb(m) from (select d.name as job_name, d.command_name, d.digest, d.timeout_seconds, d.kill_grace_seconds,
                d.memory_mb, d.isolation_reuse, d.permissions, d.max_retries, d.retry_backoff_seconds, d.retry_factor,
