@@ -87,6 +87,7 @@ export class Child {
   #hushed = false;
   #patient_until_ms = 0;
   readonly #opened: Promise<void>;
+  #is_open = false;
   #unsent = "";
   #sending = false;
   #last = false;
@@ -106,7 +107,10 @@ export class Child {
     this.pid = this.#process.pid;
     this.#writer = this.#process.stdin.getWriter();
     this.#opened = this.#leadsGroup().then(() => warden.add(this.pid)).then(
-      () => this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) }),
+      () => {
+        this.#is_open = true;
+        return this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) });
+      },
       (error) => {
         this.#unguarded = error;
         this.kill();
@@ -162,9 +166,10 @@ export class Child {
     if (!this.#sending) this.#send();
   }
 
+  /** At once when it can be: the body begins while the worker still says so. */
   async #send(): Promise<void> {
     this.#sending = true;
-    await this.#opened;
+    if (!this.#is_open) await this.#opened;
     while (this.#unsent !== "") {
       const text = this.#unsent;
       this.#unsent = "";

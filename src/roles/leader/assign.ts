@@ -105,6 +105,7 @@ async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
   }
   await failpoint("after-assign-before-rpc");
   orderStarts(me, assigned);
+  lease(me, assigned);
 }
 
 /** The runs that come first in the open lanes: asked for, unless all that waits was seen already. */
@@ -186,11 +187,12 @@ export function placesFor(
 }
 
 /**
- * The Redis lease of each run, asked for while Postgres writes: Postgres alone decides, and waiting for Redis first would only
+ * The Redis lease of each run, asked for when all else is done: Postgres alone decides, and waiting for Redis first would only
  * make a pickup longer. But its word that a newer epoch has them is news, after which the term is asked for at once.
  */
-function lease(me: Leading, chosen: Assignment[]): void {
-  const job_run_ids = chosen.map((assignment) => assignment.job_run_id);
+function lease(me: Leading, assigned: Assigned[]): void {
+  if (assigned.length === 0) return;
+  const job_run_ids = assigned.map(({ job_run_id }) => job_run_id);
   leaseRuns(me.redis, { job_run_ids, epoch: me.term.epoch, ttl_ms: LEASE_MS }).then((got) => {
     if (got.length < job_run_ids.length) me.bell.ring();
   }).catch(() => undefined);
@@ -200,7 +202,6 @@ const LEASE_MS = 5_000;
 
 /** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
 async function writeAssignments(me: Leading, chosen: Assignment[]): Promise<Assigned[]> {
-  lease(me, chosen);
   await failpoint("after-lease-check-assign");
   try {
     return await assignRuns(me.sql, me.term, chosen);

@@ -100,6 +100,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       observe("loop.failed", { loop: "leader tick", error: messageOf(error) });
       next_ms = Math.min(next_ms, 100);
     }
+    renewLock(me);
     const tick_ms = monotonicMs() - began_ms;
     times.note(me.term, tick_ms, busy);
     if (tick_ms > me.settings.leader_tick_seconds * 1000) {
@@ -122,12 +123,11 @@ function learnNewer(me: Leading, standing: Standing): boolean {
   return true;
 }
 
-/** Renews in Postgres and in Redis; the agenda, or the reason why the term is over. */
+/** Renews in Postgres; the agenda, or the reason why the term is over. */
 export async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
   const lease_ms = me.settings.leader_lease_seconds * 1000;
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms <= 0) return "its trust deadline passed";
-  renewLock(me, lease_ms);
   await failpoint("before-pg-renew");
   const question = renewAndLook(me.sql, me.term, {
     lease_ms,
@@ -154,10 +154,11 @@ export function sightFor({ unclear }: Pick<Leading, "unclear">, sight: Sight): S
 }
 
 /**
- * Not awaited: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. Busy ticks
+ * Not awaited, and after the work of a tick, which it only would hold up: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. Busy ticks
  * follow each other faster than the lock needs to be prolonged.
  */
-function renewLock(me: Leading, ttl_ms: number): void {
+function renewLock(me: Leading): void {
+  const ttl_ms = me.settings.leader_lease_seconds * 1000;
   const now_ms = monotonicMs();
   if (now_ms - (me.lock_asked_ms ?? -Infinity) < Math.min(LOCK_EVERY_MS, ttl_ms / 10)) return;
   me.lock_asked_ms = now_ms;
@@ -220,6 +221,7 @@ async function mayGoOn(me: Leading, contact: Contact): Promise<boolean> {
   if (!me.term.trusted) return false;
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms > me.settings.leader_lease_seconds * 1000 / 2) return true;
+  renewLock(me);
   return typeof await look(me, contact) !== "string"; // the reason why not is found again by the next tick
 }
 
