@@ -170,22 +170,26 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
   });
 });
 
-Deno.test("a lease is prolonged when enough of it is used up, and trusted by nothing else; each look counts a tick", async () => {
+Deno.test("a look in haste counts a tick and leaves lease and trust as they are, unless it is time to renew", async () => {
   await withStores(async ({ sql }) => {
     const term = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
     assert(term);
-    const look = (from: Term, lease_ms: number) =>
-      renewAndLook(sql, from, { lease_ms, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 });
+    const look = async (from: Term, lease_ms: number, hasty: boolean) => {
+      const about = { lease_ms, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0, hasty };
+      return (await renewAndLook(sql, from, about))?.term as Term;
+    };
     const lease = async () => (await sql`select lease_until::text as until from leader_term`)[0]?.until;
     const before = await lease();
-    const counted = (await look(term, 60_000))?.term;
+    const counted = await look(term, 60_000, true);
     assert.equal(await lease(), before);
-    assert.equal(counted?.tick, term.tick + 1);
-    assert.equal(counted?.trusted_until_ms, term.trusted_until_ms);
-    const renewed = (await look(counted as Term, 120_000))?.term;
+    assert.equal(counted.tick, term.tick + 1);
+    assert.equal(counted.trusted_until_ms, term.trusted_until_ms);
+    const renewed = await look(counted, 60_000, false);
     assert.notEqual(await lease(), before);
-    assert.equal(renewed?.tick, term.tick + 2);
-    assert((renewed?.trusted_until_ms ?? 0) > term.trusted_until_ms);
+    assert.equal(renewed.tick, term.tick + 2);
+    assert(renewed.trusted_until_ms > term.trusted_until_ms);
+    const in_time = await look(renewed, 120_000, true);
+    assert(in_time.trusted_until_ms > renewed.trusted_until_ms, "60 s are less than 0.6 of 120 s");
   });
 });
 

@@ -79,12 +79,14 @@ export class Bell {
     this.#wake?.();
   }
 
-  /** Sleeps up to `ms`, less if rung or stopped. */
-  async rest(ms: number, stop?: AbortSignal): Promise<void> {
+  /** Sleeps up to `ms`, less if rung or stopped; whether it was rung. */
+  async rest(ms: number, stop?: AbortSignal): Promise<boolean> {
     if (!this.#rung && !stop?.aborted && ms > 0) {
       await new Promise<void>((resolve) => this.#sleep(resolve, { ms, stop }));
     }
+    const rung = this.#rung;
     this.#rung = false;
+    return rung;
   }
 
   /** Without an AbortController: rung for every run, its errors alone were a twentieth of a busy worker's time. */

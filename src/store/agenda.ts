@@ -49,6 +49,8 @@ export interface Look {
   late_seconds: number;
   /** So long before they are due runs are given to workers; 0: not before. */
   ahead_seconds: number;
+  /** Not to renew, unless it is time; default false. */
+  hasty?: boolean;
 }
 
 /** Of a sight that was read along, this must hold: no assignment of an earlier tick is under way; else it is to be read again. */
@@ -58,18 +60,17 @@ export interface Looked {
   sight: Sight;
 }
 
-/** Of the lease. The ticks of an idle leader find less left, those that a bell has begun mostly more. */
+/** Of the lease: with less left, haste is no reason not to renew. */
 const RENEW_BELOW = 0.6;
 
 /**
- * The term, counted one tick further, and the agenda, or undefined: the term is over, stop at once. Its lease is prolonged when RENEW_BELOW of it
- * is left, and that waits for the disk, since the term is trusted by it. Between that the tick is only counted, on which a run's pickup
- * does not wait for the disk: a count that is lost in a crash of Postgres is lost with every session that could hold a
- * statement of an earlier tick.
+ * The renewed term and the agenda, or undefined: the term is over, stop at once. A renewal waits for the disk, since the term is trusted by
+ * it. One who is in haste, since somebody has rung, only counts the tick, and renews right after; a count that is lost in a crash of
+ * Postgres is lost with every session that could hold a statement of an earlier tick.
  */
 export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Looked | undefined> {
   const asked_at_ms = monotonicMs();
-  const renews = term.trusted_until_ms - asked_at_ms < look.lease_ms * RENEW_BELOW;
+  const renews = !look.hasty || term.trusted_until_ms - asked_at_ms < look.lease_ms * RENEW_BELOW;
   const ahead = sql`(${look.ahead_seconds}::float8 * interval '1 s')`;
   const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number } & SightRow)[]>`
     with recursive ${unsynced(sql, !renews)},

@@ -39,6 +39,8 @@ import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
 const TICK_GAP_MS = 20;
 const TICK_BURST = 10;
 const LOCK_EVERY_MS = 100;
+/** After a look that was in haste: when what it was for has left the cores. */
+const RENEW_SOON_MS = 50;
 
 export interface LeaderParts {
   sql: Sql;
@@ -81,6 +83,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
   const house = new House();
   const tempo = new Tempo(TICK_GAP_MS, TICK_BURST);
   const times = new TickTimes();
+  let rung = false;
   while (!stop.aborted && !standing.detached) {
     me.settings = standing.settings;
     const began_ms = monotonicMs();
@@ -88,8 +91,10 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     let busy = false;
     if (learnNewer(me, standing)) return `a worker has seen epoch ${standing.epoch}`;
     try {
-      const agenda = await look(me, contact);
+      const { trusted_until_ms } = me.term;
+      const agenda = await look(me, contact, { hasty: rung });
       if (typeof agenda === "string") return agenda;
+      if (me.term.trusted_until_ms === trusted_until_ms) next_ms = Math.min(next_ms, RENEW_SOON_MS);
       await tick(me, agenda, contact);
       house.keep(me);
       busy = isBusy(agenda);
@@ -106,7 +111,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     if (tick_ms > me.settings.leader_tick_seconds * 1000) {
       observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
     }
-    await me.bell.rest(next_ms, stop);
+    rung = await me.bell.rest(next_ms, stop);
     await rest(tempo.wait(), stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
@@ -123,8 +128,12 @@ function learnNewer(me: Leading, standing: Standing): boolean {
   return true;
 }
 
-/** Renews in Postgres; the agenda, or the reason why the term is over. */
-export async function look(me: Leading, contact: Contact): Promise<Agenda | string> {
+/** Renews in Postgres, in haste only when it must; the agenda, or the reason why the term is over. */
+export async function look(
+  me: Leading,
+  contact: Contact,
+  { hasty }: { hasty: boolean } = { hasty: false },
+): Promise<Agenda | string> {
   const lease_ms = me.settings.leader_lease_seconds * 1000;
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms <= 0) return "its trust deadline passed";
@@ -134,6 +143,7 @@ export async function look(me: Leading, contact: Contact): Promise<Agenda | stri
     reassign_after_ms: me.settings.reassign_after_seconds * 1000,
     late_seconds: me.settings.skip_late_runs_after_seconds,
     ahead_seconds: me.settings.assign_ahead_seconds,
+    hasty,
   });
   const renewed = await within(left_ms, "renewing the term", question);
   if (!renewed) return "Postgres says that the term is over";
