@@ -7,7 +7,8 @@
  * of this process, of the bodies' processes, and of the sessions of this database.
  */
 import { parseArgs } from "node:util";
-import { factLine, hear } from "../src/base/facts.ts";
+import { hear } from "../src/base/facts.ts";
+import { printFacts } from "../src/cli/fact_lines.ts";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
@@ -106,10 +107,10 @@ async function feed(
 }
 
 /** Facts cost what they cost a worker. */
-function printFacts(): void {
+function factsToNowhere(): void {
   const out = Deno.openSync("/dev/null", { write: true });
   const encoder = new TextEncoder();
-  hear((name, fact) => void out.writeSync(encoder.encode(factLine(name, fact, new Date()) + "\n")));
+  printFacts((lines) => void out.writeSync(encoder.encode(`${lines.join("\n")}\n`)));
 }
 
 async function measure(stores: Stores, folder: string) {
@@ -147,7 +148,7 @@ async function measure(stores: Stores, folder: string) {
       owner: ME,
     });
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir, spool });
-    printFacts();
+    factsToNowhere();
     const go = (ids: number[]) => feed(executor, ids, { command_name, digest });
     await go(await assign(stores, definition, Math.min(200, runs)));
     const ids = await assign(stores, definition, runs);

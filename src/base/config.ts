@@ -53,6 +53,8 @@ export interface Config {
   failpoints: Failpoint[];
   /** Of the worker's own small HTTP server; undefined: there is none. */
   metrics: { host: string; port: number; token: string | undefined } | undefined;
+  /** Whether Deno's own exporter for OpenTelemetry is on (OTEL_DENO). */
+  tracing: boolean;
   /** Undefined: this process tells alerts to nobody. */
   alert_webhook: Webhook | undefined;
 }
@@ -121,6 +123,7 @@ export function readConfig(env: Env = environment()): Config {
     state_dir,
     failpoints: failpointsIn(env.SCHEDULER_FAILPOINT ?? "", problems),
     metrics: readMetrics(env, problems),
+    tracing: Boolean(env.OTEL_DENO),
     alert_webhook: readWebhook(env, problems),
   };
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);

@@ -9,9 +9,9 @@
  * after its bodies are proven gone.
  */
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
-import { factLine, hear, observe } from "../base/facts.ts";
+import { observe } from "../base/facts.ts";
 import { failpoint, setFailpoints } from "../base/failpoint.ts";
-import { after, Bell, monotonicMs, rest, wallClock, within } from "../base/loop.ts";
+import { after, Bell, monotonicMs, rest, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
@@ -20,7 +20,6 @@ import { type RunningServer, startServer } from "../cluster/server.ts";
 import { openWire } from "../cluster/open_wire.ts";
 import type { Wire } from "../cluster/wire.ts";
 import { serveWorkerMetrics, type Subject } from "../ops/metrics/worker.ts";
-import { traceRuns } from "../ops/tracing.ts";
 import { CheckUp } from "../roles/check_up.ts";
 import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
@@ -40,13 +39,14 @@ import { connectDb, isUnreachable, type Sql } from "../store/db.ts";
 import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
 import { readSettings, type Settings } from "../store/settings.ts";
 import { VERSION } from "../base/version.ts";
+import { oneByOne, printFacts } from "./fact_lines.ts";
 import { openSandbox } from "./opening.ts";
 import { CommandError, type Signals } from "./output.ts";
 
 export async function workerCommand(options: { stopWithStdin?: boolean }, signals: Signals): Promise<void> {
   const config = readConfig();
-  hear((name, fact) => console.log(factLine(name, fact, wallClock())));
-  traceRuns();
+  printFacts(config.tracing ? oneByOne : undefined);
+  if (config.tracing) (await import("../ops/tracing.ts")).traceRuns();
   observe("process.started", { role: "worker", pid: Deno.pid });
   setFailpoints(config.failpoints);
   await refuseWithoutJobs(config.jobs_dir);

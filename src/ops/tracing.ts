@@ -1,6 +1,6 @@
 /**
- * A span for each attempt, for OpenTelemetry: from the facts, so nothing else knows of it. Where Deno's exporter is off
- * (OTEL_DENO is not set) the API does nothing.
+ * A span for each attempt, for OpenTelemetry: from the facts, so nothing else knows of it. Loaded only where Deno's exporter
+ * is on (OTEL_DENO).
  */
 import { type Span, SpanStatusCode, trace } from "@opentelemetry/api";
 import { type Facts, hear } from "../base/facts.ts";
