@@ -3,9 +3,9 @@
  * folder. The name says which process it is, so the file, even while it is empty, is also by what siblings know each
  * other (vigil.ts); when the process is gone they record what is in it and remove it (estate.ts).
  *
- * An outcome is appended the moment its body has ended, with one write and no fsync: 6 µs for a small one. So it survives any death of
- * the process, but not a power cut within the seconds in which the kernel had not written it. As soon as nothing waits
- * for Postgres the file is emptied.
+ * An outcome is appended in the turn of the event loop in which its body has ended, together with those that end in the same
+ * turn, and with no fsync. So it survives any death of the process, but not a power cut within the seconds in which the
+ * kernel had not written it. As soon as nothing waits for Postgres the file is emptied.
  *
  * Without the file, or without room for an entry, recording goes on as ever; that is said once. Then a worker that dies
  * with an outcome in hand has its run run again.
@@ -40,6 +40,8 @@ export class Spool {
   readonly #folder: string;
   readonly #path: string;
   readonly #waiting = new Map<string, Ending>();
+  /** Of those, what is not written yet. */
+  #unwritten: Ending[] = [];
   #file: Deno.FsFile | undefined;
   #bytes = 0;
   #tidy_at_bytes = TIDY_BYTES;
@@ -63,12 +65,14 @@ export class Spool {
   keep(ending: Ending): void {
     if (this.#waiting.has(keyOf(ending))) return;
     this.#waiting.set(keyOf(ending), ending);
-    this.#attempt(() => this.#write(entryOf(ending)));
+    this.#unwritten.push(ending);
+    if (this.#unwritten.length === 1) queueMicrotask(() => this.#flush());
   }
 
   /** Postgres has answered: it is recorded, or came too late, and need not be kept any more. */
   drop(ending: Ending): void {
     if (!this.#waiting.delete(keyOf(ending))) return;
+    this.#flush();
     this.#attempt(() => {
       if (this.#waiting.size === 0) this.#empty();
       else if (this.#bytes > this.#tidy_at_bytes) this.#tidy();
@@ -82,6 +86,7 @@ export class Spool {
 
   /** Without `done` the file stays for the heirs: outcomes wait in it, or the worker's end is not in its row yet. */
   close(done: boolean): void {
+    this.#flush();
     this.#attempt(() => {
       this.#file?.close();
       if (this.#file && done) Deno.removeSync(this.#path);
@@ -89,12 +94,22 @@ export class Spool {
     this.#file = undefined;
   }
 
-  #write(entry: Uint8Array): void {
+  /** What does not fit together is tried one by one: a large result must not keep out small ones. */
+  #flush(): void {
+    const endings = this.#unwritten;
+    this.#unwritten = [];
+    if (endings.length === 0) return;
+    const together = entriesOf(endings);
+    const pieces = this.#bytes + together.length <= MOST_BYTES ? [together] : endings.map((one) => entriesOf([one]));
+    for (const piece of pieces) this.#attempt(() => this.#write(piece));
+  }
+
+  #write(entries: Uint8Array): void {
     if (!this.#file) return;
-    if (this.#bytes + entry.length > MOST_BYTES) throw new Error(`it holds ${this.#bytes} bytes already`);
-    const written = this.#file.writeSync(entry);
+    if (this.#bytes + entries.length > MOST_BYTES) throw new Error(`it holds ${this.#bytes} bytes already`);
+    const written = this.#file.writeSync(entries);
     this.#bytes += written;
-    if (written < entry.length) throw new Error(`only ${written} of ${entry.length} bytes could be written`);
+    if (written < entries.length) throw new Error(`only ${written} of ${entries.length} bytes could be written`);
   }
 
   #empty(): void {
@@ -108,8 +123,7 @@ export class Spool {
     if (!this.#file) return;
     this.#tidy_at_bytes = 2 * this.#bytes; // also when it fails, or it would be tried at every end
     const draft = draftOf(this.#path);
-    const text = [...this.#waiting.values()].map((ending) => `\n${JSON.stringify(ending)}`).join("");
-    Deno.writeTextFileSync(draft, text, { mode: 0o600 });
+    Deno.writeFileSync(draft, entriesOf(this.#waiting.values()), { mode: 0o600 });
     const file = open(draft);
     Deno.renameSync(draft, this.#path);
     this.#file.close();
@@ -132,10 +146,14 @@ function open(path: string): Deno.FsFile {
   return Deno.openSync(path, { append: true, create: true, mode: 0o600 });
 }
 
-/** A line that begins with its line end: one that was torn before it spoils nothing. */
-function entryOf(ending: Ending): Uint8Array {
-  return new TextEncoder().encode(`\n${JSON.stringify(ending)}`);
+/** Lines that begin with their line end: one that was torn before them spoils nothing. */
+function entriesOf(endings: Iterable<Ending>): Uint8Array {
+  let text = "";
+  for (const ending of endings) text += `\n${JSON.stringify(ending)}`;
+  return encoder.encode(text);
 }
+
+const encoder = new TextEncoder();
 
 /** What a file is called while it is being written anew. */
 export function draftOf(path: string): string {
