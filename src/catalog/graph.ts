@@ -10,7 +10,7 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { relative } from "node:path";
-import { after, Gather, wallClock } from "../base/loop.ts";
+import { after, Gather, monotonicMs, wallClock } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
 import { type Folders, isBelow, type Module, type Roots, unixPath, Walk } from "./module_walk.ts";
 import { type Problem, problemText } from "./problem.ts";
@@ -59,14 +59,24 @@ interface Known {
   files: { path: string; stamp: string; content: string }[];
   /** A file was written so shortly before it was read that a second write could bear the same time: trust contents only. */
   fresh: boolean;
+  /** When the last look began that found nothing changed. */
+  looked_ms: number;
+  /** Looks that may be taken without asking how long ago the last one was, as of `asked_ms`. */
+  looks_left: number;
+  asked_ms: number;
 }
+
+/** Of a job that is started all the time one look serves for so long: each costs more than the start of a quick run. */
+const LOOK_GAP_MS = 20;
+const LOOK_BURST = 10;
+const LOOK_REFILL_MS = 100;
 
 /** Kernels stamp files in steps of up to 10 ms, network file systems of up to a second. */
 const FRESH_MS = 2_000;
 
 /**
- * The digests of a worker's own job files, asked on every run: a stat of each file in the job's graph when nothing changed,
- * the contents when a stat differs, and `deno info` only when contents do. A graph is a function of the contents of its
+ * The digests of a worker's own job files, asked on every run: a stat of each file in the job's graph when nothing changed
+ * (under load at most one each LOOK_GAP_MS), the contents when a stat differs, and `deno info` only when contents do. A graph is a function of the contents of its
  * files and of deno.json, so equal contents mean an equal digest.
  *
  * Not promised: that a file does not change between the answer and the start of the body. This guards against a worker
@@ -105,13 +115,22 @@ export class Digests {
 
   /** Those who ask while one looks share the next look, which begins after all of them have asked. */
   #holds(known: Known): Promise<boolean> {
+    const now_ms = monotonicMs();
+    known.looks_left = Math.min(LOOK_BURST, known.looks_left + (now_ms - known.asked_ms) / LOOK_REFILL_MS);
+    known.asked_ms = now_ms;
+    if (known.looks_left < 1 && now_ms - known.looked_ms < LOOK_GAP_MS) return HOLDS;
+    known.looks_left = Math.max(0, known.looks_left - 1);
     return this.#looks.add(known);
   }
 
   async #look(known: Known): Promise<boolean> {
+    const began_ms = monotonicMs();
     const stamps = await Promise.all(known.files.map((file) => stampOf(file.path)));
     const same = known.files.every((file, place) => file.stamp === stamps[place]?.stamp);
-    if (same && !known.fresh) return true;
+    if (same && !known.fresh) {
+      known.looked_ms = began_ms;
+      return true;
+    }
     const seen = await Promise.all(known.files.map((file) => lookAt(file.path).catch(() => undefined)));
     if (seen.some((file, place) => file?.content !== known.files[place]?.content)) return false;
     Object.assign(known, settled(seen.filter((file) => file !== undefined)));
@@ -144,10 +163,14 @@ export class Digests {
     if (!again.ok || again.graph.digest !== graph.digest) {
       return { problem: `${command_name} changes while it is read` };
     }
-    this.#known.set(command_name, { digest: graph.digest, ...settled([config, ...files]) });
+    const asked_ms = monotonicMs();
+    const looks = { looked_ms: -Infinity, looks_left: LOOK_BURST, asked_ms };
+    this.#known.set(command_name, { digest: graph.digest, ...looks, ...settled([config, ...files]) });
     return { digest: graph.digest };
   }
 }
+
+const HOLDS = Promise.resolve(true);
 
 interface Look {
   path: string;
