@@ -1,6 +1,6 @@
 /** The loop's promises: nothing rung is missed, ticks never overlap, and what gathers is answered in its order. */
 import assert from "node:assert/strict";
-import { Bell, DeadlineExceeded, every, Gather, rest, within } from "../src/base/loop.ts";
+import { Alarms, Bell, DeadlineExceeded, every, Gather, rest, within } from "../src/base/loop.ts";
 
 Deno.test("a ring while nobody sleeps is kept for the next sleep, once", async () => {
   const bell = new Bell();
@@ -65,4 +65,30 @@ Deno.test("a flush that fails rejects its own items and no others", async () => 
 Deno.test("within gives up on an answer that does not come", async () => {
   await assert.rejects(within(5, "a stalled question", new Promise(() => {})), DeadlineExceeded);
   assert.equal(await within(1_000, "a quick one", Promise.resolve(7)), 7);
+});
+
+Deno.test("alarms ring in their time, and not once they are called off, also by one another", async () => {
+  const alarms = new Alarms();
+  const rung: string[] = [];
+  const callOff = alarms.after(20, () => rung.push("called off"));
+  await new Promise<void>((resolve) => {
+    let callOffOther = () => {};
+    alarms.after(40, () => {
+      rung.push("later");
+      alarms.after(5, resolve);
+    });
+    alarms.after(10, () => {
+      rung.push("first");
+      callOffOther();
+    });
+    callOffOther = alarms.after(10, () => rung.push("called off by the one before"));
+    const tooFar = alarms.after(2 ** 40, () => rung.push("in years"));
+    callOff();
+    alarms.after(45, tooFar);
+  });
+  assert.deepEqual(rung, ["first", "later"]);
+  const alone = alarms.after(2 ** 40, () => rung.push("in years"));
+  await rest(20);
+  assert.deepEqual(rung, ["first", "later"], "a timer for years does not ring at once");
+  alone();
 });

@@ -52,6 +52,49 @@ export function after(ms: number, act: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
+/**
+ * For what is nearly always called off before its time, many times a second: one timer for all of them, which is not moved
+ * when one is called off.
+ */
+export class Alarms {
+  readonly #set = new Set<{ at_ms: number; act: () => void }>();
+  #armed_ms = Infinity;
+  #disarm = () => {};
+
+  /** Calls `act` once after `ms` unless cancelled; the returned function cancels it. */
+  after(ms: number, act: () => void): () => void {
+    const alarm = { at_ms: monotonicMs() + ms, act };
+    this.#set.add(alarm);
+    if (alarm.at_ms < this.#armed_ms) this.#arm(alarm.at_ms);
+    return () => {
+      if (this.#set.delete(alarm) && this.#set.size === 0) this.#arm(Infinity);
+    };
+  }
+
+  #arm(at_ms: number): void {
+    this.#disarm();
+    this.#armed_ms = at_ms;
+    const ms = Math.min(at_ms - monotonicMs(), MOST_TIMER_MS);
+    this.#disarm = at_ms === Infinity ? () => {} : after(ms, () => this.#ring());
+  }
+
+  #ring(): void {
+    const now_ms = monotonicMs();
+    try {
+      for (const alarm of [...this.#set]) {
+        if (alarm.at_ms <= now_ms && this.#set.delete(alarm)) alarm.act(); // one may have called off the next
+      }
+    } finally {
+      let first_ms = Infinity;
+      for (const { at_ms } of this.#set) first_ms = Math.min(first_ms, at_ms);
+      this.#arm(first_ms);
+    }
+  }
+}
+
+/** A timer that is set to more rings at once. */
+const MOST_TIMER_MS = 2 ** 31 - 1;
+
 export class DeadlineExceeded extends Error {
   override name = "DeadlineExceeded";
 }

@@ -12,7 +12,7 @@
  * end it before that is to take it back, and to tell it when it has become the front meanwhile.
  */
 import { observe } from "../base/facts.ts";
-import { after, monotonicMs } from "../base/loop.ts";
+import { Alarms, monotonicMs } from "../base/loop.ts";
 import type { Permissions } from "../job.ts";
 import type { FromBody, ToBody } from "./frames.ts";
 import {
@@ -87,6 +87,8 @@ export interface BodySetting {
   lapses(): number;
 }
 
+/** Of all bodies: several for each, and few that ever ring. */
+const alarms = new Alarms();
 const NOTICE_MS = 1_000;
 const LEAVE_MS = 1_000;
 /** Of a body that no process has begun. */
@@ -211,7 +213,7 @@ export class RunningBody implements Body {
   /** Those before it are done: from now on what the process says is its. */
   front(): void {
     this.#lapses_before = this.#setting.lapses();
-    this.#cancelTimeout = after(this.order.timeout_ms, () => this.#end("timeout", "timeout"));
+    this.#cancelTimeout = alarms.after(this.order.timeout_ms, () => this.#end("timeout", "timeout"));
     if (this.#wish?.cause === "abandon") this.#killFor("abandon", this.#wish.reason);
     else if (this.#wish) this.#end("cancel", this.#wish.reason);
   }
@@ -268,7 +270,7 @@ export class RunningBody implements Body {
     this.#cancelTimeout();
     this.#cancelStep();
     if (!this.#told) this.#ended_by_us = undefined; // an end that came first wins
-    this.#cancelStep = after(LEAVE_MS, () => this.#line?.kill(this));
+    this.#cancelStep = alarms.after(LEAVE_MS, () => this.#line?.kill(this));
     if (!this.#last && this.#ended_by_us) this.#line?.kill(this);
   }
 
@@ -332,7 +334,7 @@ export class RunningBody implements Body {
     if (this.#over || this.#verdict || this.#ended_by_us) return;
     this.#ended_by_us = { cause, reason, step: "signal" };
     this.#cancelTimeout();
-    this.#cancelStep = after(Math.min(NOTICE_MS, this.order.kill_grace_ms), () => this.#terminate());
+    this.#cancelStep = alarms.after(Math.min(NOTICE_MS, this.order.kill_grace_ms), () => this.#terminate());
     this.#line?.alone(() => this.#tell());
   }
 
@@ -348,7 +350,7 @@ export class RunningBody implements Body {
   #noticed(listening: boolean): void {
     if (this.#ended_by_us?.step !== "signal") return;
     this.#cancelStep();
-    if (listening) this.#cancelStep = after(this.order.kill_grace_ms, () => this.#terminate());
+    if (listening) this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#terminate());
     else this.#terminate();
   }
 
@@ -358,7 +360,7 @@ export class RunningBody implements Body {
     this.#ended_by_us.step = "TERM";
     this.#tellKill("SIGTERM", this.#ended_by_us.reason);
     this.#line?.terminate(this, this.order.kill_grace_ms);
-    this.#cancelStep = after(this.order.kill_grace_ms, () => this.#kill());
+    this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#kill());
   }
 
   #killFor(cause: EndedByUs["cause"], reason: string): void {
