@@ -6,6 +6,7 @@ export type Order = Extract<ToBody, { kind: "order" }>;
 
 const KINDS = ["read", "write", "net", "env", "sys", "run", "ffi", "import"];
 const stdin = Deno.stdin;
+const decoder = new TextDecoder();
 const writeOut = Deno.stdout.writeSync.bind(Deno.stdout);
 const writeError = Deno.stderr.writeSync.bind(Deno.stderr);
 const exit: (code: number) => never = Deno.exit;
@@ -100,8 +101,8 @@ export class Channel {
   #takeLine(): string | undefined {
     const end = this.#unread.indexOf(0x0a);
     if (end === -1) return undefined;
-    const line = new TextDecoder().decode(this.#unread.subarray(0, end));
-    this.#unread = this.#unread.slice(end + 1);
+    const line = decoder.decode(this.#unread.subarray(0, end));
+    this.#unread = this.#unread.subarray(end + 1);
     return line;
   }
 

@@ -83,9 +83,13 @@ const RECORD_BYTES = 512;
 const MORE = 0x2b;
 const LAST = 0x2e;
 
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const NOTHING = new Uint8Array();
+
 /** A frame as records, ready to be written one by one. */
 export function* records(frame: FromBody, nonce: Uint8Array): Generator<Uint8Array> {
-  const json = new TextEncoder().encode(JSON.stringify(frame)); // never holds 0x1E: JSON escapes it
+  const json = encoder.encode(JSON.stringify(frame)); // never holds 0x1E: JSON escapes it
   const room = RECORD_BYTES - HEAD_BYTES - 1;
   for (let at = 0; at < json.length; at += room) {
     const piece = json.subarray(at, at + room);
@@ -135,7 +139,7 @@ export class FrameReader {
     }
     const text_to = at === -1 ? bytes.length : at;
     if (text_to > text_from) this.#ears.onText(bytes.subarray(text_from, text_to));
-    this.#rest = bytes.slice(text_to);
+    this.#rest = text_to < bytes.length ? bytes.slice(text_to) : NOTHING;
   }
 
   /** The stream is over: what looked like the beginning of a record is text. */
@@ -156,6 +160,7 @@ export class FrameReader {
   }
 
   #take(record: Uint8Array): void {
+    if (record[0] === LAST && this.#piece_bytes === 0) return this.#hear(record.subarray(1)); // most are one record
     const piece = record.slice(1);
     this.#piece_bytes += piece.length;
     if (this.#piece_bytes <= MOST_FRAME_BYTES) this.#pieces.push(piece);
@@ -164,7 +169,11 @@ export class FrameReader {
     const whole = this.#piece_bytes <= MOST_FRAME_BYTES ? joined(this.#pieces) : undefined;
     this.#pieces = [];
     this.#piece_bytes = 0;
-    const frame = whole && readFrame(new TextDecoder().decode(whole));
+    if (whole) this.#hear(whole);
+  }
+
+  #hear(json: Uint8Array): void {
+    const frame = readFrame(decoder.decode(json));
     if (frame) this.#ears.onFrame(frame);
   }
 }

@@ -36,7 +36,8 @@ export interface OutputEars {
 
 export class Output {
   readonly #ears: OutputEars;
-  readonly #texts = { stdout: new LineCutter(), stderr: new LineCutter() };
+  /** Made when there is text: most bodies print nothing. */
+  readonly #texts: Partial<Record<Stream, LineCutter>> = {};
   #batch: LogLine[] = [];
   #said_bytes = 0;
   #kept_bytes = 0;
@@ -57,7 +58,7 @@ export class Output {
     this.#count(bytes.length);
     const lost = this.#cut ? bytes.length - TAIL_BYTES : 0;
     if (lost > 0) this.#left_out_bytes += lost; // a flood is not even decoded
-    for (const line of this.#texts[stream].feed(lost > 0 ? bytes.subarray(lost) : bytes)) {
+    for (const line of (this.#texts[stream] ??= new LineCutter()).feed(lost > 0 ? bytes.subarray(lost) : bytes)) {
       this.#keep({ level: stream, message: line });
     }
   }
@@ -76,7 +77,7 @@ export class Output {
   /** Nothing more comes: hands over what is left, with what there is to say about the rest. */
   end(): void {
     for (const stream of ["stdout", "stderr"] as const) {
-      for (const line of this.#texts[stream].end()) this.#keep({ level: stream, message: line });
+      for (const line of this.#texts[stream]?.end() ?? []) this.#keep({ level: stream, message: line });
     }
     this.#sayTooFast();
     if (this.#left_out_bytes > 0) this.#say(`${this.#left_out_bytes} bytes of output are left out here`);

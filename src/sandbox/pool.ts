@@ -325,9 +325,16 @@ export class Sandbox {
   }
 }
 
-function keyOf(order: ProcessKind): string {
-  return JSON.stringify([order.job_file, order.digest, permissionsKey(order.permissions), order.memory_mb]);
+/** Runs of one job that were started together share the object of their permissions. */
+function keyOf({ job_file, digest, permissions, memory_mb }: ProcessKind): string {
+  const known = keys.get(permissions);
+  if (known?.digest === digest && known.job_file === job_file && known.memory_mb === memory_mb) return known.key;
+  const key = JSON.stringify([job_file, digest, permissionsKey(permissions), memory_mb]);
+  keys.set(permissions, { job_file, digest, memory_mb, key });
+  return key;
 }
+
+const keys = new WeakMap<object, Omit<ProcessKind, "permissions"> & { key: string }>();
 
 function neverStarted(why: Error): Body {
   return { pid: 0, waits: false, outcome: Promise.resolve(notStarted(why)), cancel() {}, abandon() {} };
