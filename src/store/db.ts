@@ -209,5 +209,6 @@ function listOf<T>(parse: (text: string) => T): (text: string) => (T | null)[] {
 
 function arrayText(list: readonly unknown[]): string {
   const quote = (value: unknown) => `"${String(value).replace(/["\\]/g, "\\$&")}"`;
-  return `{${list.map((value) => value === null ? "NULL" : quote(value)).join(",")}}`;
+  const word = (value: unknown) => value === null ? "NULL" : typeof value === "number" ? String(value) : quote(value);
+  return `{${list.map(word).join(",")}}`;
 }
