@@ -11,7 +11,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, chance, Gather, monotonicMs, rest, restUntil, Tempo } from "../base/loop.ts";
+import { Bell, chance, Gather, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { StartJobResponse } from "../cluster/protocol.ts";
 import type { Digests } from "../catalog/graph.ts";
@@ -23,7 +23,7 @@ import { type AttemptRef, type Ending, finishRuns, giveBack, type RunState } fro
 import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
 import { endingOf, unstorable } from "./ending.ts";
-import { beginsAt, Starts } from "./starts.ts";
+import { beginsAt, flushTempo, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
 import type { Spool } from "./spool.ts";
 import type { Standing } from "./standing.ts";
@@ -55,9 +55,7 @@ type Lost = Extract<Outcome, { kind: "LOST" }>;
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
 const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
-/** Between the statements of a busy worker. A run that comes now and then waits for none of this. */
-const FLUSH_GAP_MS = 10;
-const FLUSH_BURST = 10;
+const FORGET_MS = 30_000;
 
 export class Executor {
   readonly #sql: Sql;
@@ -66,7 +64,11 @@ export class Executor {
   readonly #me: Standing;
   readonly #jobs_dir: string;
   readonly #going = new Map<number, Going>();
-  readonly #ended = new Map<string, number>();
+  #starting = 0;
+  /** Attempts that were recorded lately, by their runs: since FORGET_MS, and in that time before. */
+  #ended = new Map<number, number>();
+  #ended_before = new Map<number, number>();
+  #forgot_ms = monotonicMs();
   readonly #starts: Starts;
   readonly #endings: Gather<Ending, RunState | undefined>;
   /** Fires when outcomes are no longer waited for. */
@@ -87,7 +89,7 @@ export class Executor {
     this.#spool = parts.spool;
     this.#sayings = new Sayings(parts.sql);
     this.#starts = new Starts({ ...parts, untilHeard: (ask) => this.#untilHeard(ask) });
-    this.#endings = new Gather((endings) => this.#finishAll(endings), 200, new Tempo(FLUSH_GAP_MS, FLUSH_BURST));
+    this.#endings = new Gather((endings) => this.#finishAll(endings), 200, flushTempo());
   }
 
   /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
@@ -109,7 +111,9 @@ export class Executor {
 
   /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
   knows(run: AttemptRef): boolean {
-    return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(keyOf(run));
+    const { job_run_id, attempt } = run;
+    return this.#going.get(job_run_id)?.attempt === attempt || this.#ended.get(job_run_id) === attempt ||
+      this.#ended_before.get(job_run_id) === attempt;
   }
 
   /** Idempotent: an order that is repeated gets the answer of the first. */
@@ -124,6 +128,7 @@ export class Executor {
       accepted: Promise.resolve({ result: "ACCEPTED", message: "" }),
     };
     this.#going.set(order.job_run_id, fresh);
+    this.#starting++;
     fresh.accepted = this.#start(order, fresh);
     return fresh.accepted;
   }
@@ -150,14 +155,13 @@ export class Executor {
 
   /** A free slot, or a place behind others of a quick job. */
   hasRoomFor(order: Order): boolean {
-    return this.load < this.#me.slots || this.#mayWaitBehind(order);
+    const { slots } = this.#me;
+    return this.#going.size < slots || this.#mayWaitBehind(order) || this.load < slots; // the load is counted one by one
   }
 
   /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */
   #mayWaitBehind({ command_name, digest }: Order): boolean {
-    let starting = 0;
-    for (const { stage } of this.#going.values()) if (stage === "starting") starting++;
-    return this.#sandbox.roomBehind({ job_file: resolvePath(this.#jobs_dir, command_name), digest }) > starting;
+    return this.#sandbox.roomBehind({ job_file: resolvePath(this.#jobs_dir, command_name), digest }) > this.#starting;
   }
 
   async #start(order: Order, going: Going): Promise<Acceptance> {
@@ -193,6 +197,7 @@ export class Executor {
   }
 
   #drop(going: Going, answer: Acceptance): Acceptance {
+    if (going.stage === "starting") this.#starting--;
     if (this.#going.get(going.job_run_id) === going) this.#going.delete(going.job_run_id);
     this.#me.tell();
     return answer;
@@ -201,6 +206,7 @@ export class Executor {
   #launch(run: StartedRun, going: Going): void {
     const began_ms = monotonicMs();
     going.stage = "running";
+    this.#starting--;
     going.body = this.#sandbox.start(bodyOrder(run, this.#jobs_dir), this.#sayings.earsOf(run));
     const abandoned_why = this.#ending_why ?? going.abandoned_why;
     if (abandoned_why) going.body.abandon(abandoned_why);
@@ -227,8 +233,7 @@ export class Executor {
     try {
       state = await this.#record(run, end) ?? "not ours any more";
       if (!("kind" in end)) this.#spool?.drop(end);
-      this.#ended.set(keyOf(run), monotonicMs());
-      this.#forgetEnded();
+      this.#remember(run);
     } catch (error) {
       observe("loop.failed", { loop: `recording run ${run.job_run_id}`, error: messageOf(error) });
     }
@@ -353,21 +358,19 @@ export class Executor {
     this.#me.watchers.delete(bell);
   }
 
-  #forgetEnded(): void {
-    const old_ms = monotonicMs() - 60_000;
-    for (const [key, at_ms] of this.#ended) {
-      if (at_ms > old_ms) break;
-      this.#ended.delete(key);
+  /** For as long as a question that was asked before it ended may be under way; by halves, since there are thousands a second. */
+  #remember({ job_run_id, attempt }: AttemptRef): void {
+    if (monotonicMs() - this.#forgot_ms > FORGET_MS) {
+      this.#ended_before = this.#ended;
+      this.#ended = new Map();
+      this.#forgot_ms = monotonicMs();
     }
+    this.#ended.set(job_run_id, attempt);
   }
 }
 
 function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
   return { job_run_id, attempt };
-}
-
-function keyOf({ job_run_id, attempt }: AttemptRef): string {
-  return `${job_run_id}:${attempt}`;
 }
 
 function messageOf(error: unknown): string {

@@ -24,7 +24,7 @@ export interface HandlerParts {
 
 const STATUS_EVERY_MS = 1_000;
 /** Several things change with each run; a status for each of them would cost more than the run. */
-const STATUS_GAP_MS = 10;
+const STATUS_GAP_MS = 25;
 const STATUS_BURST = 10;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {

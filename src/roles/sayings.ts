@@ -57,7 +57,11 @@ export class Sayings {
   }
 
   /** Everything that the run said is stored, or has been given up. */
-  async settled(run: StartedRun): Promise<void> {
+  settled(run: StartedRun): Promise<void> | undefined {
+    if (this.#last.size > 0) return this.#settled(run);
+  }
+
+  async #settled(run: StartedRun): Promise<void> {
     const last = ["log", "progress"].map((kind) => this.#last.get(`${kind} ${run.start_token}`));
     for (const kind of ["log", "progress"]) this.#last.delete(`${kind} ${run.start_token}`);
     if (last.every((stored) => stored === undefined)) return;

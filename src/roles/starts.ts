@@ -3,7 +3,7 @@
  * known ahead at the instant when it is due, which its row, asked a moment before, says better than any clock of this machine.
  */
 import { failpoint } from "../base/failpoint.ts";
-import { Gather, monotonicMs } from "../base/loop.ts";
+import { Gather, monotonicMs, Tempo } from "../base/loop.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { readStarted, type StartOrder, startRuns } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
@@ -23,10 +23,21 @@ export interface StartsParts {
 }
 
 const MOST_AT_ONCE = 200;
+const FLUSH_GAP_MS = 15;
+const FLUSH_BURST = 10;
+
+/** Between the statements of a busy worker. A run that comes now and then waits for none of this. */
+export function flushTempo(): Tempo {
+  return new Tempo(FLUSH_GAP_MS, FLUSH_BURST);
+}
 
 export class Starts {
   readonly #parts: StartsParts;
-  readonly #starts = new Gather<StartOrder, Started | undefined>((orders) => this.#startAll(orders), MOST_AT_ONCE);
+  readonly #starts = new Gather<StartOrder, Started | undefined>(
+    (orders) => this.#startAll(orders),
+    MOST_AT_ONCE,
+    flushTempo(),
+  );
 
   constructor(parts: StartsParts) {
     this.#parts = parts;

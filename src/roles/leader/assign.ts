@@ -103,6 +103,7 @@ async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
     me.crew.gave(worker_id, 1);
   }
+  me.given = (me.given ?? 0) + assigned.length;
   await failpoint("after-assign-before-rpc");
   orderStarts(me, assigned);
   lease(me, assigned);

@@ -38,6 +38,9 @@ import { Contact, reassignStuck, recoverLost } from "./watch_over.ts";
  */
 const TICK_GAP_MS = 20;
 const TICK_BURST = 10;
+/** After one that gave so many runs that workers have enough to do until then: from its beginning to that of the next. */
+const FULL_TICK_RUNS = 60;
+const FULL_TICK_GAP_MS = 50;
 const LOCK_EVERY_MS = 100;
 /** After a look that was in haste: when what it was for has left the cores. */
 const RENEW_SOON_MS = 50;
@@ -89,6 +92,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     const began_ms = monotonicMs();
     let next_ms = me.settings.leader_tick_seconds * 1000;
     let busy = false;
+    me.given = 0;
     if (learnNewer(me, standing)) return `a worker has seen epoch ${standing.epoch}`;
     try {
       const { trusted_until_ms } = me.term;
@@ -112,7 +116,8 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
     }
     rung = await me.bell.rest(next_ms, stop);
-    await rest(tempo.wait(), stop);
+    const full_ms = me.given >= FULL_TICK_RUNS ? began_ms + FULL_TICK_GAP_MS - monotonicMs() : 0;
+    await rest(Math.max(tempo.wait(), full_ms), stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
 }

@@ -26,6 +26,8 @@ export interface Leading {
   unclear?: boolean;
   /** Until the rate of some job allows its next start. */
   rate_wait_ms?: number;
+  /** Runs that this tick gave to workers. */
+  given?: number;
   /** Why lanes are closed, as it was last written. */
   told?: { at_ms: number; text: string };
   /** Looking for workers to detach is under way. */

@@ -10,7 +10,7 @@ import { monotonicMs } from "../../base/loop.ts";
 const HORIZON_MS = 200;
 /** Older ends count less and less. */
 const MEMORY_MS = 250;
-const MOST = 250;
+const MOST = 500;
 
 export class Pace {
   #ends_per_ms = 0;
