@@ -130,6 +130,8 @@ export class Actor {
         );
         return;
       } catch (error) {
+        // Buried before it knew that it was registered: a real process ends with this error, and another one begins.
+        if (!isUnreachable(error) && String(error).includes("was used before")) this.process.kill();
         if (!isUnreachable(error)) throw error;
         await rest(RETRY_MS, stop);
       }
