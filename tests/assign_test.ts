@@ -69,19 +69,22 @@ const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => ({
 /** A hall of workers, each given as its name, with what differs; nodes as they are named. */
 function hall(
   workers: Record<string, Partial<WorkerRow>>,
-  { nodes = [], ...more }: Partial<ConstructorParameters<typeof Hall>[0]> & { nodes?: NodeRow[] } = {},
+  { nodes = [], leader = "", ...more }: Partial<ConstructorParameters<typeof Hall>[0]> & {
+    nodes?: NodeRow[];
+    leader?: string;
+  } = {},
 ): Hall {
   const rows = Object.entries(workers).map(([worker_id, columns]) => worker(worker_id, columns));
   const placed = rows.map((row) => ({
     ...row,
     node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
   }));
-  const places = placesFor(placed.filter((one) => takesPart(one.node)), {
-    leader_worker_id: "",
+  const crew = placesFor(placed.filter((one) => takesPart(one.node)), {
+    leader_worker_id: leader,
     leader_runs_jobs: "alone",
     fit: () => true,
   });
-  return new Hall({ hosts: hostsOf(placed, places), ...more });
+  return new Hall({ hosts: hostsOf(placed, crew), ...more });
 }
 
 /** What is chosen of these runs when their lanes are as open as the hall says. */
@@ -97,7 +100,7 @@ const reasonOf = (one: Lane, place: Hall) => {
   const [gate] = gatesOf([one], place) as [Gate];
   return "reason" in gate ? gate.reason : `open for ${gate.room}`;
 };
-const names = (places: { worker_id: string }[]) => places.map((one) => one.worker_id);
+const names = ({ places }: { places: { worker_id: string }[] }) => places.map((one) => one.worker_id);
 const always = () => true;
 
 Deno.test("the leader works only when it is alone, unless the setting says otherwise", () => {
@@ -117,9 +120,46 @@ Deno.test("the leader works only when it is alone, unless the setting says other
   assert.deepEqual(names(placesFor(draining, { ...rule, leader_runs_jobs: "alone" })), ["leader"]);
 });
 
+Deno.test("a leader is a last resort: for runs that nobody else will ever serve", () => {
+  const crew = { boss: { node_id: "n1", slots: 9 }, other: { node_id: "n2" } };
+  const gpu = { nodes: [node("n1", { labels: { gpu: "a100" } }), node("n2")], leader: "boss" };
+  const waiting = [1, 2, 3].map((id) => run(id));
+  assert.deepEqual(chosen(waiting, hall(crew, gpu)), [[1, "other"], [2, "other"]], "whoever can do it is only full");
+  assert.deepEqual(chosen([run(1, { node: "n1" }), run(2)], hall(crew, gpu)), [[1, "boss"], [2, "other"]]);
+  assert.deepEqual(chosen([run(1, { node: "gpu=a100" })], hall(crew, gpu)), [[1, "boss"]], "labels that only it has");
+  assert.equal(reasonOf(lane({ node: "n1" }), hall(crew, gpu)), "open for 9");
+  assert.equal(reasonOf(lane(), hall(crew, gpu)), "open for 2", "its room is not the crew's");
+  const avoiding = [run(1, { avoid_node: "n2" }), run(2, { avoid_node: "n1" })];
+  assert.deepEqual(chosen(avoiding, hall(crew, gpu)), [[1, "boss"], [2, "other"]], "the other node is its own");
+  const third = { ...crew, third: { node_id: "n3", load: 2 } };
+  assert.deepEqual(chosen([run(1, { avoid_node: "n2" })], hall(third, gpu)), [], "the third node is only full");
+  const mate = { ...crew, mate: { node_id: "n1", load: 2 } };
+  assert.deepEqual(chosen([run(1, { node: "n1" })], hall(mate, gpu)), [], "its mate on the node is only full");
+  const leaving = { ...crew, mate: { node_id: "n1", state: "DRAINING" as const } };
+  assert.deepEqual(chosen([run(1, { node: "n1" })], hall(leaving, gpu)), [[1, "boss"]]);
+  const full = { ...gpu, nodes: [node("n1", { max_concurrent: 0 })] };
+  assert.match(reasonOf(lane({ node: "n1" }), hall(crew, full)), /node "n1" is full: 0 of 0/);
+  const soon = hall(crew, gpu);
+  assert.equal(soon.placeFor({ node: "n1", avoid_node: null, digest: "d" }, "ahead")?.place.worker_id, "boss");
+  assert.equal(soon.placeFor({ node: "", avoid_node: null, digest: "d" }, "ahead")?.place.worker_id, "other");
+});
+
+Deno.test("a leader that must not work is no place, and who waits for its node is told so", () => {
+  const workers = [worker("boss"), worker("other", { node_id: "n2" })].map((one) => ({
+    ...one,
+    node: node(one.node_id),
+  }));
+  const crew = placesFor(workers, { leader_worker_id: "boss", leader_runs_jobs: "never", fit: always });
+  const place = new Hall({ hosts: hostsOf(workers, crew) });
+  assert.match(reasonOf(lane({ node: "n1" }), place), /no worker on node "n1" takes work: .*leader_runs_jobs/);
+  const quiet = placesFor(workers, { leader_worker_id: "boss", leader_runs_jobs: "alone", fit: (id) => id === "boss" });
+  const waits = new Hall({ hosts: hostsOf(workers, quiet) });
+  assert.match(reasonOf(lane(), waits), /no worker takes work: .*not answering/, "who does not answer now soon will");
+});
+
 Deno.test("a worker that is not fit or draining is no place, and one that is full has no room", () => {
   const crew = [worker("a"), worker("b", { state: "DRAINING" }), worker("c", { load: 2 }), worker("d", { load: 1 })];
-  const places = placesFor(crew, { leader_worker_id: "x", leader_runs_jobs: "alone", fit: (id) => id !== "a" });
+  const { places } = placesFor(crew, { leader_worker_id: "x", leader_runs_jobs: "alone", fit: (id) => id !== "a" });
   assert.deepEqual(places.map(({ worker_id, free }) => [worker_id, free]), [["c", 0], ["d", 1]]);
 });
 
@@ -263,16 +303,22 @@ Deno.test("whatever the crew, each run goes where looking through all of it woul
       ),
     );
     const lacking = (digest: string) => new Set(digest === "other" ? ["w0", "w3"] : []);
-    const place = hall(workers, { nodes, lacking });
+    const leader = pick("", "w1");
+    if (leader) workers[leader] = { node_id: pick("n1", "n4"), load: 0, ahead: 0 };
+    const place = hall(workers, { nodes, lacking, leader });
     for (let n = 0; n < 25; n++) {
       const wish = {
-        node: pick("", "n2", "zone=a"),
+        node: pick("", "n2", "zone=a", "n4"),
         avoid_node: pick(null, null, "n1"),
         digest: pick("same", "other"),
       };
       const when = pick("now", "ahead") as When;
       const found = place.placeFor(wish, when);
-      assert.equal(found?.place.worker_id, byLookingThroughAll(place, wish, when, lacking), `seed ${seed}, run ${n}`);
+      assert.equal(
+        found?.place.worker_id,
+        byLookingThroughAll(place, wish, when, { lacking, leader }),
+        `seed ${seed}, run ${n}`,
+      );
       if (!found) continue;
       found.host.free--;
       if (when === "ahead") found.place.ahead++;
@@ -281,12 +327,20 @@ Deno.test("whatever the crew, each run goes where looking through all of it woul
   }
 });
 
-function byLookingThroughAll(place: Hall, wish: Wish, when: When, lacking: (digest: string) => Set<string>) {
+function byLookingThroughAll(
+  place: Hall,
+  wish: Wish,
+  when: When,
+  { lacking, leader }: { lacking: (digest: string) => Set<string>; leader: string },
+) {
   const named = place.hosts.filter((host) => isNamed(wish.node, host.node) && host.places.length > 0);
   const others = named.filter((host) => host.node.node_id !== wish.avoid_node);
   const room = (one: Place) => when === "now" ? one.free > 0 : one.idle > one.ahead;
-  const all = (others.length > 0 ? others : named).filter((host) => host.free > 0).flatMap((host) => host.places);
-  const able = all.filter((one) => room(one) && !lacking(wish.digest).has(one.worker_id));
+  const asked = others.length > 0 ? others : named;
+  const workers = asked.flatMap((host) => host.places).filter((one) => one.worker_id !== leader);
+  const serving = workers.length > 0 ? workers : asked.flatMap((host) => host.places);
+  const free = new Set(asked.filter((host) => host.free > 0).map((host) => host.node.node_id));
+  const able = serving.filter((one) => free.has(one.node_id) && room(one) && !lacking(wish.digest).has(one.worker_id));
   const rank = (one: Place) => one.load + one.ahead + (one.idle > 0 ? 0 : 1_000);
   return able.sort((a, b) => rank(a) - rank(b))[0]?.worker_id;
 }

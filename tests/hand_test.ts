@@ -278,6 +278,7 @@ Deno.test("a free slot elsewhere goes before a place behind others", () => {
       load: 0,
       free: place.free,
       places: [{ worker_id: node_id, node_id, ahead: 0, ...place }],
+      staffed: true,
     };
   };
   const hosts = [host("busy", { free: 9, idle: -1, load: 2 }), host("idle", { free: 1, idle: 1, load: 7 })];
@@ -327,7 +328,7 @@ Deno.test("what is given ahead takes no slot, needs one that is free now, and co
       const places = limited.map(({ worker_id, node_id, load, ahead }) => {
         return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load };
       });
-      const hall = new Hall({ hosts: hostsOf(limited, places) });
+      const hall = new Hall({ hosts: hostsOf(limited, { places, staffed: new Set() }) });
       const chosen = chooseAhead(near, hall).length;
       assert.equal(places[0]?.free, slots, "a slot was taken");
       return chosen;

@@ -64,7 +64,14 @@ Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it 
     const { sql } = cluster;
     const leader = await cluster.hears("leader.elected");
     const ill = cluster.workers.find((one) => one.worker_id !== leader.worker_id);
-    assert(ill);
+    const leads = cluster.workers.find((one) => one.worker_id === leader.worker_id);
+    assert(ill && leads);
+    const on_leader = (await cluster.client.enqueue("append_one_row", {}, { node: leads.node_id })).id;
+    assert.equal(
+      await startedOn(cluster, on_leader),
+      leads.node_id,
+      "who leads serves those whom nobody else ever will",
+    );
     const on_it = (await cluster.client.enqueue("append_one_row", { hold_ms: 60_000 }, { node: ill.node_id })).id;
     assert.equal(await startedOn(cluster, on_it), ill.node_id);
     await sql`update job_run set node = null where id = ${on_it}`; // free to go elsewhere from its next attempt on

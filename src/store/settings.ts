@@ -173,7 +173,7 @@ export const DISPATCH = ["running", "paused"] as const;
 export const LEADER_RUNS_JOBS = ["never", "alone", "always"] as const;
 
 export type Settings = { [K in keyof typeof NUMBER_SETTINGS]: number } & {
-  /** Whether the leader runs bodies itself: never, only while it is the only worker, or always. */
+  /** Whether the leader runs bodies itself: never, only for runs that no other worker's node can serve, or always. */
   leader_runs_jobs: typeof LEADER_RUNS_JOBS[number];
   /** `paused`: no waiting run is given to a worker, whatever its job. */
   dispatch: typeof DISPATCH[number];
@@ -283,7 +283,8 @@ export interface SettingView {
 const CHOICES = {
   leader_runs_jobs: {
     choices: LEADER_RUNS_JOBS,
-    about: "Whether the leader runs bodies itself: never, only while it is the only worker, or always",
+    about:
+      "Whether the leader runs bodies itself: never, alone (only runs that no other worker will ever take: it is the only one, or the only one of the node they ask for), or always",
   },
   dispatch: { choices: DISPATCH, about: "paused: no waiting run is given to a worker, whatever its job" },
 };

@@ -61,7 +61,7 @@ export class BulkScene {
       ...SOUND,
     };
     const hall = new Hall({
-      hosts: [{ node, load: 0, free: 1_000, places: [place] }],
+      hosts: [{ node, load: 0, free: 1_000, places: [place], staffed: true }],
     });
     const open = lanes.map((lane) => ({ lane, room: 1_000 }));
     const assigned = await assignRuns(sql, term, choose(found.filter((run) => !run.behind), open, hall));

@@ -2,7 +2,7 @@
  * Gives waiting runs to workers: from who has room and in which lanes something waits (read along with the renewal, unless
  * the tick has changed it since), see which lanes are open (gates.ts), read the first runs of those where they were not
  * all seen, choose (choose.ts), and write the assignments that hold.
- * Workers in a crew of several leave the leader free to lead (`leader_runs_jobs`).
+ * A leader is left free to lead where others can do the work (`leader_runs_jobs`).
  */
 import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
@@ -63,14 +63,14 @@ export async function dispatch(me: Leading, busy: boolean): Promise<void> {
 }
 
 async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<Hall> {
-  const places = placesFor(workers.filter(({ node }) => takesPart(node)), {
+  const crew = placesFor(workers.filter(({ node }) => takesPart(node)), {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
     prefetch: (worker) => me.crew.prefetch(worker),
   });
   return new Hall({
-    hosts: hostsOf(workers, places),
+    hosts: hostsOf(workers, crew),
     resources: await resourcesFor(me, lanes),
     paused,
     lacking: (digest) => me.crew.lacking(digest),
@@ -164,7 +164,10 @@ export function takesPart(node: NodeRow): boolean {
   return node.is_active && (node.status !== "unavailable" || !node.checked);
 }
 
-/** Workers that may be given work, with their free slots; the leader's own only when the rule allows it. */
+/**
+ * Workers that may be given work, with their free slots, and the nodes that have such. The leader's own is one where the rule
+ * says so; by default it counts as none, and is a place only on a node without any: for those whom nobody else serves.
+ */
 export function placesFor(
   workers: WorkerRow[],
   rule: {
@@ -173,18 +176,20 @@ export function placesFor(
     fit: (worker_id: string) => boolean;
     prefetch?: (worker: WorkerRow) => number;
   },
-): Place[] {
+): { places: Place[]; staffed: ReadonlySet<string> } {
   const active = workers.filter((worker) => worker.state === "ACTIVE");
-  const alone = active.every((worker) => worker.worker_id === rule.leader_worker_id);
-  const leader_works = rule.leader_runs_jobs === "always" || (rule.leader_runs_jobs === "alone" && alone);
-  return active
-    .filter((worker) => worker.worker_id !== rule.leader_worker_id || leader_works)
-    .filter((worker) => rule.fit(worker.worker_id))
-    .map((worker) => {
-      const { worker_id, node_id, slots, load, ahead } = worker;
-      const idle = slots - load;
-      return { worker_id, node_id, load, ahead, idle, free: idle + (rule.prefetch?.(worker) ?? 0) };
-    });
+  const leads = ({ worker_id }: WorkerRow) => worker_id === rule.leader_worker_id;
+  const staff = active.filter((worker) => !leads(worker) || rule.leader_runs_jobs === "always");
+  const staffed = new Set(staff.map((worker) => worker.node_id));
+  const stand_in = rule.leader_runs_jobs === "alone"
+    ? active.filter((worker) => leads(worker) && !staffed.has(worker.node_id))
+    : [];
+  const places = [...staff, ...stand_in].filter((worker) => rule.fit(worker.worker_id)).map((worker) => {
+    const { worker_id, node_id, slots, load, ahead } = worker;
+    const idle = slots - load;
+    return { worker_id, node_id, load, ahead, idle, free: idle + (rule.prefetch?.(worker) ?? 0) };
+  });
+  return { places, staffed };
 }
 
 /**

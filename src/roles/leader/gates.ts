@@ -97,8 +97,9 @@ function whyNobody(selector: string, hall: Hall): Closed | undefined {
   if (named.length === 0) {
     return closed(`no worker is alive${which}; start one: deno task worker`, { code: "nobody_there", node: selector });
   }
-  const active = named.filter((host) => host.node.is_active);
-  if (active.length === 0) return inMaintenance(named);
+  const serving = hall.serving(selector);
+  const active = serving.filter((host) => host.node.is_active);
+  if (active.length === 0) return inMaintenance(serving);
   const reachable = active.filter((host) => host.node.status !== "unavailable");
   if (reachable.length === 0) return failing(active, "unavailable");
   const calm = reachable.filter((host) => host.node.status !== "busy");
@@ -106,8 +107,8 @@ function whyNobody(selector: string, hall: Hall): Closed | undefined {
   const working = calm.filter((host) => host.places.length > 0);
   if (working.length === 0) {
     const reason =
-      `no worker${which} takes work: draining, detached, not answering, or leading, which it does without ` +
-      "runs of its own while there are others (setting leader_runs_jobs)";
+      `no worker${which} takes work: draining, detached, not answering, or leading without runs of its own ` +
+      "(setting leader_runs_jobs); start another: deno task worker";
     return closed(reason, { code: "none_takes_work", node: selector });
   }
   if (working.some((host) => host.free > 0)) return;

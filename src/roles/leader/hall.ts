@@ -30,6 +30,8 @@ export interface Host {
   free: number;
   /** Its workers that may be given work, with a free slot or without. */
   places: Place[];
+  /** A worker takes part here that is there to work, whether it answers just now or not. */
+  staffed: boolean;
 }
 
 export interface Found {
@@ -60,6 +62,7 @@ export class Hall {
   readonly paused: boolean;
   readonly #lacking: (digest: string) => ReadonlySet<string>;
   readonly #named = new Map<string, readonly Host[]>();
+  readonly #serving = new Map<string, readonly Host[]>();
   readonly #rooms = new Map<string, number>();
   readonly #queues = new Map<string, TinyQueue<Ranked>>();
 
@@ -80,19 +83,30 @@ export class Hall {
     return kept(this.#named, selector, () => this.hosts.filter((host) => isNamed(selector, host.node)));
   }
 
+  /**
+   * Those of the named that work for this selector. Without staff a host has nobody but a leader that is to be free to lead: it
+   * works where nobody else ever will.
+   */
+  serving(selector: string, avoid_node: string | null = null): readonly Host[] {
+    return kept(this.#serving, `${avoid_node ?? ""}\0${selector}`, () => {
+      const named = this.named(selector).filter((host) => host.node.node_id !== avoid_node);
+      const staffed = named.filter((host) => host.staffed);
+      return staffed.length > 0 ? staffed : named;
+    });
+  }
+
   /** Runs of this code that may be given to those whom the selector names, before any of this tick has been. */
   roomFor(selector: string, digest: string): number {
     const lacking = this.#lacking(digest);
-    const count = () => this.named(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? host.free : 0), 0);
+    const count = () => this.serving(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? host.free : 0), 0);
     return lacking.size > 0 ? count() : kept(this.#rooms, selector, count);
   }
 
   /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
   placeFor({ node, avoid_node, digest }: Wish, when: When): Found | undefined {
     const lacking = this.#lacking(digest);
-    const avoids = avoid_node !== null &&
-      this.named(node).some((host) => host.node.node_id !== avoid_node && host.places.length > 0);
-    const queue = this.#queueOf(node, when);
+    const avoids = avoid_node !== null && this.serving(node, avoid_node).some((host) => host.places.length > 0);
+    const queue = this.#queueOf(node, avoids ? avoid_node : null, when);
     const passed: Ranked[] = [];
     let found: Ranked | undefined;
     while (!found) {
@@ -101,16 +115,16 @@ export class Hall {
       if (top.host.free <= 0 || !isFree(top.place, when)) continue; // not again in this tick
       const rank = rankOf(top.place);
       if (rank !== top.rank) queue.push({ ...top, rank });
-      else if (lacking.has(top.place.worker_id) || (avoids && top.host.node.node_id === avoid_node)) passed.push(top);
+      else if (lacking.has(top.place.worker_id)) passed.push(top);
       else found = top;
     }
     for (const one of found ? [...passed, found] : passed) queue.push(one);
     return found;
   }
 
-  #queueOf(selector: string, when: When): TinyQueue<Ranked> {
-    return kept(this.#queues, `${when} ${selector}`, () => {
-      const all = this.named(selector).flatMap((host) => host.places.map((place) => ({ host, place })));
+  #queueOf(selector: string, avoid_node: string | null, when: When): TinyQueue<Ranked> {
+    return kept(this.#queues, `${when}\0${avoid_node ?? ""}\0${selector}`, () => {
+      const all = this.serving(selector, avoid_node).flatMap((host) => host.places.map((place) => ({ host, place })));
       const ranked = all.map((one, order) => ({ ...one, order, rank: rankOf(one.place) }));
       return new TinyQueue(ranked, (a, b) => a.rank - b.rank || a.order - b.order);
     });
@@ -142,8 +156,11 @@ function kept<V>(map: Map<string, V>, key: string, make: () => V): V {
   return made;
 }
 
-/** All that has workers, by node. `places`: those of them that may be given work. */
-export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Place[]): Host[] {
+/** All that has workers, by node. `places`: those of them that may be given work; `staffed`: nodes with workers that are there to work. */
+export function hostsOf(
+  workers: (WorkerRow & { node: NodeRow })[],
+  { places, staffed }: { places: Place[]; staffed: ReadonlySet<string> },
+): Host[] {
   const by_node = Map.groupBy(places, (place) => place.node_id);
   return [...Map.groupBy(workers, (worker) => worker.node_id)].map(([node_id, members]) => {
     const node = (members[0] as { node: NodeRow }).node;
@@ -156,6 +173,12 @@ export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], places: Plac
     const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
     const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;
     const usable = node.is_active && node.status === "available";
-    return { node, load, free: usable ? Math.max(0, Math.min(slots, limit)) : 0, places: own };
+    return {
+      node,
+      load,
+      free: usable ? Math.max(0, Math.min(slots, limit)) : 0,
+      places: own,
+      staffed: staffed.has(node_id),
+    };
   });
 }

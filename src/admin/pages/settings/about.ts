@@ -21,7 +21,8 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
   leader_stale_seconds: { group: "leader", ja: "Redis がこの時間不在なら、候補は直接 Postgres に問い合わせます" },
   leader_runs_jobs: {
     group: "leader",
-    ja: "リーダー自身がジョブを実行するか：never 実行しない、alone 他にワーカーがいないときだけ、always 常に実行する",
+    ja:
+      "リーダー自身がジョブを実行するか：never 実行しない、alone 引き受けるワーカーが他にいない実行だけ（唯一のワーカー、または指定ノードで唯一のワーカーのとき）、always 常に実行する",
   },
   heartbeat_interval_seconds: { group: "workers", ja: "ワーカーが Redis に報告する間隔" },
   heartbeat_ttl_seconds: { group: "workers", ja: "これより古い報告は無効になります" },
