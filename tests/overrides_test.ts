@@ -9,6 +9,7 @@ import type { Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines } from "../src/store/lines.ts";
 import { readOverrides } from "../src/store/overrides.ts";
+import { renewAndLook } from "../src/store/agenda.ts";
 import { followPriority } from "../src/store/requests.ts";
 import { cliWith } from "./support/cli.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
@@ -231,6 +232,22 @@ Deno.test("runs that wait with the priority of their job follow it; those that w
       await followPriority(sql, term);
       return (await sql`select from priority_move`).length === 0 || undefined;
     });
+  });
+});
+
+Deno.test("a move that was dumped and restored elsewhere, where transactions are counted anew, ends all the same", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const { id } = await aDefinition(sql, { priority: 120 });
+    const waits = await aRun(sql, { job_definition_id: id, priority: 240 });
+    await sql`insert into priority_move (job_definition_id, was, until_xid) values (${id}, 240, '9000000000000')`;
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
+    assert((await renewAndLook(sql, term, look))?.agenda.moves);
+    await waitFor("the move to end", async () => {
+      await followPriority(sql, term);
+      return (await sql`select from priority_move`).length === 0 || undefined;
+    });
+    assert.deepEqual([...await sql`select priority from job_run where id = ${waits.id}`], [{ priority: 120 }]);
   });
 });
 
