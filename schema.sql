@@ -523,6 +523,15 @@ begin
   perform pg_notify('scheduler', 'job_definition');
   return null;
 end $$;
+-- Another rate holds at once: how long the old one had to wait says nothing about it.
+create or replace function follow_rate() returns trigger language plpgsql as $$
+begin
+  new.rate_next_at := case when new.rate_count is null then '-infinity'
+    else least(new.rate_next_at, clock_timestamp() + new.rate_seconds / new.rate_count * interval '1 s') end;
+  return new;
+end $$;
+create or replace trigger job_definition_repaced before update on job_definition for each row
+  when ((new.rate_count, new.rate_seconds) is distinct from (old.rate_count, old.rate_seconds)) execute function follow_rate();
 create or replace trigger job_definition_changed after update on job_definition for each row
   when ((new.priority, new.concurrency_limit, new.node, new.enabled) is distinct from (old.priority, old.concurrency_limit, old.node, old.enabled)
     or (new.rate_count, new.rate_seconds) is distinct from (old.rate_count, old.rate_seconds))

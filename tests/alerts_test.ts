@@ -238,6 +238,20 @@ Deno.test("of workers that send at once each message goes to one, and one that d
   });
 });
 
+Deno.test("an opening that nobody could be told for a day keeps the closing from nobody", async () => {
+  await withStores(async ({ sql }) => {
+    const [alert] = await sql<{ id: number }[]>`
+      insert into alert (kind, subject, message, opened_by) values ('node.away', 'n1', 'gone', 'test') returning id`;
+    const add = (what: string, age: string) =>
+      sql`insert into alert_delivery (alert_id, what, created_at, next_try_at)
+          values (${alert?.id ?? 0}, ${what}, clock_timestamp() - ${age}::interval, '-infinity')`;
+    await add("opened", "25 hours");
+    await add("closed", "1 hour");
+    const due = await claimDeliveries(sql, "w", { lease_ms: 60_000, most: 10 });
+    assert.deepEqual(due.map(({ what }) => what), ["closed"]);
+  });
+});
+
 Deno.test("the webhook's address must be https unless said otherwise, and a refusal does not show it", () => {
   const refused = (env: Record<string, string>) => {
     try {

@@ -8,11 +8,13 @@ import { readDefinition, type StoredDefinition } from "../src/store/definitions.
 import type { Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines } from "../src/store/lines.ts";
+import { assignRuns } from "../src/store/runs.ts";
+import { readSight } from "../src/store/waiting.ts";
 import { readOverrides } from "../src/store/overrides.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { followPriority } from "../src/store/requests.ts";
 import { cliWith } from "./support/cli.ts";
-import { aDefinition, aRun } from "./support/factories.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { job, withSync } from "./support/job_files/bench.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -289,6 +291,23 @@ Deno.test("a higher limit lets go at once who waited behind the lower one", asyn
     await setOverrides(sql, "a", { "concurrency.limit": 2 }, BY);
     await checkLines(sql, term);
     assert.equal(await held(), false);
+  });
+});
+
+Deno.test("a rate that is raised or taken away holds at once, not after what the old one had to wait", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const { id } = await aDefinition(sql, { name: "a", rate_count: 1, rate_seconds: 86_400 });
+    await aWorker(sql, { worker_id: "w" });
+    const first = await aRun(sql, { job_definition_id: id });
+    await aRun(sql, { job_definition_id: id });
+    assert.equal((await assignRuns(sql, term, [{ job_run_id: first.id, version: 0, worker_id: "w" }])).length, 1);
+    const wait_ms = async () => (await readSight(sql)).lanes[0]?.rate_wait_ms ?? NaN;
+    assert(await wait_ms() > 80_000_000, "a day, of which a second is made up");
+    await setOverrides(sql, "a", { rate: { count: 10, seconds: 5 } }, BY);
+    assert(await wait_ms() <= 500);
+    await setOverrides(sql, "a", { rate: null }, BY);
+    assert(await wait_ms() < 0);
   });
 });
 

@@ -207,7 +207,7 @@ const NEWS_HOURS = 24;
 
 /**
  * Takes deliveries that are due, for `lease_ms`: who has not recorded by then has lost its claim. The closing of an alert
- * waits until its opening was told or given up.
+ * waits until its opening was told, given up, or no news any more.
  */
 export async function claimDeliveries(
   sql: Db,
@@ -220,7 +220,8 @@ export async function claimDeliveries(
        where v.delivered_at is null and v.given_up_at is null and v.next_try_at <= clock_timestamp()
          and v.created_at > clock_timestamp() - ${NEWS_HOURS} * interval '1 hour'
          and not (v.what = 'closed' and exists (select from alert_delivery o where o.alert_id = v.alert_id and o.what = 'opened'
-                   and o.delivered_at is null and o.given_up_at is null))
+                   and o.delivered_at is null and o.given_up_at is null
+                   and o.created_at > clock_timestamp() - ${NEWS_HOURS} * interval '1 hour'))
        order by v.next_try_at, v.id limit ${on.most} for update skip locked)
     update alert_delivery v
        set claim = gen_random_uuid(), claimed_by = ${worker_id}, attempts = attempts + 1,
