@@ -268,12 +268,14 @@ Deno.test("the limit of a definition and its resources go across its lanes", () 
   assert.deepEqual(chosen([run(1, { node: "n1" }), run(2, { node: "n2" })], place, costly).map(([id]) => id), [1]);
 });
 
-Deno.test("a rate lets runs start evenly spread, and makes up for a second at most", () => {
-  const rate = { rate_count: 10, rate_seconds: 1 };
-  assert.equal(startsLeft({ ...rate, rate_wait_ms: 40 }), 0);
+Deno.test("a rate lets runs start evenly spread, and makes up for a tenth of its time or a second at most", () => {
+  const rate = { rate_count: 100, rate_seconds: 1 };
+  assert.equal(startsLeft({ ...rate, rate_wait_ms: 4 }), 0);
   assert.equal(startsLeft({ ...rate, rate_wait_ms: 0 }), 1);
-  assert.equal(startsLeft({ ...rate, rate_wait_ms: -250 }), 3);
+  assert.equal(startsLeft({ ...rate, rate_wait_ms: -25 }), 3);
   assert.equal(startsLeft({ ...rate, rate_wait_ms: -1e9 }), 11);
+  assert.equal(startsLeft({ rate_count: 5, rate_seconds: 1, rate_wait_ms: -1e9 }), 1, "no burst of five after a rest");
+  assert.equal(startsLeft({ rate_count: 600, rate_seconds: 60, rate_wait_ms: -1e9 }), 11);
   assert.equal(startsLeft(lane()), Infinity);
 });
 

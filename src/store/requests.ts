@@ -103,13 +103,19 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
        where r.id = any(array(select id from waiting)) and r.priority = m.was
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')),
     looked as (
-      update priority_move m set until_xid = coalesce(${untilXid(sql)}, pg_snapshot_xmax(pg_current_snapshot())) from fence
+      update priority_move m set until_xid = coalesce(${
+    untilXid(sql)
+  }, pg_snapshot_xmax(pg_current_snapshot())) from fence
        where m.id = (select id from move) and (select count(*) from waiting) < ${most}
-         and pg_snapshot_xmin(pg_current_snapshot()) < coalesce(${untilXid(sql)}, pg_snapshot_xmax(pg_current_snapshot())) returning m.id),
+         and pg_snapshot_xmin(pg_current_snapshot()) < coalesce(${
+    untilXid(sql)
+  }, pg_snapshot_xmax(pg_current_snapshot())) returning m.id),
     done as (
       delete from priority_move m using fence
        where m.id = (select id from move) and (select count(*) from waiting) < ${most}
-         and pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(${untilXid(sql)}, pg_snapshot_xmax(pg_current_snapshot())) returning m.id)
+         and pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(${
+    untilXid(sql)
+  }, pg_snapshot_xmax(pg_current_snapshot())) returning m.id)
     select exists (select from priority_move m where ${canMove(sql)}
                     and m.id not in (select id from done union all select id from looked)) as more from fence`;
   return row?.more ?? false;

@@ -99,7 +99,8 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
                 ${dueUnix(sql)} as due_unix_us),
     paced as (
       update job_definition d
-         set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - interval '1 s') + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
+         set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - least(1, d.rate_seconds / 10) * interval '1 s')
+               + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
         from (select job_definition_id, count(*) as starts from moved group by 1) m
        where d.id = m.job_definition_id and d.rate_count is not null)
     select job_run_id, attempt, worker_id, command_name, digest, due_unix_us from moved`;

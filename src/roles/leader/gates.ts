@@ -38,15 +38,18 @@ function roomOf(lane: Lane, hall: Hall): number {
   );
 }
 
-/** Starts that its rate allows now: they are evenly spread, and what a late tick left undone is made up for at most a second. */
+/**
+ * Starts that its rate allows now. They are evenly spread; what a late tick left undone is made up for, but no more than a tenth of
+ * the rate's time holds, nor a second: whoever was idle must not begin with a burst that the rate is there to prevent.
+ */
 export function startsLeft(lane: Pick<Lane, "rate_count" | "rate_seconds" | "rate_wait_ms">): number {
   if (lane.rate_count === null || lane.rate_seconds === null) return Infinity;
   if (lane.rate_wait_ms > 0) return 0;
   const each_ms = lane.rate_seconds * 1000 / lane.rate_count;
-  return 1 + Math.floor(Math.min(-lane.rate_wait_ms, MAKE_UP_MS) / each_ms);
+  return 1 + Math.floor(Math.min(-lane.rate_wait_ms, lane.rate_seconds * 100, MOST_MAKE_UP_MS) / each_ms);
 }
 
-const MAKE_UP_MS = 1_000;
+const MOST_MAKE_UP_MS = 1_000; // as in `assignRuns`
 
 function closedByDefinition(lane: Lane, hall: Hall): Closed | undefined {
   const { job_name } = lane;

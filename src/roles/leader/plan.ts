@@ -46,7 +46,7 @@ export async function settleOverlaps(me: Leading): Promise<void> {
   if (me.overlaps_settled) return;
   await failpoint("after-lease-check-forbid");
   for (const run of await skipForbidden(me.sql, me.term)) {
-    observe("run.skipped", { job_run_id: run.job_run_id, reason: "forbid" });
+    observe("run.skipped", { job_run_id: run.job_run_id, reason: "another run of its job, by its concurrency" });
   }
   await failpoint("after-lease-check-replaced");
   await requestReplaced(me.sql, me.term);
