@@ -240,8 +240,11 @@ Deno.test("a closed lane says why", () => {
   assert.match(reasonOf(lane({ concurrency_limit: 3, running: 3 }), place), /3 of at most 3 runs of job "job"/);
   assert.match(reasonOf(lane({ resources: { license: 2 } }), place), /"license": 2 needed, 1 of 5 free/);
   assert.match(reasonOf(lane({ resources: { gpu: 1 } }), place), /resource "gpu" is not known/);
-  assert.match(reasonOf(lane({ node: "n9" }), place), /no worker is alive on node "n9"/);
-  assert.match(reasonOf(lane({ node: "gpu=1" }), place), /no worker is alive with labels gpu=1/);
+  assert.match(reasonOf(lane({ node: "n9" }), place), /no worker is alive on node "n9"; .*SCHEDULER_NODE_ID=n9/);
+  assert.match(
+    reasonOf(lane({ node: "gpu=1" }), place),
+    /no worker is alive with labels gpu=1; .*nodes set NODE --label gpu=1$/,
+  );
   assert.match(reasonOf(lane({ rate_count: 1, rate_seconds: 60, rate_wait_ms: 5 }), place), /at most 1 runs in 60 s/);
   const nodes = (more: Partial<NodeRow>) => hall({ a: {} }, { nodes: [node("n1", more)] });
   const end = "; end that: deno task nodes set n1 --maintenance off";

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { lookAfterBulks } from "../src/roles/leader/bulks.ts";
 import { feed, finish } from "../src/store/feeding.ts";
 import { Term } from "../src/store/leadership.ts";
+import { sayWhy } from "../src/store/waiting.ts";
 import { aDefinition } from "./support/factories.ts";
 import { numbered, withBulks } from "./support/bulk_scene.ts";
 
@@ -229,6 +230,23 @@ Deno.test("the interval is kept between feeds, and one that is shortened by plai
     await sql`update bulk set interval_seconds = 0 where id = ${id}`;
     await scene.round();
     assert.equal((await scene.running(id)).length, 4);
+  }));
+
+Deno.test("a bulk none of whose runs can start says what they wait for", () =>
+  withBulks(async (scene) => {
+    const { sql, term } = scene;
+    const { id } = await scene.client.bulk("each", numbered(3), { parallel: 2 });
+    await scene.round();
+    assert.equal((await scene.bulk(id)).wait_reason, null, "it goes on");
+    await scene.end(id, 2);
+    await lookAfterBulks(scene.me);
+    const [run] = await sql<{ id: number; job_definition_id: number }[]>`
+      select id, job_definition_id from job_run where state = 'PENDING'`;
+    assert(run);
+    const reason = "no worker is alive with labels gpu=x";
+    const parts = { code: "nobody_there", node: "gpu=x" } as const;
+    await sayWhy(sql, term, [{ job_definition_id: run.job_definition_id, node: "", reason, parts }]);
+    assert.equal((await scene.bulk(id)).wait_reason, reason);
   }));
 
 Deno.test("bulks of one serial key go one after another, their items in parallel; others go meanwhile", () =>

@@ -88,7 +88,8 @@ Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it 
         await sql`select status, check_result->>'problem' as problem from node where node_id = ${ill.node_id}`;
       return (node?.status === "unavailable" && node.problem === "connection: no worker of it is alive") || undefined;
     });
-    const why = `no worker is alive on node "${ill.node_id}"; start one: deno task worker`;
+    const why =
+      `no worker is alive on node "${ill.node_id}"; start one there, or as it: SCHEDULER_NODE_ID=${ill.node_id} deno task worker`;
     await waitFor("the reason", async () => await reasonOf(cluster, pinned) === why || undefined);
 
     await cluster.startWorker({ node_id: ill.node_id });

@@ -11,7 +11,7 @@ export interface BulkView {
   name: string;
   job_name: string;
   state: "RUNNING" | "PAUSED" | "CANCELED" | "FINISHED";
-  /** Why it feeds nothing, in one sentence; null while it does, or has ended. */
+  /** Why nothing of it goes on, in one sentence; null while something does, or it has ended. */
   wait_reason: string | null;
   /** The same for programs: a code, and what it is about. */
   waits: Waits | null;
@@ -201,5 +201,8 @@ function whyWaiting(sql: Db) {
     when b.next_feed_at > clock_timestamp() and c.running + c.waiting + c.retrying < b.running_limit
       then jsonb_build_object('code', 'interval', 'at', b.next_feed_at,
         'text', 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+    when c.running = 0 and c.waiting > 0 then (
+      select why_waiting(r) from job_run r
+       where r.bulk_id = b.id and r.state in ('PENDING', 'ORPHANED') order by r.priority, r.due_at, r.id limit 1)
   end`;
 }

@@ -36,7 +36,7 @@ export const Bulk = z.object({
   name: z.string(),
   job_name: jobName,
   state: BulkState,
-  wait_reason: word.openapi({ description: "Why it feeds nothing, in one sentence" }),
+  wait_reason: word.openapi({ description: "Why nothing of it goes on, in one sentence" }),
   waits: Waits,
   parallel: count,
   running_limit: count.openapi({ description: "As many at once as it may run now" }),

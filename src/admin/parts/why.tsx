@@ -21,7 +21,8 @@ const SAID: Record<Lang, Said> = {
     maintenance: ({ nodes, by, reason }) => `in maintenance: ${nodes.join(", ")}${because(by, reason)}`,
     unavailable: ({ nodes, problem }) => `unavailable: ${nodes.join(", ")} (${problem})`,
     busy: ({ nodes, problem }) => `busy: ${nodes.join(", ")} (${problem})`,
-    none_takes_work: ({ node }) => `no worker${there(node)} takes work: they are draining, detached, or do not answer`,
+    none_takes_work: ({ node }) =>
+      `no worker${there(node)} takes work: they are draining, detached, leading, or do not answer`,
     node_full: ({ node, load, limit }) => `node "${node}" is full: ${load} of ${limit}`,
     no_slot: ({ node }) => `no free slot${there(node)}`,
     no_code: ({ job_name, digest }) =>
@@ -57,7 +58,9 @@ const SAID: Record<Lang, Said> = {
     unavailable: ({ nodes, problem }) => `ノード ${nodes.join("、")} は利用できません（${problem}）`,
     busy: ({ nodes, problem }) => `ノード ${nodes.join("、")} は高負荷です（${problem}）`,
     none_takes_work: ({ node }) =>
-      `${thereJa(node)}実行を受け付けるワーカーがありません（ドレイン中、切り離し済み、または応答なし）`,
+      `${
+        thereJa(node)
+      }実行を受け付けるワーカーがありません（ドレイン中、切り離し済み、リーダーに専念中、または応答なし）`,
     node_full: ({ node, load, limit }) => `ノード ${node} は満杯です（${load} / ${limit}）`,
     no_slot: ({ node }) => `${thereJa(node)}空きスロットがありません`,
     no_code: ({ job_name, digest }) =>

@@ -98,7 +98,7 @@ function whyNobody(selector: string, hall: Hall): Closed | undefined {
   const named = hall.named(selector);
   const which = selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
   if (named.length === 0) {
-    return closed(`no worker is alive${which}; start one: deno task worker`, { code: "nobody_there", node: selector });
+    return closed(`no worker is alive${which}; ${whereToStart(selector)}`, { code: "nobody_there", node: selector });
   }
   const serving = hall.serving(selector);
   const active = serving.filter((host) => host.node.is_active);
@@ -120,6 +120,13 @@ function whyNobody(selector: string, hall: Hall): Closed | undefined {
   const { node: { node_id: node, max_concurrent }, load } = full;
   const limit = max_concurrent ?? 0;
   return closed(`node "${node}" is full: ${load} of ${limit}`, { code: "node_full", node, load, limit });
+}
+
+function whereToStart(selector: string): string {
+  if (selector === "") return "start one: deno task worker";
+  if (!selector.includes("=")) return `start one there, or as it: SCHEDULER_NODE_ID=${selector} deno task worker`;
+  const labels = selector.split(",").map((pair) => pair.trim()).join(" ");
+  return `start one on a node that has them, or give them to another: deno task nodes set NODE --label ${labels}`;
 }
 
 function closedByCode(lane: Lane, hall: Hall): Closed | undefined {
