@@ -253,6 +253,13 @@ begin
   end if;
 end $$;
 
+create or replace function keep_bulk() returns trigger language plpgsql as $$
+begin
+  raise exception 'bulk % goes on, so its row is kept', old.id
+    using hint = 'Cancel it: update bulk set state = ''CANCELED'' where id = ' || old.id || '. When its last run has ended it can be deleted.';
+end $$;
+create or replace trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function keep_bulk();
+
 -- Its items, numbered from 1. An item has a run once it was fed.
 create table if not exists bulk_item (
   bulk_id bigint not null references bulk on delete cascade,
@@ -502,6 +509,21 @@ create or replace trigger job_run_moved after update on job_run for each row
       or (old.state in ('ASSIGNED', 'RUNNING') and new.state not in ('ASSIGNED', 'RUNNING'))))
   execute function check_lines();
 
+-- A run that has not ended, or a stop below, may be deleted by hand: who waits behind it is looked at as well.
+create or replace function check_deleted() returns trigger language plpgsql as $$
+begin
+  insert into line_check (line) select 'serial:' || old.serial_key where old.serial_key is not null;
+  if tg_table_name = 'job_run' then
+    insert into line_check (line) select 'limit:' || old.limit_key where old.limit_key is not null;
+    insert into bulk_check (bulk_id) select old.bulk_id where old.bulk_id is not null;
+  end if;
+  perform pg_notify('scheduler', tg_table_name);
+  return null;
+end $$;
+create or replace trigger job_run_deleted after delete on job_run for each row
+  when (old.finished_at is null and (old.serial_key is not null or old.limit_key is not null or old.bulk_id is not null))
+  execute function check_deleted();
+
 -- Definitions whose priority has changed: those of their runs that wait with the one that it was follow, moved by the leader.
 create table if not exists priority_move (
   id bigint generated always as identity primary key,
@@ -545,6 +567,7 @@ create table if not exists serial_key_stop (
   stopped_by text not null,
   reason text
 );
+create or replace trigger serial_key_freed after delete on serial_key_stop for each row execute function check_deleted();
 
 -- Why nothing of a lane starts now; written by the leader when it changes. A lane without a row is open.
 create table if not exists lane_wait (

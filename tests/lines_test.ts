@@ -236,6 +236,25 @@ Deno.test("a failure stops its serial key when the job says so, until the stop i
     assert.match(why?.reason, /serial key "k" is stopped by system: run \d+ ended FAILED/);
   }));
 
+Deno.test("who waits behind what somebody deletes by plain SQL is let go; a bulk that goes on cannot be deleted", () =>
+  withLines(async ({ sql, next, start, held }) => {
+    await aDefinition(sql, { name: "job" });
+    const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
+    await start(one);
+    assert.deepEqual([await next(), await held()], [[], [two]]);
+    await sql`delete from job_run where id = ${one}`;
+    assert.deepEqual(await next(), [two]);
+    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('k', 'ops')`;
+    assert.deepEqual([await next(), await held()], [[], [two]]);
+    await sql`delete from serial_key_stop`;
+    assert.deepEqual(await next(), [two]);
+    const [bulk] = await sql<{ id: number }[]>`
+      insert into bulk (job_definition_id) select job_definition_id from job_run where id = ${two} returning id`;
+    await assert.rejects(() => sql`delete from bulk`, /bulk \d+ goes on, so its row is kept/);
+    await sql`update bulk set state = 'CANCELED', finished_at = clock_timestamp() where id = ${bulk?.id ?? 0}`;
+    assert.equal((await sql`delete from bulk returning id`).length, 1);
+  }));
+
 Deno.test("what waits behind held keys or in a lane that is not asked for is not read", () =>
   withLines(async ({ sql }) => {
     const [busy, wanted] = [await aDefinition(sql, { name: "busy" }), await aDefinition(sql, { name: "wanted" })];

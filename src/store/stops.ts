@@ -80,13 +80,11 @@ export async function stopKey(sql: Db, serial_key: string, by: By): Promise<bool
 export async function freeKey(sql: Db, serial_key: string, by: By): Promise<boolean> {
   const rows = await sql`
     with freed as (delete from serial_key_stop where serial_key = ${serial_key} returning *),
-    looked as (insert into line_check (line) select 'serial:' || serial_key from freed),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
       select ${by.actor}, 'serial_key.free', 'serial_key', serial_key,
-             jsonb_build_object('stopped_by', stopped_by, 'reason', reason, 'job_run_id', job_run_id), ${by.reason} from freed),
-    rung as (select pg_notify('scheduler', 'key') from freed)
-    select from freed left join rung on true`;
+             jsonb_build_object('stopped_by', stopped_by, 'reason', reason, 'job_run_id', job_run_id), ${by.reason} from freed)
+    select from freed`; // a trigger has those looked at that waited for it
   return rows.length > 0;
 }
 
