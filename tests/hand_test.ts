@@ -82,7 +82,8 @@ function withHand(
       const early = ms > 0 ? { held: true, wakes_at: due_at } : {};
       const { id, version } = await aRun(sql, { job_definition_id: definition.id, due_at, ...early });
       const [order] = await assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]);
-      assert(order && order.due_unix_us > 0 === ms > 0);
+      // On a busy machine what was to be due in a moment is due already.
+      assert(order && (ms > 0 ? order.due_unix_us > 0 || ms < 1_000 : order.due_unix_us === 0));
       return order;
     };
     const scene = {
