@@ -170,6 +170,19 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
   });
 });
 
+Deno.test("the next look is wanted when something comes due, and not at all where nothing does", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
+    const about = { lease_ms: 60_000, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 4 };
+    const next = async () => (await renewAndLook(sql, term as Term, about))?.agenda.next_due_ms;
+    assert.equal(await next(), undefined);
+    const wakes_at = new Date(Date.now() + 3_600_000);
+    await aRun(sql, { held: true, due_at: wakes_at, wakes_at });
+    const in_an_hour = await next() as number;
+    assert(in_an_hour > 3_000_000 && in_an_hour < 3_600_000, "as long before as runs are assigned ahead");
+  });
+});
+
 Deno.test("a look in haste counts a tick and leaves lease and trust as they are, unless it is time to renew", async () => {
   await withStores(async ({ sql }) => {
     const term = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });

@@ -111,7 +111,8 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
           where enabled and paused_at is null and next_slot > clock.now + ${ahead}),
         (select min(next_feed_at) from bulk where next_feed_at > clock.now),
         (select min(wakes_at) from job_run where wakes_at > clock.now),
-        (select greatest(min(wakes_at) - ${ahead}, clock.now + ${ahead} / 4) from job_run where wakes_at > clock.now + ${ahead}),
+        (select greatest(min(wakes_at) - ${ahead}, clock.now + ${ahead} / 4) from job_run
+          where wakes_at > clock.now + ${ahead} having min(wakes_at) is not null),
         (select min(next_check_at) from node where is_active and next_check_at > clock.now
                                                and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms,
       ${sight(sql, look.ahead_seconds)}
