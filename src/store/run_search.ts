@@ -135,7 +135,7 @@ async function idsOf(sql: Db, search: Search): Promise<number[]> {
 /** The first runs of a part, in the order of the search. */
 function rowsOf(sql: Db, search: Search, part: Part): Fragment {
   const { edge, fits, most } = search;
-  const order = sql`order by r.id ${way(sql, search)}`;
+  const order = orderOf(sql, search, part);
   const { lead, kind, sifted, besides = sql`true` } = part;
   if (kind === "jobs") {
     return sql`(select r.id from job_definition d cross join lateral (
@@ -153,8 +153,8 @@ function rowsOf(sql: Db, search: Search, part: Part): Fragment {
 async function endOf(sql: Db, search: Search, found: number): Promise<number | null> {
   const sifted = search.parts.filter((part) => part.kind === "walk" && part.sifted);
   if (sifted.length === 0 || (search.parts.length === 1 && found >= search.most)) return null;
-  const ends = sifted.map(({ lead }) =>
-    sql`(select r.id from job_run r where ${lead} and ${search.edge} order by r.id ${way(sql, search)} offset ${
+  const ends = sifted.map((part) =>
+    sql`(select r.id from job_run r where ${part.lead} and ${search.edge} ${orderOf(sql, search, part)} offset ${
       share(search) - 1
     } limit 1)`
   );
@@ -167,6 +167,11 @@ async function endOf(sql: Db, search: Search, found: number): Promise<number | n
 /** Of the effort, for each of the walks that share it. */
 function share({ parts, look }: Search): number {
   return Math.ceil(look / Math.max(1, parts.filter(({ sifted }) => sifted).length));
+}
+
+function orderOf(sql: Db, search: Search, { first }: Part): Fragment {
+  const ids = sql`r.id ${way(sql, search)}`;
+  return first ? sql`order by ${first} ${way(sql, search)}, ${ids}` : sql`order by ${ids}`;
 }
 
 function way(sql: Db, { oldest_first }: Search): Fragment {

@@ -15,6 +15,8 @@ export interface Part {
   lead: Fragment;
   /** walk: an index gives it in the order of ids. heap: it has none, and is small as a rule. jobs: it is one walk for each job. */
   kind: "walk" | "heap" | "jobs";
+  /** What the walk's index has before the id, where the planner would think that another order is as good. */
+  first?: Fragment;
   /** Something is asked for besides, so rows of it are looked through. */
   sifted: boolean;
   /** What is looked for besides all that is asked for, so that no run is in two parts. */
@@ -44,7 +46,7 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
   }
   if (filter.error_name !== undefined) return [walk(sql`r.error_name = ${filter.error_name}`, "error_name")];
   if (filter.bulk_id !== undefined) {
-    return states.map((state) => walk(sql`r.bulk_id = ${filter.bulk_id ?? 0} and ${of(state)}`, "bulk_id", "states"));
+    return states.map((state) => ofBulk(sql, filter, state, walk));
   }
   if (job_definition_id === null && (filter.states === undefined || besides(["states"]))) return [walk(sql`true`)];
   const job = job_definition_id === null ? sql`` : sql`and r.job_definition_id = ${job_definition_id}`;
@@ -58,6 +60,22 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
     ...waits ? [heap(sql`${inStates(sql, WAITING)} and not r.held ${job}`), heap(sql`r.held ${job}`)] : [],
     ...open.some((state) => ACTIVE.includes(state)) ? [heap(sql`${inStates(sql, ACTIVE)} ${job}`)] : [],
   ];
+}
+
+/**
+ * As a range of the index by bulk and state, in its order. Of equations the planner thinks that all runs from the newest on come in that order as well,
+ * and reads those of a month to find a few.
+ */
+function ofBulk(
+  sql: Db,
+  filter: RunFilter,
+  state: RunState,
+  walk: (lead: Fragment, ...leading: (keyof RunFilter)[]) => Part,
+): Part {
+  const { bulk_id = 0, before_id = Number.MAX_SAFE_INTEGER, after_id = 0 } = filter;
+  const lead =
+    sql`r.bulk_id = ${bulk_id} and (r.state, r.id) < (${state}::text, ${before_id}::bigint) and (r.state, r.id) > (${state}::text, ${after_id}::bigint)`;
+  return { ...walk(lead, "bulk_id", "states"), first: sql`r.state` };
 }
 
 /** All runs from the newest on, whatever leads. */
