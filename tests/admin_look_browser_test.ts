@@ -81,7 +81,19 @@ Deno.test("what is live does not make a page jump", options, async () => {
     await watchShifts(page);
     await sql`update worker set slots = 31 where worker_id = ${worker_id}`;
     await page.waitForSelector(".tiles >> text=of 31");
-    await still(page, "the overview");
+    const { id } = (await sql<{ id: number }[]>`
+      insert into alert (kind, subject, message, detail, opened_by)
+      values ('run.failed', 'export', 'run 1 failed', '{"job_run_id": 1}', 'leader') returning id`)[0] as {
+      id: number;
+    };
+    await page.waitForSelector(".alarms summary >> text='1 alarm'");
+    await still(page, "the overview, on which an alarm opens");
+    await page.focus(".alarms summary");
+    await page.keyboard.press("Enter");
+    await page.click(`[data-opens=seen-${id}]`); // a button that has just come has its dialog
+    await page.fill(`#seen-${id} input[name=reason]`, "on it");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".flash >> text=marked as seen");
   });
 });
 

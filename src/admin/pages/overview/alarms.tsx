@@ -1,17 +1,21 @@
-/** Alarms that are open, with who has seen them. */
+/** Alarms that are open, with who has seen them: one line that is always there, so that a new one moves nothing, and the list above what is below. */
 import { ackAlert, type Alert, ALERT_KINDS } from "../../../store/alerts.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
+import { Live } from "../../parts/live.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, idParam, link, may, type Visit } from "../../visit.ts";
 import { OVERVIEW } from "./words.ts";
 
+export const MOST_ALERTS = 20;
+
 export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   const say = OVERVIEW[on.lang];
-  if (alerts.length === 0) {
+  const [newest, ...others] = alerts;
+  if (!newest) {
     return (
       <p class="calm">
         <Badge tone="good" sign="✓" text={say.alerts_none} />
@@ -19,24 +23,31 @@ export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
     );
   }
   return (
-    <section class="alarms">
-      <h2>{say.alerts}</h2>
+    <details class="alarms">
+      <summary>
+        <Badge
+          tone={alerts.every((one) => one.acked_at) ? "warn" : "bad"}
+          sign="!"
+          text={say.alerts_open(alerts.length, alerts.length === MOST_ALERTS)}
+        />
+        <span class="line">
+          {[newest, ...others].map((one) => `${one.subject}: ${alertText(on, one)}`).join(" · ")}
+        </span>
+      </summary>
+      <AlarmTable on={on} alerts={alerts} />
+    </details>
+  );
+}
+
+function AlarmTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
+  const say = OVERVIEW[on.lang];
+  return (
+    <section class="over">
       <Table
         label={say.alerts}
         rows={alerts}
         columns={[
-          {
-            head: say.kind,
-            cell: (one) => (
-              <span title={on.lang === "en" ? ALERT_KINDS[one.kind] : undefined}>
-                <Badge
-                  tone={one.acked_at ? "warn" : "bad"}
-                  sign="!"
-                  text={ALERT_NAMES[on.lang][one.kind] ?? one.kind}
-                />
-              </span>
-            ),
-          },
+          { head: say.kind, cell: (one) => <Kind on={on} alert={one} /> },
           { head: say.about, cell: (one) => <Subject on={on} alert={one} /> },
           {
             head: say.what,
@@ -57,6 +68,15 @@ export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   );
 }
 
+function Kind({ on, alert }: { on: Visit; alert: Alert }) {
+  const text = ALERT_NAMES[on.lang][alert.kind] ?? alert.kind;
+  return (
+    <span title={on.lang === "en" ? ALERT_KINDS[alert.kind] : undefined}>
+      <Badge tone={alert.acked_at ? "warn" : "bad"} sign="!" text={text} />
+    </span>
+  );
+}
+
 /** Where what it is about can be looked at. */
 function Subject({ on, alert }: { on: Visit; alert: Alert }) {
   const detail = (alert.detail ?? {}) as { job_run_id?: number; bulk_id?: number };
@@ -70,10 +90,11 @@ function Subject({ on, alert }: { on: Visit; alert: Alert }) {
   return to ? <a href={to}>{alert.subject}</a> : <span>{alert.subject}</span>;
 }
 
+/** Live as well: the button of an alarm that has just come finds its dialog. */
 export function AlarmDialogs({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   const say = OVERVIEW[on.lang];
   return (
-    <>
+    <Live on={on} id="seen" topics={["alerts"]}>
       {alerts.filter((one) => !one.acked_at).map((one) => (
         <ConfirmDialog
           on={on}
@@ -86,7 +107,7 @@ export function AlarmDialogs({ on, alerts }: { on: Visit; alerts: Alert[] }) {
           <p>{say.ack_text}</p>
         </ConfirmDialog>
       ))}
-    </>
+    </Live>
   );
 }
 

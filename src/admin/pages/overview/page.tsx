@@ -14,11 +14,10 @@ import { Live } from "../../parts/live.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
-import { AlarmDialogs, Alarms } from "./alarms.tsx";
+import { AlarmDialogs, Alarms, MOST_ALERTS } from "./alarms.tsx";
 import { Plots, rangeOf, tableSteps } from "./plots.tsx";
 import { OVERVIEW } from "./words.ts";
 
-const MOST_ALERTS = 20;
 const MOST_JOBS = 8;
 /** The leader counts several times a minute. */
 const STALE_SECONDS = 120;
@@ -60,11 +59,13 @@ export async function showOverview(on: Visit): Promise<Page> {
     assets: ["uplot.css", "plots.js"],
     body: (
       <>
-        <h1>{say.overview}</h1>
-        <Live on={on} id="now" topics={["nodes", "jobs"]}>
+        <Live on={on} id="now" topics={["nodes", "jobs", "alerts"]}>
+          <div class="heading overview">
+            <h1>{say.overview}</h1>
+            {!first && <Stale on={on} seconds={seen.figures.counted_seconds_ago} />}
+            <Alarms on={on} alerts={seen.alerts} />
+          </div>
           {first && <FirstSteps on={on} steps={first} />}
-          <Alarms on={on} alerts={seen.alerts} />
-          {!first && <Stale on={on} seconds={seen.figures.counted_seconds_ago} />}
           <Tiles on={on} seen={seen} />
         </Live>
         <Plots on={on} steps={steps} />
@@ -81,10 +82,12 @@ export async function showOverview(on: Visit): Promise<Page> {
   };
 }
 
+/** Beside the heading, where it moves nothing when it comes. */
 function Stale({ on, seconds }: { on: Visit; seconds: number | null }) {
   const say = OVERVIEW[on.lang];
   if (seconds !== null && seconds < STALE_SECONDS) return null;
-  return <p class="now">{seconds === null ? say.not_counted : say.stale(durationText(seconds * 1_000))}</p>;
+  const text = seconds === null ? say.not_counted : say.stale(durationText(seconds * 1_000));
+  return <span class="line" role="status" title={text}>{text}</span>;
 }
 
 function Tiles({ on, seen }: { on: Visit; seen: Seen }) {

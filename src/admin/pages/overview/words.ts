@@ -67,6 +67,10 @@ export const OVERVIEW = words({
   use: { en: "in use", ja: "使用" },
 
   alerts: { en: "Alarms", ja: "アラート" },
+  alerts_open: {
+    en: (n: number, more: boolean) => n === 1 ? "1 alarm" : `${n}${more ? "+" : ""} alarms`,
+    ja: (n, more) => `アラート ${n}${more ? "+" : ""} 件`,
+  },
   alerts_none: { en: "No alarm is open", ja: "アラートはありません" },
   kind: { en: "Kind", ja: "種類" },
   about: { en: "About", ja: "対象" },
