@@ -64,6 +64,10 @@ export function startLive(base) {
     if (!document.hidden) open();
   };
 
+  // What was asked for did not come: what is shown may be old, though the stream is open still.
+  document.addEventListener("htmx:error", ({ target }) => {
+    if (target instanceof Element && target.closest("[data-live]")) lost();
+  });
   setInterval(() => {
     if (stream?.readyState === EventSource.OPEN && performance.now() - heard_ms > SILENT_AFTER_MS) lost();
   }, 5_000);
