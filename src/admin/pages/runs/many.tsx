@@ -43,7 +43,10 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
     countRuns(on.sql, meantBy(filter, verb), { most: COUNT_UP_TO }),
     findRuns(on.sql, { ...meantBy(filter, verb), most: EXAMPLES }),
   ]);
-  const count = `${counted.runs.toLocaleString("en-US")}${counted.more ? "+" : ""}`;
+  const nothing = counted.runs === 0 && !counted.more;
+  const count = counted.runs === 0 && counted.more
+    ? say.many_uncounted
+    : `${counted.runs.toLocaleString("en-US")}${counted.more ? "+" : ""}`;
   const title = MANY[verb][on.lang].title(count);
   const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
   const back = link(on, "/runs", conditions);
@@ -54,7 +57,7 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
         <h1>{title}</h1>
         {wrong && <Problem title={wrong} />}
         <Code value={conditions.size > 0 ? [...conditions].map((pair) => pair.join(" = ")).join("\n") : say.many_all} />
-        {count === "0"
+        {nothing
           ? (
             <Empty text={MANY[verb][on.lang].none}>
               <a class="button" href={back}>{say.back}</a>
@@ -62,8 +65,11 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
           )
           : (
             <>
-              <p>{MANY[verb][on.lang].text} {say.many_examples(examples.length)}</p>
-              <Table columns={columnsOf(on)} rows={examples} label={say.runs} />
+              <p>
+                {MANY[verb][on.lang].text}{" "}
+                {examples.length > 0 ? say.many_examples(examples.length) : say.many_none_near}
+              </p>
+              {examples.length > 0 && <Table columns={columnsOf(on)} rows={examples} label={say.runs} />}
               <form class="start narrow-form" method="post" action={link(on, "/runs/many", on.query)}>
                 {verb === "reprioritize" && (
                   <label>

@@ -163,6 +163,11 @@ export const RUNS = words({
     en: (n: number) => n === 1 ? "It is:" : `The newest ${n} of them:`,
     ja: (n) => n === 1 ? "対象:" : `新しい順に ${n} 件:`,
   },
+  many_uncounted: { en: "an unknown number of", ja: "（数は未集計）" },
+  many_none_near: {
+    en: "None of the newest runs fits; older ones are looked for when it is done.",
+    ja: "新しい実行に該当はありません。古い実行は実行時に探します。",
+  },
   many_reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
   many_old: {
     en: "This form is too old: look again at what it would touch.",
