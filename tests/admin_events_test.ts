@@ -71,6 +71,12 @@ Deno.test("one that is emitted by hand is audited, counts once by its key, and l
     const other = await browser.post("/events/new", { ...given, type: "another" });
     assert.equal(other.status, 400);
     assert.match(await other.text(), /belongs to event/);
+    browser.cookies.set("dandori_lang", "ja");
+    assert.match(
+      await (await browser.post("/events/new", { ...given, type: "another" })).text(),
+      /種類の異なるイベント/,
+    );
+    browser.cookies.delete("dandori_lang");
     assert.equal((await sql`select from event`).length, 1);
     const acts = await sql`select actor, reason from admin_action_log where action = 'event.emit'`;
     assert.deepEqual(acts.map((act) => ({ ...act })), [{ actor: "user:operator", reason: "by hand" }]);

@@ -73,7 +73,9 @@ export async function emitFromForm(on: Act): Promise<Done | Page> {
     return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
   } catch (error) {
     // The key belongs to an event of another type: the database says of which.
-    const wrong = isUniqueViolation(error) ? (error as Error).message : wordsOf(on.lang, error);
+    const wrong = isUniqueViolation(error)
+      ? say.key_taken((error as Error).message, typed.dedupe_key)
+      : wordsOf(on.lang, error);
     if (wrong === undefined) throw error;
     return { ...await emitPage(on, typed, wrong), status: 400 };
   }
