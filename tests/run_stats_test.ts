@@ -311,5 +311,16 @@ Deno.test("what waits is seen by priority with its age, held or not, and what no
     const [most] = (await readBacklogSeries(sql, "1h")).filter((one) => (one.most ?? 0) > 0);
     assert.equal(most?.most, 3);
     assert(((await readUseSeries(sql, "1h")).find((one) => one.use !== null)?.use ?? 0) > 0);
+    await sql`delete from load_stat`;
+    await sql`
+      insert into load_stat (kind, at, subject, sampled_at, samples, used_now, used_sum, used_max, capacity_now, capacity_sum)
+      select kind, date_bin('1 minute', now(), 'epoch') - m * interval '1 minute', s::text, now(), 2, 3, 6, 4, 12, 24
+        from generate_series(0, 20160, 1) m, generate_series(1, 2) s, unnest(array['queue', 'node']) kind`;
+    for (const range of ["1h", "24h", "7d"] as const) {
+      const [waits, uses] = await Promise.all([readBacklogSeries(sql, range), readUseSeries(sql, range)]);
+      // The last step may have just begun.
+      assert.deepEqual(new Set(waits.slice(0, -1).map((one) => `${one.waiting} ${one.most}`)), new Set(["6 8"]), range);
+      assert.deepEqual(new Set(uses.slice(0, -1).map((one) => one.use)), new Set([0.25]), range);
+    }
   });
 });

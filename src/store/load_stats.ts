@@ -96,7 +96,7 @@ function newest(sql: Db, kind: "queue" | "node") {
        and l.sampled_at = (select max(sampled_at) from load_stat where kind = ${kind} and at > now() - interval '2 minutes')`;
 }
 
-/** How much waited in each step of a range, at most and on average; a step without a look is null. */
+/** How much waited in each step of a range, at most and on average; a step without a look is null. Of a week every fifth minute is looked at. */
 export async function readBacklogSeries(
   sql: Db,
   range: Range,
@@ -114,6 +114,9 @@ export async function readUseSeries(sql: Db, range: Range): Promise<{ at: Date; 
   );
 }
 
+/** So many minutes from one that is read to the next: of a week all of them would be 10,000 for each priority and node. */
+const EACH_MINUTES: Record<Range, number> = { "1h": 1, "24h": 1, "7d": 5 };
+
 interface Step {
   at: Date;
   used: number | null;
@@ -126,7 +129,11 @@ async function series<T>(sql: Db, kind: "queue" | "node", range: Range, shown: (
   const rows = await sql<Step[]>`
     with minutes as (
       select at, sum(used_sum / samples) as used, sum(used_max) as most, sum(capacity_sum / samples) as capacity
-        from load_stat where kind = ${kind} and at > now() - ${seconds + step_seconds} * interval '1 s' group by at),
+        from load_stat where kind = ${kind} and at = any(array(
+               select generate_series(date_bin(make_interval(mins => ${EACH_MINUTES[range]}), now() - ${
+    seconds + step_seconds
+  } * interval '1 s', 'epoch'),
+                                      clock_timestamp(), make_interval(mins => ${EACH_MINUTES[range]})))) group by at),
     steps as (
       select date_bin(make_interval(secs => ${step_seconds}), at, 'epoch') as at, avg(used) as used, max(most) as most, avg(capacity) as capacity
         from minutes group by 1)
