@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { clockText } from "../src/admin/pages/jobs/clock_text.ts";
 import { complaintsText } from "../src/admin/pages/jobs/complaints.ts";
-import { partName, partText } from "../src/admin/pages/nodes/part_text.ts";
+import { partName, partText } from "../src/admin/parts/part_text.ts";
 import { problemText } from "../src/admin/pages/settings/problem_text.ts";
 import { ALERT_NAMES, alertText } from "../src/admin/parts/alert_text.ts";
 import { whyText } from "../src/admin/parts/why.tsx";
@@ -59,6 +59,15 @@ Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, 
   for (const waits of Object.values(WAITS)) japanese(whyText(ON, { ...waits, text: "it waits for the test" } as Waits));
   assert.match(whyText(ON, { ...WAITS.due_at, text: "" }), /2026-11-22 09:00:00/);
   assert.match(whyText({ ...ON, lang: "en" } as Visit, { ...WAITS.due_at, text: "" }), /due at 2026-11-22 09:00:00/);
+  const failed = {
+    name: "disk",
+    ok: false,
+    value: "5 MB free",
+    message: "must be 100",
+    figures: { free_mb: 5 },
+    ms: 0,
+  };
+  assert.match(whyText(ON, { ...WAITS.unavailable, failed, text: "" }), /ディスク：空き 5 MB/);
   assert.equal(whyText(ON, { text: "of a newer leader" }), "of a newer leader");
   assert.equal(whyText(ON, { code: "constructor", text: "of nobody" } as unknown as Waits), "of nobody");
 });

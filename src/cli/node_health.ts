@@ -1,7 +1,8 @@
 /** `nodes show`, `nodes test`, `nodes set`: whether a node can work, and what operators change of it. */
 import { harmless } from "../base/text.ts";
 import { existingNode, setNode, testNode } from "../client/node_acts.ts";
-import { type CheckPart, listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
+import type { CheckPart } from "../store/check_part.ts";
+import { listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
 import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 

@@ -5,9 +5,9 @@ import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
 import { setDetach } from "../cluster/roster.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
+import type { CheckPart } from "../store/check_part.ts";
 import {
   changeNode,
-  type CheckPart,
   isAnswered,
   listNodes,
   type NodeChange,

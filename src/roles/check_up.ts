@@ -5,7 +5,7 @@
 import { statfs } from "node:fs/promises";
 import type { CheckNodeResponse } from "../cluster/protocol.ts";
 import { runScripts } from "../sandbox/scripts.ts";
-import type { CheckPart } from "../store/health.ts";
+import type { CheckPart } from "../store/check_part.ts";
 
 type Measured = Omit<CheckNodeResponse, "worker_id" | "node_id" | "bodies">;
 

@@ -8,40 +8,18 @@
  * A check is due at `next_check_at`. Whoever wants one sooner (a worker that comes or goes, an operator) sets that to now;
  * a result that arrives after such a wish is kept, and the node is checked again.
  */
+import type { CheckPart } from "./check_part.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import type { NodeRow, WorkerAddress } from "./nodes.ts";
-
-/** One thing that was looked at. */
-export interface CheckPart {
-  name: string;
-  ok: boolean;
-  /** What was measured, for people: "0.42 per core". */
-  value: string;
-  message: string;
-  /** The numbers that `value` and `message` are made of, for whoever says it in other words. */
-  figures?: CheckFigures;
-  ms: number;
-}
-
-export interface CheckFigures {
-  free_mb?: number;
-  /** At least so much must be free. */
-  least_mb?: number;
-  load_percent?: number;
-  cores?: number;
-  /** At most so much is allowed. */
-  most_percent?: number;
-  bodies?: number;
-  /** Of the connection: how many workers did not answer; 0: there is none. */
-  silent?: number;
-}
 
 export interface CheckResult {
   /** Who was asked; null: there is nobody. */
   worker_id: string | null;
   /** The first part that failed, with what it said; null: none. */
   problem: string | null;
+  /** That part itself. */
+  failed?: CheckPart;
   parts: CheckPart[];
 }
 

@@ -10,6 +10,7 @@
  */
 import { monotonicMs } from "../base/loop.ts";
 import { type Db, json } from "./db.ts";
+import type { CheckPart } from "./check_part.ts";
 import { fence, type Term } from "./leadership.ts";
 import { type Settings, settingsOf } from "./settings.ts";
 
@@ -285,6 +286,8 @@ export interface NodeRow {
   max_concurrent: number | null;
   /** What its last check found wrong; null: nothing, or it was never checked. */
   problem: string | null;
+  /** The part of the check that says so, for whoever says it in other words. */
+  failed?: CheckPart | null;
   checked: boolean;
   inactive_by: string | null;
   inactive_reason: string | null;
@@ -296,7 +299,7 @@ export function workersAlive(sql: Db) {
     select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint,
            w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load, coalesce(l.ahead, 0)::int as ahead,
            json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
-                             'max_concurrent', n.max_concurrent, 'problem', n.check_result->>'problem',
+                             'max_concurrent', n.max_concurrent, 'problem', n.check_result->>'problem', 'failed', n.check_result->'failed',
                              'checked', n.checked_at is not null, 'inactive_by', n.inactive_by,
                              'inactive_reason', n.inactive_reason) as node
       from worker w join node n using (node_id)

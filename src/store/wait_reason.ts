@@ -3,8 +3,9 @@
  * it as `text`, in English, for the log, the command line and whoever does not know a code. Codes of runs are given by
  * `why_waiting` (schema.sql), of bulks by bulk_view.ts, of lanes by the leader (roles/leader/gates.ts).
  */
+import type { CheckPart } from "./check_part.ts";
 
-/** Why nothing of a lane starts. `node` is what it names: "" (any), a node, or labels such as "gpu=a100". */
+/** Why nothing of a lane starts. `node` is what it names: "" (any), a node, or labels such as "gpu=a100"; `failed` what the check of one node found. */
 export type LaneWait =
   | { code: "dispatch_paused" }
   | { code: "job_removed"; job_name: string }
@@ -15,8 +16,8 @@ export type LaneWait =
   | { code: "resource_short"; resource: string; needed: number; free: number; capacity: number }
   | { code: "nobody_there"; node: string }
   | { code: "maintenance"; nodes: string[]; by: string | null; reason: string | null }
-  | { code: "unavailable"; nodes: string[]; problem: string }
-  | { code: "busy"; nodes: string[]; problem: string }
+  | { code: "unavailable"; nodes: string[]; problem: string; failed?: CheckPart }
+  | { code: "busy"; nodes: string[]; problem: string; failed?: CheckPart }
   | { code: "none_takes_work"; node: string }
   | { code: "node_full"; node: string; load: number; limit: number }
   | { code: "no_slot"; node: string }

@@ -1,7 +1,9 @@
 /** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
+import type { CheckPart } from "../../store/check_part.ts";
 import type { Wait, Waits } from "../../store/wait_reason.ts";
 import { link, type Visit } from "../visit.ts";
 import type { Lang } from "../words.ts";
+import { partName, partText } from "./part_text.ts";
 import { timeText } from "./time.tsx";
 
 type Said = { [Code in Wait["code"]]: (wait: Extract<Wait, { code: Code }>, when: (at: string) => string) => string };
@@ -55,8 +57,8 @@ const SAID: Record<Lang, Said> = {
       `リソース ${resource} 不足：必要 ${needed}、空き ${free}（全 ${capacity}）`,
     nobody_there: ({ node }) => `${thereJa(node)}稼働中のワーカーがありません`,
     maintenance: ({ nodes, by, reason }) => `ノード ${nodes.join("、")} はメンテナンス中です${becauseJa(by, reason)}`,
-    unavailable: ({ nodes, problem }) => `ノード ${nodes.join("、")} は利用できません（${problem}）`,
-    busy: ({ nodes, problem }) => `ノード ${nodes.join("、")} は高負荷です（${problem}）`,
+    unavailable: (waits) => `ノード ${waits.nodes.join("、")} は利用できません（${foundJa(waits)}）`,
+    busy: (waits) => `ノード ${waits.nodes.join("、")} は高負荷です（${foundJa(waits)}）`,
     none_takes_work: ({ node }) =>
       `${
         thereJa(node)
@@ -134,6 +136,11 @@ function placeOf(waits: Waits): string | undefined {
     case "no_leader":
       return "/nodes";
   }
+}
+
+/** Of several nodes it is as the leader said it. */
+function foundJa({ problem, failed }: { problem: string; failed?: CheckPart }): string {
+  return failed ? `${partName("ja", failed.name)}：${partText("ja", failed).replaceAll("\n", "、")}` : problem;
 }
 
 function there(node: string): string {

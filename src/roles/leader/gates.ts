@@ -161,10 +161,12 @@ function inMaintenance(hosts: readonly Host[]): Closed {
 
 function failing(hosts: readonly Host[], code: "unavailable" | "busy"): Closed {
   const problem = problemOf(hosts);
+  const [only] = hosts.length === 1 ? hosts : [];
   return closed(`${nodesOf(hosts)} ${code}: ${problem}`, {
     code,
     nodes: hosts.map(({ node }) => node.node_id),
     problem,
+    ...only?.node.failed ? { failed: only.node.failed } : {},
   });
 }
 

@@ -11,7 +11,8 @@
 import { observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import type { CheckNodeResponse } from "../../cluster/protocol.ts";
-import { type CheckPart, type CheckResult, type DueCheck, dueChecks, recordCheck } from "../../store/health.ts";
+import type { CheckPart } from "../../store/check_part.ts";
+import { type CheckResult, type DueCheck, dueChecks, recordCheck } from "../../store/health.ts";
 import type { NodeRow } from "../../store/nodes.ts";
 import type { Settings } from "../../store/settings.ts";
 import type { Leading } from "./leading.ts";
@@ -113,7 +114,7 @@ function concluded(
   const [first] = failed;
   const status = !first ? "available" : failed.every((one) => one.name === "load") ? "busy" : "unavailable";
   const problem = first ? `${first.name}: ${[first.value, first.message].filter(Boolean).join(", ")}` : null;
-  return { status, result: { worker_id, problem, parts } };
+  return { status, result: { worker_id, problem, ...first ? { failed: first } : {}, parts } };
 }
 
 function part(name: string, ok: boolean, more: Partial<CheckPart>): CheckPart {

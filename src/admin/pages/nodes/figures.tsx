@@ -7,7 +7,7 @@ import { Badge, State, type Tone } from "../../parts/badge.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { link, type Visit } from "../../visit.ts";
-import { problemOf } from "./part_text.ts";
+import { problemOf } from "../../parts/part_text.ts";
 import { NODES } from "./words.ts";
 
 const STATUS: Record<NodeListing["status"], { tone: Tone; sign: string }> = {

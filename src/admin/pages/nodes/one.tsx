@@ -12,7 +12,7 @@ import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { WorkDialogs } from "./dialogs.tsx";
 import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { labelsText } from "./given.ts";
-import { partName, partText } from "./part_text.ts";
+import { partName, partText } from "../../parts/part_text.ts";
 import { NODES } from "./words.ts";
 
 export async function showNode(on: Visit): Promise<Page> {

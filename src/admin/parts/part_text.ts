@@ -1,6 +1,7 @@
 /** What a check of a node looked at and found, in the visitor's language, by its figures. What a script says is its own. */
-import type { CheckPart, NodeListing } from "../../../store/health.ts";
-import type { Lang } from "../../words.ts";
+import type { CheckPart } from "../../store/check_part.ts";
+import type { NodeListing } from "../../store/health.ts";
+import type { Lang } from "../words.ts";
 
 const NAMES_JA: Record<string, string> = {
   connection: "接続",
