@@ -56,6 +56,8 @@ interface Search extends Required<Effort> {
   parts: Part[];
   /** Conditions on run `r`: where to begin and to end; and all that is asked for. */
   edge: Fragment;
+  /** The same for a heap, which has an index of its own: by that of ids the planner would read all runs up to the edge. */
+  heap_edge: Fragment;
   fits: Fragment;
 }
 
@@ -65,18 +67,27 @@ async function searchOf(sql: Db, filter: RunFilter, effort: Effort): Promise<Sea
   if (!known) return undefined;
   const { job_definition_id: job } = known;
   const [before, after, first, last] = [filter.before_id, filter.after_id, known.first_id, known.last_id];
-  const edge = all(sql, [
-    before !== undefined && sql`r.id < ${before}`,
-    after !== undefined && sql`r.id > ${after}`,
-    first !== null && sql`r.id >= ${first}`,
-    last !== null && sql`r.id < ${last}`,
-  ]);
+  const within = (id: Fragment) =>
+    all(sql, [
+      before !== undefined && sql`${id} < ${before}`,
+      after !== undefined && sql`${id} > ${after}`,
+      first !== null && sql`${id} >= ${first}`,
+      last !== null && sql`${id} < ${last}`,
+    ]);
   const fits = all(sql, [
     matches(sql, { ...filter, job_name: undefined }),
     job !== null && sql`r.job_definition_id = ${job}`,
   ]);
   const oldest_first = filter.after_id !== undefined;
-  const search = { look: LOOK, oldest_first, ...effort, parts: partsOf(sql, filter, job), edge, fits };
+  const search = {
+    look: LOOK,
+    oldest_first,
+    ...effort,
+    parts: partsOf(sql, filter, job),
+    edge: within(sql`r.id`),
+    heap_edge: within(sql`(r.id + 0)`),
+    fits,
+  };
   if (search.parts.length === 0) return undefined; // of no state
   const heaps = search.parts.filter(({ kind }) => kind === "heap");
   if (!await anyTooLarge(sql, search, heaps)) return search;
@@ -117,10 +128,12 @@ function firstSince(sql: Db, at: Date): Fragment {
     select low from half where low >= high limit 1`;
 }
 
-async function anyTooLarge(sql: Db, { edge }: Search, heaps: Part[]): Promise<boolean> {
+async function anyTooLarge(sql: Db, { heap_edge }: Search, heaps: Part[]): Promise<boolean> {
   if (heaps.length === 0) return false;
   const sizes = heaps.map(({ lead }) =>
-    sql`(select count(*)::int as n from (select from job_run r where ${lead} and ${edge} limit ${LARGEST_HEAP + 1}) h)`
+    sql`(select count(*)::int as n from (select from job_run r where ${lead} and ${heap_edge} limit ${
+      LARGEST_HEAP + 1
+    }) h)`
   );
   return (await sql<{ n: number }[]>`${anyOf(sql, sizes)}`).some(({ n }) => n > LARGEST_HEAP);
 }
@@ -144,8 +157,10 @@ function rowsOf(sql: Db, search: Search, part: Part): Fragment {
   if (kind === "walk" && !sifted) {
     return sql`(select r.id from job_run r where ${lead} and ${edge} and ${fits} ${order} limit ${most})`;
   }
-  const within = kind === "heap" ? sql`limit ${LARGEST_HEAP}` : sql`${order} limit ${share(search)}`;
-  return sql`(select r.id from (select * from job_run r where ${lead} and ${edge} ${within}) r
+  const looked_at = kind === "heap"
+    ? sql`${search.heap_edge} limit ${LARGEST_HEAP}`
+    : sql`${edge} ${order} limit ${share(search)}`;
+  return sql`(select r.id from (select * from job_run r where ${lead} and ${looked_at}) r
     where ${fits} and ${besides} ${order} limit ${most})`;
 }
 
