@@ -93,7 +93,7 @@ async function prepare(): Promise<Bench> {
 }
 
 function line({ workload, who, how, measure, value, unit, n }: Figure): string {
-  const name = `${workload}, ${who}, ${how}`.padEnd(44);
+  const name = `${workload}, ${who}, ${how}`.padEnd(44) + " ";
   return `${name}${measure.padEnd(16)}${String(value).padStart(10)} ${unit.padEnd(8)} (${n})`;
 }
 
