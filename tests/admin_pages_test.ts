@@ -199,8 +199,19 @@ Deno.test("behind a proxy every link, form and cookie holds the path, whether or
     assert.match(done.headers.get("location") ?? "", /^\/jobs\/runs\/\d+$/);
   }, { url: "https://example.test/jobs/" });
   const place = placeOf({ public_url: new URL("https://example.test/jobs/"), proxies: 1 });
-  const paths = ["/jobs/runs", "/runs", "/jobs", "/jobsite"].map((path) => pathWithin(place, path));
-  assert.deepEqual(paths, ["/runs", "/runs", "/", "/jobsite"]);
+  const within = (paths: string[], at = place) =>
+    paths.map((path) => pathWithin(at, path, new Set(["jobs", "runs", "queue"])));
+  assert.deepEqual(within(["/jobs/runs", "/jobs/runs/7", "/jobs/jobs/greet/run"]), [
+    "/runs",
+    "/runs/7",
+    "/jobs/greet/run",
+  ]);
+  assert.deepEqual(within(["/jobs/", "/jobs/queue"]), ["/", "/queue"]);
+  const taken = ["/", "/runs", "/runs/7", "/jobs", "/jobs/greet/run", "/jobsite"];
+  assert.deepEqual(within(taken), taken, "a path that the proxy took away is not taken away again from a page's name");
+  const other = placeOf({ public_url: new URL("https://example.test/tools"), proxies: 1 });
+  const asked = ["/tools", "/tools/", "/tools/jobs/greet", "/jobs/greet", "/tools/nowhere"];
+  assert.deepEqual(within(asked, other), ["/", "/", "/jobs/greet", "/jobs/greet", "/nowhere"]);
 });
 
 Deno.test("no link leads to another site through the login", async () => {

@@ -20,7 +20,7 @@ import { answerLive } from "./live_stream.ts";
 import { mountLogin } from "./login.ts";
 import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
 import { errorPage } from "./pages/error.tsx";
-import { addressOf, pathWithin } from "./place.ts";
+import { addressOf, firstPart, pathWithin } from "./place.ts";
 import { keepPreferences, leaveFlash } from "./preferences.ts";
 import { type Done, field, Refusal, type Route } from "./visit.ts";
 
@@ -29,7 +29,8 @@ const LARGEST_BODY = 1_048_576;
 
 export function buildAdmin(parts: AdminParts): Hono<Env> {
   const { sql, place } = parts;
-  const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname) });
+  const pages = new Set<string>();
+  const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname, pages) });
   app.use(secureHeaders(HEADERS));
   // Before the limit and the session of pages: it has its own.
   app.route("/api/v1", buildApi({ sql, redis: parts.redis, callerOf: (c) => callerOf(c, { sql, place }) }));
@@ -56,6 +57,8 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   app.get("/live", (c) => c.get("session") ? answerLive(c, parts) : c.text("Log in first", 401));
   app.get("/", (c) => c.redirect(place.base + HOME, 302));
   for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) mount(app, route, parts);
+  for (const { path } of app.routes) pages.add(firstPart(path));
+  for (const none of ["", "*"]) pages.delete(none);
   app.notFound((c) => answerRefusal(c, parts, new Refusal(404)));
   app.onError((error, c) => answerError(c, parts, error));
   return app;

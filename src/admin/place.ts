@@ -22,10 +22,20 @@ export function placeOf({ public_url, proxies }: Pick<AdminConfig, "public_url" 
   };
 }
 
-/** The path from the base on, also where the proxy has taken the base away itself. */
-export function pathWithin({ base }: Place, pathname: string): string {
-  if (base && (pathname === base || pathname.startsWith(`${base}/`))) return pathname.slice(base.length) || "/";
-  return pathname;
+/**
+ * The path from the base on, also where the proxy has taken the base away itself. Of a base that is named like a page, such as
+ * "/jobs", what follows tells: one of our `pages` (their first parts) follows a base, anything else a page.
+ */
+export function pathWithin({ base }: Place, pathname: string, pages: ReadonlySet<string>): string {
+  if (!base || (pathname !== base && !pathname.startsWith(`${base}/`))) return pathname;
+  const rest = pathname.slice(base.length);
+  const isPage = rest !== "/" && pages.has(firstPart(pathname)) && !pages.has(firstPart(rest));
+  return isPage ? pathname : rest || "/";
+}
+
+/** "jobs" of "/jobs/greet". */
+export function firstPart(path: string): string {
+  return path.split("/", 2)[1] ?? "";
 }
 
 /** Browsers send Origin with every form; what sends none is no form of ours. */

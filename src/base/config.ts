@@ -236,7 +236,7 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
   const url = env.SCHEDULER_ADMIN_URL;
   const public_url = url && /^https?:/.test(url) && URL.canParse(url) ? new URL(url) : undefined;
   if (url && (!public_url || public_url.search || public_url.hash || public_url.username)) {
-    problems.push(`SCHEDULER_ADMIN_URL must be like https://example.com/jobs: current value is "${url}"`);
+    problems.push(`SCHEDULER_ADMIN_URL must be like https://example.com/dandori: current value is "${url}"`);
   }
   const port = wholeNumber(env, "SCHEDULER_ADMIN_PORT", { least: 0, most: 65535 }, problems);
   const proxies = wholeNumber(env, "SCHEDULER_ADMIN_PROXIES", { least: 0, most: 10 }, problems);

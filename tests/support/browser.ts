@@ -8,6 +8,8 @@ import { serveAdmin } from "../../src/admin/server.ts";
 import { connectDb } from "../../src/store/db.ts";
 import type { Role } from "../../src/store/users.ts";
 import { aUser, PASSWORD } from "./admin.ts";
+import { freePort } from "./cluster_redis.ts";
+import { Proxy } from "./proxy.ts";
 import { type Stores, withStores } from "./stores.ts";
 
 const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -16,7 +18,10 @@ export const CHROMIUM = PROGRAMS.find(exists);
 
 export interface BrowserScene extends Stores {
   page: Page;
+  /** As the browser reaches it. */
   url: string;
+  /** In front of it, where `behind` asks for one. */
+  proxy: Proxy | undefined;
   /** Adds a user and logs it in through the form. */
   login(role: Role): Promise<void>;
   /** Stops the server; `start` brings it back at the same address. */
@@ -32,14 +37,17 @@ export interface Look {
   locale?: string;
   timezoneId?: string;
   colorScheme?: "light" | "dark";
+  /** A proxy under a path, which it takes away or passes on. */
+  behind?: { path: string; strips: boolean };
 }
 
 export function withBrowser(test: (on: BrowserScene) => Promise<void>, look: Look = {}): Promise<void> {
   return withStores(async (stores) => {
-    const server = new Server(stores.database_url);
-    await server.start();
+    const { width = 1280, height = 900, behind, ...context } = look;
+    const proxy = behind && new Proxy({ ...behind, to: () => server.own_url });
+    const server: Server = new Server(stores.database_url, proxy?.url);
+    await server.start(behind ? await freePort() : 0);
     const browser = await launch();
-    const { width = 1280, height = 900, ...context } = look;
     const complaints: string[] = [];
     const expected: RegExp[] = [];
     try {
@@ -50,6 +58,7 @@ export function withBrowser(test: (on: BrowserScene) => Promise<void>, look: Loo
         ...stores,
         page,
         url: server.url,
+        proxy,
         stop: () => server.stop(),
         start: () => server.start(),
         expect: (sign) => void expected.push(sign),
@@ -66,6 +75,7 @@ export function withBrowser(test: (on: BrowserScene) => Promise<void>, look: Loo
     } finally {
       await browser.close();
       await server.stop();
+      await proxy?.stop();
     }
   });
 }
@@ -77,18 +87,24 @@ class Server {
   #stop = new AbortController();
   #served: Promise<void> | undefined;
 
-  constructor(readonly database_url: string) {}
+  /** `public_url`: of the proxy in front. */
+  constructor(readonly database_url: string, readonly public_url?: string) {}
 
-  async start(): Promise<void> {
+  get own_url(): string {
+    return `http://127.0.0.1:${this.#port}/`;
+  }
+
+  async start(port = this.#port): Promise<void> {
     const sql = connectDb(this.database_url, { name: "admin", max: 4 });
     this.#stop = new AbortController();
     const { signal: stop } = this.#stop;
-    const config = { host: "127.0.0.1", port: this.#port, public_url: undefined, proxies: 0 };
+    const public_url = this.public_url === undefined ? undefined : new URL(this.public_url);
+    const config = { host: "127.0.0.1", port, public_url, proxies: public_url ? 1 : 0 };
     const ready = Promise.withResolvers<string>();
     this.#served = serveAdmin(config, { sql, stop, ready: ready.resolve }).finally(() => sql.end({ timeout: 2 }));
     this.#served.catch(ready.reject);
     this.url = await ready.promise;
-    this.#port = Number(new URL(this.url).port);
+    this.#port = public_url ? port : Number(new URL(this.url).port);
   }
 
   async stop(): Promise<void> {
