@@ -308,6 +308,10 @@ Deno.test("what waits is seen by priority with its age, held or not, and what no
     await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp(), held = false where state = 'PENDING' and wakes_at is null`;
     await sampleLoad(sql, term);
     assert.deepEqual((await readBacklog(sql)).filter((one) => one.waiting > 0), []);
+    for (const range of ["1h", "24h", "7d"] as const) { // whichever minute it is, of which a week reads every fifth
+      const seen = (await readBacklogSeries(sql, range)).filter((one) => (one.most ?? 0) > 0);
+      assert.equal(seen.length, 1, range);
+    }
     const [most] = (await readBacklogSeries(sql, "1h")).filter((one) => (one.most ?? 0) > 0);
     assert.equal(most?.most, 3);
     assert(((await readUseSeries(sql, "1h")).find((one) => one.use !== null)?.use ?? 0) > 0);

@@ -114,7 +114,7 @@ export async function readUseSeries(sql: Db, range: Range): Promise<{ at: Date; 
   );
 }
 
-/** So many minutes from one that is read to the next: of a week all of them would be 10,000 for each priority and node. */
+/** So many minutes from one that is read to the next: of a week all of them would be 10,000 for each priority and node. Of the last step all are. */
 const EACH_MINUTES: Record<Range, number> = { "1h": 1, "24h": 1, "7d": 5 };
 
 interface Step {
@@ -130,10 +130,11 @@ async function series<T>(sql: Db, kind: "queue" | "node", range: Range, shown: (
     with minutes as (
       select at, sum(used_sum / samples) as used, sum(used_max) as most, sum(capacity_sum / samples) as capacity
         from load_stat where kind = ${kind} and at = any(array(
-               select generate_series(date_bin(make_interval(mins => ${EACH_MINUTES[range]}), now() - ${
-    seconds + step_seconds
-  } * interval '1 s', 'epoch'),
-                                      clock_timestamp(), make_interval(mins => ${EACH_MINUTES[range]})))) group by at),
+          select generate_series(date_bin(make_interval(mins => ${EACH_MINUTES[range]}),
+                   now() - ${seconds + step_seconds} * interval '1 s', 'epoch'),
+                 clock_timestamp(), make_interval(mins => ${EACH_MINUTES[range]}))
+          union select generate_series(date_trunc('minute', now() - ${step_seconds} * interval '1 s'), clock_timestamp(), interval '1 min')))
+       group by at),
     steps as (
       select date_bin(make_interval(secs => ${step_seconds}), at, 'epoch') as at, avg(used) as used, max(most) as most, avg(capacity) as capacity
         from minutes group by 1)
