@@ -63,8 +63,9 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   const gone = await aWorker(sql, { node_id: "ghosts", lease_ms: -1_000 });
   const unwanted = (await client.enqueue("ledger", {}, in_an_hour)).id;
   await requestCancel(sql, unwanted, { actor: "test", reason: "not needed any more" });
-  const blocking = (await client.enqueue("forbidding", {}, in_an_hour)).id;
-  const replaced = (await client.enqueue("replacing", {}, in_an_hour)).id;
+  // There when the slots come, and not over until long after: each is to be tried again in an hour.
+  const blocking = await retriedInAnHour(sql, "forbidding");
+  const replaced = await retriedInAnHour(sql, "replacing");
   await sql`
     update job_schedule set enabled = true, last_slot = date_trunc('second', clock_timestamp()) - interval '2 s',
            next_slot = date_trunc('second', clock_timestamp()) - interval '1 s' where not enabled`;
@@ -73,7 +74,7 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   return {
     event_id: event.id,
     dead_worker_id: gone.worker_id,
-    made_up: [worn_out.id, blocking],
+    made_up: [worn_out.id, blocking, replaced],
     ends: [
       ...lined_up.map((id) => ({ id, state: "SUCCEEDED" })),
       { id: plain, state: "SUCCEEDED" },
@@ -86,6 +87,13 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
       { id: replaced, state: "CANCELED", error_name: "Canceled" },
     ],
   };
+}
+
+async function retriedInAnHour(sql: Sql, job_name: string): Promise<number> {
+  const [job] = await sql<{ id: number }[]>`select id from job_definition where name = ${job_name}`;
+  const due_at = new Date(Date.now() + 3_600_000);
+  const waiting = { state: "RETRYING", attempt: 2, failures: 1, held: true, due_at, wakes_at: due_at };
+  return (await aRun(sql, { job_definition_id: job?.id, serial_key: `job:${job_name}`, ...waiting })).id;
 }
 
 /** One that has slept, one that is next in its line, and two that cannot both be: seen by the leader at once or not at all. */
