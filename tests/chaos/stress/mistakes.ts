@@ -102,6 +102,7 @@ export const MISTAKES: Mistake[] = [
   {
     name: "no serial index",
     shows: /^I8 /,
+    seconds: 8, // two assignments of one key must meet, and only one job runs
     schema: (sql) => sql`drop index job_run_serial`,
     // What stands before it is taken away as well: an assignment that comes late is refused by the next tick, and for runs
     // that are held.
