@@ -12,8 +12,8 @@
  * slot waits for a round trip. QUEUE_MS bounds what a wrong guess costs.
  *
  * Nothing here says that a run may start. Its row does, as for every order, in the statement that makes it RUNNING: that asks
- * the database's clock, tells how long its body has to wait for it, and finds a run that was canceled, taken back or paused meanwhile to be no longer ours. So
- * an order in hand that nobody wants any more is harmless, and no message has to reach it.
+ * the database's clock, tells how long its body has to wait for it, and finds a run that was canceled, taken back or paused
+ * meanwhile to be no longer ours. So an order in hand that nobody wants any more is harmless, and no message has to reach it.
  *
  * A worker that drains or is detached gives back at once what it has in hand.
  */

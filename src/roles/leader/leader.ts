@@ -169,8 +169,8 @@ export function sightFor({ unclear }: Pick<Leading, "unclear">, sight: Sight): S
 }
 
 /**
- * Not awaited, and after the work of a tick, which it only would hold up: Redis may be away, and Postgres decides. But its word that the lock is not ours ends the term. Busy ticks
- * follow each other faster than the lock needs to be prolonged.
+ * Not awaited, and after the work of a tick, which it only would hold up: Redis may be away, and Postgres decides. But its
+ * word that the lock is not ours ends the term. Busy ticks follow each other faster than the lock needs to be prolonged.
  */
 function renewLock(me: Leading): void {
   const ttl_ms = me.settings.leader_lease_seconds * 1000;
