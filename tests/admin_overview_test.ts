@@ -1,5 +1,6 @@
 /** The overview: what to do first, who leads and what waits, how it went as plots and as a table, alarms and who has seen them. */
 import assert from "node:assert/strict";
+import { stepOf } from "../src/admin/pages/overview/plots.tsx";
 import { judgeAlerts } from "../src/store/alerts.ts";
 import type { Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
@@ -98,6 +99,22 @@ Deno.test("who leads, what waits and how it went are told as the leader counted 
     assert.match(table, /Ended a minute: succeeded/);
     assert.doesNotMatch(table, /id="plots"/);
   });
+});
+
+Deno.test("a step that began a moment ago is shown, without the counts a minute that it cannot know yet", () => {
+  const at = new Date("2026-11-22T02:10:00Z");
+  const counts = { succeeded: 3, failed: 1, timed_out: 0, canceled: 0, skipped: 0, quarantined: 0, error_rate: 0.25 };
+  const ended = { at, ...counts, wait_p50: 1.7, wait_p95: 2.4, run_p50: 3.7, run_p95: 4.8 };
+  const after = (seconds: number) => {
+    const now = new Date(at.getTime() + seconds * 1_000);
+    return stepOf(ended, { now, range: "24h", waiting: 7, use: 0.5 });
+  };
+  const { succeeded, failed, other, ...told } = after(39);
+  assert.deepEqual([succeeded, failed, other], [null, null, null]);
+  assert.equal(told.waiting, 7);
+  assert.equal(told.wait_p50, 1.7);
+  assert.equal(after(300).succeeded, 0.6);
+  assert.equal(after(6_000).succeeded, 0.3);
 });
 
 Deno.test("alarms are listed with where to look, seen once, and hostile texts in them are texts", async () => {

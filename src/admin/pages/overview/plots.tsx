@@ -1,6 +1,6 @@
 /** How it went over an hour, a day or a week: the same figures for plots, drawn by a script, and for a table, which needs none. */
 import { readBacklogSeries, readUseSeries } from "../../../store/load_stats.ts";
-import { type Range, RANGES, readSeries } from "../../../store/run_stats.ts";
+import { type Ended, type Range, RANGES, readSeries } from "../../../store/run_stats.ts";
 import { Empty } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { timeText } from "../../parts/time.tsx";
@@ -38,29 +38,36 @@ async function readSteps(on: Visit, range: Range): Promise<Step[]> {
     readBacklogSeries(on.sql, range),
     readUseSeries(on.sql, range),
   ]);
-  const step_ms = RANGES[range].step_seconds * 1_000;
   const waiting = new Map(backlog.map((one) => [one.at.getTime(), one.waiting]));
   const used = new Map(use.map((one) => [one.at.getTime(), one.use]));
-  return ended.flatMap((one) => {
+  return ended.map((one) => {
     const at = one.at.getTime();
-    // A step that has just begun says nothing about its rate yet.
-    const past_ms = Math.min(step_ms, on.now.getTime() - at);
-    if (past_ms < step_ms / 4) return [];
-    const a_minute = (count: number) => rounded(count * 60_000 / past_ms);
-    return [{
-      at,
-      succeeded: a_minute(one.succeeded),
-      failed: a_minute(one.failed + one.timed_out),
-      other: a_minute(one.canceled + one.skipped),
-      waiting: rounded(waiting.get(at)),
-      wait_p50: rounded(one.wait_p50),
-      wait_p95: rounded(one.wait_p95),
-      run_p50: rounded(one.run_p50),
-      run_p95: rounded(one.run_p95),
-      error_rate: rounded(one.error_rate, 100),
-      use: rounded(used.get(at), 100),
-    }];
+    return stepOf(one, { now: on.now, range, waiting: waiting.get(at), use: used.get(at) });
   });
+}
+
+/** A step that has just begun has no counts a minute yet: a few seconds say little about them. All else it tells at once. */
+export function stepOf(
+  ended: { at: Date } & Ended,
+  given: { now: Date; range: Range; waiting: number | null | undefined; use: number | null | undefined },
+): Step {
+  const at = ended.at.getTime();
+  const step_ms = RANGES[given.range].step_seconds * 1_000;
+  const past_ms = Math.min(step_ms, given.now.getTime() - at);
+  const a_minute = (count: number) => past_ms < step_ms / 4 ? null : rounded(count * 60_000 / past_ms);
+  return {
+    at,
+    succeeded: a_minute(ended.succeeded),
+    failed: a_minute(ended.failed + ended.timed_out),
+    other: a_minute(ended.canceled + ended.skipped),
+    waiting: rounded(given.waiting),
+    wait_p50: rounded(ended.wait_p50),
+    wait_p95: rounded(ended.wait_p95),
+    run_p50: rounded(ended.run_p50),
+    run_p95: rounded(ended.run_p95),
+    error_rate: rounded(ended.error_rate, 100),
+    use: rounded(given.use, 100),
+  };
 }
 
 function rounded(value: number | null | undefined, times = 1): number | null {
