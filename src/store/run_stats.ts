@@ -107,32 +107,44 @@ function ended(sql: Db) {
   return sql`r.id, r.ended_xid, r.job_definition_id, r.state, r.error_name, r.due_at, r.started_at, r.finished_at from job_run r`;
 }
 
-/** The batch by minute and job, and from that by each grain, and for all jobs. */
+/**
+ * The batch by minute and job, and from that by each grain, and for all jobs. Runs that count alike are first put together, since most
+ * do: what each column and bucket counts is then asked of a few rows and not of each run.
+ */
 function counts(sql: Db) {
+  const count = (which: string) => sql.unsafe(`coalesce(sum(n) filter (where ${which}), 0)`);
   const histogram = (bucket: string) =>
-    sql.unsafe(`array[${each((place) => `count(*) filter (where ${bucket} = ${place})`)}]::bigint[]`);
+    sql.unsafe(`array[${each((place) => `coalesce(sum(n) filter (where ${bucket} = ${place}), 0)`)}]::bigint[]`);
   return sql`
-    measured as (
+    measured as materialized (
       select date_bin('1 minute', finished_at, 'epoch') as minute, job_definition_id, id, state, finished_at,
-             error_name is not distinct from 'Quarantined' as quarantined, w.seconds as wait, r.seconds as run,
-             case when w.seconds is not null then width_bucket(w.seconds, ${bounds(sql)}) + 1 end as wait_bucket,
-             case when r.seconds is not null then width_bucket(r.seconds, ${bounds(sql)}) + 1 end as run_bucket
-        from batch,
-             lateral (select case when started_at is not null then greatest(0, extract(epoch from started_at - due_at))::float8 end as seconds) w,
-             lateral (select case when started_at is not null then greatest(0, extract(epoch from finished_at - started_at))::float8 end as seconds) r),
-    by_minute as materialized (
-      select minute, job_definition_id, count(*) filter (where state = 'SUCCEEDED') as succeeded,
-             count(*) filter (where state = 'FAILED') as failed, count(*) filter (where state = 'TIMED_OUT') as timed_out,
-             count(*) filter (where state = 'CANCELED') as canceled, count(*) filter (where state = 'SKIPPED') as skipped,
-             count(*) filter (where quarantined) as quarantined,
+             error_name is not distinct from 'Quarantined' as quarantined,
+             case when started_at is not null then greatest(0, date_part('epoch', started_at - due_at)) end as wait,
+             case when started_at is not null then greatest(0, date_part('epoch', finished_at - started_at)) end as run
+        from batch),
+    alike as (
+      select minute, job_definition_id, state, quarantined, width_bucket(wait, ${bounds(sql)}) + 1 as wait_bucket,
+             width_bucket(run, ${bounds(sql)}) + 1 as run_bucket,
+             count(*) as n, sum(wait) as wait, sum(run) as run, max(finished_at) as last_at
+        from measured group by 1, 2, 3, 4, 5, 6),
+    counted as (
+      select minute, job_definition_id, ${count("state = 'SUCCEEDED'")} as succeeded, ${
+    count("state = 'FAILED'")
+  } as failed,
+             ${count("state = 'TIMED_OUT'")} as timed_out, ${count("state = 'CANCELED'")} as canceled,
+             ${count("state = 'SKIPPED'")} as skipped, ${count("quarantined")} as quarantined,
              coalesce(sum(wait), 0) as wait_seconds, coalesce(sum(run), 0) as run_seconds,
              ${histogram("wait_bucket")} as waits, ${histogram("run_bucket")} as runs,
-             max(finished_at) filter (where state = 'SUCCEEDED') as last_succeeded_at,
-             max(finished_at) filter (where state in ('FAILED', 'TIMED_OUT')) as last_failed_at,
+             max(last_at) filter (where state = 'SUCCEEDED') as last_succeeded_at,
+             max(last_at) filter (where state in ('FAILED', 'TIMED_OUT')) as last_failed_at,
+             max(last_at) filter (where quarantined) as last_quarantined_at
+        from alike group by minute, job_definition_id),
+    failures as (
+      select minute, job_definition_id,
              (array_agg(id order by finished_at desc) filter (where state in ('FAILED', 'TIMED_OUT')))[1] as last_failed_run,
-             max(finished_at) filter (where quarantined) as last_quarantined_at,
              (array_agg(id order by finished_at desc) filter (where quarantined))[1] as last_quarantined_run
-        from measured group by minute, job_definition_id),
+        from measured where state in ('FAILED', 'TIMED_OUT') or quarantined group by minute, job_definition_id),
+    by_minute as materialized (select * from counted left join failures using (minute, job_definition_id)),
     totals as (
       select g.seconds as grain_seconds, case g.seconds when 0 then 'epoch' else date_bin(make_interval(secs => g.seconds), minute, 'epoch') end as at,
              j.id as job_definition_id, ${
