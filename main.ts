@@ -1,6 +1,8 @@
-/** The program: signals, the exit code, and nothing else. Commands are in src/cli/. */
+/**
+ * The program: signals, the exit code, and nothing else. Commands are in src/cli/, and loaded once signals are heard: a process that
+ * is told to stop while it starts ends well, too. Deno loads whatever is imported by a literal name before the first line runs.
+ */
 import { monotonicMs } from "./src/base/loop.ts";
-import { runCli } from "./src/cli/program.ts";
 
 /** A Ctrl-C comes twice: from the terminal, and from `deno task`, which passes on what it gets itself. */
 const ONE_KEYSTROKE_MS = 500;
@@ -23,4 +25,6 @@ globalThis.addEventListener("unhandledrejection", (event) => {
   Deno.exit(70);
 });
 
+const program = new URL("./src/cli/program.ts", import.meta.url).href;
+const { runCli } = await import(program) as typeof import("./src/cli/program.ts");
 Deno.exit(await runCli(Deno.args, { stop: stop.signal, hurry: hurry.signal }));

@@ -1,5 +1,8 @@
 /** What each command says when the database, its schema, a file or an option is not what it needs. */
 import assert from "node:assert/strict";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { toFileUrl } from "../src/base/paths.ts";
+import { eachLine, WORKER_ARGS } from "../src/dev/crew.ts";
 import { cliWith, type Said } from "./support/cli.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 
@@ -95,4 +98,48 @@ Deno.test("certificates of nodes that come later reach the folders of those that
   } finally {
     Deno.removeSync(dir, { recursive: true });
   }
+});
+
+Deno.test("signals are heard before anything of a command is loaded", async () => {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", "main.ts"],
+    cwd: PROJECT_DIR,
+    stderr: "null",
+  }).output();
+  const { roots, modules } = JSON.parse(new TextDecoder().decode(stdout)) as {
+    roots: string[];
+    modules: { specifier: string; dependencies?: { code?: { specifier: string } }[] }[];
+  };
+  const loaded = new Set(roots);
+  for (const specifier of loaded) {
+    const { dependencies = [] } = modules.find((one) => one.specifier === specifier) ?? {};
+    for (const { code } of dependencies) if (code) loaded.add(code.specifier); // what is imported for its types is not loaded
+  }
+  const files = [...loaded].map((specifier) => specifier.replace(toFileUrl(PROJECT_DIR).href, ""));
+  assert.deepEqual(files.sort(), ["main.ts", "src/base/facts.ts", "src/base/loop.ts"]);
+});
+
+Deno.test("a worker that is told to stop before it has reached anything ends well", async () => {
+  using certs = nodeCertificates();
+  const worker = new Deno.Command(Deno.execPath(), {
+    args: WORKER_ARGS.filter((arg) => arg !== "--stop-with-stdin"),
+    cwd: PROJECT_DIR,
+    env: {
+      DATABASE_URL: "postgres://a@127.0.0.1:1/x",
+      REDIS_URL: "redis://127.0.0.1:1",
+      SCHEDULER_TLS: "mesh",
+      DANDORI_STATE_DIR: certs.dir,
+    },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  const waits = Promise.withResolvers<void>();
+  const lines = eachLine(worker.stdout, (line) => {
+    if (line.includes("waiting for Postgres")) waits.resolve();
+  });
+  await waits.promise;
+  worker.kill("SIGTERM");
+  assert.equal((await worker.status).code, 0);
+  await lines;
 });
