@@ -86,3 +86,20 @@ Deno.test("a worker whose parent is gone stops by itself", async () => {
     assert.equal((await worker.ended).code, 0);
   });
 });
+
+Deno.test("a worker that is declared dead before it hears that it is registered takes a new id", async () => {
+  await withProcesses(1, async (cluster) => {
+    await cluster.hears("leader.elected");
+    await cluster.sql.unsafe(`
+      create function bury() returns trigger language plpgsql as $$ begin
+        new.state := 'DEAD'; new.lease_until := '-infinity'; new.ended_at := clock_timestamp(); return new;
+      end $$;
+      create trigger bury before insert on worker for each row
+        when (new.node_id = 'node-9') execute function bury()`);
+    const coming = cluster.startWorker({ node_id: "node-9", env: { SCHEDULER_FAILPOINT: "after-register:1:error" } });
+    const lost = await cluster.hears("worker.lost");
+    assert.match(lost.reason, /used up before it heard/);
+    await cluster.sql`drop trigger bury on worker`;
+    assert.notEqual((await coming).worker_id, lost.worker_id);
+  });
+});

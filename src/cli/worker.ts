@@ -159,7 +159,10 @@ async function runWorker(
     pid: Deno.pid,
     grpc: config.grpc_advertise ?? { host: config.grpc_host, port: server.port },
   };
-  await introduce(parts, me, stop);
+  if (!await introduce(parts, me, stop)) {
+    await closeAll(open, server);
+    return { worker_id, reason: "its id was used up before it heard that it is registered", epoch: standing.epoch };
+  }
   spool.open();
   open.wire.announce = () => announce(parts);
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
@@ -226,7 +229,8 @@ function openAll(config: Config, wire: Wire): Opened {
   };
 }
 
-async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): Promise<void> {
+/** False: the id is used up. */
+async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): Promise<boolean> {
   const { standing, grpc } = parts;
   const registration = {
     ...me,
@@ -238,16 +242,21 @@ async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): P
     version: VERSION,
   };
   const lease_ms = standing.settings.worker_lease_seconds * 1000;
-  const lease_until_ms = await patiently(() => registerWorker(parts.sql, registration, lease_ms), stop);
-  await failpoint("after-register");
-  if (lease_until_ms === undefined) return;
-  standing.holdsUntil(lease_until_ms);
+  const answer = await patiently(async () => {
+    const lease_until_ms = await registerWorker(parts.sql, registration, lease_ms);
+    await failpoint("after-register");
+    return { lease_until_ms };
+  }, stop);
+  if (!answer) return true; // it was stopped
+  if (answer.lease_until_ms === undefined) return false;
+  standing.holdsUntil(answer.lease_until_ms);
   observe("worker.ready", {
     worker_id: standing.worker_id,
     node_id: standing.node_id,
     grpc_address: `${grpc.host}:${grpc.port}`,
     slots: standing.slots,
   });
+  return true;
 }
 
 async function live(

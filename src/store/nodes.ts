@@ -41,9 +41,10 @@ export async function highestWorkerNumber(sql: Db): Promise<number> {
 /**
  * Adds a worker, and its node when it is new: unavailable until its first check passes (health.ts), which is due at once,
  * as it is whenever a worker comes to a node. Gives until when its lease is trusted, on the local monotonic clock. Asking
- * again, since a reply was lost, is the same; another process cannot have an id that was ever used.
+ * again, since a reply was lost, is the same. Undefined: the id is used up, by this process too when it was declared dead
+ * before it heard that it is there.
  */
-export async function registerWorker(sql: Db, me: Registration, lease_ms: number): Promise<number> {
+export async function registerWorker(sql: Db, me: Registration, lease_ms: number): Promise<number | undefined> {
   const asked_at_ms = monotonicMs();
   const rows = await sql`
     with host as (
@@ -54,11 +55,10 @@ export async function registerWorker(sql: Db, me: Registration, lease_ms: number
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
             ${me.host}, ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
     on conflict (worker_id) do update set lease_until = excluded.lease_until, seen_at = clock_timestamp()
-      where worker.state = 'ACTIVE' and worker.node_id = excluded.node_id and worker.pid = excluded.pid
+      where worker.state in ('ACTIVE', 'DRAINING') and worker.node_id = excluded.node_id and worker.pid = excluded.pid
         and worker.process_started = excluded.process_started
     returning 1`;
-  if (rows.length === 0) throw new Error(`Cannot register worker "${me.worker_id}": that id was used before`);
-  return asked_at_ms + lease_ms;
+  return rows.length > 0 ? asked_at_ms + lease_ms : undefined;
 }
 
 /** Whether a node is one that a run names: any, by its name, or by labels such as "gpu=a100,zone=tokyo". */

@@ -125,13 +125,12 @@ export class Actor {
     };
     while (!stop.aborted) {
       try {
-        standing.holdsUntil(
-          await registerWorker(parts.sql, registration, this.world.settings.worker_lease_seconds * 1000),
-        );
-        return;
+        const lease_ms = this.world.settings.worker_lease_seconds * 1000;
+        const lease_until_ms = await registerWorker(parts.sql, registration, lease_ms);
+        if (lease_until_ms !== undefined) return standing.holdsUntil(lease_until_ms);
+        this.process.kill(); // buried before it heard that it is registered: a real one takes a new id, here another process does
+        throw new Error("its id was used up");
       } catch (error) {
-        // Buried before it knew that it was registered: a real process ends with this error, and another one begins.
-        if (!isUnreachable(error) && String(error).includes("was used before")) this.process.kill();
         if (!isUnreachable(error)) throw error;
         await rest(RETRY_MS, stop);
       }
