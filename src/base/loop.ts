@@ -63,7 +63,12 @@ export class Alarms {
 
   /** Calls `act` once after `ms` unless cancelled; the returned function cancels it. */
   after(ms: number, act: () => void): () => void {
-    const alarm = { at_ms: monotonicMs() + ms, act };
+    return this.at(monotonicMs() + ms, act);
+  }
+
+  /** The same at an instant of the monotonic clock. */
+  at(at_ms: number, act: () => void): () => void {
+    const alarm = { at_ms, act };
     this.#set.add(alarm);
     if (alarm.at_ms < this.#armed_ms) this.#arm(alarm.at_ms);
     return () => {
@@ -74,7 +79,7 @@ export class Alarms {
   #arm(at_ms: number): void {
     this.#disarm();
     this.#armed_ms = at_ms;
-    const ms = Math.min(at_ms - monotonicMs(), MOST_TIMER_MS);
+    const ms = Math.min(Math.ceil(at_ms - monotonicMs()), MOST_TIMER_MS); // a timer that rang early would be set again
     this.#disarm = at_ms === Infinity ? () => {} : after(ms, () => this.#ring());
   }
 
@@ -94,6 +99,19 @@ export class Alarms {
 
 /** A timer that is set to more rings at once. */
 const MOST_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Rests of a second or more end on a beat, at most a second early: a process that does nothing wakes once a second for
+ * all that it does each second, since waking costs more than most of that. Each process has a beat of its own, so that
+ * those of one machine do not all wake at once.
+ */
+const BEAT_MS = 1_000;
+const beats = new Alarms();
+
+function afterOnBeat(ms: number, act: () => void): () => void {
+  if (ms < BEAT_MS) return after(ms, act);
+  return beats.at(Math.floor((monotonicMs() + ms) / BEAT_MS) * BEAT_MS, act);
+}
 
 export class DeadlineExceeded extends Error {
   override name = "DeadlineExceeded";
@@ -122,7 +140,7 @@ export class Bell {
     this.#wake?.();
   }
 
-  /** Sleeps up to `ms`, less if rung or stopped; whether it was rung. */
+  /** Sleeps up to `ms`, less if rung or stopped, and up to a second less if it is long; whether it was rung. */
   async rest(ms: number, stop?: AbortSignal): Promise<boolean> {
     if (!this.#rung && !stop?.aborted && ms > 0) {
       await new Promise<void>((resolve) => this.#sleep(resolve, { ms, stop }));
@@ -140,7 +158,7 @@ export class Bell {
       stop?.removeEventListener("abort", wake);
       resolve();
     };
-    const cancel = after(ms, wake);
+    const cancel = afterOnBeat(ms, wake);
     stop?.addEventListener("abort", wake, { once: true });
     this.#wake = wake;
   }
@@ -177,7 +195,7 @@ export interface LoopOptions {
 }
 
 /**
- * Repeats `tick` with a rest between the end of one and the start of the next: ticks never overlap.
+ * Repeats `tick` with a rest between the end of one and the start of the next: ticks never overlap. A rest is as of a bell.
  * A tick that throws is reported and tried again. `tick` may return how many ms to rest instead of `interval_ms`.
  */
 export async function every(interval_ms: number, tick: () => Promise<number | void>, on: LoopOptions): Promise<void> {

@@ -14,6 +14,8 @@ import { type Heir, type Settled, settleEstate } from "./estate.ts";
 import { estatesFolder, type Identity, identityIn } from "./spool.ts";
 
 const LOOK_MS = 250;
+/** While nobody is known whose end would be seen: one who comes is known a second later. */
+const ALONE_MS = 1_000;
 /** After something could not be proven gone, and after the database could not be asked. */
 const TRY_AGAIN_MS = 2_000;
 const ASK_AGAIN_MS = 500;
@@ -24,12 +26,16 @@ export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: Ab
   const under_way = new Map<string, Promise<void>>();
   const not_before_ms = new Map<string, number>();
   let of_others: Set<string> | undefined;
-  await every(LOOK_MS, async () => {
-    const estates = await estatesIn(heir.state_dir);
+  const look = () => {
+    let watched = false;
+    const estates = estatesIn(heir.state_dir);
     of_others ??= new Set([...estates].filter(([, of]) => !sharesPids(of, me)).map(([name]) => name));
     for (const [name, of] of estates) {
-      if (of.worker_id === me.worker_id || under_way.has(name)) continue;
-      if (monotonicMs() < (not_before_ms.get(name) ?? 0)) continue;
+      const not_before = not_before_ms.get(name) ?? 0;
+      const may_end = sharesPids(of, me) || of_others.has(name);
+      if (of.worker_id === me.worker_id || !may_end || not_before === Infinity) continue;
+      watched = true;
+      if (under_way.has(name) || monotonicMs() < not_before) continue;
       const proven = isProvenGone(of, me);
       if (!proven && !of_others.has(name)) continue;
       const settling = settle({ ...heir, told }, of, proven).then((how) => {
@@ -41,7 +47,9 @@ export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: Ab
       under_way.set(name, settling);
     }
     for (const name of not_before_ms.keys()) if (!estates.has(name)) not_before_ms.delete(name);
-  }, { name: "vigil", stop });
+    return watched ? LOOK_MS : ALONE_MS;
+  };
+  await every(LOOK_MS, () => Promise.resolve(look()), { name: "vigil", stop });
   await Promise.all(under_way.values());
 }
 
@@ -66,10 +74,10 @@ async function settle(heir: Heir, of: Identity, proven: boolean): Promise<Settle
   }
 }
 
-async function estatesIn(state_dir: string): Promise<Map<string, Identity>> {
+function estatesIn(state_dir: string): Map<string, Identity> {
   const found = new Map<string, Identity>();
   try {
-    for await (const { name, isFile } of Deno.readDir(estatesFolder(state_dir))) {
+    for (const { name, isFile } of Deno.readDirSync(estatesFolder(state_dir))) {
       const identity = isFile ? identityIn(name) : undefined;
       if (identity) found.set(name, identity);
     }
