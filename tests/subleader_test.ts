@@ -105,7 +105,7 @@ Deno.test("only the epoch that was observed can be deposed, once, and not after 
 
 testOnBoth("in Redis the seat follows the epoch of Postgres, and each node has one subleader", async (redis) => {
   const ttl_ms = 5_000;
-  assert(await takeSeat(redis, { worker_id: "dead", ttl_ms }));
+  assert.deepEqual(await takeSeat(redis, { worker_id: "dead", ttl_ms }), { epoch_hint: 0 });
   const claim = (worker_id: string, epoch: number) =>
     claimSeat(redis, { worker_id, ttl_ms, epoch, highest_epoch: epoch + 1000 });
   assert.equal(await claim("new", 7), true);

@@ -19,10 +19,12 @@ export interface Sitting {
   ttl_ms: number;
 }
 
-/** Undefined: somebody else sits there. Else the highest epoch that Redis has heard of, 0 when of none. */
-export async function takeSeat(redis: RedisDoor, ask: Sitting): Promise<{ epoch_hint: number } | undefined> {
-  const hint = await redis.script("take_seat", [LOCK, EPOCH, LAST_SEEN], [ask.worker_id, ask.ttl_ms]) as number;
-  return hint < 0 ? undefined : { epoch_hint: hint };
+/** The seat, with the highest epoch that Redis has heard of, 0 when of none; or when it is free unless its holder renews it. */
+export type Seat = { epoch_hint: number; free_in_ms?: undefined } | { free_in_ms: number };
+
+export async function takeSeat(redis: RedisDoor, ask: Sitting): Promise<Seat> {
+  const told = await redis.script("take_seat", [LOCK, EPOCH, LAST_SEEN], [ask.worker_id, ask.ttl_ms]) as number;
+  return told < 0 ? { free_in_ms: -told } : { epoch_hint: told };
 }
 
 /** `lost`: expired or somebody else's. `degraded`: this very epoch was asked to step down, and should release. */

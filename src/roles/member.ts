@@ -20,7 +20,8 @@ import type { Standing } from "./standing.ts";
 
 /** Watches the leader meanwhile, and may come back with a term; subleader.ts. */
 export interface Watcher {
-  attend(): Promise<void>;
+  /** Whether it has nothing to do until it is told something. */
+  attend(): Promise<boolean>;
   takeTerm(): Term | undefined;
   leave(): Promise<void>;
 }
@@ -53,6 +54,7 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
   const { standing } = me;
   let checked_ms = monotonicMs();
   while (!stop.aborted) {
+    let rest_ms = standing.settings.heartbeat_interval_seconds * 1000;
     try {
       const attempt = await tryRedis(me);
       const stale = monotonicMs() - checked_ms > standing.settings.leader_stale_seconds * 1000;
@@ -63,25 +65,29 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
         const term = await tryPostgres(me, attempt);
         if (term) return term;
       } else if (attempt.kind === "unfit") checked_ms = monotonicMs();
-      await me.subleader.attend();
+      // A seat that somebody watches is asked for when it may be free, and not much later, since locks get lost too.
+      const watched = await me.subleader.attend();
+      if (watched && attempt.kind === "taken") rest_ms = Math.min(2 * rest_ms, attempt.free_in_ms);
     } catch (error) {
       observe("loop.failed", { loop: "candidate", error: error instanceof Error ? error.message : String(error) });
     }
-    await me.bell.rest(standing.settings.heartbeat_interval_seconds * 1000, stop);
+    await me.bell.rest(rest_ms, stop);
     const won = me.subleader.takeTerm();
     if (won?.trusted) return won;
   }
 }
 
 /** `unfit`: this worker must not lead now. `unheard`: Redis is away. */
-type Attempt = { kind: "won"; epoch_hint: number } | { kind: "taken" | "unfit" | "unheard" };
+type Attempt = { kind: "won"; epoch_hint: number } | { kind: "taken"; free_in_ms: number } | {
+  kind: "unfit" | "unheard";
+};
 
 async function tryRedis({ redis, standing }: MemberParts): Promise<Attempt> {
   if (standing.draining || standing.detached || !standing.mayRun) return { kind: "unfit" };
   const ttl_ms = standing.settings.leader_lease_seconds * 1000;
   try {
-    const won = await takeSeat(redis, { worker_id: standing.worker_id, ttl_ms });
-    return won ? { kind: "won", ...won } : { kind: "taken" };
+    const seat = await takeSeat(redis, { worker_id: standing.worker_id, ttl_ms });
+    return seat.free_in_ms === undefined ? { kind: "won", ...seat } : { kind: "taken", ...seat };
   } catch {
     return { kind: "unheard" };
   }

@@ -66,22 +66,32 @@ export class Subleader {
     return term;
   }
 
-  /** Called at each turn of the candidate's loop: holds the node's subleader seat if it can, and watches while it does. */
-  async attend(): Promise<void> {
+  /**
+   * Called at each turn of the candidate's loop: holds the node's subleader seat if it can, and watches while it does. Whether
+   * the leader is watched, here or by who has the seat.
+   */
+  async attend(): Promise<boolean> {
     const { redis, standing } = this.#parts;
     const ttl_ms = standing.settings.leader_stale_seconds * 1000;
     const { worker_id, node_id } = standing;
-    if (standing.draining || standing.detached) return this.leave();
+    if (standing.draining || standing.detached) {
+      await this.leave();
+      return false;
+    }
     const mine = await holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms }).catch(() =>
       standing.role === "subleader"
     );
-    if (!mine) return this.#stepBack();
+    if (!mine) {
+      this.#stepBack();
+      return true;
+    }
     if (standing.role !== "subleader") {
       standing.role = "subleader";
       observe("subleader.seated", { worker_id, node_id });
       standing.tell();
     }
     if (!this.#watched && monotonicMs() >= this.#again_ms) await this.#watch();
+    return this.#watched !== undefined;
   }
 
   /** Leaves the seat to another worker of the node: this one leads now, or stops. */
