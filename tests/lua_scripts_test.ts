@@ -134,8 +134,8 @@ testOnBoth("lease_runs takes what is free or of an older epoch, and leaves what 
 });
 
 testOnBoth("lease_runs takes a large batch in one call", async (redis) => {
-  const job_run_ids = Array.from({ length: 500 }, (_, place) => place + 1);
-  assert.equal((await leaseRuns(redis, { job_run_ids, epoch: 1, ttl_ms: 5_000 })).length, 500);
+  const job_run_ids = Array.from({ length: 100 }, (_, place) => place + 1);
+  assert.equal((await leaseRuns(redis, { job_run_ids, epoch: 1, ttl_ms: 5_000 })).length, 100);
 });
 
 testOnBoth("beat is 0, and 1 once the worker was detached", async (redis) => {
