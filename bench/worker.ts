@@ -2,7 +2,7 @@
  * A worker by itself: how fast it accepts, runs and ends runs that a leader has given it already.
  * `deno run -A bench/worker.ts [--runs N] [--ahead N] [--job reused|fresh|logs] [--json]`
  *
- * The executor and the sandbox of a worker over a Postgres of its own; no gRPC, no Redis and no leader, in whose place
+ * What a worker does with its orders, and its sandbox, over a Postgres of its own; no gRPC, no Redis and no leader, in whose place
  * runs are made ASSIGNED by SQL and ordered so that `ahead` of them are always in hand. CPU seconds are read from /proc:
  * of this process, of the bodies' processes, and of the sessions of this database.
  */
@@ -12,6 +12,7 @@ import { printFacts } from "../src/cli/fact_lines.ts";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
+import { Hand } from "../src/roles/hand.ts";
 import { identify, Spool } from "../src/roles/spool.ts";
 import { Standing } from "../src/roles/standing.ts";
 import { Sandbox } from "../src/sandbox/pool.ts";
@@ -23,7 +24,7 @@ import { type Stores, withStores } from "../tests/support/stores.ts";
 const ME = "w1-0000000a";
 const FOREVER = new AbortController().signal;
 const JOBS = {
-  reused: { isolation_reuse: 1000, code: "defineJob({ isolation: { reuse: 1000 }, run: () => null })" },
+  reused: { isolation_reuse: 10_000, code: "defineJob({ isolation: { reuse: 10_000 }, run: () => null })" },
   logs: {
     isolation_reuse: 1000,
     code: "defineJob({ isolation: { reuse: 1000 }, run: ({ log }) => { log.info('done', { by: 'me' }) } })",
@@ -73,27 +74,22 @@ async function assign(stores: Stores, definition: { id: number }, n: number): Pr
   return rows.map(({ id }) => id);
 }
 
-/** Orders runs so that `ahead` of them are in hand, until all have ended. Gives the seconds. */
-async function feed(
-  executor: Executor,
-  ids: number[],
-  code: { command_name: string; digest: string },
-): Promise<number> {
+/** Orders runs so that up to `ahead` of them are in hand, half as many at a time as a leader's tick would, until all have ended. Gives the seconds. */
+async function feed(hand: Hand, ids: number[], code: { command_name: string; digest: string }): Promise<number> {
   let next = 0, ended = 0, refused = 0;
   let done = () => {};
   const all = new Promise<void>((resolve) => done = resolve);
   const more = () => {
+    if (next - ended > ahead / 2) return;
     while (next < ids.length && next - ended < ahead) {
       const job_run_id = ids[next++] as number;
-      executor.accept({ job_run_id, attempt: 1, ...code }).then(({ result }) => {
-        if (result === "ACCEPTED") return;
-        if (result !== "REJECTED_FULL") refused++;
-        ids.push(job_run_id); // later
-        ended++;
+      hand.take({ job_run_id, attempt: 1, due_unix_us: 0, ...code }).then(({ result }) => {
+        if (result !== "ACCEPTED") refused++;
       });
     }
   };
   const silence = hear((name) => {
+    if (name === "run.refused") refused++;
     if (name !== "run.finished") return;
     if (++ended === ids.length) done();
     else queueMicrotask(more);
@@ -148,8 +144,9 @@ async function measure(stores: Stores, folder: string) {
       owner: ME,
     });
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir, spool });
+    const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir });
     factsToNowhere();
-    const go = (ids: number[]) => feed(executor, ids, { command_name, digest });
+    const go = (ids: number[]) => feed(hand, ids, { command_name, digest });
     await go(await assign(stores, definition, Math.min(200, runs)));
     const ids = await assign(stores, definition, runs);
     const sessions = await stores.sql<{ pid: number }[]>`
