@@ -54,7 +54,7 @@ export function after(ms: number, act: () => void): () => void {
 
 /**
  * For what is nearly always called off before its time, many times a second: one timer for all of them, which is not moved
- * when one is called off.
+ * when one is called off. When the last one is, a timer that rings soon is left to find nothing: the next alarm comes before.
  */
 export class Alarms {
   readonly #set = new Set<{ at_ms: number; act: () => void }>();
@@ -72,8 +72,15 @@ export class Alarms {
     this.#set.add(alarm);
     if (alarm.at_ms < this.#armed_ms) this.#arm(alarm.at_ms);
     return () => {
-      if (this.#set.delete(alarm) && this.#set.size === 0) this.#arm(Infinity);
+      if (this.#set.delete(alarm) && this.#set.size === 0 && this.#armed_ms > monotonicMs() + LINGER_MS) {
+        this.#arm(Infinity);
+      }
     };
+  }
+
+  /** Leaves no timer behind where nothing is set. */
+  quit(): void {
+    if (this.#set.size === 0) this.#arm(Infinity);
   }
 
   #arm(at_ms: number): void {
@@ -97,6 +104,7 @@ export class Alarms {
   }
 }
 
+const LINGER_MS = 2_000;
 /** A timer that is set to more rings at once. */
 const MOST_TIMER_MS = 2 ** 31 - 1;
 
@@ -212,46 +220,70 @@ export async function every(interval_ms: number, tick: () => Promise<number | vo
 }
 
 /**
- * Gathers items while a flush is under way and hands them to the next one, so that transitions of many runs share one
- * statement without a timer and without added latency: a lone item is flushed at once. With a `tempo` that bounds the
- * flushes of a busy time, since a statement of three items costs nearly what one of thirty does.
- * `flush` answers in the order of its items, also with promises; when it throws, each of its items is rejected with that error.
+ * Gathers items while a group of them is being dealt with and hands them over as the next group, so that transitions of many runs share
+ * one statement without a timer and without added latency: a lone item is dealt with at once. With a `tempo` that bounds the
+ * groups of a busy time, since a statement of three items costs nearly what one of thirty does.
+ * What becomes of each item is for `act` to tell; it is not to throw.
  */
-export class Gather<Item, Answer> {
-  #waiting: { item: Item; resolve: (answer: Answer | Promise<Answer>) => void; reject: (error: unknown) => void }[] =
-    [];
-  #flushing = false;
-  readonly #flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>;
+export class Groups<Item> {
+  #waiting: Item[] = [];
+  #busy = false;
+  readonly #act: (items: Item[]) => Promise<void>;
   readonly #most: number;
   readonly #tempo: Tempo | undefined;
 
-  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, most = 500, tempo?: Tempo) {
-    this.#flush = flush;
+  constructor(act: (items: Item[]) => Promise<void>, most = 500, tempo?: Tempo) {
+    this.#act = act;
     this.#most = most;
     this.#tempo = tempo;
   }
 
-  add(item: Item): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject });
-      if (!this.#flushing) this.#drain();
-    });
+  add(item: Item): void {
+    this.#waiting.push(item);
+    if (!this.#busy) this.#drain();
   }
 
   async #drain(): Promise<void> {
-    this.#flushing = true;
+    this.#busy = true;
     await Promise.resolve(); // what the same turn of the event loop adds goes along
     while (this.#waiting.length > 0) {
       const wait_ms = this.#waiting.length < this.#most ? this.#tempo?.wait() ?? 0 : 0;
       if (wait_ms > 0) await rest(wait_ms);
-      const batch = this.#waiting.splice(0, this.#most);
-      try {
-        const answers = await this.#flush(batch.map((entry) => entry.item));
-        batch.forEach((entry, place) => entry.resolve(answers[place] as Answer | Promise<Answer>));
-      } catch (error) {
-        batch.forEach((entry) => entry.reject(error));
-      }
+      await this.#act(this.#waiting.splice(0, this.#most));
     }
-    this.#flushing = false;
+    this.#busy = false;
   }
+}
+
+/**
+ * Groups whose items are questions. `flush` answers in the order of its items, also with promises; when it throws, each of its
+ * items is rejected with that error.
+ */
+export class Gather<Item, Answer> {
+  readonly #groups: Groups<Asked<Item, Answer>>;
+
+  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, most = 500, tempo?: Tempo) {
+    this.#groups = new Groups(
+      async (asked) => {
+        try {
+          const answers = await flush(asked.map(({ item }) => item));
+          asked.forEach(({ resolve }, place) => resolve(answers[place] as Answer | Promise<Answer>));
+        } catch (error) {
+          asked.forEach(({ reject }) => reject(error));
+        }
+      },
+      most,
+      tempo,
+    );
+  }
+
+  add(item: Item): Promise<Answer> {
+    return new Promise((resolve, reject) => this.#groups.add({ item, resolve, reject }));
+  }
+}
+
+interface Asked<Item, Answer> {
+  item: Item;
+  resolve: (answer: Answer | Promise<Answer>) => void;
+  reject: (error: unknown) => void;
 }

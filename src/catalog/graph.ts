@@ -96,15 +96,21 @@ export class Digests {
     this.#folders = folders;
   }
 
-  /** The digest of a job file as it is now; `command_name` is its path below the jobs folder. */
-  async of(command_name: string): Promise<Digest> {
+  /** The digest of a job file as it is now, at once where no look is due; `command_name` is its path below the jobs folder. */
+  of(command_name: string): Digest | Promise<Digest> {
     const known = this.#known.get(command_name);
-    if (known && await this.#holds(known)) return { digest: known.digest };
+    if (known === undefined) return this.#ask(command_name);
+    const holds = this.#holds(known);
+    if (holds === true) return known;
+    return holds.then((holds) => holds ? { digest: known.digest } : this.#ask(command_name));
+  }
+
+  #ask(command_name: string): Promise<Digest> {
     const asked = this.#asked.get(command_name) ?? this.#read(command_name).finally(() => {
       this.#asked.delete(command_name);
     });
     this.#asked.set(command_name, asked);
-    return await asked;
+    return asked;
   }
 
   /** Whether a job's files still are what the last answer was about; false when there was none. */
@@ -114,11 +120,11 @@ export class Digests {
   }
 
   /** Those who ask while one looks share the next look, which begins after all of them have asked. */
-  #holds(known: Known): Promise<boolean> {
+  #holds(known: Known): true | Promise<boolean> {
     const now_ms = monotonicMs();
     known.looks_left = Math.min(LOOK_BURST, known.looks_left + (now_ms - known.asked_ms) / LOOK_REFILL_MS);
     known.asked_ms = now_ms;
-    if (known.looks_left < 1 && now_ms - known.looked_ms < LOOK_GAP_MS) return HOLDS;
+    if (known.looks_left < 1 && now_ms - known.looked_ms < LOOK_GAP_MS) return true;
     known.looks_left = Math.max(0, known.looks_left - 1);
     return this.#looks.add(known);
   }
@@ -169,8 +175,6 @@ export class Digests {
     return { digest: graph.digest };
   }
 }
-
-const HOLDS = Promise.resolve(true);
 
 interface Look {
   path: string;

@@ -1,16 +1,15 @@
 /** From the row of a run that was started here to what the sandbox is told of its body. */
-import { resolvePath } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
 import type { BodyOrder } from "../sandbox/body.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 
-export function bodyOrder(run: StartedRun, jobs_dir: string): BodyOrder {
+export function bodyOrder(run: StartedRun, job_file: string): BodyOrder {
   return {
     job_run_id: run.job_run_id,
     attempt: run.attempt,
     fence: run.fence,
     job_name: run.job_name,
-    job_file: resolvePath(jobs_dir, run.command_name),
+    job_file,
     digest: run.digest,
     args: run.args_json,
     scheduled_for: run.scheduled_for.toISOString(),

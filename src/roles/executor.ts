@@ -11,43 +11,23 @@
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, chance, Gather, monotonicMs, rest, restUntil } from "../base/loop.ts";
+import { Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
-import type { StartJobResponse } from "../cluster/protocol.ts";
-import type { Digests } from "../catalog/graph.ts";
-import type { Body, Outcome, Sandbox } from "../sandbox/pool.ts";
-import { recordAct } from "../store/audit.ts";
+import type { Digest, Digests } from "../catalog/graph.ts";
+import type { Outcome, Sandbox } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
-import { readAttempts, readRun } from "../store/run_view.ts";
-import { type AttemptRef, type Ending, finishRuns, giveBack, type RunState } from "../store/runs.ts";
+import { type AttemptRef, giveBack } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
-import { endingOf, unstorable } from "./ending.ts";
-import { beginsAt, flushTempo, Starts } from "./starts.ts";
+import { endingOf } from "./ending.ts";
+import { type Acceptance, aGoing, type Going, type Gone, type Order } from "./going.ts";
+import { type Ended, Records } from "./records.ts";
+import { beginsAt, type Started, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
 import type { Spool } from "./spool.ts";
 import type { Standing } from "./standing.ts";
 
-/** What a leader may say about a run; everything else is read from Postgres. */
-export interface Order extends AttemptRef {
-  command_name: string;
-  digest: string;
-  /** Monotonic: when it is due, as the worker reckons. What its row says of that goes before. */
-  due_ms?: number;
-}
-
-export type Acceptance = Pick<StartJobResponse, "result" | "message">;
-
-interface Going extends AttemptRef {
-  stage: "starting" | "running" | "recording";
-  body?: Body;
-  accepted: Promise<Acceptance>;
-  cancel_reason?: string;
-  /** Taken from us before its body began. */
-  abandoned_why?: string;
-  /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
-  lost?: boolean;
-}
+export type { Acceptance, Order } from "./going.ts";
 
 /** No end of its own: the body was ended before it had one. */
 type Lost = Extract<Outcome, { kind: "LOST" }>;
@@ -55,6 +35,7 @@ type Lost = Extract<Outcome, { kind: "LOST" }>;
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
 const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
+const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
 const FORGET_MS = 30_000;
 
 export class Executor {
@@ -63,14 +44,16 @@ export class Executor {
   readonly #digests: Digests;
   readonly #me: Standing;
   readonly #jobs_dir: string;
+  /** Absolute paths of job files, by their names in orders. */
+  readonly #files = new Map<string, string>();
   readonly #going = new Map<number, Going>();
   #starting = 0;
   /** Attempts that were recorded lately, by their runs: since FORGET_MS, and in that time before. */
   #ended = new Map<number, number>();
   #ended_before = new Map<number, number>();
   #forgot_ms = monotonicMs();
-  readonly #starts: Starts;
-  readonly #endings: Gather<Ending, RunState | undefined>;
+  readonly #starts: Starts<Going>;
+  readonly #records: Records<Ended & Gone>;
   /** Fires when outcomes are no longer waited for. */
   readonly #over = new AbortController();
   /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
@@ -88,8 +71,23 @@ export class Executor {
     this.#jobs_dir = parts.jobs_dir;
     this.#spool = parts.spool;
     this.#sayings = new Sayings(parts.sql);
-    this.#starts = new Starts({ ...parts, untilHeard: (ask) => this.#untilHeard(ask) });
-    this.#endings = new Gather((endings) => this.#finishAll(endings), 200, flushTempo());
+    const asking = {
+      sql: parts.sql,
+      worker_id: parts.standing.worker_id,
+      standing: parts.standing,
+      untilHeard: <T>(ask: () => Promise<T>) => this.#untilHeard(ask),
+    };
+    this.#starts = new Starts({
+      ...asking,
+      onStarted: (going, run) => this.#begin(going, run),
+      onLost: (going) => this.#lose(going),
+      onFailed: (going, error) => this.#fail(going, error),
+    });
+    this.#records = new Records({
+      ...asking,
+      onRecorded: (ended, state) => this.#recorded(ended, state),
+      onFailed: (ended, error) => this.#unrecorded(ended, error),
+    });
   }
 
   /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
@@ -122,14 +120,12 @@ export class Executor {
     if (going?.attempt === order.attempt) return going.accepted;
     const refusal = this.#refusal(order, going);
     if (refusal) return Promise.resolve(refusal);
-    const fresh: Going = {
-      ...refOf(order),
-      stage: "starting",
-      accepted: Promise.resolve({ result: "ACCEPTED", message: "" }),
-    };
+    const fresh = aGoing(order);
     this.#going.set(order.job_run_id, fresh);
     this.#starting++;
-    fresh.accepted = this.#start(order, fresh);
+    const mine = this.#digests.of(order.command_name);
+    if (mine instanceof Promise) mine.then((mine) => this.#compare(fresh, mine), (error) => this.#fail(fresh, error));
+    else this.#compare(fresh, mine);
     return fresh.accepted;
   }
 
@@ -161,143 +157,129 @@ export class Executor {
 
   /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */
   #mayWaitBehind({ command_name, digest }: Order): boolean {
-    return this.#sandbox.roomBehind({ job_file: resolvePath(this.#jobs_dir, command_name), digest }) > this.#starting;
+    return this.#sandbox.roomBehind({ job_file: this.#fileOf(command_name), digest }) > this.#starting;
   }
 
-  async #start(order: Order, going: Going): Promise<Acceptance> {
-    try {
-      const mine = await this.#digests.of(order.command_name);
-      if (!("digest" in mine) || mine.digest !== order.digest) {
-        const found = "digest" in mine ? `this worker has ${mine.digest.slice(0, 12)}` : mine.problem;
-        return this.#drop(going, {
-          result: "REJECTED_INVALID",
-          message: `Code mismatch for run "${order.job_run_id}": ${order.command_name} was synced as ${
-            order.digest.slice(0, 12)
-          }, ${found}`,
-        });
-      }
-      const run = await this.#starts.add({ ...refOf(order), token: crypto.randomUUID(), digest: order.digest });
-      if (!run) {
-        observe("run.start_lost", { ...refOf(order), worker_id: this.#me.worker_id });
-        this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
-        const message =
-          `Cannot start run "${order.job_run_id}": it is no longer assigned to this worker as attempt ${order.attempt}`;
-        return this.#drop(going, { result: "REJECTED_INVALID", message });
-      }
-      await restUntil(beginsAt(run, order.due_ms));
-      this.#launch(run, going);
-      await failpoint("after-spawn");
-      return { result: "ACCEPTED", message: "" };
-    } catch (error) {
-      const message = `Cannot start run "${order.job_run_id}": ${messageOf(error)}`;
-      // Without Postgres it says nothing of the run nor of the code: another order will do.
-      const result = isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID";
-      return this.#drop(going, { result, message });
-    }
+  #fileOf(command_name: string): string {
+    let job_file = this.#files.get(command_name);
+    if (job_file === undefined) this.#files.set(command_name, job_file = resolvePath(this.#jobs_dir, command_name));
+    return job_file;
   }
 
-  #drop(going: Going, answer: Acceptance): Acceptance {
+  #compare(going: Going, mine: Digest): void {
+    if ("digest" in mine && mine.digest === going.digest) return this.#starts.add(going);
+    const found = "digest" in mine ? `this worker has ${mine.digest.slice(0, 12)}` : mine.problem;
+    const { job_run_id, command_name, digest } = going;
+    this.#drop(going, {
+      result: "REJECTED_INVALID",
+      message: `Code mismatch for run "${job_run_id}": ${command_name} was synced as ${digest.slice(0, 12)}, ${found}`,
+    });
+  }
+
+  #lose(going: Going): void {
+    const { job_run_id, attempt } = going;
+    observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
+    this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
+    const message = `Cannot start run "${job_run_id}": it is no longer assigned to this worker as attempt ${attempt}`;
+    this.#drop(going, { result: "REJECTED_INVALID", message });
+  }
+
+  /** Without Postgres it says nothing of the run nor of the code: another order will do. */
+  #fail(going: Going, error: unknown): void {
+    const message = `Cannot start run "${going.job_run_id}": ${messageOf(error)}`;
+    this.#drop(going, { result: isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID", message });
+  }
+
+  #drop(going: Going, answer: Acceptance): void {
     if (going.stage === "starting") this.#starting--;
     if (this.#going.get(going.job_run_id) === going) this.#going.delete(going.job_run_id);
     this.#me.tell();
-    return answer;
+    going.answer(answer);
   }
 
-  #launch(run: StartedRun, going: Going): void {
+  /** At its time, which is now for all but those that are known ahead. */
+  #begin(going: Going, run: Started): void {
+    if (run.due_in_ms <= 0) this.#launch(going, run);
+    else restUntil(beginsAt(run, going.due_ms)).then(() => this.#launch(going, run));
+  }
+
+  #launch(going: Going, run: StartedRun): void {
     const began_ms = monotonicMs();
     going.stage = "running";
     this.#starting--;
-    going.body = this.#sandbox.start(bodyOrder(run, this.#jobs_dir), this.#sayings.earsOf(run));
+    going.body = this.#sandbox.start(bodyOrder(run, this.#fileOf(run.command_name)), this.#sayings.earsOf(run));
     const abandoned_why = this.#ending_why ?? going.abandoned_why;
     if (abandoned_why) going.body.abandon(abandoned_why);
     else if (going.cancel_reason) going.body.cancel(going.cancel_reason);
     observe("run.started", {
-      ...refOf(run),
+      job_run_id: run.job_run_id,
+      attempt: run.attempt,
       job_name: run.job_name,
       worker_id: this.#me.worker_id,
       epoch: run.leader_epoch,
       fence: run.fence,
     });
     this.#me.tell();
-    going.body.outcome.then((outcome) => this.#end(going, run, { outcome, duration_ms: monotonicMs() - began_ms }));
+    going.body.outcome.then((outcome) => this.#end({ going, run, outcome, duration_ms: monotonicMs() - began_ms }));
+    try {
+      const pause = failpoint("after-spawn");
+      if (pause) pause.then(() => going.answer(ACCEPTED));
+      else going.answer(ACCEPTED);
+    } catch (error) {
+      this.#fail(going, error);
+    }
   }
 
-  async #end(going: Going, run: StartedRun, ended: { outcome: Outcome; duration_ms: number }): Promise<void> {
+  #end(gone: Gone): void {
+    const { going, run, outcome } = gone;
     going.stage = "recording";
-    going.lost = ended.outcome.kind === "LOST";
-    const end = ended.outcome.kind === "LOST" ? ended.outcome : endingOf(run, ended.outcome, chance());
-    if (!("kind" in end)) this.#spool?.keep(end); // before anything that waits for Postgres
+    going.lost = outcome.kind === "LOST";
+    const ended = outcome.kind === "LOST" ? undefined : { ...gone, ending: endingOf(run, outcome, chance()) };
+    if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
     this.#me.tell();
-    await this.#sayings.settled(run);
-    let state = "not recorded"; // its row is given up at the next look at what is mine
-    try {
-      state = await this.#record(run, end) ?? "not ours any more";
-      if (!("kind" in end)) this.#spool?.drop(end);
-      this.#remember(run);
-    } catch (error) {
-      observe("loop.failed", { loop: `recording run ${run.job_run_id}`, error: messageOf(error) });
-    }
+    const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);
+    const said = this.#sayings.settled(run);
+    if (said) said.then(record);
+    else record();
+  }
+
+  #giveBack(gone: Gone, { unbegun, error_summary }: Lost): void {
+    const how = this.#me.draining || unbegun ? "GIVEN_BACK" as const : "LOST" as const;
+    const back = { ...refOf(gone.run), from: "RUNNING" as const, outcome: how, cause: error_summary };
+    const given = async () => {
+      await failpoint("before-give-back");
+      return await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
+    };
+    given().then(
+      ({ length }) => this.#recorded(gone, length > 0 ? "ORPHANED" : undefined),
+      (error) => this.#unrecorded(gone, error),
+    );
+  }
+
+  #recorded(gone: Gone & Partial<Ended>, state: string | undefined): void {
+    if (gone.ending) this.#spool?.drop(gone.ending);
+    this.#remember(gone.run);
+    this.#leave(gone, state ?? "not ours any more");
+  }
+
+  /** Its row is given up at the next look at what is mine. */
+  #unrecorded(gone: Gone, error: unknown): void {
+    observe("loop.failed", { loop: `recording run ${gone.run.job_run_id}`, error: messageOf(error) });
+    this.#leave(gone, "not recorded");
+  }
+
+  #leave({ going, run, outcome, duration_ms }: Gone, state: string): void {
     if (this.#going.get(run.job_run_id) === going) this.#going.delete(run.job_run_id);
     observe("run.finished", {
-      ...refOf(run),
+      job_run_id: run.job_run_id,
+      attempt: run.attempt,
       job_name: run.job_name,
       worker_id: this.#me.worker_id,
-      outcome: ended.outcome.kind,
+      outcome: outcome.kind,
       state,
-      duration_ms: Math.round(ended.duration_ms),
+      duration_ms: Math.round(duration_ms),
     });
     this.#me.tell();
-  }
-
-  async #record(run: StartedRun, ending: Ending | Lost): Promise<string | undefined> {
-    if ("kind" in ending) {
-      const how = this.#me.draining || ending.unbegun ? "GIVEN_BACK" as const : "LOST" as const;
-      const back = { ...refOf(run), from: "RUNNING" as const, outcome: how, cause: ending.error_summary };
-      await failpoint("before-give-back");
-      const given = await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
-      return given.length > 0 ? "ORPHANED" : undefined;
-    }
-    const state = await this.#untilHeard(() => this.#endings.add(ending)).catch((error) => {
-      if (isUnreachable(error)) throw error;
-      return this.#untilHeard(() => this.#endings.add(unstorable(ending, messageOf(error))));
-    });
-    if (state) return state;
-    return await this.#untilHeard(() => this.#readBack(run, ending));
-  }
-
-  /** No row: either an earlier try was recorded and its reply lost, or the run is no longer ours and the result too late. */
-  async #readBack(run: StartedRun, ending: Ending): Promise<string | undefined> {
-    const row = await readRun(this.#sql, run.job_run_id);
-    const same = row?.fence === run.fence && row.attempt === run.attempt;
-    if (same && (row.state === ending.outcome || row.state === "RETRYING")) return row.state;
-    const attempts = await readAttempts(this.#sql, run.job_run_id);
-    if (attempts.some((kept) => kept.attempt === run.attempt && kept.outcome === ending.outcome)) return "RETRYING";
-    const late = { ...refOf(run), worker_id: this.#me.worker_id, outcome: ending.outcome };
-    observe("run.late_result", late);
-    await recordAct(this.#sql, {
-      actor: this.#me.worker_id,
-      action: "run.late_result",
-      target_type: "run",
-      target_id: run.job_run_id,
-      before: { state: row?.state, attempt: row?.attempt },
-      after: late,
-      reason: "the run had been taken from this worker before its outcome could be recorded",
-    });
-    return undefined;
-  }
-
-  /** One ending that Postgres cannot take must not keep the others of its batch from being recorded. */
-  async #finishAll(endings: Ending[]): Promise<(RunState | undefined | Promise<RunState | undefined>)[]> {
-    try {
-      await failpoint("after-body-exit-before-finish");
-      const rows = await finishRuns(this.#sql, this.#me.worker_id, endings);
-      await failpoint("after-finish-commit");
-      const found = new Map(rows.map((row) => [row.job_run_id, row.state]));
-      return endings.map((ending) => found.get(ending.job_run_id));
-    } catch (error) {
-      if (isUnreachable(error) || endings.length === 1) throw error;
-      return endings.map(async (one) => (await finishRuns(this.#sql, this.#me.worker_id, [one]))[0]?.state);
-    }
   }
 
   /** Asks until Postgres answers: an outcome is not lost because the database is away. Other errors are errors. */

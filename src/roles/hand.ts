@@ -50,8 +50,7 @@ export class Hand {
   readonly #clock: DatabaseClock;
   readonly #held = new Map<string, { digest: string; until: AbortController }>();
   /** In the order in which they came. */
-  #queue: { order: TimedOrder; until_ms: number }[] = [];
-  readonly #queued = new Set<string>();
+  readonly #queue = new Map<string, { order: TimedOrder; until_ms: number }>();
 
   constructor(parts: HandParts) {
     this.#parts = parts;
@@ -59,32 +58,32 @@ export class Hand {
   }
 
   /** Idempotent, as the executor is. An order that must wait is accepted at once: what comes of it shows in its row. */
-  take(order: TimedOrder): Promise<Acceptance> {
+  take(order: TimedOrder): Acceptance | Promise<Acceptance> {
     const { executor, standing } = this.#parts;
     if (executor.knows(order)) return executor.accept(order);
-    if (this.#held.has(keyOf(order)) || this.#queued.has(keyOf(order))) return Promise.resolve(IN_HAND);
+    const key = keyOf(order);
+    if (this.#held.has(key) || this.#queue.has(key)) return IN_HAND;
     if (standing.detached || standing.draining || !standing.mayRun) return executor.accept(order); // which refuses it
     if (order.due_unix_us === 0) return this.#startOrQueue(order);
     const held = { digest: order.digest, until: new AbortController() };
-    this.#held.set(keyOf(order), held);
-    this.#hold(order, held.until.signal).catch(unheard).finally(() => this.#held.delete(keyOf(order)));
-    return Promise.resolve(IN_HAND);
+    this.#held.set(key, held);
+    this.#hold(order, held.until.signal).catch(unheard).finally(() => this.#held.delete(key));
+    return IN_HAND;
   }
 
   /** Lets go of everything: the worker takes no work any more. What was in hand is given back. */
   empty(): void {
     for (const { until } of this.#held.values()) until.abort();
-    this.#giveBack(this.#leaveQueue(this.#queue.length), "its worker takes no work any more").catch(unheard);
+    this.#giveBack(this.#leaveQueue(this.#queue.size), "its worker takes no work any more").catch(unheard);
   }
 
-  #startOrQueue(order: TimedOrder): Promise<Acceptance> {
+  #startOrQueue(order: TimedOrder): Acceptance | Promise<Acceptance> {
     const { executor } = this.#parts;
-    const full = this.#queue.length > 0 || !executor.hasRoomFor(order);
-    if (!full || this.#queue.length >= MOST_QUEUED) return executor.accept(order);
-    this.#queue.push({ order, until_ms: monotonicMs() + QUEUE_MS });
-    this.#queued.add(keyOf(order));
-    if (this.#queue.length === 1) this.#serve();
-    return Promise.resolve(IN_HAND);
+    const full = this.#queue.size > 0 || !executor.hasRoomFor(order);
+    if (!full || this.#queue.size >= MOST_QUEUED) return executor.accept(order);
+    this.#queue.set(keyOf(order), { order, until_ms: monotonicMs() + QUEUE_MS });
+    if (this.#queue.size === 1) this.#serve();
+    return IN_HAND;
   }
 
   /** Starts who is next whenever a slot is free, until nobody waits. */
@@ -93,18 +92,30 @@ export class Hand {
     const bell = new Bell();
     standing.watchers.add(bell);
     try {
-      for (let next = this.#queue[0]; next; next = this.#queue[0]) {
-        if (monotonicMs() >= next.until_ms) {
-          const late = this.#queue.filter(({ until_ms }) => until_ms <= monotonicMs()).length;
-          this.#giveBack(this.#leaveQueue(late), `no slot came free within ${QUEUE_MS} ms`).catch(unheard);
+      for (let next = this.#next(); next; next = this.#next()) {
+        const left_ms = next.until_ms - monotonicMs();
+        if (left_ms <= 0) {
+          this.#giveBack(this.#leaveQueue(this.#late()), `no slot came free within ${QUEUE_MS} ms`).catch(unheard);
         } else if (executor.hasRoomFor(next.order)) {
-          this.#leaveQueue(1);
-          this.#settle(next.order, executor.accept(next.order)).catch(unheard);
-        } else await bell.rest(next.until_ms - monotonicMs());
+          this.#queue.delete(keyOf(next.order));
+          this.#settle(next.order, executor.accept(next.order));
+        } else await bell.rest(left_ms);
       }
     } finally {
       standing.watchers.delete(bell);
     }
+  }
+
+  #next(): { order: TimedOrder; until_ms: number } | undefined {
+    for (const first of this.#queue.values()) return first;
+  }
+
+  /** How many have waited too long. */
+  #late(): number {
+    const now_ms = monotonicMs();
+    let late = 0;
+    for (const { until_ms } of this.#queue.values()) if (until_ms <= now_ms) late++;
+    return late;
   }
 
   async #hold(order: TimedOrder, stop: AbortSignal): Promise<void> {
@@ -115,27 +126,31 @@ export class Hand {
     due_ms = await this.#clock.reaches(due_unix_ms); // what was known of it has grown vague
     await rest(due_ms - START_AHEAD_MS + TIMER_MS - monotonicMs(), stop);
     const { executor } = this.#parts;
-    if (!stop.aborted && this.#queue.length === 0 && executor.hasRoomFor(order)) {
-      return await this.#settle(order, executor.accept({ ...order, due_ms }));
+    if (!stop.aborted && this.#queue.size === 0 && executor.hasRoomFor(order)) {
+      return this.#settle(order, executor.accept({ ...order, due_ms }));
     }
     await restUntil(due_ms, stop);
     if (stop.aborted) await this.#giveBack([order], "its worker takes no work any more");
-    else await this.#settle(order, this.#startOrQueue(order));
+    else this.#settle(order, this.#startOrQueue(order));
   }
 
   /** The first so many. */
   #leaveQueue(count: number): TimedOrder[] {
-    const orders = this.#queue.splice(0, count).map(({ order }) => order);
-    for (const order of orders) this.#queued.delete(keyOf(order));
+    const orders = [...this.#queue.values()].slice(0, count).map(({ order }) => order);
+    for (const order of orders) this.#queue.delete(keyOf(order));
     return orders;
   }
 
-  async #settle(order: TimedOrder, answer: Promise<Acceptance>): Promise<void> {
-    const { result, message } = await answer;
-    if (result === "ACCEPTED") return;
+  /** Nobody waits for the answer any more, so one that is refused is given back here. */
+  #settle(order: TimedOrder, answer: Acceptance | Promise<Acceptance>): void {
+    if (answer instanceof Promise) answer.then((answer) => this.#settle(order, answer), unheard);
+    else if (answer.result !== "ACCEPTED") this.#refuse(order, answer);
+  }
+
+  #refuse(order: TimedOrder, { result, message }: Acceptance): void {
     const { job_run_id, attempt } = order;
     observe("run.refused", { job_run_id, attempt, worker_id: this.#parts.standing.worker_id, result, message });
-    await this.#giveBack([order], message);
+    this.#giveBack([order], message).catch(unheard);
   }
 
   async #giveBack(orders: TimedOrder[], cause: string): Promise<void> {

@@ -55,10 +55,13 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     startJobs: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
-      const results = await Promise.all(request.orders.map(async (order) => {
-        const { job_run_id, attempt } = order;
-        return { job_run_id, attempt, ...(old ?? await hand.take(order)) };
-      }));
+      const answers = request.orders.map((order) => old ?? hand.take(order));
+      const results = [];
+      for (const [place, { job_run_id, attempt }] of request.orders.entries()) {
+        const answer = answers[place] as typeof answers[number];
+        const { result, message } = answer instanceof Promise ? await answer : answer; // most are known at once
+        results.push({ job_run_id, attempt, result, message });
+      }
       await failpoint("after-rpc-before-reply");
       return { results, ...observed() };
     },

@@ -3,7 +3,7 @@
  * known ahead at the instant when it is due, which its row, asked a moment before, says better than any clock of this machine.
  */
 import { failpoint } from "../base/failpoint.ts";
-import { Gather, monotonicMs, Tempo } from "../base/loop.ts";
+import { Groups, monotonicMs, Tempo } from "../base/loop.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { readStarted, type StartOrder, startRuns } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
@@ -15,11 +15,16 @@ export interface Started extends StartedRun {
   answered_ms: number;
 }
 
-export interface StartsParts {
+export interface StartsParts<Order> {
   sql: Sql;
   standing: Standing;
   /** Asks until Postgres answers. */
   untilHeard<T>(ask: () => Promise<T>): Promise<T>;
+  onStarted(order: Order, run: Started): void;
+  /** It is not ours to start. */
+  onLost(order: Order): void;
+  /** Postgres did not say. */
+  onFailed(order: Order, error: unknown): void;
 }
 
 const MOST_AT_ONCE = 200;
@@ -31,30 +36,42 @@ export function flushTempo(): Tempo {
   return new Tempo(FLUSH_GAP_MS, FLUSH_BURST);
 }
 
-export class Starts {
-  readonly #parts: StartsParts;
-  readonly #starts = new Gather<StartOrder, Started | undefined>(
-    (orders) => this.#startAll(orders),
-    MOST_AT_ONCE,
-    flushTempo(),
-  );
+export class Starts<Order extends StartOrder> {
+  readonly #parts: StartsParts<Order>;
+  readonly #groups = new Groups<Order>((orders) => this.#startAll(orders), MOST_AT_ONCE, flushTempo());
 
-  constructor(parts: StartsParts) {
+  constructor(parts: StartsParts<Order>) {
     this.#parts = parts;
   }
 
-  /** The run, or undefined: it is not ours to start. */
-  add(order: StartOrder): Promise<Started | undefined> {
-    return this.#starts.add(order);
+  add(order: Order): void {
+    this.#groups.add(order);
+  }
+
+  async #startAll(orders: Order[]): Promise<void> {
+    const { onStarted, onLost, onFailed } = this.#parts;
+    let found: Map<number, Started>;
+    let unheard: { error: unknown } | undefined;
+    try {
+      ({ found, unheard } = await this.#ask(orders));
+    } catch (error) {
+      return orders.forEach((order) => onFailed(order, error));
+    }
+    for (const order of orders) {
+      const run = found.get(order.job_run_id);
+      if (run) onStarted(order, run);
+      else if (unheard) onFailed(order, unheard.error);
+      else onLost(order);
+    }
   }
 
   /** When the reply is lost the statement may have been carried out: read our own tokens back before anything else. */
-  async #startAll(orders: StartOrder[]): Promise<(Started | undefined | Promise<never>)[]> {
+  async #ask(orders: Order[]): Promise<{ found: Map<number, Started>; unheard: { error: unknown } | undefined }> {
     const { sql, standing, untilHeard } = this.#parts;
     const me = { worker_id: standing.worker_id, epoch: standing.epoch };
     let asked_ms = monotonicMs();
     let started: StartedRun[];
-    let unheard: (() => Promise<never>) | undefined;
+    let unheard: { error: unknown } | undefined;
     try {
       await failpoint("before-start-commit");
       started = await startRuns(sql, me, orders);
@@ -65,11 +82,10 @@ export class Starts {
         asked_ms = monotonicMs();
         return readStarted(sql, me.worker_id, orders);
       });
-      unheard = () => Promise.reject(error);
+      unheard = { error };
     }
     const heard = { asked_ms, answered_ms: monotonicMs() };
-    const found = new Map(started.map((run) => [run.job_run_id, { ...run, ...heard }]));
-    return orders.map((order) => found.get(order.job_run_id) ?? unheard?.());
+    return { found: new Map(started.map((run) => [run.job_run_id, Object.assign(run, heard)])), unheard };
   }
 }
 

@@ -1,0 +1,57 @@
+/** A run in the hands of an executor, from its order until its end is recorded. */
+import type { StartJobResponse } from "../cluster/protocol.ts";
+import type { Body, Outcome } from "../sandbox/pool.ts";
+import type { AttemptRef } from "../store/runs.ts";
+import type { StartedRun } from "../store/started_runs.ts";
+
+/** What a leader may say about a run; everything else is read from Postgres. */
+export interface Order extends AttemptRef {
+  command_name: string;
+  digest: string;
+  /** Monotonic: when it is due, as the worker reckons. What its row says of that goes before. */
+  due_ms?: number;
+}
+
+export type Acceptance = Pick<StartJobResponse, "result" | "message">;
+
+export interface Going extends Order {
+  /** Of its start; a new one for each try. */
+  token: string;
+  stage: "starting" | "running" | "recording";
+  body: Body | undefined;
+  accepted: Promise<Acceptance>;
+  answer: (answer: Acceptance) => void;
+  cancel_reason: string | undefined;
+  /** Taken from us before its body began. */
+  abandoned_why: string | undefined;
+  /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
+  lost: boolean;
+}
+
+/** One whose body is gone. */
+export interface Gone {
+  going: Going;
+  run: StartedRun;
+  outcome: Outcome;
+  duration_ms: number;
+}
+
+export function aGoing(order: Order): Going {
+  const { promise: accepted, resolve: answer } = Promise.withResolvers<Acceptance>();
+  const { job_run_id, attempt, command_name, digest, due_ms = Infinity } = order;
+  return {
+    job_run_id,
+    attempt,
+    command_name,
+    digest,
+    due_ms,
+    token: crypto.randomUUID(),
+    stage: "starting",
+    body: undefined,
+    accepted,
+    answer,
+    cancel_reason: undefined,
+    abandoned_why: undefined,
+    lost: false,
+  };
+}

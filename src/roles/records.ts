@@ -1,0 +1,112 @@
+/**
+ * Records how runs ended, those that end together in one statement, and asks until Postgres has answered: an outcome is not lost because
+ * the database is away. One that Postgres cannot take does not keep the others of its group from being recorded.
+ *
+ * No row back means that either an earlier try was recorded and its reply lost, or that the run was meanwhile given to another: then
+ * it is left alone, and the result is kept in the audit.
+ */
+import { observe } from "../base/facts.ts";
+import { failpoint } from "../base/failpoint.ts";
+import { Groups } from "../base/loop.ts";
+import { recordAct } from "../store/audit.ts";
+import { isUnreachable, type Sql } from "../store/db.ts";
+import { readAttempts, readRun } from "../store/run_view.ts";
+import { type Ending, finishRuns, type RunState } from "../store/runs.ts";
+import type { StartedRun } from "../store/started_runs.ts";
+import { unstorable } from "./ending.ts";
+import { flushTempo } from "./starts.ts";
+
+/** A run whose body is gone, and what came of it. */
+export interface Ended {
+  run: StartedRun;
+  ending: Ending;
+}
+
+export interface RecordsParts<End> {
+  sql: Sql;
+  worker_id: string;
+  /** Asks until Postgres answers. */
+  untilHeard<T>(ask: () => Promise<T>): Promise<T>;
+  /** `state`: what the run is now; undefined: it is not ours any more. */
+  onRecorded(ended: End, state: string | undefined): void;
+  /** Its row is given up at the next look at what is ours. */
+  onFailed(ended: End, error: unknown): void;
+}
+
+const MOST_AT_ONCE = 200;
+
+export class Records<End extends Ended> {
+  readonly #parts: RecordsParts<End>;
+  readonly #groups = new Groups<End>((group) => this.#recordAll(group), MOST_AT_ONCE, flushTempo());
+
+  constructor(parts: RecordsParts<End>) {
+    this.#parts = parts;
+  }
+
+  add(ended: End): void {
+    this.#groups.add(ended);
+  }
+
+  async #recordAll(group: End[]): Promise<void> {
+    let found: Map<number, RunState>;
+    try {
+      found = await this.#finish(group.map(({ ending }) => ending));
+    } catch (error) {
+      for (const ended of group) {
+        if (isUnreachable(error)) this.#parts.onFailed(ended, error);
+        else this.#answer(ended, this.#recordAlone(ended));
+      }
+      return;
+    }
+    for (const ended of group) {
+      const state = found.get(ended.run.job_run_id);
+      if (state) this.#parts.onRecorded(ended, state);
+      else this.#answer(ended, this.#parts.untilHeard(() => this.#readBack(ended)));
+    }
+  }
+
+  #answer(ended: End, state: Promise<string | undefined>): void {
+    state.then((state) => this.#parts.onRecorded(ended, state), (error) => this.#parts.onFailed(ended, error));
+  }
+
+  #finish(endings: Ending[]): Promise<Map<number, RunState>> {
+    const { sql, worker_id, untilHeard } = this.#parts;
+    return untilHeard(async () => {
+      await failpoint("after-body-exit-before-finish");
+      const rows = await finishRuns(sql, worker_id, endings);
+      await failpoint("after-finish-commit");
+      return new Map(rows.map((row) => [row.job_run_id, row.state]));
+    });
+  }
+
+  async #recordAlone(ended: End): Promise<string | undefined> {
+    const { run: { job_run_id }, ending } = ended;
+    const found = await this.#finish([ending]).catch((error) => {
+      if (isUnreachable(error)) throw error;
+      return this.#finish([unstorable(ending, error instanceof Error ? error.message : String(error))]);
+    });
+    return found.get(job_run_id) ?? await this.#parts.untilHeard(() => this.#readBack(ended));
+  }
+
+  async #readBack({ run, ending }: End): Promise<string | undefined> {
+    const { sql, worker_id } = this.#parts;
+    const { job_run_id, attempt } = run;
+    const row = await readRun(sql, job_run_id);
+    const same = row?.fence === run.fence && row.attempt === attempt;
+    if (same && (row.state === ending.outcome || row.state === "RETRYING")) return row.state;
+    const attempts = await readAttempts(sql, job_run_id);
+    if (attempts.some((kept) => kept.attempt === attempt && kept.outcome === ending.outcome)) return "RETRYING";
+    const late = { job_run_id, attempt, worker_id, outcome: ending.outcome };
+    observe("run.late_result", late);
+    await recordAct(sql, {
+      actor: worker_id,
+      action: "run.late_result",
+      target_type: "run",
+      target_id: job_run_id,
+      before: { state: row?.state, attempt: row?.attempt },
+      after: late,
+      reason: "the run had been taken from this worker before its outcome could be recorded",
+    });
+    return undefined;
+  }
+}
