@@ -18,7 +18,8 @@ import {
   takeSeat,
 } from "../src/cluster/seat.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
-import { freePort, startRedis, usingRedis } from "./support/cluster_redis.ts";
+import { freePort } from "../src/ops/free_port.ts";
+import { startRedis, usingRedis } from "./support/cluster_redis.ts";
 import { withRedisCluster } from "./support/redis_groups.ts";
 
 Deno.test("a Redis URL names one server, a Sentinel's or a cluster's", () => {
@@ -80,7 +81,7 @@ testWithRedisServer(
         for (let count = 0; count < 3; count++) {
           const before = performance.now();
           await assert.rejects(readEpoch(redis), RedisAway);
-          assert.ok(performance.now() - before < 1_300);
+          assert.ok(performance.now() - before < 10_000, "it was not waited for");
         }
         const again = await startRedis({ port: own.port });
         await redis.ready();
@@ -149,7 +150,7 @@ testWithRedisServer("a command that failed while Redis was away is not sent late
 });
 
 Deno.test("a Redis that was never there is named with the fix, without its password", async () => {
-  const port = await freePort();
+  const port = freePort();
   const redis = connectRedis(`redis://:topsecret@127.0.0.1:${port}`, { prefix: "x:" });
   await assert.rejects(redis.ready(200), (error: Error) => {
     assert.match(

@@ -5,7 +5,8 @@ import { Redis } from "ioredis";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { startPostgres } from "../src/dev/postgres.ts";
 import { startRedis } from "../src/dev/redis.ts";
-import { freePort, lastLines, type Service, startService } from "../src/dev/service.ts";
+import { freePort } from "../src/ops/free_port.ts";
+import { lastLines, type Service, startService } from "../src/dev/service.ts";
 import { connectDb } from "../src/store/db.ts";
 import { DevFolder, pathWithout } from "./support/dev_process.ts";
 import { noneLeft, processesWith } from "./support/processes.ts";
@@ -194,7 +195,13 @@ Deno.test("a server that does not end when asked is killed", () =>
     await noneLeft(dir, GONE_WITHIN_MS);
   }));
 
-Deno.test("a port that is taken is not given out", () => {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  assert.notEqual(freePort(listener.addr.port), listener.addr.port);
+Deno.test("a port that is taken is not given out, nor one that the system may give to a connection", () => {
+  const preferred = freePort();
+  assert.equal(freePort(preferred), preferred);
+  using _listener = Deno.listen({ hostname: "127.0.0.1", port: preferred });
+  const [first = 49_152] = /\d+/.exec(Deno.readTextFileSync("/proc/sys/net/ipv4/ip_local_port_range")) ?? [];
+  for (let n = 0; n < 100; n++) {
+    const port = freePort(preferred);
+    assert(port !== preferred && port < Number(first), `${port}`);
+  }
 });

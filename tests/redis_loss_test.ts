@@ -4,8 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
+import { freePort } from "../src/ops/free_port.ts";
 import { type Cluster, withProcesses, type WorkerProcess } from "./support/cluster.ts";
-import { askRedis, freePort, type OwnRedis, startRedis } from "./support/cluster_redis.ts";
+import { askRedis, type OwnRedis, startRedis } from "./support/cluster_redis.ts";
 import { keepEpochs, noEpochFell, onlyOnce, onRedis } from "./support/epochs.ts";
 import { testWithRedisServer } from "./support/redis_server.ts";
 import { underLoad } from "./support/steady_load.ts";
@@ -122,7 +123,7 @@ testWithRedisServer(
       await askRedis(redis.port, "config", "set", "min-replicas-to-write", 0);
       await onRedis(cluster, redis);
 
-      await askRedis(redis.port, "replicaof", "127.0.0.1", await freePort()); // READONLY
+      await askRedis(redis.port, "replicaof", "127.0.0.1", freePort()); // READONLY
       await goesOn(cluster);
       await askRedis(redis.port, "replicaof", "no", "one");
       await onRedis(cluster, redis);

@@ -5,7 +5,8 @@ import { makeCertificate } from "../src/cluster/certs.ts";
 import { connectRedis, RedisAway } from "../src/cluster/redis.ts";
 import { nextWorkerId } from "../src/cluster/roster.ts";
 import { mirrorEpoch, readEpoch } from "../src/cluster/seat.ts";
-import { askRedis, freePort, type OwnRedis, startRedis, usingRedis } from "./support/cluster_redis.ts";
+import { freePort } from "../src/ops/free_port.ts";
+import { askRedis, type OwnRedis, startRedis, usingRedis } from "./support/cluster_redis.ts";
 import { testWithRedisServer } from "./support/redis_server.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -23,7 +24,7 @@ const STATES: State[] = [
   { reply: "OOM", begin: set("maxmemory", 1), end: set("maxmemory", 0) },
   {
     reply: "READONLY",
-    begin: async ({ port }) => askRedis(port, "replicaof", "127.0.0.1", await freePort()),
+    begin: ({ port }) => askRedis(port, "replicaof", "127.0.0.1", freePort()),
     end: ({ port }) => askRedis(port, "replicaof", "no", "one"),
   },
   {
@@ -113,7 +114,7 @@ testWithRedisServer(
     const { certificate, private_key } = await makeCertificate("localhost", { days: 1, hosts: ["127.0.0.1"] });
     Deno.writeTextFileSync(`${dir}/tls.crt`, certificate);
     Deno.writeTextFileSync(`${dir}/tls.key`, private_key);
-    const tls_port = await freePort();
+    const tls_port = freePort();
     const own = await startRedis({
       config: [
         `tls-port ${tls_port}`,

@@ -5,17 +5,9 @@
 import { environment, PROJECT_DIR } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { fromFileUrl } from "../base/paths.ts";
+import { freePort } from "../ops/free_port.ts";
 import { commandLine } from "../sandbox/process_table.ts";
-import {
-  endLeftover,
-  freePort,
-  keepAddress,
-  type Kept,
-  readKept,
-  type Service,
-  ServiceError,
-  startService,
-} from "./service.ts";
+import { endLeftover, keepAddress, type Kept, readKept, type Service, ServiceError, startService } from "./service.ts";
 
 export interface RedisOptions {
   /** A folder that exists; what Redis keeps goes below it. */

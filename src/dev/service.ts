@@ -6,6 +6,7 @@
  * session of their own: a Ctrl-C of the terminal reaches only us, and we end things in order.
  */
 import { rest, within } from "../base/loop.ts";
+import { freePort } from "../ops/free_port.ts";
 import { commandLine, signalGroup, signalProcess } from "../sandbox/process_table.ts";
 
 /** A user of this machine, by number. */
@@ -135,19 +136,6 @@ export function lastLines(file: string, count = 12): string {
     return Deno.readTextFileSync(file).trimEnd().split("\n").slice(-count).map((line) => `  | ${line}`).join("\n");
   } catch {
     return "  | (it printed nothing)";
-  }
-}
-
-/** The preferred port when it is free, else one that is. It is free now, and most likely still when a server takes it. */
-export function freePort(preferred = 0): number {
-  try {
-    const listener = Deno.listen({ hostname: "127.0.0.1", port: preferred });
-    const { port } = listener.addr;
-    listener.close();
-    return port;
-  } catch (error) {
-    if (preferred !== 0 && error instanceof Deno.errors.AddrInUse) return freePort();
-    throw error;
   }
 }
 

@@ -7,6 +7,7 @@
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { monotonicMs, rest } from "../base/loop.ts";
+import { freePort } from "./free_port.ts";
 
 /** `there`: from whoever connected to the target; `back`: the answers. */
 export type Direction = "there" | "back";
@@ -30,7 +31,8 @@ export class FaultyLink {
   readonly #sockets = new Set<Socket>();
   readonly #stalled = new Set<Direction>();
   #server: Server | undefined;
-  #port = 0;
+  /** Nobody else is given it while the link refuses. */
+  readonly #port = freePort();
   #delay_ms = 0;
   #swallow = false;
 
@@ -38,10 +40,8 @@ export class FaultyLink {
     this.#target = target;
   }
 
-  /** `own_port`: where it listens; 0: anywhere. One that refuses for a while wants a port that nobody else will take. */
-  static async to(port: number, hostname = "127.0.0.1", own_port = 0): Promise<FaultyLink> {
+  static async to(port: number, hostname = "127.0.0.1"): Promise<FaultyLink> {
     const link = new FaultyLink({ hostname, port });
-    link.#port = own_port;
     await link.#listen();
     return link;
   }
@@ -107,10 +107,7 @@ export class FaultyLink {
     const server = createServer((near) => this.#join(near));
     this.#server = server;
     return new Promise((resolve, reject) => {
-      server.once("error", reject).listen(this.#port, "127.0.0.1", () => {
-        this.#port = (server.address() as { port: number }).port;
-        resolve();
-      });
+      server.once("error", reject).listen(this.#port, "127.0.0.1", () => resolve());
     });
   }
 

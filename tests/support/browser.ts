@@ -8,7 +8,7 @@ import { serveAdmin } from "../../src/admin/server.ts";
 import { connectDb } from "../../src/store/db.ts";
 import type { Role } from "../../src/store/users.ts";
 import { aUser, PASSWORD } from "./admin.ts";
-import { freePort } from "./cluster_redis.ts";
+import { freePort } from "../../src/ops/free_port.ts";
 import { Proxy } from "./proxy.ts";
 import { type Stores, withStores } from "./stores.ts";
 
@@ -46,7 +46,7 @@ export function withBrowser(test: (on: BrowserScene) => Promise<void>, look: Loo
     const { width = 1280, height = 900, behind, ...context } = look;
     const proxy = behind && new Proxy({ ...behind, to: () => server.own_url });
     const server: Server = new Server(stores.database_url, proxy?.url);
-    await server.start(behind ? await freePort() : 0);
+    await server.start(behind ? freePort() : 0);
     const browser = await launch();
     const complaints: string[] = [];
     const expected: RegExp[] = [];

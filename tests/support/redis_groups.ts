@@ -1,5 +1,6 @@
 /** Redis as it stands in production: below Sentinels, and as a Cluster. All real servers, on ports of their own. */
-import { askRedis, freePort, type OwnRedis, type RedisServerOptions, startRedis } from "./cluster_redis.ts";
+import { freePort } from "../../src/ops/free_port.ts";
+import { askRedis, type OwnRedis, type RedisServerOptions, startRedis } from "./cluster_redis.ts";
 import { waitFor } from "./waiting.ts";
 
 const DOWN_AFTER_MS = 1_000;
@@ -97,7 +98,7 @@ const SLOTS = [[0, 5460], [5461, 10922], [10923, 16383]] as const;
 /** Three masters that share the slots, and a replica of the one that holds `key`. */
 export async function withRedisCluster(key: string, test: (cluster: RedisCluster) => Promise<void>): Promise<void> {
   await withServers(async (start) => {
-    const buses = await Promise.all([1, 2, 3, 4].map(() => freePort()));
+    const buses = [1, 2, 3, 4].map(() => freePort());
     const servers = await Promise.all(buses.map((bus) => start({ config: member(bus) })));
     const [first, , , replica] = servers as [OwnRedis, OwnRedis, OwnRedis, OwnRedis];
     for (const [place, { port }] of servers.entries()) {

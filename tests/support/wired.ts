@@ -3,9 +3,9 @@
  * what they tell of their gRPC port is changed as the row is written, so peers come through the link.
  */
 import { FaultyLink } from "../../src/ops/faulty_link.ts";
+import { freePort } from "../../src/ops/free_port.ts";
 import type { Sql } from "../../src/store/db.ts";
 import { type Cluster, type ClusterOptions, withProcesses, type WorkerProcess } from "./cluster.ts";
-import { freePort } from "./cluster_redis.ts";
 
 export interface Wired {
   worker: WorkerProcess;
@@ -34,7 +34,7 @@ export function withWired(
 }
 
 async function startWired(cluster: Cluster, node_id: string, links: FaultyLink[]): Promise<Wired> {
-  const port = await freePort();
+  const port = freePort();
   const [to_postgres, to_redis] = [new URL(cluster.stores.database_url), new URL(cluster.stores.redis_url)];
   const made = [Number(to_postgres.port), Number(to_redis.port), port].map((target) => FaultyLink.to(target));
   const [postgres, redis, grpc] = await Promise.all(made) as [FaultyLink, FaultyLink, FaultyLink];

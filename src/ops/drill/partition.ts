@@ -15,6 +15,7 @@ import { signalGroup, signalProcess } from "../../sandbox/process_table.ts";
 import { currentLeader } from "../../store/leadership.ts";
 import { listWorkers, workerEnded, type WorkerListing } from "../../store/nodes.ts";
 import { FaultyLink } from "../faulty_link.ts";
+import { freePort } from "../free_port.ts";
 import type { Scene } from "./scene.ts";
 import { DRILL_NODE, DrillError, type Site } from "./site.ts";
 import { leading } from "./workers.ts";
@@ -192,13 +193,6 @@ async function relayTo(text: string, default_port: number): Promise<{ link: Faul
   url.hostname = "127.0.0.1";
   url.port = String(link.port);
   return { link, url: url.href };
-}
-
-function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  return port;
 }
 
 async function drain(stream: ReadableStream<Uint8Array>): Promise<void> {

@@ -6,7 +6,8 @@ import { Redis } from "ioredis";
 import { rest } from "../../../src/base/loop.ts";
 import { startPostgres } from "../../../src/dev/postgres.ts";
 import { startRedis } from "../../../src/dev/redis.ts";
-import { freePort, type Service } from "../../../src/dev/service.ts";
+import type { Service } from "../../../src/dev/service.ts";
+import { freePort } from "../../../src/ops/free_port.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
 import { connectDb, type Sql } from "../../../src/store/db.ts";
 
@@ -101,18 +102,10 @@ export class Servers {
   }
 }
 
-/** Where nobody makes a connection from: a port that is given up for a second must not be taken meanwhile. */
-export function quietPort(): number {
-  for (;;) {
-    const port = 15_000 + Math.floor(Math.random() * 15_000);
-    if (freePort(port) === port) return port;
-  }
-}
-
 /** Before its first start a server is told where to be (src/dev/service.ts keeps it there). */
 function chooseAddress(home: string): void {
   Deno.mkdirSync(home, { mode: 0o700 });
-  const address = { port: quietPort(), password: crypto.randomUUID().replaceAll("-", "") };
+  const address = { port: freePort(), password: crypto.randomUUID().replaceAll("-", "") };
   Deno.writeTextFileSync(`${home}/address.json`, JSON.stringify(address), { mode: 0o600 });
 }
 

@@ -7,6 +7,7 @@ import { monotonicMs, within } from "../../../src/base/loop.ts";
 import { problemText } from "../../../src/catalog/problem.ts";
 import { sync } from "../../../src/catalog/sync.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
+import { freePort } from "../../../src/ops/free_port.ts";
 import { Sandbox } from "../../../src/sandbox/pool.ts";
 import { applySchema, connectDb, type Sql } from "../../../src/store/db.ts";
 import { changeSettings, type Settings } from "../../../src/store/settings.ts";
@@ -15,7 +16,7 @@ import { Certificates } from "./certs.ts";
 import type { Chance } from "../stress/chance.ts";
 import { installHistory } from "../history.ts";
 import { type HeardFact, type Links, Seat } from "./seat.ts";
-import { quietPort, Servers } from "./servers.ts";
+import { Servers } from "./servers.ts";
 
 /** Short leases, so that many faults fit: but a frozen worker's guard needs 3 s, and the lease must outlast that. */
 export const CHAOS_SETTINGS = {
@@ -164,7 +165,7 @@ export class World {
   async #seat(place: number): Promise<Seat> {
     const node_id = NODES[place] as string;
     const name = `${node_id.at(-1)}${place + 1}`;
-    const grpc_port = quietPort();
+    const grpc_port = freePort();
     const links = await this.#links(grpc_port);
     const clock_file = this.clock_library && `${this.dir}/clocks/${name}`;
     const chance = this.#options.chance.fork(`seat ${name}`);
@@ -201,7 +202,7 @@ export class World {
     return {
       postgres: await to(this.servers.database_url),
       redis: await to(this.servers.redis_url),
-      grpc: await FaultyLink.to(grpc_port, "127.0.0.1", quietPort()),
+      grpc: await FaultyLink.to(grpc_port),
     };
   }
 
