@@ -3,7 +3,8 @@
  * few more, not all of a definition's. A plan is made once per session and kept, so a bad one would stay.
  */
 import assert from "node:assert/strict";
-import { connectDb, type Db } from "../src/store/db.ts";
+import { renewAndLook } from "../src/store/agenda.ts";
+import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
 import { aDefinition, aWorker } from "./support/factories.ts";
@@ -12,6 +13,7 @@ import { type Stores, withStores } from "./support/stores.ts";
 const ME = "w1-0000000a";
 const RUNS = 3_000;
 const EACH = 10;
+const LIVE = 200;
 
 /** With how many runs the table was last analyzed; undefined: never. */
 const ANALYZED_WITH = [undefined, 0, 1, 40, RUNS];
@@ -70,7 +72,26 @@ async function readBy(sql: Db, term: Term, digest: string): Promise<Record<strin
   return { assign, start, end };
 }
 
-async function measured({ sql, database_url }: Stores): Promise<void> {
+/** A look where some runs go on and the others wait. */
+async function lookAt(sql: Db, term: Term): Promise<Record<string, number>> {
+  await sql`
+    update job_run set state = 'ASSIGNED', assigned_worker_id = ${ME}, assigned_at = clock_timestamp()
+     where id in (select id from job_run order by id limit ${LIVE}::int)`;
+  const before = await fetched(sql);
+  const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 600, ahead_seconds: 30 };
+  const looked = await renewAndLook(sql as unknown as Sql, term, look);
+  const look_read = await fetched(sql) - before;
+  assert.deepEqual(looked?.sight.workers.map(({ load }) => load), [LIVE]);
+  assert.deepEqual(looked?.sight.lanes.map(({ running }) => running), [LIVE]);
+  return { look: look_read };
+}
+
+/** What `act` read, for each of the things that Postgres may believe of the table. */
+async function measured(
+  { sql, database_url }: Stores,
+  act: (sql: Db, term: Term) => Promise<Record<string, number>>,
+  most: number,
+): Promise<void> {
   await aWorker(sql, { worker_id: ME });
   const definition = await aDefinition(sql, { name: "many", digest: "d" });
   const term = await acquire(sql, { worker_id: ME, lease_ms: 60_000, epoch_hint: 0 }) as Term;
@@ -79,17 +100,18 @@ async function measured({ sql, database_url }: Stores): Promise<void> {
     await fill(sql, definition.id, analyzed_with);
     const fresh = connectDb(database_url, { name: "plans", max: 1, steady: true });
     try {
-      found[`analyzed with ${analyzed_with}`] = await fresh.begin((tx) => readBy(tx, term, "d")) as Record<
-        string,
-        number
-      >;
+      found[`analyzed with ${analyzed_with}`] = await fresh.begin((tx) => act(tx, term)) as Record<string, number>;
     } finally {
       await fresh.end({ timeout: 2 });
     }
   }
-  const most = Math.max(...Object.values(found).flatMap((by) => Object.values(by)));
-  assert(most <= 8 * EACH, JSON.stringify(found, null, 1));
+  const read = Math.max(...Object.values(found).flatMap((by) => Object.values(by)));
+  assert(read <= most, JSON.stringify(found, null, 1));
 }
 
 Deno.test("what moves ten runs reads about ten rows, whatever Postgres believes of the table", () =>
-  withStores(measured));
+  withStores((stores) => measured(stores, (sql, term) => readBy(sql, term, "d"), 8 * EACH)));
+
+// Of each that goes on its entry and its row, and what it left where it waited.
+Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>
+  withStores((stores) => measured(stores, lookAt, 3 * LIVE + 100)));

@@ -8,8 +8,9 @@ import { monotonicMs } from "../base/loop.ts";
 import { type Sql, unsynced } from "./db.ts";
 import { slotLead } from "./definitions.ts";
 import { Term } from "./leadership.ts";
+import { troubles } from "./live_runs.ts";
 import { canMove } from "./requests.ts";
-import { lanes, type Sight, sight, sightOf, type SightRow } from "./waiting.ts";
+import { type Sight, sight, sightOf, sightParts, type SightRow } from "./waiting.ts";
 
 export interface Agenda {
   /** Slots of schedules have come. */
@@ -81,42 +82,37 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
        where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id}
       returning tick, degrade_epoch is not distinct from epoch as degraded),
     clock as materialized (select clock_timestamp() as now),
-    ${lanes(sql)}
+    ${sightParts(sql, look.ahead_seconds)}
     select renewed.tick, renewed.degraded,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
-               where s.enabled and s.paused_at is null
+               where s.enabled and s.paused_at is null and s.next_slot <= clock.now + ${ahead}
                  and s.next_slot <= clock.now + ${slotLead(sql, look.ahead_seconds)}) as slots,
-      (select min(id) from event where processed_at is null) is not null as events,
+      (select id from event where processed_at is null order by id limit 1) is not null as events,
       exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
-      (select job_definition_id from job_run where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
-        order by job_definition_id, coalesce(node, '') limit 1) is not null as ready,
-      ${look.late_seconds}::float8 > 0 and (select min(due_at) from job_run where state = 'PENDING' and source = 'schedule')
-               < clock.now - ${look.late_seconds}::float8 * interval '1 s' as late,
-      coalesce((select min(wakes_at) from job_run where wakes_at is not null) <= clock.now, false) as asleep,
+      exists (select from lane) as ready,
+      ${look.late_seconds}::float8 > 0
+        and (select due_at from job_run where state = 'PENDING' and source = 'schedule' order by due_at limit 1)
+            < clock.now - ${look.late_seconds}::float8 * interval '1 s' as late,
+      coalesce((select wakes_at from job_run where wakes_at is not null order by wakes_at limit 1) <= clock.now, false) as asleep,
       exists (select from line_check) as lines,
       exists (select from priority_move m where ${canMove(sql)}) as moves,
-      (select min(id) from job_run where cancel_requested_at is not null
-         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) is not null as cancels,
-      (select min(assigned_worker_id) from job_run where state in ('ASSIGNED', 'RUNNING') and state = 'ASSIGNED'
-         and greatest(assigned_at, due_at) < clock.now - ${look.reassign_after_ms} * interval '1 ms') is not null
-        or exists (select from worker w join job_run r on r.assigned_worker_id = w.worker_id
-               where w.state = 'DETACHED' and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED') as stuck,
-      exists (select from worker where state <> 'DEAD' and lease_until < clock.now)
-        or (select count(*) from job_run r where r.state in ('ASSIGNED', 'RUNNING') and not exists (
-             select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')) > 0 as lost,
+      (select id from job_run where cancel_requested_at is not null
+         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') order by id limit 1) is not null as cancels,
+      trouble.stuck, trouble.lost or exists (select from worker where state <> 'DEAD' and lease_until < clock.now) as lost,
       exists (select from node where is_active and next_check_at <= clock.now) as checks,
       (extract(epoch from least(
-        (select min(next_slot) from job_schedule where enabled and paused_at is null and next_slot > clock.now),
-        (select min(next_slot) - ${ahead} from job_schedule
-          where enabled and paused_at is null and next_slot > clock.now + ${ahead}),
-        (select min(next_feed_at) from bulk where next_feed_at > clock.now),
-        (select min(wakes_at) from job_run where wakes_at > clock.now),
-        (select greatest(min(wakes_at) - ${ahead}, clock.now + ${ahead} / 4) from job_run
-          where wakes_at > clock.now + ${ahead} having min(wakes_at) is not null),
-        (select min(next_check_at) from node where is_active and next_check_at > clock.now
-                                               and next_check_at < 'infinity')) - clock.now) * 1000)::float8 as next_due_ms,
-      ${sight(sql, look.ahead_seconds)}
-    from renewed, clock`;
+        (select next_slot from job_schedule where enabled and paused_at is null and next_slot > clock.now
+          order by next_slot limit 1),
+        (select next_slot - ${ahead} from job_schedule where enabled and paused_at is null and next_slot > clock.now + ${ahead}
+          order by next_slot limit 1),
+        (select next_feed_at from bulk where next_feed_at > clock.now order by next_feed_at limit 1),
+        (select min(wakes_at) from soon),
+        (select greatest(wakes_at - ${ahead}, clock.now + ${ahead} / 4) from job_run where wakes_at > clock.now + ${ahead}
+          order by wakes_at limit 1),
+        (select next_check_at from node where is_active and next_check_at > clock.now and next_check_at < 'infinity'
+          order by next_check_at limit 1)) - clock.now) * 1000)::float8 as next_due_ms,
+      ${sight(sql)}
+    from renewed, clock, (${troubles(sql, look.reassign_after_ms)}) trouble`;
   if (!row) return undefined;
   const { tick, paused, workers, lanes: open, glance, near, ...agenda } = row;
   return {

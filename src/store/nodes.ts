@@ -293,30 +293,6 @@ export interface NodeRow {
   inactive_reason: string | null;
 }
 
-/** Workers whose lease holds, with their nodes and what they carry, counted now: a query of WorkerRow & { node: NodeRow }. */
-export function workersAlive(sql: Db) {
-  return sql`
-    select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint,
-           w.tls_former_fingerprint, w.slots, coalesce(l.load, 0)::int as load, coalesce(l.ahead, 0)::int as ahead,
-           json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
-                             'max_concurrent', n.max_concurrent, 'problem', n.check_result->>'problem', 'failed', n.check_result->'failed',
-                             'checked', n.checked_at is not null, 'inactive_by', n.inactive_by,
-                             'inactive_reason', n.inactive_reason) as node
-      from worker w join node n using (node_id)
-      left join (select assigned_worker_id, count(*) filter (where not ${
-    isAhead(sql)
-  }) as load, count(*) filter (where ${isAhead(sql)}) as ahead
-                   from job_run r where state in ('ASSIGNED', 'RUNNING')
-                  group by assigned_worker_id) l on l.assigned_worker_id = w.worker_id
-     where w.state <> 'DEAD' and w.lease_until > clock_timestamp()
-     order by w.worker_id`;
-}
-
-/** Whether run `r` was assigned ahead of its time, which has not come. */
-function isAhead(sql: Db) {
-  return sql`(r.state = 'ASSIGNED' and r.due_at > clock_timestamp())`;
-}
-
 /** When run `r` is due, in microseconds since 1970, if that lies ahead; else 0. */
 export function dueUnix(sql: Db) {
   return sql`case when r.due_at > clock_timestamp() then extract(epoch from r.due_at) * 1000000 else 0 end::bigint`;

@@ -6,7 +6,8 @@
 import { type Db, type Fragment, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { behindKey, beyondLimit } from "./lines.ts";
-import { type NodeRow, type WorkerRow, workersAlive } from "./nodes.ts";
+import { live, workersAlive } from "./live_runs.ts";
+import type { NodeRow, WorkerRow } from "./nodes.ts";
 import type { LaneWait } from "./wait_reason.ts";
 
 /** A lane in which something may start, with all of its definition that can keep it from doing so. */
@@ -72,7 +73,7 @@ const NEAR_RUNS = 100;
 
 /** Who is there and what waits. */
 export async function readSight(sql: Db, ahead_seconds = 0): Promise<Sight> {
-  const [row] = await sql<SightRow[]>`with recursive ${lanes(sql)} select ${sight(sql, ahead_seconds)}`;
+  const [row] = await sql<SightRow[]>`with recursive ${sightParts(sql, ahead_seconds)} select ${sight(sql)}`;
   return sightOf(row as SightRow);
 }
 
@@ -84,8 +85,13 @@ export interface SightRow {
   near: Near[] | null;
 }
 
-/** The columns of a sight, for a statement that begins with `with recursive` and `lanes`. */
-export function sight(sql: Db, ahead_seconds: number) {
+/** The parts of a `with recursive` that a sight is taken from: `live`, `lane`, and `soon`. */
+export function sightParts(sql: Db, ahead_seconds: number) {
+  return sql`${live(sql)}, ${lanes(sql)}, ${soon(sql, ahead_seconds)}`;
+}
+
+/** The columns of a sight, beside its parts. */
+export function sight(sql: Db) {
   return sql`
     exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"') as paused,
     (select json_agg(w) from (${workersAlive(sql)}) w) as workers,
@@ -96,7 +102,7 @@ export function sight(sql: Db, ahead_seconds: number) {
       sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
     )
   }) c) as glance,
-    (select json_agg(n) from (${nearOf(sql, ahead_seconds)}) n) as near`;
+    (select json_agg(n) from (${nearOf(sql)}) n) as near`;
 }
 
 export function sightOf({ paused, workers, lanes, glance, near }: SightRow): Sight {
@@ -107,7 +113,7 @@ export function sightOf({ paused, workers, lanes, glance, near }: SightRow): Sig
 }
 
 /** Lanes in which something waits that is not held: each is found by one look into the index, however much waits in it. */
-export function lanes(sql: Db) {
+function lanes(sql: Db) {
   return sql`lane as (
       (select job_definition_id, coalesce(node, '') as node from job_run
         where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held order by 1, 2 limit 1)
@@ -122,25 +128,28 @@ export function lanes(sql: Db) {
 function lanesOf(sql: Db) {
   return sql`
     select l.job_definition_id, l.node, d.name as job_name, d.digest, d.removed_at is not null as removed, d.paused_by,
-           d.concurrency_limit, d.concurrency_key, coalesce(a.running, 0)::int as running, d.resources,
+           d.concurrency_limit, d.concurrency_key, coalesce(a.runs, 0) as running, d.resources,
            d.rate_count, d.rate_seconds::float8,
            greatest(-1e9, extract(epoch from d.rate_next_at - clock_timestamp()) * 1000)::float8 as rate_wait_ms
-      from lane l join job_definition d on d.id = l.job_definition_id
-      left join (select job_definition_id, count(*) as running from job_run where state in ('ASSIGNED', 'RUNNING')
-                  group by job_definition_id) a on a.job_definition_id = l.job_definition_id`;
+      from lane l join job_definition d on d.id = l.job_definition_id left join live a on a.job_definition_id = l.job_definition_id`;
+}
+
+/** Runs that come due within so many seconds, as far as a look goes. */
+function soon(sql: Db, ahead_seconds: number) {
+  return sql`soon as materialized (
+      select id, version, job_definition_id, state, node, avoid_node, wakes_at, priority, serial_key, limit_key, bulk_id, interruptions,
+             cancel_requested_at
+        from job_run
+       where wakes_at > (select clock_timestamp()) and wakes_at <= (select clock_timestamp() + ${ahead_seconds}::float8 * interval '1 s')
+       order by wakes_at limit ${10 * NEAR_RUNS})`;
 }
 
 /**
- * Runs that come due within so many seconds and of which nothing but the time says whether they may start: no limit, rate or
- * resource of theirs may change until then, and nobody has their serial key or waits for it. The order and limit keep the planner
- * from reading all runs of a definition instead.
+ * Those of `soon` of which nothing but the time says whether they may start: no limit, rate or resource of theirs may change until
+ * then, and nobody has their serial key or waits for it.
  */
-function nearOf(sql: Db, ahead_seconds: number) {
+function nearOf(sql: Db) {
   return sql`
-    with soon as materialized (
-      select * from job_run
-       where wakes_at > (select clock_timestamp()) and wakes_at <= (select clock_timestamp() + ${ahead_seconds}::float8 * interval '1 s')
-       order by wakes_at limit ${10 * NEAR_RUNS})
     select r.id as job_run_id, r.version, coalesce(r.node, '') as node, d.digest, r.avoid_node
       from soon r join job_definition d on d.id = r.job_definition_id
      where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.interruptions <= d.max_interruptions
@@ -182,7 +191,8 @@ function candidatesOf(sql: Db, shares: Fragment) {
     with first as materialized (
       select r.*, l.node as lane
         from ${shares} cross join lateral (
-          select * from job_run r
+          select id, job_definition_id, version, state, priority, due_at, serial_key, limit_key, avoid_node, bulk_id, interruptions
+            from job_run r
            where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
              and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
              and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
