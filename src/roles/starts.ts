@@ -5,8 +5,8 @@
 import { failpoint } from "../base/failpoint.ts";
 import { Groups, monotonicMs, Tempo } from "../base/loop.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
-import { readStarted, type StartOrder, startRuns } from "../store/runs.ts";
-import type { StartedRun } from "../store/started_runs.ts";
+import { type StartOrder, startRuns } from "../store/runs.ts";
+import { readStarted, type StartedRun } from "../store/started_runs.ts";
 import type { Standing } from "./standing.ts";
 
 /** A run that is RUNNING here, and between which instants its row was read. */

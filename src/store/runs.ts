@@ -25,10 +25,10 @@
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
-import { type Db, json, unsynced } from "./db.ts";
+import { byId, type Db, json, jsonText, placeAmong, unsynced } from "./db.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
 import { dueUnix } from "./nodes.ts";
-import { mannered, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
+import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
 
 export const STATES = [
   "PENDING",
@@ -74,9 +74,10 @@ export interface Assigned extends AttemptRef {
  * the order that went out meanwhile finds nothing to start. A start that is on the disk has its assignment there too.
  */
 export async function assignRuns(sql: Db, term: Term, assignments: Assignment[]): Promise<Assigned[]> {
-  const ids = assignments.map(({ job_run_id }) => job_run_id);
-  const place = sql`array_position(${ids}::bigint[], r.id)`;
-  const worker = sql`(${assignments.map(({ worker_id }) => worker_id)}::text[])[${place}]`;
+  const sorted = byId(assignments);
+  const ids = sorted.map(({ job_run_id }) => job_run_id);
+  const place = placeAmong(sql, ids);
+  const worker = sql`(${sorted.map(({ worker_id }) => worker_id)}::text[])[${place}]`;
   return await sql<Assigned[]>`
     with ${fenceOfTick(sql, term)},
     ${unsynced(sql)},
@@ -88,9 +89,7 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
              started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
              held = false, wakes_at = null
         from fence, unsynced, job_definition d
-       where r.id = any(${ids}::bigint[]) and r.version = (${
-    assignments.map(({ version }) => version)
-  }::int[])[${place}]
+       where r.id = any(${ids}::bigint[]) and r.version = (${sorted.map(({ version }) => version)}::int[])[${place}]
          and d.id = r.job_definition_id + 0 and d.paused_at is null
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
          and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
@@ -125,37 +124,25 @@ export async function startRuns(
   me: { worker_id: string; epoch: number },
   orders: StartOrder[],
 ): Promise<StartedRun[]> {
-  const ids = orders.map(({ job_run_id }) => job_run_id);
-  const place = sql`array_position(${ids}::bigint[], r.id)`;
+  const sorted = byId(orders);
+  const ids = sorted.map(({ job_run_id }) => job_run_id);
+  const place = placeAmong(sql, ids);
   return mannered(
     await sql<StartedRow[]>`
     with me as materialized (select worker_id from worker where worker_id = ${me.worker_id} and state = 'ACTIVE' for share),
     started as (
       update job_run r
          set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
-             fence = nextval('fence_seq'), start_token = (${orders.map(({ token }) => token)}::text[])[${place}],
+             fence = nextval('fence_seq'), start_token = (${sorted.map(({ token }) => token)}::text[])[${place}],
              version = r.version + 1, error_name = null, error_summary = null, exit_code = null
         from me, job_definition d
-       where r.id = any(${ids}::bigint[]) and r.attempt = (${orders.map(({ attempt }) => attempt)}::int[])[${place}]
-         and d.id = r.job_definition_id + 0 and d.digest = (${orders.map(({ digest }) => digest)}::text[])[${place}]
+       where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
+         and d.id = r.job_definition_id + 0 and d.digest = (${sorted.map(({ digest }) => digest)}::text[])[${place}]
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
          and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
          and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and (d.paused_at is null or r.assigned_at > r.due_at)
-      returning r.*)
-    ${startedColumns(sql)}`,
-  );
-}
-
-/** After a start whose reply was lost: what did start, proven by my own tokens. */
-export async function readStarted(sql: Db, worker_id: string, orders: StartOrder[]): Promise<StartedRun[]> {
-  return mannered(
-    await sql<StartedRow[]>`
-    with started as (
-      select * from job_run r
-       where r.id = any(${orders.map(({ job_run_id }) => job_run_id)}::bigint[])
-         and r.start_token = any(${orders.map(({ token }) => token)}::text[])
-         and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id})
-    ${startedColumns(sql)}`,
+      returning ${startedColumns(sql)})
+    ${startedAndManners(sql)}`,
   );
 }
 
@@ -173,37 +160,52 @@ export interface Ending extends AttemptRef {
   other_node: boolean;
 }
 
+type Ended = { job_run_id: number; state: RunState };
+
 /** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
-export async function finishRuns(
-  sql: Db,
-  worker_id: string,
-  endings: Ending[],
-): Promise<{ job_run_id: number; state: RunState }[]> {
-  const ids = endings.map(({ job_run_id }) => job_run_id);
-  const by_id = json(sql, Object.fromEntries(endings.map((ending) => [ending.job_run_id, ending])));
-  const again =
-    sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`;
-  return await sql<{ job_run_id: number; state: RunState }[]>`
+export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]): Promise<Ended[]> {
+  const sorted = byId(endings);
+  const each = <T>(say: (one: Ending) => T) => sorted.map(say);
+  const ids = each((one) => one.job_run_id);
+  const outcomes = each((one) => one.outcome);
+  const place = placeAmong(sql, ids);
+  const some_again = endings.some(({ retry_max }) => retry_max > 0); // else the planner sees that nothing is
+  const again = some_again
+    ? sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`
+    : sql`false`;
+  const end = sql`
+    update job_run r
+       set (state, finished_at, ended_xid, due_at, avoid_node, held, wakes_at, failures, exit_code, error_name, error_summary, result) = (
+             select case when ${again} then 'RETRYING' else s.outcome end,
+                    case when ${again} then null else clock_timestamp() end,
+                    case when ${again} then null else pg_current_xact_id() end,
+                    case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
+                    case when ${again} and s.other_node = 1 then (select node_id from worker where worker_id = ${worker_id}) end,
+                    ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
+                    r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, s.exit_code, s.error_name, s.error_summary, s.result::jsonb
+               from (select (${outcomes}::text[])[place] as outcome, (${
+    each((one) => one.retry_max)
+  }::int[])[place] as retry_max,
+                            (${each((one) => Math.round(one.retry_after_ms))}::bigint[])[place] as retry_after_ms,
+                            (${each((one) => Number(one.other_node))}::int[])[place] as other_node,
+                            (${each((one) => one.exit_code)}::int[])[place] as exit_code,
+                            (${each((one) => one.error_name)}::text[])[place] as error_name,
+                            (${each((one) => one.error_summary)}::text[])[place] as error_summary,
+                            (${each((one) => jsonText(one.result))}::text[])[place] as result
+                       from (select ${place} as place offset 0) once) s),
+           continuation_state = 'NONE', version = r.version + 1
+     where r.id = any(${ids}::bigint[]) and r.attempt = (${each((one) => one.attempt)}::int[])[${place}]
+       and r.start_token = (${each((one) => one.start_token)}::text[])[${place}]
+       and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')`;
+  if (!some_again) return await sql<Ended[]>`${end} returning r.id as job_run_id, r.state`;
+  return await sql<Ended[]>`
     with done as (
-      update job_run r
-         set (state, finished_at, ended_xid, due_at, avoid_node, held, wakes_at, failures, exit_code, error_name, error_summary, result) = (
-               select case when ${again} then 'RETRYING' else s.outcome end,
-                      case when ${again} then null else clock_timestamp() end,
-                      case when ${again} then null else pg_current_xact_id() end,
-                      case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
-                      case when ${again} and s.other_node then (select node_id from worker where worker_id = ${worker_id}) end,
-                      ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
-                      r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, s.exit_code, s.error_name, s.error_summary, s.result
-                 from jsonb_to_record(${by_id}::jsonb -> r.id::text) as s(outcome text, exit_code int, error_name text,
-                      error_summary text, result jsonb, retry_max int, retry_after_ms float8, other_node boolean)),
-             continuation_state = 'NONE', version = r.version + 1
-       where r.id = any(${ids}::bigint[]) and r.attempt = (${by_id}::jsonb -> r.id::text ->> 'attempt')::int
-         and r.start_token = ${by_id}::jsonb -> r.id::text ->> 'start_token'
-         and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')
-      returning r.*),
+      ${end} returning r.id, r.attempt, r.leader_epoch, r.fence, r.started_at, r.state, r.exit_code, r.error_name, r.error_summary),
     kept as (
       insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary)
-      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, ${by_id}::jsonb -> id::text ->> 'outcome',
+      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, (${outcomes}::text[])[${
+    placeAmong(sql, ids, sql`id`)
+  }],
              exit_code, error_name, error_summary
         from done where state = 'RETRYING'
       on conflict do nothing)

@@ -32,26 +32,53 @@ export interface StartedRun extends Manner {
   args_json: unknown;
 }
 
-/** A definition's manner comes with the first of its rows only: with a hundred runs of one job it would be most of the answer. */
-export type StartedRow = Omit<StartedRun, keyof Manner> & { job_definition_id: number; manner: Manner | null };
+/** A run without its manner; after all runs, one row for the manner of each definition: with each run it would be most of the answer. */
+export type StartedRow =
+  & { job_definition_id: number }
+  & ((Omit<StartedRun, keyof Manner> & { manner: null }) | { job_run_id: null; manner: Manner });
 
-/** Of the rows of `started`. */
+/** Of `r`, what `started` holds. */
 export function startedColumns(sql: Db) {
+  return sql`r.id as job_run_id, r.attempt, r.start_token, r.fence, r.leader_epoch, r.failures, r.scheduled_for, r.args_json,
+    (extract(epoch from r.due_at - clock_timestamp()) * 1000)::float8 as due_in_ms, r.job_definition_id`;
+}
+
+/** The rows of `started`, and then their definitions'. */
+export function startedAndManners(sql: Db) {
   return sql`
-    select s.id as job_run_id, s.attempt, s.start_token, s.fence, s.leader_epoch, s.failures, s.scheduled_for, s.args_json,
-           (extract(epoch from s.due_at - clock_timestamp()) * 1000)::float8 as due_in_ms,
-           s.job_definition_id, case when row_number() over (partition by s.job_definition_id) = 1 then (
-             select to_jsonb(m) from (select d.name as job_name, d.command_name, d.digest, d.timeout_seconds, d.kill_grace_seconds,
-               d.memory_mb, d.isolation_reuse, d.permissions, d.max_retries, d.retry_backoff_seconds, d.retry_factor,
-               d.retry_jitter, d.retry_on from job_definition d where d.id = s.job_definition_id) m) end as manner
-      from started s`;
+    select *, null::jsonb as manner from started
+    union all
+    select null, null, null, null, null, null, null, null, null, d.id, jsonb_build_object('job_name', d.name,
+           'command_name', d.command_name, 'digest', d.digest, 'timeout_seconds', d.timeout_seconds,
+           'kill_grace_seconds', d.kill_grace_seconds, 'memory_mb', d.memory_mb, 'isolation_reuse', d.isolation_reuse,
+           'permissions', d.permissions, 'max_retries', d.max_retries, 'retry_backoff_seconds', d.retry_backoff_seconds,
+           'retry_factor', d.retry_factor, 'retry_jitter', d.retry_jitter, 'retry_on', d.retry_on)
+      from job_definition d where d.id = any(array(select job_definition_id from started))`;
 }
 
 export function mannered(rows: StartedRow[]): StartedRun[] {
   const manners = new Map<number, Manner>();
   for (const { job_definition_id, manner } of rows) if (manner) manners.set(job_definition_id, manner);
-  return rows.map(({ job_definition_id, manner: _, ...run }) => ({
-    ...manners.get(job_definition_id) as Manner,
-    ...run,
-  }));
+  return rows.flatMap((row) => {
+    if (row.manner) return [];
+    const { job_definition_id, manner: _, ...run } = row;
+    return [{ ...manners.get(job_definition_id) as Manner, ...run }];
+  });
+}
+
+/** After a start whose reply was lost: what did start, proven by my own tokens. */
+export async function readStarted(
+  sql: Db,
+  worker_id: string,
+  orders: { job_run_id: number; token: string }[],
+): Promise<StartedRun[]> {
+  return mannered(
+    await sql<StartedRow[]>`
+    with started as (
+      select ${startedColumns(sql)} from job_run r
+       where r.id = any(${orders.map(({ job_run_id }) => job_run_id)}::bigint[])
+         and r.start_token = any(${orders.map(({ token }) => token)}::text[])
+         and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id})
+    ${startedAndManners(sql)}`,
+  );
 }
