@@ -367,7 +367,9 @@ alter table job_run drop constraint if exists job_run_job_definition_id_fkey, dr
   drop constraint if exists job_run_rerun_of_fkey;
 create or replace function keep_definition() returns trigger language plpgsql as $$
 begin
-  if exists (select from job_run where job_definition_id = old.id) then
+  if exists (select from job_run where job_definition_id = old.id and finished_at is not null)
+     or exists (select from job_run where job_definition_id = old.id and state in ('PENDING', 'RETRYING', 'ORPHANED'))
+     or exists (select from job_run where job_definition_id = old.id and state in ('ASSIGNED', 'RUNNING')) then
     raise exception 'job "%" has runs, so its row is kept', old.name
       using hint = 'Remove its file and run `deno task sync`: the job takes no runs from then on, and its history stays.';
   end if;
@@ -395,7 +397,10 @@ create index if not exists job_run_keyed on job_run (serial_key, priority, due_a
   where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_limited on job_run (limit_key, priority, due_at, id)
   where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
-create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
+-- A job's runs by time: of those that wait and of those that have ended, since an index of all of them is written with each step of each run.
+drop index if exists job_run_of_definition;
+create index if not exists job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'RETRYING', 'ORPHANED');
+create index if not exists job_run_past_slots on job_run (job_definition_id, scheduled_for) where finished_at is not null;
 create index if not exists job_run_of_event on job_run (event_id) where event_id is not null;
 drop index if exists job_run_recent;  -- ids are in the order of created_at: store/run_search.ts finds a time by them
 create index if not exists job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;

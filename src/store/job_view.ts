@@ -1,6 +1,7 @@
 /** Jobs as people look at them: whether they are on, what waits and runs of them, when they come next. Reads only. */
 import type { Permissions } from "../job.ts";
 import type { Db } from "./db.ts";
+import { newestOf } from "./run_walks.ts";
 import type { RunState } from "./runs.ts";
 
 export interface JobView {
@@ -43,8 +44,9 @@ export async function listJobs(sql: Db, name: string | null = null, most_counted
            s.next_slot, s.schedules, s.paused_schedules, l.last_run,
            (select count(*) from job_override o where o.job_definition_id = d.id)::int as overrides
       from job_definition d
-      left join (select job_definition_id, count(*) as running from job_run where state in ('ASSIGNED', 'RUNNING')
-                  group by job_definition_id) r on r.job_definition_id = d.id
+      left join (select job_definition_id, count(*) as running,
+                        (array_agg(id order by scheduled_for desc) filter (where scheduled_for <= clock_timestamp()))[1] as newest
+                   from job_run where state in ('ASSIGNED', 'RUNNING') group by job_definition_id) r on r.job_definition_id = d.id
       cross join lateral (
         select (select count(*) from (select from job_run where job_definition_id = d.id and state in ('PENDING', 'RETRYING', 'ORPHANED')
                                          and not held limit ${most_counted}) ready) as ready,
@@ -55,6 +57,8 @@ export async function listJobs(sql: Db, name: string | null = null, most_counted
           from job_schedule where job_definition_id = d.id) s
       left join lateral (
         select jsonb_build_object('id', id, 'state', state, 'due_at', due_at, 'started_at', started_at, 'finished_at', finished_at) as last_run
-          from job_run where job_definition_id = d.id and scheduled_for <= clock_timestamp() order by scheduled_for desc limit 1) l on true
+          from job_run where id = any(array(${
+    newestOf(sql, sql`d.id`, 1)
+  }) || r.newest) order by scheduled_for desc limit 1) l on true
      where ${name}::text is null or d.name = ${name} order by d.name`;
 }

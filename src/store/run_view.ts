@@ -2,6 +2,7 @@
 import { type Db, json } from "./db.ts";
 import type { RunFilter } from "./run_filter.ts";
 import { type Effort, searchRuns } from "./run_search.ts";
+import { newestOf } from "./run_walks.ts";
 import type { AttemptRef, Ending, RunState } from "./runs.ts";
 import type { Waits } from "./wait_reason.ts";
 
@@ -119,7 +120,9 @@ export async function listRunsOf(sql: Db, job_definition_id: number, most: numbe
   return viewsOf(
     await sql<RunRow[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.job_definition_id = ${job_definition_id} and r.scheduled_for <= clock_timestamp()
+     where r.id = any(array(${newestOf(sql, sql`${job_definition_id}`, most)}
+             union all select id from job_run where job_definition_id = ${job_definition_id} and state in ('ASSIGNED', 'RUNNING')
+                          and scheduled_for <= clock_timestamp()))
      order by r.scheduled_for desc limit ${most}`,
   );
 }

@@ -78,6 +78,14 @@ function ofBulk(
   return { ...walk(lead, "bulk_id", "states"), first: sql`r.state` };
 }
 
+/** Ids of the runs of a job that have come due, the newest `most` of those that have ended and of those that wait; none of those under way. */
+export function newestOf(sql: Db, job_definition_id: Fragment, most: number): Fragment {
+  const walk = (which: Fragment) =>
+    sql`(select r.id from job_run r where r.job_definition_id = ${job_definition_id} and r.scheduled_for <= clock_timestamp() and ${which}
+          order by r.scheduled_for desc limit ${most})`;
+  return sql`${walk(sql`r.finished_at is not null`)} union all ${walk(inStates(sql, WAITING))}`;
+}
+
 /** All runs from the newest on, whatever leads. */
 export function byAge(sql: Db): Part {
   return { lead: sql`true`, kind: "walk", sifted: true };
