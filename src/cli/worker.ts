@@ -19,7 +19,7 @@ import { clearDetach, nextWorkerId, remove } from "../cluster/roster.ts";
 import { type RunningServer, startServer } from "../cluster/server.ts";
 import { openWire } from "../cluster/open_wire.ts";
 import type { Wire } from "../cluster/wire.ts";
-import { serveWorkerMetrics, type Subject } from "../ops/metrics/worker.ts";
+import type { Subject } from "../ops/metrics/worker.ts";
 import { CheckUp } from "../roles/check_up.ts";
 import { Continuation } from "../roles/continuation.ts";
 import { Executor } from "../roles/executor.ts";
@@ -53,7 +53,7 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
   if (config.tls === "mesh") warnOfMesh(config);
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
   const me: Self = { subject: () => undefined };
-  const metrics = config.metrics && serveWorkerMetrics(config.metrics, () => me.subject());
+  const metrics = config.metrics && await serveMetrics(config.metrics, me);
   const wire = openWire(config); // for all its lives: one that comes back must not depend on what is on disk just then
   let epoch = 0;
   try {
@@ -73,6 +73,11 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
 /** What this process says of itself in its present life. */
 interface Self {
   subject: () => Subject | undefined;
+}
+
+/** Loaded where it is asked for: the library that counts takes 3 MiB. */
+async function serveMetrics(where: NonNullable<Config["metrics"]>, me: Self) {
+  return (await import("../ops/metrics/worker.ts")).serveWorkerMetrics(where, () => me.subject());
 }
 
 async function refuseWithoutJobs(jobs_dir: string): Promise<void> {
