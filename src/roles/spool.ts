@@ -73,6 +73,7 @@ export class Spool {
   drop(ending: Ending): void {
     if (!this.#waiting.delete(keyOf(ending))) return;
     this.#flush();
+    if (this.#waiting.size > 0 && this.#bytes <= this.#tidy_at_bytes) return;
     this.#attempt(() => {
       if (this.#waiting.size === 0) this.#empty();
       else if (this.#bytes > this.#tidy_at_bytes) this.#tidy();

@@ -78,17 +78,20 @@ export interface Standing {
   kill(of: RunningBody): void;
 }
 
+/** Of all bodies of a sandbox. */
 export interface BodySetting {
   project_dir: string;
   /** A process of its own for the body, in place of one that was there before and turns out to be dead. */
-  replace(): Standing;
-  onStarted(): void;
+  replace(body: RunningBody): Standing;
+  /** The last one that its process serves has begun. */
+  onLastStarted(body: RunningBody): void;
+  onOver(body: RunningBody): void;
   /** How often the guard of bodies may have struck until now. */
   lapses(): number;
 }
 
 /** Of all bodies: several for each, and few that ever ring. */
-const alarms = new Alarms();
+export const alarms = new Alarms();
 const NOTICE_MS = 1_000;
 const LEAVE_MS = 1_000;
 /** Of a body that no process has begun. */
@@ -105,9 +108,12 @@ const UNBEGUN: ChildEnd = {
 export class RunningBody implements Body {
   readonly outcome: Promise<Outcome>;
   readonly order: BodyOrder;
+  /** The kind of process that it needs. */
+  readonly key: string;
   readonly #ears: BodyEars;
   readonly #setting: BodySetting;
-  readonly #output: Output;
+  /** Made when it says something: most say nothing. */
+  #made_output: Output | undefined;
   #line: Standing | undefined;
   #last = true;
   #own = false;
@@ -127,14 +133,11 @@ export class RunningBody implements Body {
   #cancelStep = () => {};
   #resolve: (outcome: Outcome) => void = () => {};
 
-  constructor(order: BodyOrder, on: { ears: BodyEars; setting: BodySetting }) {
+  constructor(order: BodyOrder, on: { key: string; ears: BodyEars; setting: BodySetting }) {
     this.order = order;
+    this.key = on.key;
     this.#ears = on.ears;
     this.#setting = on.setting;
-    this.#output = new Output({
-      onLog: (lines) => this.#ears.onLog(lines),
-      onFlood: () => this.#killFor("flood", "too much output"),
-    });
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
   }
 
@@ -237,6 +240,13 @@ export class RunningBody implements Body {
     this.#line?.recall();
   }
 
+  get #output(): Output {
+    return this.#made_output ??= new Output({
+      onLog: (lines) => this.#ears.onLog(lines),
+      onFlood: () => this.#killFor("flood", "too much output"),
+    });
+  }
+
   text(stream: Stream, bytes: Uint8Array): void {
     this.#output.text(stream, bytes);
   }
@@ -245,7 +255,7 @@ export class RunningBody implements Body {
     if (this.#over) return;
     switch (frame.kind) {
       case "started":
-        if (this.#started_ms === undefined && this.#last) this.#setting.onStarted();
+        if (this.#started_ms === undefined && this.#last) this.#setting.onLastStarted(this);
         this.#started_ms ??= monotonicMs();
         return;
       case "log":
@@ -311,7 +321,7 @@ export class RunningBody implements Body {
     if (this.#own || !end.signal || this.begun || this.#ended_by_us || this.#lapsed) return false;
     try {
       this.#cancelTimeout();
-      this.enter(this.#setting.replace(), { last: this.#last, own: true });
+      this.enter(this.#setting.replace(this), { last: this.#last, own: true });
       return true;
     } catch {
       return false; // what ended the first one is then the outcome
@@ -326,7 +336,8 @@ export class RunningBody implements Body {
     this.#over = true;
     this.#cancelTimeout();
     this.#cancelStep();
-    this.#output.end();
+    this.#made_output?.end();
+    this.#setting.onOver(this);
     this.#resolve(outcome);
   }
 

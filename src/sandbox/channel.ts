@@ -1,5 +1,5 @@
 /** The child side of the talk between a worker and a body's process: orders in on stdin, frames out on stdout. */
-import { type BodyError, type FromBody, records, type ToBody } from "./frames.ts";
+import { type BodyError, type FromBody, joined, RECORD_BYTES, records, type ToBody } from "./frames.ts";
 import { describeError } from "./thrown.ts";
 
 export type Order = Extract<ToBody, { kind: "order" }>;
@@ -14,14 +14,24 @@ const exit: (code: number) => never = Deno.exit;
 /** Both directions of talk with the worker. Opening it reads the hello and refuses to go on with more rights than were granted. */
 export class Channel {
   readonly #nonce: Uint8Array;
+  readonly #started: Uint8Array;
+  readonly #idle: Uint8Array;
+  readonly #room = new Uint8Array(64 * 1024);
   #unread = new Uint8Array();
+  /** Said, and to be written with what is said next. */
+  #unwritten: Uint8Array | undefined;
   /** Orders are dropped until the worker, which was told so, says that it knows. */
   #recalled = false;
+  /** What comes is not the worker's. */
+  #over = false;
 
   constructor() {
     const hello = this.#parse(this.#lineSync());
     if (hello?.kind !== "hello") exit(0); // the worker is gone
     this.#nonce = new TextEncoder().encode(hello.nonce);
+    [this.#started, this.#idle] = [this.#recordsOf({ kind: "started" }), this.#recordsOf({ kind: "idle" })].map(
+      joined,
+    ) as [Uint8Array, Uint8Array];
     closeStores();
     const excess = KINDS.filter((name) =>
       !hello.granted.includes(name) &&
@@ -32,15 +42,45 @@ export class Channel {
     this.fail({ ...describeError(new Error(message)), phase: "grants", name: "PermissionExcess", retry: "never" });
   }
 
-  send(frame: FromBody, write = writeOut): void {
-    for (const record of records(frame, this.#nonce)) {
-      for (let at = 0; at < record.length;) at += tryWrite(write, record.subarray(at));
-    }
+  send(frame: FromBody): void {
+    for (const record of frame.kind === "started" ? [this.#started] : this.#recordsOf(frame)) this.#write(record);
   }
 
-  /** After the verdict of a process that goes on. */
+  /**
+   * The verdict of a run after which the next order is at hand: it is written with the word that this one has started, before
+   * anything of it is called, so that the worker wakes up once for both.
+   */
+  sendWithNext(verdict: FromBody): void {
+    const [record, ...more] = this.#recordsOf(verdict) as [Uint8Array];
+    if (more.length > 0) this.send(verdict);
+    else this.#unwritten = record;
+  }
+
+  /** Nothing that was said waits any more. */
+  flush(): void {
+    const waiting = this.#unwritten;
+    this.#unwritten = undefined;
+    if (waiting) writeAll(writeOut, waiting);
+  }
+
+  /** After the verdict of a process that goes on, or with it. */
   sendIdle(): void {
-    this.send({ kind: "idle" }, writeError);
+    writeAll(writeError, this.#idle);
+  }
+
+  /** What fits into one write stays in one piece. */
+  #write(record: Uint8Array): void {
+    const waiting = this.#unwritten;
+    if (waiting && waiting.length + record.length <= RECORD_BYTES) {
+      this.#unwritten = undefined;
+      return writeAll(writeOut, joined([waiting, record]));
+    }
+    this.flush();
+    writeAll(writeOut, record);
+  }
+
+  #recordsOf(frame: FromBody): Uint8Array[] {
+    return [...records(frame, this.#nonce)];
   }
 
   /** Ends this process; an error is the last thing it says. */
@@ -56,9 +96,20 @@ export class Channel {
   /** The next order that is to be served. Orders wait in the input while one is. */
   async nextOrder(): Promise<Order | undefined> {
     for (;;) {
-      const said = await this.#next();
+      const order = this.orderAtHand();
+      if (order || this.#over) return order;
+      const count = await stdin.read(this.#room);
+      if (count === null) return undefined;
+      this.#keep(this.#room.subarray(0, count));
+    }
+  }
+
+  /** The next one, if it has been read already. */
+  orderAtHand(): Order | undefined {
+    for (let line = this.#takeLine(); line !== undefined && !this.#over; line = this.#takeLine()) {
+      const said = this.#parse(line);
       if (said?.kind === "resume") this.#recalled = false;
-      else if (said?.kind !== "order") return undefined;
+      else if (said?.kind !== "order") this.#over = true;
       else if (!this.#recalled) return said;
     }
   }
@@ -69,24 +120,12 @@ export class Channel {
     this.send({ kind: "recalled", job_run_id });
   }
 
-  async #next(): Promise<ToBody | undefined> {
-    let line: string | undefined;
-    while ((line = this.#takeLine()) === undefined) {
-      const bytes = new Uint8Array(64 * 1024);
-      const count = await stdin.read(bytes);
-      if (count === null) return undefined;
-      this.#keep(bytes.subarray(0, count));
-    }
-    return this.#parse(line);
-  }
-
   #lineSync(): string {
     let line: string | undefined;
     while ((line = this.#takeLine()) === undefined) {
-      const bytes = new Uint8Array(64 * 1024);
-      const count = stdin.readSync(bytes);
+      const count = stdin.readSync(this.#room);
       if (count === null) return "";
-      this.#keep(bytes.subarray(0, count));
+      this.#keep(this.#room.subarray(0, count));
     }
     return line;
   }
@@ -114,6 +153,10 @@ export class Channel {
 /** What Deno lets any program keep on disk without asking, and shares among all that have the same entry, as bodies have. */
 function closeStores(): void {
   for (const name of ["localStorage", "caches"]) delete (globalThis as Record<string, unknown>)[name];
+}
+
+function writeAll(write: (bytes: Uint8Array) => number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length;) at += tryWrite(write, bytes.subarray(at));
 }
 
 /** A grandchild on the same pipe can have made it one that does not wait (Node does that); then the waiting is done here. */

@@ -35,8 +35,7 @@ export async function host(load: Load): Promise<void> {
   for (;;) {
     const order = await channel.nextOrder();
     if (!order) return channel.leave(0);
-    const succeeded = await body.serve(order, job);
-    if (order.last) return channel.leave(succeeded ? 0 : 1);
+    await body.serve(order, job);
   }
 }
 
@@ -47,7 +46,8 @@ interface LoadedJob {
 class Body {
   readonly #channel: Channel;
   #stage: "loading" | "idle" | "running" | "over" = "loading";
-  #abort = new AbortController();
+  /** Of the run under way, once it is asked for. */
+  #abort: AbortController | undefined;
   #listening = false;
   /** 0: none. */
   #in_hand = 0;
@@ -93,7 +93,7 @@ class Body {
   #tell(name: string, message: string): void {
     if (this.#stage !== "running") return;
     this.#channel.send({ kind: "noticed", listening: this.#listening });
-    this.#abort.abort(new DOMException(message, name));
+    this.#aborter.abort(new DOMException(message, name));
   }
 
   async load(load: Load): Promise<LoadedJob> {
@@ -111,26 +111,38 @@ class Body {
     }
   }
 
-  /** True: it succeeded. The verdict is on its way when this resolves. */
-  async serve(order: Order, job: LoadedJob): Promise<boolean> {
-    this.#stage = "running";
-    this.#abort = new AbortController();
-    this.#listening = false;
-    this.#in_hand = order.job_run_id;
-    const verdict = await this.#verdict(order, job);
+  get #aborter(): AbortController {
+    return this.#abort ??= new AbortController();
+  }
+
+  /** This one, and all that are at hand after it. Their verdicts are on their way when this resolves. */
+  async serve(first: Order, job: LoadedJob): Promise<void> {
+    for (let order: Order | undefined = first; order;) {
+      this.#stage = "running";
+      this.#abort = undefined;
+      this.#listening = false;
+      this.#in_hand = order.job_run_id;
+      order = this.#judge(order, await this.#verdict(order, job));
+    }
+  }
+
+  /** Tells the verdict. Between this and the word that the next one has started nothing else is called. */
+  #judge({ last }: Order, verdict: FromBody): Order | undefined {
     this.#flushProgress();
     this.#in_hand = 0;
     const clean = this.#removeFolder();
-    this.#stage = order.last || !clean ? "over" : "idle";
-    this.#channel.send(verdict);
-    if (!clean) this.#channel.leave(verdict.kind === "result" ? 0 : 1); // what it left must not meet another run
-    if (!order.last) this.#channel.sendIdle();
-    return verdict.kind === "result";
+    this.#stage = last || !clean ? "over" : "idle";
+    const next = this.#stage === "idle" ? this.#channel.orderAtHand() : undefined;
+    if (next) this.#channel.sendWithNext(verdict);
+    else this.#channel.send(verdict);
+    if (this.#stage === "over") this.#channel.leave(verdict.kind === "result" ? 0 : 1); // what an unclean one left must not meet another
+    this.#channel.sendIdle();
+    return next;
   }
 
   async #verdict(order: Order, job: LoadedJob): Promise<FromBody> {
     try {
-      const args = await readArgs(order, job.options.args);
+      const args = job.options.args ? await this.#readArgs(order, job.options.args) : { value: order.args };
       if ("problem" in args) return failure("args", "InvalidArgs", args.problem);
       this.#channel.send({ kind: "started" });
       const result = await job.options.run(this.#context(order, args.value)) ?? null;
@@ -138,7 +150,9 @@ class Body {
       if (problem) {
         return failure("result", "InvalidResult", `What run() returned cannot be stored as JSON: ${problem}`);
       }
-      const bytes = new TextEncoder().encode(JSON.stringify(result)).length;
+      const text = JSON.stringify(result);
+      if (text.length * 3 <= MOST_RESULT_BYTES) return { kind: "result", result: result as never };
+      const bytes = new TextEncoder().encode(text).length;
       if (bytes <= MOST_RESULT_BYTES) return { kind: "result", result: result as never };
       const message = `What run() returned is ${bytes} bytes of JSON, at most ${MOST_RESULT_BYTES} can be stored: ` +
         "keep it elsewhere and return where";
@@ -148,11 +162,19 @@ class Body {
     }
   }
 
+  /** The args as the schema makes them: a function of the job's, before which all is to be told. */
+  async #readArgs(order: Order, schema: Schema): Promise<{ value: unknown } | { problem: string }> {
+    this.#channel.flush();
+    const answer = await schema["~standard"].validate(order.args);
+    if (!answer.issues) return { value: answer.value };
+    return { problem: `Cannot run "${order.job_name}": its args do not fit the schema: ${issuesText(answer.issues)}` };
+  }
+
   #context(order: Order, args: unknown): RunContext<unknown> {
     const tempDir = () => this.#folder ??= order.temp_dir && this.#makeFolder(order.temp_dir);
     const signal = () => {
       this.#listening = true;
-      return this.#abort.signal;
+      return this.#aborter.signal;
     };
     return {
       args,
@@ -225,14 +247,6 @@ class Body {
 
 function failure(phase: BodyError["phase"], name: string, message: string): FromBody {
   return { kind: "error", error: { phase, name, message, stack: "", causes: [], retry: "never" } };
-}
-
-/** The args as the schema makes them; without a schema, as they are. */
-async function readArgs(order: Order, schema: Schema | undefined): Promise<{ value: unknown } | { problem: string }> {
-  if (!schema) return { value: order.args };
-  const answer = await schema["~standard"].validate(order.args);
-  if (!answer.issues) return { value: answer.value };
-  return { problem: `Cannot run "${order.job_name}": its args do not fit the schema: ${issuesText(answer.issues)}` };
 }
 
 function plainFields(fields: { [key: string]: unknown }): unknown {

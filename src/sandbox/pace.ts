@@ -15,7 +15,8 @@ const FEWEST_RUNS = 3;
 
 export class Pace {
   readonly #of = new Map<string, { ms: number; runs: number }>();
-  readonly #keys = new Map<string, string>();
+  /** By job files: the newest code, and its key. */
+  readonly #keys = new Map<string, { digest: string; key: string }>();
 
   /** A run of it took so long. `key` names the kind of process, `code` is all of it that is known before a run has started. */
   note(key: string, code: { job_file: string; digest: string }, ms: number): void {
@@ -23,7 +24,8 @@ export class Pace {
     const runs = known.runs + 1;
     this.#of.delete(key); // and put last, so that what is not used any more goes first
     this.#of.set(key, { ms: runs === 0 ? 0 : known.ms + (ms - known.ms) * Math.max(WEIGHT, 1 / runs), runs });
-    this.#keys.set(codeOf(code), key);
+    const { job_file, digest } = code;
+    if (this.#keys.get(job_file)?.key !== key) this.#keys.set(job_file, { digest, key });
     if (this.#of.size > MOST_KEYS) { for (const [old] of this.#of) return this.#forget(old); }
   }
 
@@ -45,17 +47,14 @@ export class Pace {
 
   /** The kind of process that ran this code. */
   keyOf(code: { job_file: string; digest: string }): string | undefined {
-    return this.#keys.get(codeOf(code));
+    const known = this.#keys.get(code.job_file);
+    return known?.digest === code.digest ? known.key : undefined;
   }
 
   #forget(key: string): void {
     this.#of.delete(key);
-    for (const [code, of] of this.#keys) if (of === key) this.#keys.delete(code);
+    for (const [job_file, known] of this.#keys) if (known.key === key) this.#keys.delete(job_file);
   }
 }
 
 const MOST_KEYS = 10_000;
-
-function codeOf({ job_file, digest }: { job_file: string; digest: string }): string {
-  return `${digest} ${job_file}`;
-}

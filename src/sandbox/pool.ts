@@ -18,7 +18,7 @@
 import { observe } from "../base/facts.ts";
 import { after, Bell, every, monotonicMs } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
-import { type Body, type BodyEars, type BodyOrder, RunningBody } from "./body.ts";
+import { alarms, type Body, type BodyEars, type BodyOrder, type BodySetting, RunningBody } from "./body.ts";
 import { type Described, descriptionFrom } from "./describe.ts";
 import { notStarted } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
@@ -71,6 +71,7 @@ export class Sandbox {
   readonly #warden: Warden;
   readonly #children = new Set<Child>();
   readonly #bodies = new Set<RunningBody>();
+  readonly #setting: BodySetting;
   readonly #running = new Map<string, number>();
   /** Of jobs whose processes serve several runs: the processes that serve, by key. */
   readonly #lines = new Map<string, Set<Line>>();
@@ -87,6 +88,13 @@ export class Sandbox {
   constructor(options: SandboxOptions) {
     this.#options = options;
     this.#pace = options.pace ?? new Pace();
+    this.#setting = {
+      project_dir: options.project_dir,
+      replace: ({ key, order }) => this.#lineOf(key, this.#spawn(order)),
+      onLastStarted: ({ key, order }) => this.#makeSpareSoon(key, order),
+      onOver: (body) => this.#over(body),
+      lapses: () => this.#warden.lapses,
+    };
     const { env, owner } = options;
     this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner }, {
       mayRun: () => this.#mayRun(),
@@ -152,38 +160,33 @@ export class Sandbox {
     for (const child of this.#children) child.kill();
     await Promise.all([...this.#children].map((child) => child.ended));
     await Promise.all([this.#beating, this.#warden.close()]);
+    alarms.quit();
     if (this.#temp_root) await Deno.remove(this.#temp_root, { recursive: true }).catch(() => {});
   }
 
   #bodyOf(order: BodyOrder, ears: BodyEars): RunningBody {
     const key = keyOf(order);
     this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
-    const body = new RunningBody(order, {
-      ears,
-      setting: {
-        project_dir: this.#options.project_dir,
-        replace: () => this.#lineOf(key, this.#spawn(order)),
-        onStarted: () => this.#makeSpareSoon(key, order),
-        lapses: () => this.#warden.lapses,
-      },
-    });
+    const body = new RunningBody(order, { key, ears, setting: this.#setting });
     this.#bodies.add(body);
-    body.outcome.then(() => {
-      this.#bodies.delete(body);
-      this.#running.set(key, (this.#running.get(key) as number) - 1);
-      if (this.#running.get(key) === 0) this.#running.delete(key);
-      if (body.took_ms !== undefined) this.#pace.note(key, order, body.took_ms);
-    });
     return body;
+  }
+
+  #over(body: RunningBody): void {
+    const { key, order, took_ms } = body;
+    this.#bodies.delete(body);
+    const others = (this.#running.get(key) as number) - 1;
+    if (others > 0) this.#running.set(key, others);
+    else this.#running.delete(key);
+    if (took_ms !== undefined) this.#pace.note(key, order, took_ms);
   }
 
   /** Gives a body its process: one that waits, one that is quick enough to wait behind, or its own. */
   #place(body: RunningBody): void {
-    const began_ms = monotonicMs();
-    const { order } = body;
-    const key = keyOf(order);
+    const { order, key } = body;
     try {
       const behind = this.#lineToWaitIn(order, { key, most: this.#pace.mostBeforeAnother(key) });
+      const began_ms = behind ? 0 : monotonicMs();
       const spare = behind ? undefined : this.#takeSpare(key);
       const found = behind ?? spare?.line ?? this.#lineToWaitIn(order, { key, most: this.#pace.mostInLine(key) });
       const line = found ?? this.#lineOf(key, this.#spawn(order));

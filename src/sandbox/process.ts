@@ -65,6 +65,7 @@ const LAST_WORDS_BYTES = 4 * 1024;
 const EARLY_BYTES = 64 * 1024;
 /** A grandchild that left the group can hold the pipes open for ever. */
 const PIPES_CLOSE_MS = 1_000;
+const encoder = new TextEncoder();
 const NEEDED_BY_DENO = ["DENO_DIR", "HOME", "XDG_CACHE_HOME", "PATH"];
 
 export class Child {
@@ -160,20 +161,20 @@ export class Child {
     this.#tell({ kind: "resume" });
   }
 
-  /** Words gather while the last ones are being written. */
+  /** Words gather in one turn of the event loop, and while the last ones are being written. */
   #tell(words: ToBody): void {
     this.#unsent += `${JSON.stringify(words)}\n`;
     if (!this.#sending) this.#send();
   }
 
-  /** At once when it can be: the body begins while the worker still says so. */
+  /** Before anything else when it can be: the body begins while the worker still says so. */
   async #send(): Promise<void> {
     this.#sending = true;
-    if (!this.#is_open) await this.#opened;
+    await (this.#is_open ? undefined : this.#opened);
     while (this.#unsent !== "") {
       const text = this.#unsent;
       this.#unsent = "";
-      await this.#writer.write(new TextEncoder().encode(text)).catch(() => {});
+      await this.#writer.write(encoder.encode(text)).catch(() => {});
     }
     if (this.#last) await this.#writer.close().catch(() => {}); // the body reads an end of input, not our channel
     this.#sending = false;
@@ -202,7 +203,7 @@ export class Child {
   }
 
   async #write(message: ToBody): Promise<void> {
-    await this.#writer.write(new TextEncoder().encode(`${JSON.stringify(message)}\n`)).catch(() => {});
+    await this.#writer.write(encoder.encode(`${JSON.stringify(message)}\n`)).catch(() => {});
   }
 
   #hear(frame: FromBody): void {
