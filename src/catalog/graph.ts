@@ -67,7 +67,7 @@ interface Known {
 }
 
 /** Of a job that is started all the time one look serves for so long: each costs more than the start of a quick run. */
-const LOOK_GAP_MS = 20;
+const LOOK_GAP_MS = 100;
 const LOOK_BURST = 10;
 const LOOK_REFILL_MS = 100;
 
