@@ -18,6 +18,8 @@ import type { Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
 const PATIENCE_MS = 50;
+/** With so many runs in line each word is heard as soon as it is said. */
+const MOST_HEARD_AT_ONCE = 3;
 
 export interface LineEars {
   /** Not begun, and it will not begin here. */
@@ -71,6 +73,7 @@ export class Line implements Standing {
       });
     }
     this.child.order(body.words);
+    this.child.talkative = this.length > MOST_HEARD_AT_ONCE;
     if (this.length === 1) body.front();
     else this.#watch();
   }
@@ -135,6 +138,7 @@ export class Line implements Standing {
     front.hear(frame);
     if (frame.kind !== "result" && frame.kind !== "error") return;
     this.#judged++;
+    if (this.length <= MOST_HEARD_AT_ONCE) this.child.talkative = false;
     this.#front?.front();
     this.#close();
   }
@@ -161,6 +165,7 @@ export class Line implements Standing {
     if (!this.#recalling) return;
     const front = this.#front;
     const keeps = front !== undefined && front.job_run_id === in_hand;
+    this.child.talkative = false;
     const returned = this.#bodies.splice(this.#judged + (keeps ? 1 : 0));
     this.child.resume();
     this.#recalling = false;

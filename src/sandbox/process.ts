@@ -65,6 +65,7 @@ const LAST_WORDS_BYTES = 4 * 1024;
 const EARLY_BYTES = 64 * 1024;
 /** A grandchild that left the group can hold the pipes open for ever. */
 const PIPES_CLOSE_MS = 1_000;
+const HEAR_GAP_MS = 2;
 const encoder = new TextEncoder();
 const NEEDED_BY_DENO = ["DENO_DIR", "HOME", "XDG_CACHE_HOME", "PATH"];
 
@@ -72,6 +73,8 @@ export class Child {
   readonly pid: number;
   readonly temp_dir: string | undefined;
   readonly ended: Promise<ChildEnd>;
+  /** It has much to say: what it says within HEAR_GAP_MS is heard together, since to wake up for a frame costs more than the frame. */
+  talkative = false;
   readonly #process: Deno.ChildProcess;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #frames: FrameReader;
@@ -265,6 +268,7 @@ export class Child {
       } catch (error) {
         reportError(error);
       }
+      if (this.talkative) await rest(HEAR_GAP_MS);
     }
   }
 }
