@@ -92,8 +92,10 @@ Deno.test("those behind a run that takes long are run elsewhere meanwhile, and i
 
 Deno.test("the cancel of a run that waits takes it out, and touches no other", () =>
   withQuickJob(async (sandbox) => {
-    const { front, behind } = await queued(sandbox, "hang", 3);
+    const front = new Heard(sandbox, order(100, "hang"));
+    const behind = Array.from({ length: 3 }, (_, place) => new Heard(sandbox, order(101 + place, `print ${place}`)));
     const [, canceled] = behind as [Heard, Heard, Heard];
+    assert(canceled.body.waits, "and at once: those behind a run that takes long are recalled soon");
     canceled.body.cancel("not needed");
     const outcome = await canceled.body.outcome;
     assert.equal(outcome.kind, "CANCELED");
