@@ -97,6 +97,7 @@ export function unstorable(ending: Ending, problem: string): Ending {
 
 /** Postgres' jsonb takes neither \u0000 nor a lone surrogate. */
 function isStorable(result: unknown): boolean {
+  if (result === null || typeof result === "number" || typeof result === "boolean") return true;
   const text = JSON.stringify(result) ?? "null";
   return !/\\u0000|\\ud[89a-f]/i.test(text.replaceAll("\\\\", ""));
 }

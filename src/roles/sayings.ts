@@ -39,21 +39,19 @@ export class Sayings {
   }
 
   earsOf(run: StartedRun): BodyEars {
-    return {
-      onLog: (lines) =>
-        this.#keep("log", run, this.#logs.add(this.#rows(run, lines)).finally(() => this.#waiting -= lines.length)),
-      onProgress: (fraction, message) =>
-        this.#keep(
-          "progress",
-          run,
-          this.#reports.add({
-            job_run_id: run.job_run_id,
-            start_token: run.start_token,
-            fraction,
-            message: message === undefined ? null : storableText(message),
-          }),
-        ),
-    };
+    return new Ears(this, run);
+  }
+
+  log(run: StartedRun, lines: LogLine[]): void {
+    const stored = this.#logs.add(this.#rows(run, lines)).finally(() => this.#waiting -= lines.length);
+    this.#keep("log", run, stored);
+  }
+
+  progress(run: StartedRun, fraction: number, message: string | undefined): void {
+    const { job_run_id, start_token } = run;
+    const storable = message === undefined ? null : storableText(message);
+    const stored = this.#reports.add({ job_run_id, start_token, fraction, message: storable });
+    this.#keep("progress", run, stored);
   }
 
   /** Everything that the run said is stored, or has been given up. */
@@ -89,6 +87,25 @@ export class Sayings {
       message: storableText(line.message),
       fields: line.fields === undefined ? null : JSON.parse(storableJson(line.fields)),
     }));
+  }
+}
+
+/** Of one run; most say nothing. */
+class Ears implements BodyEars {
+  readonly #sayings: Sayings;
+  readonly #run: StartedRun;
+
+  constructor(sayings: Sayings, run: StartedRun) {
+    this.#sayings = sayings;
+    this.#run = run;
+  }
+
+  onLog(lines: LogLine[]): void {
+    this.#sayings.log(this.#run, lines);
+  }
+
+  onProgress(fraction: number, message: string | undefined): void {
+    this.#sayings.progress(this.#run, fraction, message);
   }
 }
 

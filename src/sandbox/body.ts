@@ -22,6 +22,7 @@ import {
   outcomeOf,
   type Story,
   type Subject,
+  succeeded,
   type Verdict,
   verdictOutcome,
 } from "./outcome.ts";
@@ -288,7 +289,8 @@ export class RunningBody implements Body {
   closed(): void {
     const verdict = this.#verdict;
     if (!verdict || this.#over) return;
-    this.#finish(verdictOutcome(verdict, { ...this.#subject, exit_code: verdict.kind === "result" ? 0 : 1 }));
+    if (verdict.kind === "result") this.#finish(succeeded(verdict, 0));
+    else this.#finish(verdictOutcome(verdict, { ...this.#subject, exit_code: 1 }));
   }
 
   /** The process has ended. `because_of`: another run of it, for which it was killed. */

@@ -85,11 +85,13 @@ export function notStarted(why: Error): Outcome {
   return { kind: "LOST", error_summary: `Not started: ${why.message}`, exit_code: null, unbegun };
 }
 
+export function succeeded({ result }: Extract<Verdict, { kind: "result" }>, exit_code: number): Outcome {
+  return { kind: "SUCCEEDED", result, exit_code };
+}
+
 /** The outcome of a verdict; `exit_code` is null when the process was killed after it. */
 export function verdictOutcome(verdict: Verdict, subject: Subject & { exit_code: number | null }): Outcome {
-  if (verdict.kind === "result") {
-    return { kind: "SUCCEEDED", result: verdict.result, exit_code: subject.exit_code ?? 0 };
-  }
+  if (verdict.kind === "result") return succeeded(verdict, subject.exit_code ?? 0);
   const { error } = verdict;
   const denied = error.denied !== undefined;
   return {
