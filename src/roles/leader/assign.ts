@@ -26,6 +26,7 @@ import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf 
 import { type Gate, gatesOf } from "./gates.ts";
 import { Hall, hostsOf, type Place } from "./hall.ts";
 import type { Leading } from "./leading.ts";
+import { worthSending } from "./pace.ts";
 import { settleOverlaps } from "./plan.ts";
 import { orderStarts } from "./order.ts";
 
@@ -187,7 +188,7 @@ export function placesFor(
   const places = [...staff, ...stand_in].filter((worker) => rule.fit(worker.worker_id)).map((worker) => {
     const { worker_id, node_id, slots, load, ahead } = worker;
     const idle = slots - load;
-    return { worker_id, node_id, load, ahead, idle, free: idle + (rule.prefetch?.(worker) ?? 0) };
+    return { worker_id, node_id, load, ahead, idle, free: worthSending(rule.prefetch?.(worker) ?? 0, idle) };
   });
   return { places, staffed };
 }

@@ -152,8 +152,8 @@ export class Crew {
   }
 
   /** How many runs it can be sent beyond its free slots: as many as end before another order could come. */
-  prefetch(worker: Pick<WorkerRow, "worker_id" | "load">): number {
-    return this.#members.get(worker.worker_id)?.pace.seen(worker.load) ?? 0;
+  prefetch(worker: Pick<WorkerRow, "worker_id" | "load" | "slots">): number {
+    return this.#members.get(worker.worker_id)?.pace.seen(worker) ?? 0;
   }
 
   /** It was given so many. */

@@ -4,10 +4,18 @@
  * order, and long ones have nobody waiting behind them. What is sent so waits that long at most, as long as bodies go on
  * ending at that pace; when they do not, the worker gives it back (hand.ts). That is also all by which one of lower
  * priority can go before one that comes later.
+ *
+ * Each order costs statements of its own, however few runs it brings. Where a large crew shares short runs each of its workers
+ * ends only a few within that time: then one is sent up to GROUP, if they end within GROUP_HORIZON_MS, and nothing until
+ * half of such a group has ended, as long as it has a run for each slot.
  */
 import { monotonicMs } from "../../base/loop.ts";
 
 const HORIZON_MS = 200;
+const GROUP = 32;
+const GROUP_HORIZON_MS = 800;
+/** Ends of each slot within that time from which on bodies are short. */
+const SHORT = 3;
 /** Older ends count less and less. */
 const MEMORY_MS = 250;
 const MOST = 500;
@@ -18,16 +26,24 @@ export class Pace {
   #seen_ms = -Infinity;
 
   /** Its load as rows have it now; gives how many can be sent beyond its free slots. */
-  seen(load: number, now_ms = monotonicMs()): number {
+  seen({ load, slots }: { load: number; slots: number }, now_ms = monotonicMs()): number {
     const ended = Math.max(0, this.#expected_load - load);
     const faded = Math.exp(-(now_ms - this.#seen_ms) / MEMORY_MS);
     this.#ends_per_ms = this.#ends_per_ms * faded + ended / MEMORY_MS;
     this.#expected_load = load;
     this.#seen_ms = now_ms;
-    return Math.min(MOST, Math.floor(this.#ends_per_ms * HORIZON_MS));
+    const soon = Math.min(MOST, this.#ends_per_ms * HORIZON_MS);
+    const later = this.#ends_per_ms * GROUP_HORIZON_MS;
+    return Math.floor(later < SHORT * slots ? soon : Math.max(soon, Math.min(GROUP, later)));
   }
 
   gave(runs: number): void {
     this.#expected_load += runs;
   }
+}
+
+/** Of so many that can be sent beyond the slots of a worker, those that are worth an order now. */
+export function worthSending(prefetch: number, idle: number): number {
+  const room = idle + prefetch;
+  return idle > 0 || room >= Math.min(GROUP, prefetch) / 2 ? room : Math.min(idle, room);
 }
