@@ -2,11 +2,14 @@
  * What Postgres spends on 1,000 runs when 5 worker processes do them, and when 60 do. Each is a real process with two slots
  * and one reused child for each, five to a node; runs are no-ops, enqueued before. Where workers fetch for themselves, more of them cost more.
  */
+import { rest } from "../../src/base/loop.ts";
 import { cpuPer1000, withProject } from "../project.ts";
 import { type Bench, type Figure, figures, type Workload } from "../workload.ts";
 import { NO_OP } from "./throughput.ts";
 
 const SLOTS = 2;
+/** Sixty processes that start on a few cores are not done with it when the first runs have ended. */
+const SETTLE_MS = 15_000;
 
 export const manyWorkers: Workload = {
   name: "many-workers",
@@ -30,6 +33,7 @@ async function measure(bench: Bench, workers: number): Promise<Figure[]> {
   };
   return await withProject(bench, options, async (project) => {
     await project.warm("noop", 20 * workers * SLOTS);
+    await rest(SETTLE_MS);
     await project.pause("noop", true);
     await project.enqueue("noop", runs);
     const before = project.cpu();
