@@ -75,7 +75,7 @@ interface Self {
   subject: () => Subject | undefined;
 }
 
-/** Loaded where it is asked for: the library that counts takes 3 MiB. */
+/** Loaded where it is asked for: most workers serve no metrics. */
 async function serveMetrics(where: NonNullable<Config["metrics"]>, me: Self) {
   return (await import("../ops/metrics/worker.ts")).serveWorkerMetrics(where, () => me.subject());
 }
