@@ -7,7 +7,7 @@ import type { StartJobsRequest, StartResultCode } from "../src/cluster/protocol.
 import type { RedisDoor } from "../src/cluster/redis.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { Crew } from "../src/roles/leader/crew.ts";
-import { tick } from "../src/roles/leader/leader.ts";
+import { look, tick } from "../src/roles/leader/leader.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
 import { Contact } from "../src/roles/leader/watch_over.ts";
 import type { Agenda } from "../src/store/agenda.ts";
@@ -238,6 +238,24 @@ Deno.test("a step that fails is told, and does not keep the others from being do
     await round({ events: true });
     assert.deepEqual(orders.map((order) => order.job_run_id), [id]);
     assert(facts.some(({ name, fact }) => name === "loop.failed" && fact.loop === "leader: events"));
+  });
+});
+
+Deno.test("where more waits than there is room for, looks leave it to be asked for, until all of it is given", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, orders, round }) => {
+    await aWorker(sql, { slots: 20 });
+    const { id: job_definition_id } = await aDefinition(sql);
+    const lookAndGive = async ({ come }: { come: number }) => {
+      for (let n = 0; n < come; n++) await aRun(sql, { job_definition_id });
+      assert(typeof await look(me, new Contact(), { hasty: true }) === "object");
+      const seen = me.sight?.waiting?.length;
+      await round();
+      await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where state = 'ASSIGNED'`;
+      return { seen, given: orders.splice(0).length };
+    };
+    assert.deepEqual(await lookAndGive({ come: 30 }), { seen: undefined, given: 20 });
+    assert.deepEqual(await lookAndGive({ come: 5 }), { seen: undefined, given: 15 });
+    assert.deepEqual(await lookAndGive({ come: 2 }), { seen: 2, given: 2 });
   });
 });
 

@@ -52,6 +52,8 @@ export interface Look {
   ahead_seconds: number;
   /** Not to renew, unless it is time; default false. */
   hasty?: boolean;
+  /** So much waits that its first runs need not be read along: they will be asked for; default false. */
+  crowded?: boolean;
 }
 
 /** Of a sight that was read along, this must hold: no assignment of an earlier tick is under way; else it is to be read again. */
@@ -111,7 +113,7 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
           order by wakes_at limit 1),
         (select next_check_at from node where is_active and next_check_at > clock.now and next_check_at < 'infinity'
           order by next_check_at limit 1)) - clock.now) * 1000)::float8 as next_due_ms,
-      ${sight(sql)}
+      ${sight(sql, !look.crowded)}
     from renewed, clock, (${troubles(sql, look.reassign_after_ms)}) trouble`;
   if (!row) return undefined;
   const { tick, paused, workers, lanes: open, glance, near, ...agenda } = row;
@@ -120,6 +122,6 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
       ? Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms, tick })
       : new Term(term.epoch, term.worker_id, term.trusted_until_ms, tick),
     agenda: { ...agenda, next_due_ms: agenda.next_due_ms ?? undefined },
-    sight: sightOf({ paused, workers, lanes: open, glance, near }),
+    sight: sightOf({ paused, workers, lanes: open, glance, near }, !look.crowded),
   };
 }

@@ -90,25 +90,24 @@ export function sightParts(sql: Db, ahead_seconds: number) {
   return sql`${live(sql)}, ${lanes(sql)}, ${soon(sql, ahead_seconds)}`;
 }
 
-/** The columns of a sight, beside its parts. */
-export function sight(sql: Db) {
+/** The columns of a sight, beside its parts; `glance`: with the first runs that wait. */
+export function sight(sql: Db, glance = true) {
+  const first = candidatesOf(
+    sql,
+    sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
+  );
   return sql`
     exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"') as paused,
     (select json_agg(w) from (${workersAlive(sql)}) w) as workers,
     (select json_agg(l) from (${lanesOf(sql)}) l) as lanes,
-    (select json_agg(c) from (${
-    candidatesOf(
-      sql,
-      sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
-    )
-  }) c) as glance,
+    ${glance ? sql`(select json_agg(c) from (${first}) c)` : sql`null::json`} as glance,
     (select json_agg(n) from (${nearOf(sql)}) n) as near`;
 }
 
-export function sightOf({ paused, workers, lanes, glance, near }: SightRow): Sight {
+export function sightOf({ paused, workers, lanes, glance, near }: SightRow, glanced = true): Sight {
   const read = Map.groupBy(glance ?? [], ({ job_definition_id, node }) => `${job_definition_id} ${node}`);
-  const whole = (lanes ?? []).length <= GLANCE_LANES && [...read.values()].every((runs) => runs.length < GLANCE_RUNS);
-  const waiting = whole ? glance ?? [] : undefined;
+  const few = (lanes ?? []).length <= GLANCE_LANES && [...read.values()].every((runs) => runs.length < GLANCE_RUNS);
+  const waiting = !lanes || (glanced && few) ? glance ?? [] : undefined;
   return { paused, workers: workers ?? [], lanes: lanes ?? [], waiting, near: near ?? [] };
 }
 

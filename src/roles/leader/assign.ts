@@ -30,7 +30,7 @@ import { worthSending } from "./pace.ts";
 import { settleOverlaps } from "./plan.ts";
 import { orderStarts } from "./order.ts";
 
-const RUNS_AT_ONCE = 500;
+export const RUNS_AT_ONCE = 500;
 /** Reasons are for people: written at most this often. */
 const SAY_EVERY_MS = 250;
 
@@ -57,6 +57,7 @@ export async function dispatch(me: Leading, busy: boolean): Promise<void> {
   const sight = me.sight ?? await readSight(me.sql, me.settings.assign_ahead_seconds);
   me.crew.follow(sight.workers);
   me.rate_wait_ms = Infinity;
+  if (!busy) me.crowded = false;
   if (!busy && sight.near.length === 0) return;
   const hall = await hallOf(me, sight);
   if (busy) await assign(me, await chooseReady(me, sight, hall));
@@ -87,6 +88,7 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
   const most = Math.min(hall.hosts.reduce((sum, host) => sum + host.free, 0), RUNS_AT_ONCE);
   if (open.length === 0 || most === 0) return [];
   const { sure, more } = await nextOf(me, { open, most, waiting });
+  me.crowded = !waiting && sure.length >= most;
   if (sure.some((run) => run.worn_out)) await giveUpWornOut(me);
   const behind = sure.filter((run) => run.behind);
   if (behind.length > 0) await failpoint("after-lease-check-hold");

@@ -20,7 +20,7 @@ import { onWork, type Sql } from "../../store/db.ts";
 import { highestEpoch, resign, type Term } from "../../store/leadership.ts";
 import type { Sight } from "../../store/waiting.ts";
 import type { Standing } from "../standing.ts";
-import { checkLine, dispatch, wakeDue } from "./assign.ts";
+import { checkLine, dispatch, RUNS_AT_ONCE, wakeDue } from "./assign.ts";
 import { lookAfterBulks } from "./bulks.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
@@ -41,6 +41,8 @@ const TICK_BURST = 10;
 /** After one that gave so many runs that workers have enough to do until then: from its beginning to that of the next. */
 const FULL_TICK_RUNS = 60;
 const FULL_TICK_GAP_MS = 50;
+/** The same after one that gave all the room there was, so nobody who comes now could begin at once. What is sent ahead lasts twice as long. */
+const CROWDED_GAP_MS = 100;
 const LOCK_EVERY_MS = 100;
 /** After a look that was in haste: when what it was for has left the cores. */
 const RENEW_SOON_MS = 50;
@@ -116,10 +118,15 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
     }
     rung = await me.bell.rest(next_ms, stop);
-    const full_ms = me.given >= FULL_TICK_RUNS ? began_ms + FULL_TICK_GAP_MS - monotonicMs() : 0;
-    await rest(Math.max(tempo.wait(), full_ms), stop);
+    await rest(Math.max(tempo.wait(), began_ms + gapAfter(me) - monotonicMs()), stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
+}
+
+/** How long after the beginning of a tick the next one may begin, by what it gave. */
+function gapAfter({ given = 0, crowded }: Leading): number {
+  if (given < FULL_TICK_RUNS) return 0;
+  return crowded && given < RUNS_AT_ONCE ? CROWDED_GAP_MS : FULL_TICK_GAP_MS;
 }
 
 /**
@@ -149,6 +156,7 @@ export async function look(
     late_seconds: me.settings.skip_late_runs_after_seconds,
     ahead_seconds: me.settings.assign_ahead_seconds,
     hasty,
+    crowded: me.crowded,
   });
   const renewed = await within(left_ms, "renewing the term", question);
   if (!renewed) return "Postgres says that the term is over";

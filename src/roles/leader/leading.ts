@@ -24,6 +24,8 @@ export interface Leading {
   sight?: Sight;
   /** An assignment of an earlier tick may yet be carried out, so what was read along with a renewal may miss it. */
   unclear?: boolean;
+  /** At least as much waits that may start as there was room for, and more than is read along with a look. */
+  crowded?: boolean;
   /** Until the rate of some job allows its next start. */
   rate_wait_ms?: number;
   /** Runs that this tick gave to workers. */
