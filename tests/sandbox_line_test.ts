@@ -71,6 +71,15 @@ Deno.test("a process that is killed fails the run under way, and those behind it
     await allRanOnce(behind);
   }));
 
+Deno.test("what came of a run is known while the one behind it is under way, whose process can be killed for it", () =>
+  withQuickJob(async (sandbox) => {
+    const [before, after] = [new Heard(sandbox, order(100, "print 0")), new Heard(sandbox, order(101, "spin 20000"))];
+    assert.equal(before.body.pid, after.body.pid);
+    await allRanOnce([before]);
+    after.body.abandon("over");
+    assert.equal((await after.body.outcome).kind, "LOST", "it had not ended");
+  }));
+
 Deno.test("a run that ends its process is alone to be blamed", () =>
   withQuickJob(async (sandbox) => {
     const { front, behind } = await queued(sandbox, "exit", 20);
