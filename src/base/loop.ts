@@ -93,9 +93,8 @@ export class Alarms {
   #ring(): void {
     const now_ms = monotonicMs();
     try {
-      for (const alarm of [...this.#set]) {
-        if (alarm.at_ms <= now_ms && this.#set.delete(alarm)) alarm.act(); // one may have called off the next
-      }
+      const due = [...this.#set].filter(({ at_ms }) => at_ms <= now_ms).sort((a, b) => a.at_ms - b.at_ms);
+      for (const alarm of due) if (this.#set.delete(alarm)) alarm.act(); // one may have called off the next
     } finally {
       let first_ms = Infinity;
       for (const { at_ms } of this.#set) first_ms = Math.min(first_ms, at_ms);
