@@ -153,7 +153,10 @@ Deno.test("after an outage: slots that are late by the setting are SKIPPED befor
     const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
     const before = Temporal.Instant.fromEpochMilliseconds((row as { now: Date }).now.getTime()).subtract({ hours: 5 });
     const five_hours_ago = before.toZonedDateTimeISO("UTC");
-    const schedules = [["each", "every_n_minutes", "30", '{"policy": "all", "max": 100, "within_seconds": null}'], [
+    // A quarter of an hour from now on both sides: no slot comes due, nor an hour late, while this is looked at.
+    const minute = (five_hours_ago.minute + 15) % 30;
+    const half_hours = `${minute},${minute + 30} * * * *`;
+    const schedules = [["each", "cron", half_hours, '{"policy": "all", "max": 100, "within_seconds": null}'], [
       "daily",
       "cron",
       `${five_hours_ago.minute} ${five_hours_ago.hour} * * *`,
