@@ -86,6 +86,7 @@ Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese
     disk_free_mb: 5,
     memory_free_mb: 9,
     bodies: 1,
+    lack: "?",
   };
   const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100 };
   const { result } = judge({ ...measured, scripts: [] }, { settings, ms: 1 });

@@ -86,3 +86,24 @@ Deno.test("a new leader opens a few streams at a time, and all of them in the en
   assert.equal(opening.length, 0);
   assert(workers.every(({ worker_id }) => crew.fit(worker_id)));
 });
+
+Deno.test("a worker whose machine lacks something is given nothing until it says that this is over", async () => {
+  const heard: WatchListener[] = [];
+  const watch = (_: unknown, listener: WatchListener) => {
+    heard.push(listener);
+    return () => {};
+  };
+  const bell = new Bell();
+  const crew = new Crew({ peers: { retain: () => {}, to: () => ({ watch }) } as unknown as Peers, bell, epoch: 1 });
+  crew.follow([{ worker_id: "w-0", state: "ACTIVE" } as WorkerRow]);
+  const says = (lack: string) =>
+    heard[0]?.onStatus({ draining: false, detached: false, running: [], observed_leader_epoch: 1, lack } as never);
+  says("");
+  assert(crew.fit("w-0"));
+  says("No space left on device");
+  assert(!crew.fit("w-0"));
+  await bell.rest(1); // what it has rung until now
+  says("");
+  assert(crew.fit("w-0"));
+  await bell.rest(600_000); // what waited for it may start
+});

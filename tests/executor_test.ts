@@ -95,6 +95,31 @@ Deno.test("a body whose start was under way when the worker drains ends with the
   });
 });
 
+Deno.test("a body that its machine has no room for is given back uncharged, and no order is taken for a while", async () => {
+  await withExecutor(async ({ sql, executor, standing, bodies, facts, assigned }) => {
+    await sql`update node set next_check_at = now() + interval '1 hour'`;
+    const [order, next] = [await assigned(), await assigned()];
+    await executor.accept(order);
+    const lack = "No space left on device (os error 28): mkdir '/state/bodies/1'";
+    const lost = { kind: "LOST", error_summary: `Not started: ${lack}`, exit_code: null, unbegun: true, lack } as const;
+    bodies.get(order.job_run_id)?.end(lost);
+    await waitFor("its end", () => Promise.resolve(executor.runs.length === 0 || undefined));
+    const run = await readRun(sql, order.job_run_id);
+    assert.deepEqual([run?.state, run?.failures, run?.interruptions], ["ORPHANED", 0, 0]);
+    assert.equal((await readAttempts(sql, order.job_run_id))[0]?.outcome, "GIVEN_BACK");
+    assert.equal(standing.lacks(lack), false, "it was said already");
+    const refused = await executor.accept(next);
+    assert.equal(refused.result, "REJECTED_FULL");
+    assert.match(refused.message, /this machine lacks what it needs: No space left/);
+    const said = facts.filter(({ name }) => name === "worker.unable");
+    assert.deepEqual(said.map(({ fact }) => fact), [{ worker_id: ME, node_id: "here", lack, seconds: 5 }]);
+    await waitFor("a check of its node to be due", async () => {
+      const [due] = await sql`select 1 from node where node_id = ${standing.node_id} and next_check_at <= clock_timestamp()`;
+      return due;
+    });
+  });
+});
+
 Deno.test("an outcome that Postgres refuses fails its own run with the reason, and no other of its batch", async () => {
   await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
     const [good, bad] = [await assigned(), await assigned()];

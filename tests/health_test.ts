@@ -153,6 +153,7 @@ Deno.test("what is measured is judged by the settings: load makes a node busy, a
     memory_free_mb: 1_000,
     bodies: 2,
     scripts: [{ name: "load", ok: false, message: "no license is free", ms: 5 }],
+    lack: "",
   };
   const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100, node_min_free_disk_mb: 0 };
   const told = (more: Partial<CheckNodeResponse>, by: Partial<typeof settings> = {}) => {
@@ -164,6 +165,10 @@ Deno.test("what is measured is judged by the settings: load makes a node busy, a
   assert.deepEqual(told({ scripts: [] }, { node_max_load_percent: 0 }), ["available", null]);
   assert.deepEqual(told({}), ["unavailable", "script load: no license is free"]);
   assert.deepEqual(told({}, { node_max_load_percent: 0 }), ["unavailable", "script load: no license is free"]);
+  assert.deepEqual(told({ scripts: [], load_percent: 0, lack: "No space left on device" }), [
+    "unavailable",
+    "bodies: 2, none can begin: No space left on device",
+  ]);
   const disk = ["unavailable", "disk: 99 MB free, at least 100 MB must be free"];
   assert.deepEqual(told({ scripts: [], load_percent: 0 }, { node_min_free_disk_mb: 100 }), disk);
 });

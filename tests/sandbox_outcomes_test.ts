@@ -1,6 +1,8 @@
 /** What comes of a body: its result or its error, for every way in which a body can come to an end by itself. */
 import assert from "node:assert/strict";
 import type { Outcome } from "../src/sandbox/pool.ts";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { fromFileUrl } from "../src/base/paths.ts";
 import { orderFor, ran, withSandbox } from "./support/bodies.ts";
 
 type Failed = Extract<Outcome, { kind: "FAILED" }>;
@@ -172,3 +174,21 @@ Deno.test("a job file that cannot be loaded fails the run with the reason", () =
       /^Loading the job file failed: TypeError: Module not found .*absent\.ts/,
     );
   }));
+
+Deno.test("a body that its machine has no room for was not begun, which is no fault of its own; a check of the node says so", async () => {
+  const state_dir = Deno.makeTempDirSync({ prefix: "dandori-crammed-" });
+  const program = fromFileUrl(new URL("./support/sandbox_crammed.ts", import.meta.url));
+  const { stdout, stderr } = await new Deno.Command("/bin/sh", {
+    args: ["-c", 'ulimit -n 100; exec "$@"', "sh", Deno.execPath(), "run", "-A", program, state_dir],
+    cwd: PROJECT_DIR,
+  }).output();
+  Deno.removeSync(state_dir, { recursive: true });
+  const text = new TextDecoder();
+  assert(stdout.length > 0, text.decode(stderr));
+  const { crammed, lack, free, none } = JSON.parse(text.decode(stdout));
+  assert.deepEqual([crammed.kind, crammed.unbegun], ["LOST", true]);
+  assert.match(crammed.lack, /Too many open files/);
+  assert.match(crammed.error_summary, /^Not started: .*Too many open files/);
+  assert.match(lack, /Too many open files/);
+  assert.deepEqual([free, none], [{ kind: "SUCCEEDED", result: { sum: 3 }, exit_code: 0 }, ""]);
+});

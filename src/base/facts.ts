@@ -10,6 +10,7 @@ export interface Facts {
   "worker.ready": { worker_id: string; node_id: string; grpc_address: string; slots: number };
   "worker.draining": { worker_id: string; reason: string };
   "worker.stopped": { worker_id: string };
+  "worker.unable": { worker_id: string; node_id: string; lack: string; seconds: number };
   "worker.lost": { worker_id: string; reason: string };
   "worker.detached": { worker_id: string; by: string; reason: string };
   "worker.certified": { worker_id: string; by: string };

@@ -155,6 +155,8 @@ export interface CheckNodeResponse {
   memory_free_mb: number;
   bodies: number;
   scripts: ScriptCheck[];
+  /** What the machine lacks for bodies to begin, in the system's words; empty: nothing. */
+  lack: string;
 }
 export interface ScriptCheck {
   name: string;
@@ -174,6 +176,8 @@ export interface WorkerStatus {
   running: RunningJob[];
   observed_leader_epoch: number;
   finished: FinishedJob[];
+  /** What its machine lacks for bodies to begin: it takes no orders for now. */
+  lack: string;
 }
 export interface FinishedJob {
   job_run_id: number;

@@ -4,6 +4,7 @@
  */
 import { statfs } from "node:fs/promises";
 import type { CheckNodeResponse } from "../cluster/protocol.ts";
+import { lackOf } from "../sandbox/lack.ts";
 import { runScripts } from "../sandbox/scripts.ts";
 import type { CheckPart } from "../store/check_part.ts";
 
@@ -45,6 +46,7 @@ export class CheckUp {
       cores,
       disk_free_mb: await freeMb(this.#state_dir),
       memory_free_mb: Math.floor(Deno.systemMemoryInfo().available / MB),
+      lack: await lackIn(this.#state_dir),
     };
     say("connection", {});
     const { load_percent, disk_free_mb: free_mb } = measured;
@@ -57,6 +59,20 @@ export class CheckUp {
     );
     await noted;
     return { ...measured, scripts };
+  }
+}
+
+/** What keeps this process from making a folder there, as each body needs one, and a small file in it; empty: nothing. */
+async function lackIn(folder: string): Promise<string> {
+  let made: string | undefined;
+  try {
+    made = await Deno.makeTempDir({ dir: folder, prefix: "check-" });
+    await Deno.writeFile(`${made}/file`, new Uint8Array(4096));
+    return "";
+  } catch (error) {
+    return lackOf(error) ?? ""; // also when it is not there: it is made only when it is needed
+  } finally {
+    if (made) await Deno.remove(made, { recursive: true }).catch(() => {});
   }
 }
 

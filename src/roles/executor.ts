@@ -16,6 +16,7 @@ import { resolvePath } from "../base/paths.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
 import type { Outcome, Sandbox } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
+import { checkSoon } from "../store/nodes.ts";
 import { type AttemptRef, giveBack } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
@@ -25,7 +26,7 @@ import { type Ended, Records } from "./records.ts";
 import { beginsAt, type Started, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
 import type { Spool } from "./spool.ts";
-import type { Standing } from "./standing.ts";
+import { type Standing, UNABLE_MS } from "./standing.ts";
 
 export type { Acceptance, Order } from "./going.ts";
 
@@ -140,6 +141,10 @@ export class Executor {
     if (!this.#me.mayRun) {
       return { result: "REJECTED_DETACHED", message: `Cannot start ${run}: this worker's lease is over` };
     }
+    const { lack } = this.#me;
+    if (lack) {
+      return { result: "REJECTED_FULL", message: `Cannot start ${run}: this machine lacks what it needs: ${lack}` };
+    }
     if (going) {
       const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
       return { result: "REJECTED_ALREADY_RUNNING", message };
@@ -234,6 +239,7 @@ export class Executor {
     const { going, run, outcome } = gone;
     going.stage = "recording";
     going.lost = outcome.kind === "LOST";
+    if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
     const ended = outcome.kind === "LOST" ? undefined : { ...gone, ending: endingOf(run, outcome, chance()) };
     if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
     this.#me.tell();
@@ -280,6 +286,16 @@ export class Executor {
       duration_ms: Math.round(duration_ms),
     });
     this.#me.tell();
+  }
+
+  /** Nothing more for a while, or each run would come back at once; and the node's check tells whoever looks after it. */
+  #lacks(what: string): void {
+    const { worker_id, node_id } = this.#me;
+    if (!this.#me.lacks(what)) return;
+    observe("worker.unable", { worker_id, node_id, lack: what, seconds: UNABLE_MS / 1000 });
+    checkSoon(this.#sql, node_id).catch((error) =>
+      observe("loop.failed", { loop: "asking for a check of the node", error: messageOf(error) })
+    );
   }
 
   /** Asks until Postgres answers: an outcome is not lost because the database is away. Other errors are errors. */

@@ -88,7 +88,8 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
         request.script_ms,
         (part) => noteCheckPart(parts.sql, standing.node_id, part),
       );
-      return { worker_id: standing.worker_id, node_id: standing.node_id, bodies: executor.load, ...measured };
+      const lack = standing.lack || measured.lack;
+      return { worker_id: standing.worker_id, node_id: standing.node_id, bodies: executor.load, ...measured, lack };
     },
     watch: (_request, _caller, stop) => watch(parts, stop),
   };
@@ -121,5 +122,6 @@ function statusOf({ standing, executor }: HandlerParts): WorkerStatus {
     running: executor.runs,
     observed_leader_epoch: standing.epoch,
     finished: [],
+    lack: standing.lack,
   };
 }

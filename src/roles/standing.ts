@@ -6,6 +6,9 @@ import { Bell, monotonicMs } from "../base/loop.ts";
 import type { WorkerAddress } from "../store/nodes.ts";
 import type { Settings } from "../store/settings.ts";
 
+/** Long enough not to go round and round, short enough for what passes by itself. */
+export const UNABLE_MS = 5_000;
+
 export class Standing {
   readonly worker_id: string;
   readonly node_id: string;
@@ -35,6 +38,8 @@ export class Standing {
   /** Of the environment; it goes before the live setting. */
   readonly #own_slots: number | undefined;
   #epoch = 0;
+  #unable_until_ms = 0;
+  #lack = "";
 
   constructor(who: { worker_id: string; node_id: string; slots: number | undefined; settings: Settings }) {
     this.worker_id = who.worker_id;
@@ -46,6 +51,19 @@ export class Standing {
   /** Bodies that this worker runs at once, now. */
   get slots(): number {
     return this.#own_slots ?? this.settings.max_jobs_per_worker;
+  }
+
+  /** What this machine lacks for bodies to begin, in the system's words; empty: nothing that is known. */
+  get lack(): string {
+    return monotonicMs() < this.#unable_until_ms ? this.#lack : "";
+  }
+
+  /** A body could not begin here for want of that: the next ones need not try for a while. True: that is news. */
+  lacks(what: string): boolean {
+    const news = this.lack === "";
+    this.#lack = what;
+    this.#unable_until_ms = monotonicMs() + UNABLE_MS;
+    return news;
   }
 
   /** Tells those who watch this worker that something changed. */

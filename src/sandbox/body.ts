@@ -15,6 +15,7 @@ import { observe } from "../base/facts.ts";
 import { Alarms, monotonicMs } from "../base/loop.ts";
 import type { Permissions } from "../job.ts";
 import type { FromBody, ToBody } from "./frames.ts";
+import { lackOf } from "./lack.ts";
 import {
   type EndedByUs,
   notStarted,
@@ -324,10 +325,11 @@ export class RunningBody implements Body {
     try {
       this.#cancelTimeout();
       this.enter(this.#setting.replace(this), { last: this.#last, own: true });
-      return true;
-    } catch {
-      return false; // what ended the first one is then the outcome
+    } catch (error) {
+      if (lackOf(error) === undefined) return false; // what ended the first one is then the outcome
+      this.refuse(error as Error);
     }
+    return true;
   }
 
   get #lapsed(): boolean {

@@ -13,6 +13,7 @@ import type { BodyError, FromBody } from "./frames.ts";
 import { FLOOD_BYTES } from "./output.ts";
 import { lineThatGrants } from "./permissions.ts";
 import type { ChildEnd } from "./process.ts";
+import { lackOf } from "./lack.ts";
 import { MayRunNothing } from "./warden.ts";
 
 export type Outcome =
@@ -27,8 +28,11 @@ export type Outcome =
   /** `error_summary` says which of signal, TERM and KILL ended it. */
   | { kind: "TIMED_OUT"; error_summary: string; exit_code: number | null }
   | { kind: "CANCELED"; error_summary: string; exit_code: number | null }
-  /** Ended by us or our guard for reasons that are not the body's: to be given back. `unbegun`: the worker may run nothing. */
-  | { kind: "LOST"; error_summary: string; exit_code: number | null; unbegun?: boolean };
+  /**
+   * Ended by us or our guard for reasons that are not the body's: to be given back. `unbegun`: the worker may run nothing, or its
+   * machine lacks what a process needs. `lack`: that, in the system's words.
+   */
+  | { kind: "LOST"; error_summary: string; exit_code: number | null; unbegun?: boolean; lack?: string };
 
 export type Verdict = Extract<FromBody, { kind: "result" | "error" }>;
 
@@ -79,10 +83,17 @@ export function outcomeOf(story: Story, subject: Subject): Outcome {
   return { kind: "FAILED", exit_code: code, retry: "policy", ...endWithoutVerdict(story, subject) };
 }
 
-/** Nothing of the job was run. When that was for want of the right to, the job can have had no part in it. */
+/** Nothing of the job was run. When that was for want of the right to, or of room, the job can have had no part in it. */
 export function notStarted(why: Error): Outcome {
-  const unbegun = why instanceof MayRunNothing;
-  return { kind: "LOST", error_summary: `Not started: ${why.message}`, exit_code: null, unbegun };
+  const lack = lackOf(why);
+  const unbegun = why instanceof MayRunNothing || lack !== undefined;
+  return {
+    kind: "LOST",
+    error_summary: `Not started: ${why.message}`,
+    exit_code: null,
+    unbegun,
+    ...lack === undefined ? {} : { lack },
+  };
 }
 
 export function succeeded({ result }: Extract<Verdict, { kind: "result" }>, exit_code: number): Outcome {

@@ -202,9 +202,8 @@ export class Sandbox {
         spawn_ms: Math.round((monotonicMs() - began_ms) * 1000) / 1000,
       });
     } catch (error) {
-      body.refuse(
-        new Error(`its process could not be started: ${error instanceof Error ? error.message : String(error)}`),
-      );
+      const message = error instanceof Error ? error.message : String(error);
+      body.refuse(new Error(`its process could not be started: ${message}`, { cause: error }));
     }
   }
 

@@ -21,6 +21,8 @@ export interface CheckFigures {
   /** At most so much is allowed. */
   most_percent?: number;
   bodies?: number;
+  /** What the machine lacks for bodies to begin, in the system's words. */
+  lack?: string;
   /** Of the connection: how many workers did not answer; 0: there is none. */
   silent?: number;
 }

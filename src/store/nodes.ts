@@ -223,6 +223,13 @@ function nodeChecks(sql: Db) {
     checks as (update node n set next_check_at = clock_timestamp() where n.node_id in (select node_id from dead))`;
 }
 
+/** Asks for a check of a node: a worker of it cannot do its work. */
+export async function checkSoon(sql: Db, node_id: string): Promise<void> {
+  await sql`
+    with soon as (update node set next_check_at = clock_timestamp() where node_id = ${node_id} and next_check_at > clock_timestamp() returning 1)
+    select pg_notify('scheduler', 'node') from soon`;
+}
+
 /**
  * The same said by a sibling that has proven its process and all its bodies gone: so no lease is waited for. Only of that
  * very process; nothing that it sent before it died can undo this. Rings the leader. False: it was said before, or the row

@@ -114,6 +114,7 @@ export const aStatus: WorkerStatus = {
   running: [{ job_run_id: 812, attempt: 2 }],
   observed_leader_epoch: 7,
   finished: [{ job_run_id: 811, attempt: 1, outcome: "SUCCEEDED" }],
+  lack: "",
 };
 
 export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): WorkerHandlers {
@@ -145,6 +146,7 @@ export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): W
       memory_free_mb: 900,
       bodies: 1,
       scripts: [{ name: "license", ok: true, message: "3 free", ms: 12 }],
+      lack: "",
     }),
     async *watch(_request, _caller, stop) {
       while (!stop.aborted) {

@@ -23,13 +23,14 @@ export function partText(lang: Lang, part: CheckPart): string {
 }
 
 function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined {
-  const { free_mb, least_mb, load_percent, cores, most_percent, bodies, silent } = figures;
+  const { free_mb, least_mb, load_percent, cores, most_percent, bodies, lack, silent } = figures;
   const lines = [
     free_mb !== undefined && `空き ${free_mb} MB`,
     !ok && least_mb !== undefined && `${least_mb} MB 以上の空きが必要です`,
     load_percent !== undefined && `コアあたり ${load_percent} %（${cores} コア）`,
     !ok && most_percent !== undefined && `${most_percent} % まで許可されています`,
     bodies !== undefined && String(bodies),
+    lack !== undefined && `本体を開始できません: ${lack}`,
     name === "connection" && silent === 0 && "稼働中のワーカーがありません",
     name === "connection" && silent && `ワーカーが応答しません\n${message}`,
   ].filter((line) => typeof line === "string");

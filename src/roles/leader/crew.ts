@@ -102,7 +102,8 @@ export class Crew {
   #watch(member: Member): void {
     member.unwatch = this.#peers.to(member.worker).watch({ caller_role: "leader", leader_epoch: this.#epoch }, {
       onStatus: (status) => {
-        const freed = !member.status || status.running.length < member.status.running.length;
+        const { running, lack } = member.status ?? { running: undefined, lack: "" };
+        const freed = !running || status.running.length < running.length || (lack !== "" && status.lack === "");
         if (!member.status) member.failures = 0;
         member.status = status;
         member.unheard_since_ms = undefined;
@@ -124,7 +125,7 @@ export class Crew {
   /** Whether a worker may be given work. */
   fit(worker_id: string): boolean {
     const member = this.#members.get(worker_id);
-    if (!member?.status || member.status.draining || member.status.detached) return false;
+    if (!member?.status || member.status.draining || member.status.detached || member.status.lack) return false;
     const now_ms = monotonicMs();
     return now_ms >= member.suspect_until_ms && now_ms >= member.busy_until_ms;
   }

@@ -1,7 +1,8 @@
 /**
  * Checks nodes: asks a worker of each that is due, judges its answer by the settings, and writes down what came of it.
  *
- *   no worker answers, a script says no, the disk is full -> unavailable
+ *   no worker answers, a script says no, the disk is full,
+ *   no body can begin for want of something               -> unavailable
  *   load above its limit                                  -> busy
  *   otherwise                                             -> available
  *
@@ -101,7 +102,11 @@ export function judge(
       value: `${measured.memory_free_mb} MB free`,
       figures: { free_mb: measured.memory_free_mb },
     }),
-    part("bodies", true, { value: String(measured.bodies), figures: { bodies: measured.bodies } }),
+    part("bodies", !measured.lack, {
+      value: String(measured.bodies),
+      message: measured.lack ? `none can begin: ${measured.lack}` : "",
+      figures: { bodies: measured.bodies, ...measured.lack ? { lack: measured.lack } : {} },
+    }),
   ]);
 }
 
