@@ -114,7 +114,8 @@ Deno.test("a body that its machine has no room for is given back uncharged, and 
     const said = facts.filter(({ name }) => name === "worker.unable");
     assert.deepEqual(said.map(({ fact }) => fact), [{ worker_id: ME, node_id: "here", lack, seconds: 5 }]);
     await waitFor("a check of its node to be due", async () => {
-      const [due] = await sql`select 1 from node where node_id = ${standing.node_id} and next_check_at <= clock_timestamp()`;
+      const [due] =
+        await sql`select 1 from node where node_id = ${standing.node_id} and next_check_at <= clock_timestamp()`;
       return due;
     });
   });

@@ -22,7 +22,7 @@ import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { NodeRow } from "../src/store/nodes.ts";
 import { type Lane, readSight } from "../src/store/waiting.ts";
-import { withProcesses } from "./support/cluster.ts";
+import { CALM, withProcesses } from "./support/cluster.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -380,11 +380,12 @@ Deno.test("the local instant at which the database's clock shows a time is never
 
 Deno.test("runs whose time is known are assigned before it and started after it, by real workers", () =>
   withProcesses(2, async (cluster) => {
-    const at = new Date(Date.now() + 3_000);
+    await cluster.hears("leader.elected");
+    const at = new Date(Date.now() + 5_000);
     const ids = [];
     for (let n = 0; n < 5; n++) ids.push((await cluster.client.enqueue("append_one_row", {}, { runAt: at })).id);
     for (const id of ids) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
     const rows = await cluster.sql<{ ahead: boolean; early: boolean; attempt: number }[]>`
       select assigned_at < due_at as ahead, started_at < due_at as early, attempt from job_run`;
     assert.deepEqual(rows.map((row) => ({ ...row })), ids.map(() => ({ ahead: true, early: false, attempt: 1 })));
-  }));
+  }, { settings: { ...CALM, reassign_after_seconds: 60 } }));

@@ -271,9 +271,9 @@ Deno.test("a tick that takes longer than the lease keeps the seat, as long as ea
     url.port = String(link.port);
     const slow = connectDb(url.href, { name: "slow", max: 1 });
     await slow`select 1`;
-    link.delay(70);
+    link.delay(170);
     try {
-      const lease_ms = 2_000;
+      const lease_ms = 5_000; // so that a statement may take seconds on a busy machine
       const term = await depose(sql, { worker_id: "leader", lease_ms, epoch: me.term.epoch, epoch_hint: 0 });
       assert(term);
       const there = { ...me, sql: slow, term, settings: { ...me.settings, leader_lease_seconds: lease_ms / 1000 } };
