@@ -39,6 +39,7 @@ Deno.test("kill -9 of a worker: its body dies with it, and its run goes to anoth
 Deno.test("kill -9 of the leader: another leads in a newer epoch, and nothing is lost or doubled", async () => {
   await withProcesses(3, async (cluster) => {
     const first = await cluster.hears("leader.elected");
+    for (const { node_id } of cluster.workers) await cluster.hears("node.status", { node_id, status: "available" }); // or it works itself
     const running = await cluster.enqueue("append_one_row", HOLD);
     await cluster.hears("run.started", { job_run_id: running });
     first.worker.kill("SIGKILL");

@@ -174,7 +174,7 @@ Deno.test("a file that loops for ever is given up at the deadline", async () => 
   assert(!described.ok);
   assert.equal(described.kind, "timeout");
   assert.match(described.reason, /not loaded within 0\.5 s/);
-  assert(monotonicMs() - began_ms < 5_000);
+  assert(monotonicMs() - began_ms < 20_000);
 });
 
 Deno.test("an error in another file is told with that file's place", () =>

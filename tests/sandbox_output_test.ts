@@ -16,7 +16,7 @@ Deno.test("a body that floods is ended with OutputLimit, and little of it is kep
     assert.equal(heard.outcome.error_name, "OutputLimit");
     assert.match(heard.outcome.error_summary, /more than 64 MiB of output/);
     assert(bytesOf(heard) < HEAD_BYTES + TAIL_BYTES + 1_000, `${bytesOf(heard)} bytes were kept`);
-    assert(monotonicMs() - began_ms < 15_000);
+    assert(monotonicMs() - began_ms < 30_000, "it was not ended");
   }));
 
 Deno.test("of a long output the head and the tail are kept, with a mark where it was cut", () =>
