@@ -214,3 +214,23 @@ Deno.test("a body that was lost is charged to its run as an interruption, one th
     }
   });
 });
+
+Deno.test("an order that comes before its assignment starts nothing until that is there, and is no run that was lost", async () => {
+  await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
+    const order = { ...await assigned(), assigning: true };
+    const [late, never] = [order, { ...await assigned(), assigning: true }];
+    const assign = (state: string, job_run_id: number) =>
+      sql`update job_run set state = ${state} where id = ${job_run_id}`;
+    await assign("PENDING", late.job_run_id);
+    await assign("PENDING", never.job_run_id);
+    const refused = await Promise.all([executor.accept(late), executor.accept(never)]);
+    assert.deepEqual(refused.map(({ result }) => result), ["REJECTED_INVALID", "REJECTED_INVALID"]);
+    assert.equal(bodies.size, 0);
+    assert(!facts.some(({ name }) => name === "run.start_lost"));
+    await assign("ASSIGNED", late.job_run_id);
+    assert.equal((await executor.accept({ ...late, assigning: false })).result, "ACCEPTED");
+    assert.deepEqual([...bodies.keys()], [late.job_run_id]);
+    await executor.accept({ ...never, assigning: false });
+    assert(facts.some(({ name, fact }) => name === "run.start_lost" && fact.job_run_id === never.job_run_id));
+  });
+});

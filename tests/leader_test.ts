@@ -6,6 +6,7 @@ import type { Peers, WatchListener } from "../src/cluster/peers.ts";
 import type { StartJobsRequest, StartResultCode } from "../src/cluster/protocol.ts";
 import type { RedisDoor } from "../src/cluster/redis.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
+import { Calls } from "../src/roles/leader/calls.ts";
 import { Crew } from "../src/roles/leader/crew.ts";
 import { look, tick } from "../src/roles/leader/leader.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
@@ -85,6 +86,7 @@ function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promis
       peers,
       crew: new Crew({ peers, bell, epoch: term.epoch }),
       bell,
+      calls: new Calls(),
       node_id: "here",
       checking: new Set(),
       term,

@@ -41,10 +41,15 @@ export function rest(ms: number, stop?: AbortSignal): Promise<void> {
  */
 export async function restUntil(at_ms: number, stop?: AbortSignal): Promise<void> {
   await rest(at_ms - monotonicMs() - TIMER_MS, stop);
-  while (monotonicMs() < at_ms && !stop?.aborted) await new Promise((resolve) => setImmediate(resolve));
+  while (monotonicMs() < at_ms && !stop?.aborted) await afterWrites();
 }
 
 const TIMER_MS = 1.5;
+
+/** Resolves when what was written in this turn of the event loop is on its way: postgres.js sends at its end. */
+export function afterWrites(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
 
 /** Calls `act` once after `ms` unless cancelled; the returned function cancels it. */
 export function after(ms: number, act: () => void): () => void {
@@ -139,22 +144,22 @@ export async function within<T>(ms: number, what: string, promise: Promise<T>): 
 
 /** Wakes one sleeper early. A ring while nobody sleeps is kept, so nothing that happened during a tick is missed. */
 export class Bell {
-  #rung = false;
+  #rings = 0;
   #wake: (() => void) | undefined;
 
   ring(): void {
-    this.#rung = true;
+    this.#rings += 1;
     this.#wake?.();
   }
 
-  /** Sleeps up to `ms`, less if rung or stopped, and up to a second less if it is long; whether it was rung. */
-  async rest(ms: number, stop?: AbortSignal): Promise<boolean> {
-    if (!this.#rung && !stop?.aborted && ms > 0) {
+  /** Sleeps up to `ms`, less if rung or stopped, and up to a second less if it is long; how often it was rung. */
+  async rest(ms: number, stop?: AbortSignal): Promise<number> {
+    if (this.#rings === 0 && !stop?.aborted && ms > 0) {
       await new Promise<void>((resolve) => this.#sleep(resolve, { ms, stop }));
     }
-    const rung = this.#rung;
-    this.#rung = false;
-    return rung;
+    const rings = this.#rings;
+    this.#rings = 0;
+    return rings;
   }
 
   /** Without an AbortController: rung for every run, its errors alone were a twentieth of a busy worker's time. */

@@ -11,7 +11,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
+import { after, Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
 import type { Outcome, Sandbox } from "../sandbox/pool.ts";
@@ -38,6 +38,8 @@ const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
 const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
 const FORGET_MS = 30_000;
+/** The statement that assigns a run was sent before its order was. */
+const ASSIGNED_WITHIN_MS = 1;
 
 export class Executor {
   readonly #sql: Sql;
@@ -182,9 +184,15 @@ export class Executor {
   }
 
   #lose(going: Going): void {
-    const { job_run_id, attempt } = going;
-    observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
-    this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
+    const { job_run_id, attempt, assigning } = going;
+    if (assigning && !going.again) {
+      going.again = true;
+      return void after(ASSIGNED_WITHIN_MS, () => this.#starts.add(going));
+    }
+    if (!assigning) {
+      observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
+      this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
+    }
     const message = `Cannot start run "${job_run_id}": it is no longer assigned to this worker as attempt ${attempt}`;
     this.#drop(going, { result: "REJECTED_INVALID", message });
   }

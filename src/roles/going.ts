@@ -10,6 +10,8 @@ export interface Order extends AttemptRef {
   digest: string;
   /** Monotonic: when it is due, as the worker reckons. What its row says of that goes before. */
   due_ms?: number;
+  /** It may not be assigned yet. */
+  assigning?: boolean;
 }
 
 export type Acceptance = Pick<StartJobResponse, "result" | "message">;
@@ -26,6 +28,8 @@ export interface Going extends Order {
   abandoned_why: string | undefined;
   /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
   lost: boolean;
+  /** Its row was not assigned, and it is being tried once more. */
+  again: boolean;
 }
 
 /** One whose body is gone. */
@@ -38,13 +42,14 @@ export interface Gone {
 
 export function aGoing(order: Order): Going {
   const { promise: accepted, resolve: answer } = Promise.withResolvers<Acceptance>();
-  const { job_run_id, attempt, command_name, digest, due_ms = Infinity } = order;
+  const { job_run_id, attempt, command_name, digest, due_ms = Infinity, assigning = false } = order;
   return {
     job_run_id,
     attempt,
     command_name,
     digest,
     due_ms,
+    assigning,
     token: crypto.randomUUID(),
     stage: "starting",
     body: undefined,
@@ -53,5 +58,6 @@ export function aGoing(order: Order): Going {
     cancel_reason: undefined,
     abandoned_why: undefined,
     lost: false,
+    again: false,
   };
 }

@@ -14,7 +14,9 @@
  * meanwhile, the leader lets it go.
  */
 import { type Db, json } from "./db.ts";
+import type { Demands } from "./definitions.ts";
 import { fence, type Term } from "./leadership.ts";
+import { named } from "./lone.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
 
 export interface Birth {
@@ -38,10 +40,26 @@ export interface Born {
 
 /** Enqueues runs in one statement, on the pool or inside the caller's transaction; answers in the order of the births. */
 export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
+  return await bear(sql, births) as Born[];
+}
+
+/** The same for runs of one job that were checked by these demands. Undefined: it has others by now, and nothing was done. */
+export async function createCheckedRuns(sql: Db, births: Birth[], by: Demands): Promise<Born[] | undefined> {
+  return await bear(sql, births, by);
+}
+
+async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | undefined> {
+  const holds = by
+    ? sql`(d.args_schema::text, d.node, d.resources) is not distinct from (${by.args_schema}::text, ${by.node}::text, ${
+      json(sql, by.resources)
+    }::jsonb)`
+    : sql`true`;
   const asked = births.map((birth, place) => ({ ...birth, place, args: birth.args ?? {} }));
-  const rows = await sql<{ place: number; id: number | null; old_id: number | null; known: boolean }[]>`
+  const rows = await sql<
+    { place: number; id: number | null; old_id: number | null; known: boolean; changed: boolean }[]
+  >`
     with ask as (
-      select a.place, d.id as job_definition_id, 'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
+      select a.place, case when ${holds} then d.id end as job_definition_id, d.id is not null and not ${holds} as changed, 'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
              coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as due_at,
              (select o.scheduled_for from job_run o where o.id = a.rerun_of) as slot,
              coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
@@ -49,10 +67,13 @@ export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
         from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
                priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
         left join job_definition d on d.name = a.job_name and d.removed_at is null),
-    ${bearing(sql)}
-    select ask.place, born.id, ask.job_definition_id is not null as known,
+    ${bearing(sql)}${births.length === 1 ? sql`, ${named(sql)}` : sql``}
+    select ask.place, born.id, ask.job_definition_id is not null as known, ask.changed,
            case when born.id is null then (select old.id from job_run old where old.idempotency_key = ask.key) end as old_id
-      from ask left join born on born.idempotency_key = ask.key order by ask.place`;
+      from ask left join born on born.idempotency_key = ask.key ${
+    births.length === 1 ? sql`, named` : sql``
+  } order by ask.place`;
+  if (rows.some((row) => row.changed)) return undefined;
   // A key that another transaction committed after this statement began is neither born nor visible: ask again.
   const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
   const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));

@@ -25,7 +25,7 @@
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
-import { byId, type Db, json, jsonText, placeAmong, unsynced } from "./db.ts";
+import { byId, type Db, type Fragment, json, jsonText, placeAmong, unsynced } from "./db.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
 import { dueUnix } from "./nodes.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
@@ -72,8 +72,14 @@ export interface Assigned extends AttemptRef {
  *
  * It does not wait for the disk. Postgres that crashes may forget it, and the run waits as before, as if its leader had died on the way;
  * the order that went out meanwhile finds nothing to start. A start that is on the disk has its assignment there too.
+ * `besides`: what must hold of run `r` of definition `d` as well.
  */
-export async function assignRuns(sql: Db, term: Term, assignments: Assignment[]): Promise<Assigned[]> {
+export async function assignRuns(
+  sql: Db,
+  term: Term,
+  assignments: Assignment[],
+  besides: Fragment = sql`true`,
+): Promise<Assigned[]> {
   const sorted = byId(assignments);
   const ids = sorted.map(({ job_run_id }) => job_run_id);
   const place = placeAmong(sql, ids);
@@ -93,7 +99,7 @@ export async function assignRuns(sql: Db, term: Term, assignments: Assignment[])
          and d.id = r.job_definition_id + 0 and d.paused_at is null
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
          and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
-         and ${worker} in (select worker_id from active)
+         and ${worker} in (select worker_id from active) and ${besides}
       returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
                 ${dueUnix(sql)} as due_unix_us),
     paced as (

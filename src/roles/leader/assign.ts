@@ -8,7 +8,7 @@ import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
-import { isUniqueViolation } from "../../store/db.ts";
+import { type Fragment, isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
 import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
 import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
@@ -102,13 +102,18 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
 async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
   if (chosen.length === 0) return;
   const assigned = await writeAssignments(me, chosen);
+  await failpoint("after-assign-before-rpc");
+  orderStarts(me, assigned);
+  noteAssigned(me, assigned);
+}
+
+/** What else is done about runs that were given to workers, when their orders are on the way. */
+export function noteAssigned(me: Leading, assigned: Assigned[]): void {
   for (const { job_run_id, attempt, worker_id } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
     me.crew.gave(worker_id, 1);
   }
   me.given = (me.given ?? 0) + assigned.length;
-  await failpoint("after-assign-before-rpc");
-  orderStarts(me, assigned);
   lease(me, assigned);
 }
 
@@ -210,10 +215,10 @@ function lease(me: Leading, assigned: Assigned[]): void {
 const LEASE_MS = 5_000;
 
 /** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
-async function writeAssignments(me: Leading, chosen: Assignment[]): Promise<Assigned[]> {
+export async function writeAssignments(me: Leading, chosen: Assignment[], besides?: Fragment): Promise<Assigned[]> {
   await failpoint("after-lease-check-assign");
   try {
-    return await assignRuns(me.sql, me.term, chosen);
+    return await assignRuns(me.sql, me.term, chosen, besides);
   } catch (error) {
     me.unclear = true; // its reply may be lost, and the statement still under way
     if (!isUniqueViolation(error, "job_run_serial")) throw error;

@@ -22,11 +22,13 @@ import type { Sight } from "../../store/waiting.ts";
 import type { Standing } from "../standing.ts";
 import { checkLine, dispatch, RUNS_AT_ONCE, wakeDue } from "./assign.ts";
 import { lookAfterBulks } from "./bulks.ts";
+import { Calls } from "./calls.ts";
 import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
 import { checkNodes } from "./health.ts";
 import { House } from "./housekeeping.ts";
 import type { Leading } from "./leading.ts";
+import { giveLone } from "./lone.ts";
 import { deliverCancels } from "./order.ts";
 import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./plan.ts";
 import { TickTimes } from "./tick_times.ts";
@@ -65,6 +67,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
     bell,
     crew: new Crew({ peers: parts.peers, bell, epoch: first.epoch }),
     node_id: standing.node_id,
+    calls: new Calls(),
     checking: new Set(),
     term: first,
     settings: standing.settings,
@@ -72,7 +75,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
   standing.role = "leader";
   standing.sawEpoch(first.epoch);
   observe("leader.elected", { worker_id: first.worker_id, epoch: first.epoch });
-  const deaf = listen(parts.sql, bell);
+  const deaf = listen(parts.sql, me);
   const reason = await untilLost(me, standing, stop);
   standing.role = "worker";
   me.crew.disband();
@@ -88,7 +91,8 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
   const house = new House();
   const tempo = new Tempo(TICK_GAP_MS, TICK_BURST);
   const times = new TickTimes();
-  let rung = false;
+  let rings = 0;
+  let look_at_ms = 0;
   while (!stop.aborted && !standing.detached) {
     me.settings = standing.settings;
     const began_ms = monotonicMs();
@@ -96,9 +100,16 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     let busy = false;
     me.given = 0;
     if (learnNewer(me, standing)) return `a worker has seen epoch ${standing.epoch}`;
+    const lone = me.calls.takeLone(rings);
     try {
+      if (lone && began_ms < look_at_ms && await giveLone(me, lone)) {
+        look_at_ms = Math.min(look_at_ms, monotonicMs() + RENEW_SOON_MS);
+        rings = await me.bell.rest(look_at_ms - monotonicMs(), stop);
+        await rest(tempo.wait(), stop);
+        continue;
+      }
       const { trusted_until_ms } = me.term;
-      const agenda = await look(me, contact, { hasty: rung });
+      const agenda = await look(me, contact, { hasty: rings > 0 });
       if (typeof agenda === "string") return agenda;
       if (me.term.trusted_until_ms === trusted_until_ms) next_ms = Math.min(next_ms, RENEW_SOON_MS);
       await tick(me, agenda, contact);
@@ -117,7 +128,8 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
     if (tick_ms > me.settings.leader_tick_seconds * 1000) {
       observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
     }
-    rung = await me.bell.rest(next_ms, stop);
+    look_at_ms = monotonicMs() + next_ms;
+    rings = await me.bell.rest(next_ms, stop);
     await rest(Math.max(tempo.wait(), began_ms + gapAfter(me) - monotonicMs()), stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
@@ -263,10 +275,14 @@ async function handOver(me: Leading, newest_epoch: number): Promise<void> {
   ]);
 }
 
-function listen(sql: Sql, bell: Bell): () => void {
+function listen(sql: Sql, { bell, calls }: Leading): () => void {
   let silence: (() => Promise<void>) | undefined;
   let over = false;
-  onWork(sql, () => bell.ring()).then((unlisten) => {
+  const hear = (what: string) => {
+    calls.hear(what);
+    bell.ring();
+  };
+  onWork(sql, hear).then((unlisten) => {
     silence = unlisten;
     if (over) return unlisten();
   }).catch((error) => observe("loop.failed", { loop: "listen", error: messageOf(error) }));

@@ -6,6 +6,7 @@ import type { Sql } from "../../store/db.ts";
 import type { Term } from "../../store/leadership.ts";
 import type { Settings } from "../../store/settings.ts";
 import type { Sight } from "../../store/waiting.ts";
+import type { Calls } from "./calls.ts";
 import type { Crew } from "./crew.ts";
 
 export interface Leading {
@@ -14,6 +15,8 @@ export interface Leading {
   readonly peers: Peers;
   readonly crew: Crew;
   readonly bell: Bell;
+  /** What has rung it from Postgres. */
+  readonly calls: Calls;
   readonly node_id: string;
   /** Replaced by each renewal; a step reads it anew and stops when it is no longer trusted. */
   term: Term;

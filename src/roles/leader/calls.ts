@@ -1,0 +1,23 @@
+/** Who rang the leader's bell: whether it was the birth of one run, and nothing besides (lone.ts). */
+import { bornFrom, type BornRun } from "../../store/lone.ts";
+
+/** What has rung the leader's bell in Postgres since the last round. */
+export class Calls {
+  #born: BornRun[] = [];
+  #births = 0;
+
+  hear(what: string): void {
+    const born = bornFrom(what);
+    if (born) this.#born.push(born);
+    else if (what === "job_run") this.#births++;
+  }
+
+  /** The one run that was born, if nothing but its birth was among the rings. */
+  takeLone(rings: number): BornRun | undefined {
+    const [born] = this.#born;
+    const lone = this.#born.length === 1 && this.#births <= 1 && rings === 1 + this.#births;
+    this.#born = [];
+    this.#births = 0;
+    return lone ? born : undefined;
+  }
+}
