@@ -1,8 +1,8 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
 import type { DelayOptions, Job } from "../job.ts";
-import { type Birth, type Born, createRuns } from "../store/births.ts";
+import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/births.ts";
 import type { Db } from "../store/db.ts";
-import { readDemands } from "../store/definitions.ts";
+import { type Demands, readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
 import { checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
 import { checkBy, noSuchJob } from "./job_args.ts";
@@ -35,9 +35,42 @@ export async function enqueueMany(
   const call = crypto.randomUUID();
   const births = await Promise.all(items.map((item, place) => birthOf(name, job, item, `${call}:${place}`)));
   if (births.length === 0) return [];
-  await checkBirths(sql, job, births);
-  const born = await createRuns(sql, births);
+  const reads = typeof job === "string" || asksForMore(job, births);
+  const born = reads
+    ? await bornAsRemembered(sql, job, births) ?? await bornAsRead(sql, job, births)
+    : await createRuns(sql, births);
   return born.map((run) => enqueuedFrom(name, run));
+}
+
+/**
+ * What jobs asked for when they were last read on this pool: who enqueues the same job again and again need not read it each time. The
+ * statement that makes the runs compares it with what holds, and a refusal is only said by what was just read.
+ */
+const remembered = new WeakMap<object, Map<string, Demands>>();
+const MOST_REMEMBERED = 1_000;
+
+/** Undefined: nothing is remembered, or it holds no more, or they do not fit it. */
+async function bornAsRemembered(sql: Db, job: Job | string, births: Birth[]): Promise<Born[] | undefined> {
+  const demands = remembered.get(sql)?.get(nameOf(job));
+  if (!demands) return undefined;
+  try {
+    await checkBirths(sql, job, { births, demands });
+  } catch (error) {
+    if (error instanceof EnqueueError) return undefined;
+    throw error;
+  }
+  return await createCheckedRuns(sql, births, demands);
+}
+
+async function bornAsRead(sql: Db, job: Job | string, births: Birth[]): Promise<Born[]> {
+  const name = nameOf(job);
+  const demands = await readDemands(sql, name);
+  if (!demands) throw await noSuchJob(sql, name, "enqueue");
+  await checkBirths(sql, job, { births, demands });
+  const known = remembered.get(sql) ?? new Map<string, Demands>();
+  if (known.size >= MOST_REMEMBERED) known.clear();
+  remembered.set(sql, known.set(name, demands));
+  return await createRuns(sql, births);
 }
 
 /** Emits an event; one whose `dedupeKey` was used before gives the id of that one. */
@@ -83,13 +116,13 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
  * By the job's name alone its schema is the one last synced. Whoever has the job itself has checked by that, and asks
  * nothing more unless a node or a resource is named.
  */
-async function checkBirths(sql: Db, job: Job | string, births: Birth[]): Promise<void> {
+async function checkBirths(
+  sql: Db,
+  job: Job | string,
+  { births, demands }: { births: Birth[]; demands: Demands },
+): Promise<void> {
   const name = nameOf(job);
-  const by_name = typeof job === "string";
-  if (!by_name && !asksForMore(job, births)) return;
-  const demands = await readDemands(sql, name);
-  if (!demands) throw await noSuchJob(sql, name, "enqueue");
-  if (by_name) {
+  if (typeof job === "string") {
     const check = checkBy(demands.args_schema, name, "enqueue");
     const which = (place: number) => births.length === 1 ? "its args" : `the args of item ${place + 1}`;
     births.forEach(({ args }, place) => check(args, which(place)));
