@@ -9,6 +9,7 @@ import { hear } from "../../src/base/facts.ts";
 import { Bell, monotonicMs } from "../../src/base/loop.ts";
 import { connectRedis } from "../../src/cluster/redis.ts";
 import { claimSeat } from "../../src/cluster/seat.ts";
+import { Calls } from "../../src/roles/leader/calls.ts";
 import { Crew } from "../../src/roles/leader/crew.ts";
 import { look, tick } from "../../src/roles/leader/leader.ts";
 import type { Leading } from "../../src/roles/leader/leading.ts";
@@ -80,7 +81,7 @@ async function seated(sql: Sql, redis: Leading["redis"]): Promise<Leading> {
   const peers = obedient();
   const crew = new Crew({ peers, bell, epoch: term.epoch });
   const settings = { ...DEFAULT_SETTINGS, leader_lease_seconds: LEASE_MS / 1000 };
-  return { sql, redis, peers, crew, bell, node_id: "node-1", checking: new Set(), term, settings };
+  return { sql, redis, peers, crew, bell, calls: new Calls(), node_id: "node-1", checking: new Set(), term, settings };
 }
 
 async function ticks(me: Leading, filling: Sql, count: number): Promise<{ took_ms: number[]; assigned: number }> {
