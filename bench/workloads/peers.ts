@@ -17,7 +17,7 @@ const CONTESTS: Contest[] = [
   { peer: "pg_boss", how: "tuned", jobs: 30_000, timed: 100 },
   { peer: "bullmq", how: "as it comes", jobs: 20_000, timed: 100 },
   { peer: "bullmq", how: "tuned", jobs: 20_000, timed: 0 },
-  { peer: "bullmq", how: "sandboxed", jobs: 8_000, timed: 0 },
+  { peer: "bullmq", how: "sandboxed", jobs: 20_000, timed: 0 },
 ];
 const WARM = 500;
 const QUIET_MS = 50;

@@ -22,7 +22,7 @@ export const throughput = ofEachIsolation({
 
 async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
   const reused = isolation === "reuse";
-  const runs = bench.runs ?? (reused ? (bench.quick ? 2_000 : 10_000) : (bench.quick ? 100 : 400));
+  const runs = bench.runs ?? (reused ? (bench.quick ? 2_000 : 30_000) : (bench.quick ? 100 : 400));
   bench.say(`throughput, ${isolation}: ${runs} runs`);
   return await withProject(bench, { jobs: { noop: NO_OP[isolation] } }, async (project) => {
     await project.warm("noop", reused ? 500 : 40);
