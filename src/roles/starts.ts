@@ -28,7 +28,7 @@ export interface StartsParts<Order> {
 }
 
 const MOST_AT_ONCE = 200;
-const FLUSH_GAP_MS = 15;
+const FLUSH_GAP_MS = 25;
 const FLUSH_BURST = 10;
 
 /** Between the statements of a busy worker. A run that comes now and then waits for none of this. */

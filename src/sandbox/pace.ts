@@ -7,7 +7,7 @@
 const WAIT_MS = 20;
 /** To wake one that is idle costs two switches of a core, and each of its runs a read and a write of its own. */
 const WAKE_MS = 2;
-const MOST_IN_LINE = 100;
+const MOST_IN_LINE = 400;
 /** Of what is known, the share that the newest run has, from the tenth run on. */
 const WEIGHT = 0.1;
 /** Before that nothing is known; the first one of all is not counted, since its code is just being compiled. */

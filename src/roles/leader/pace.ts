@@ -11,14 +11,14 @@
  */
 import { monotonicMs } from "../../base/loop.ts";
 
-const HORIZON_MS = 200;
+const HORIZON_MS = 300;
 const GROUP = 32;
 const GROUP_HORIZON_MS = 800;
 /** Ends of each slot within that time from which on bodies are short. */
 const SHORT = 3;
 /** Older ends count less and less. */
 const MEMORY_MS = 250;
-const MOST = 500;
+const MOST = 800;
 
 export class Pace {
   #ends_per_ms = 0;
