@@ -102,7 +102,6 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
 async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
   if (chosen.length === 0) return;
   const assigned = await writeAssignments(me, chosen);
-  await failpoint("after-assign-before-rpc");
   orderStarts(me, assigned);
   noteAssigned(me, assigned);
 }
@@ -217,12 +216,12 @@ const LEASE_MS = 5_000;
 /** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
 export async function writeAssignments(me: Leading, chosen: Assignment[], besides?: Fragment): Promise<Assigned[]> {
   await failpoint("after-lease-check-assign");
-  try {
-    return await assignRuns(me.sql, me.term, chosen, besides);
-  } catch (error) {
+  const assigned = await assignRuns(me.sql, me.term, chosen, besides).catch((error) => {
     me.unclear = true; // its reply may be lost, and the statement still under way
     if (!isUniqueViolation(error, "job_run_serial")) throw error;
     me.bell.ring();
     return [];
-  }
+  });
+  if (assigned.length > 0) await failpoint("after-assign-before-rpc");
+  return assigned;
 }

@@ -8,7 +8,6 @@
  * remembered from the last look only says whom to try. The order that goes ahead gives the worker no right: its start finds the
  * row ASSIGNED to it, or nothing; then it is ordered again, as any run whose assignment is written.
  */
-import { failpoint } from "../../base/failpoint.ts";
 import { afterWrites } from "../../base/loop.ts";
 import type { StartOrder } from "../../cluster/protocol.ts";
 import type { WorkerRow } from "../../store/nodes.ts";
@@ -30,7 +29,6 @@ export async function giveLone(me: Leading, { job_run_id, command_name, digest }
   const [assigned] = await assigning;
   if (!assigned) return false; // whatever became of the order, it started nothing
   noteAssigned(me, [assigned]);
-  await failpoint("after-assign-before-rpc");
   ahead.then((accepted) => accepted ? me.crew.trust(worker_id) : orderStarts(me, [assigned]));
   return true;
 }
