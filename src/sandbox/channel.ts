@@ -24,6 +24,8 @@ export class Channel {
   #recalled = false;
   /** What comes is not the worker's. */
   #over = false;
+  /** What it would say is made and not said. */
+  silent = false;
 
   constructor() {
     const hello = this.#parse(this.#lineSync());
@@ -70,6 +72,7 @@ export class Channel {
 
   /** What fits into one write stays in one piece. */
   #write(record: Uint8Array): void {
+    if (this.silent) return;
     const waiting = this.#unwritten;
     if (waiting && waiting.length + record.length <= RECORD_BYTES) {
       this.#unwritten = undefined;
@@ -85,6 +88,7 @@ export class Channel {
 
   /** Ends this process; an error is the last thing it says. */
   fail(error: BodyError): never {
+    this.silent = false;
     this.send({ kind: "error", error });
     exit(1);
   }
@@ -118,6 +122,16 @@ export class Channel {
   recall(job_run_id: number): void {
     this.#recalled = true;
     this.send({ kind: "recalled", job_run_id });
+  }
+
+  /** An order as it would have been read. */
+  reread(order: Order): Order {
+    const unread = this.#unread;
+    this.#unread = new Uint8Array();
+    this.#keep(new TextEncoder().encode(`${JSON.stringify(order)}\n`));
+    const again = this.#parse(this.#takeLine() as string) as Order;
+    this.#unread = unread;
+    return again;
   }
 
   #lineSync(): string {

@@ -32,12 +32,25 @@ export async function host(load: Load): Promise<void> {
   const body = new Body(channel);
   body.watch();
   const job = await body.load(load);
+  await body.rehearse();
   for (;;) {
     const order = await channel.nextOrder();
     if (!order) return channel.leave(0);
     await body.serve(order, job);
   }
 }
+
+const REHEARSAL: Order = {
+  kind: "order",
+  job_run_id: 0,
+  attempt: 0,
+  fence: 0,
+  job_name: "",
+  args: {},
+  scheduled_for: "",
+  temp_dir: "",
+  last: true,
+};
 
 interface LoadedJob {
   options: { args?: Schema; run(context: RunContext<unknown>): unknown };
@@ -109,6 +122,13 @@ class Body {
       this.#fail({ ...describeError(error), phase: "load" });
       throw error; // never reached
     }
+  }
+
+  /** Whoever waits loaded has also gone its way to `run` once: else the first run would wait for code to be compiled. */
+  async rehearse(): Promise<void> {
+    this.#channel.silent = true;
+    await this.#verdict(this.#channel.reread(REHEARSAL), { options: { run: () => undefined } });
+    this.#channel.silent = false;
   }
 
   get #aborter(): AbortController {
