@@ -48,6 +48,7 @@ export async function createCheckedRuns(sql: Db, births: Birth[], by: Demands): 
   return await bear(sql, births, by);
 }
 
+/** `by`: what the job is to ask for still. Undefined: it asks for something else. */
 async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | undefined> {
   const holds = by
     ? sql`(d.args_schema::text, d.node, d.resources) is not distinct from (${by.args_schema}::text, ${by.node}::text, ${
@@ -59,7 +60,8 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
     { place: number; id: number | null; old_id: number | null; known: boolean; changed: boolean }[]
   >`
     with ask as (
-      select a.place, case when ${holds} then d.id end as job_definition_id, d.id is not null and not ${holds} as changed, 'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
+      select a.place, case when ${holds} then d.id end as job_definition_id, d.id is not null and not ${holds} as changed,
+             'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
              coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as due_at,
              (select o.scheduled_for from job_run o where o.id = a.rerun_of) as slot,
              coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
