@@ -133,9 +133,10 @@ testOnBoth("lease_runs takes what is free or of an older epoch, and leaves what 
   assert.ok(ttl > 0 && ttl <= 5_000);
 });
 
-testOnBoth("lease_runs takes a large batch in one call", async (redis) => {
-  const job_run_ids = Array.from({ length: 100 }, (_, place) => place + 1);
-  assert.equal((await leaseRuns(redis, { job_run_ids, epoch: 1, ttl_ms: 5_000 })).length, 100);
+testOnBoth("lease_runs takes a large batch in one call", async (redis, { in_javascript }) => {
+  const length = in_javascript ? 100 : 500;
+  const job_run_ids = Array.from({ length }, (_, place) => place + 1);
+  assert.equal((await leaseRuns(redis, { job_run_ids, epoch: 1, ttl_ms: 5_000 })).length, length);
 });
 
 testOnBoth("beat is 0, and 1 once the worker was detached", async (redis) => {

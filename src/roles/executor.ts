@@ -234,13 +234,12 @@ export class Executor {
     });
     this.#me.tell();
     going.body.outcome.then((outcome) => this.#end({ going, run, outcome, duration_ms: monotonicMs() - began_ms }));
-    try {
-      const pause = failpoint("after-spawn");
-      if (pause) pause.then(() => going.answer(ACCEPTED));
-      else going.answer(ACCEPTED);
-    } catch (error) {
-      this.#fail(going, error);
-    }
+    this.#answer(going).catch((error) => this.#fail(going, error));
+  }
+
+  async #answer(going: Going): Promise<void> {
+    await failpoint("after-spawn");
+    going.answer(ACCEPTED);
   }
 
   #end(gone: Gone): void {

@@ -17,7 +17,7 @@ export interface Order extends AttemptRef {
 export type Acceptance = Pick<StartJobResponse, "result" | "message">;
 
 export interface Going extends Order {
-  /** Of its start; a new one for each try. */
+  /** Of its start, by which a lost reply is read back. */
   token: string;
   stage: "starting" | "running" | "recording";
   body: Body | undefined;

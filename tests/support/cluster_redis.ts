@@ -109,12 +109,15 @@ async function makeLuaMachine(port: number): Promise<void> {
   client.disconnect();
 }
 
-/** A test that holds on a real Redis and on the in-process one. */
-export function testOnBoth(name: string, act: (redis: RedisDoor) => Promise<void>): void {
+/** A test that holds on a real Redis and on the one in JavaScript, whose scripts are slow. */
+export function testOnBoth(
+  name: string,
+  act: (redis: RedisDoor, on: { in_javascript: boolean }) => Promise<void>,
+): void {
   testWithRedisServer(`${name} (redis-server)`, async () => {
     const own = await startRedis();
     try {
-      await usingRedis(own.url, act);
+      await usingRedis(own.url, (redis) => act(redis, { in_javascript: false }));
     } finally {
       await own.stop();
     }
@@ -123,7 +126,7 @@ export function testOnBoth(name: string, act: (redis: RedisDoor) => Promise<void
     const server = await createRedisMock();
     try {
       await makeLuaMachine(server.port);
-      await usingRedis(`redis://${server.host}:${server.port}`, act);
+      await usingRedis(`redis://${server.host}:${server.port}`, (redis) => act(redis, { in_javascript: true }));
     } finally {
       await server.close();
     }
