@@ -1,101 +1,14 @@
 /** Who gets what: the choice is a pure function of what is waiting and who has room. */
 import assert from "node:assert/strict";
-import { placesFor, takesPart } from "../src/roles/leader/assign.ts";
-import { choose, inOrder, openOf, sharesOf } from "../src/roles/leader/choose.ts";
+import { placesFor } from "../src/roles/leader/assign.ts";
+import { inOrder, sharesOf } from "../src/roles/leader/choose.ts";
 import { type Gate, gatesOf, startsLeft } from "../src/roles/leader/gates.ts";
 import { Hall, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
-import { isNamed, type NodeRow, type WorkerRow } from "../src/store/nodes.ts";
-import type { Candidate, Lane } from "../src/store/waiting.ts";
+import { isNamed, type NodeRow } from "../src/store/nodes.ts";
+import type { Lane } from "../src/store/waiting.ts";
+import { chosen, hall, lane, node, run, worker } from "./support/hall_scene.ts";
 import { Chance } from "./chaos/stress/chance.ts";
 
-const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => ({
-  worker_id,
-  node_id: "n1",
-  state: "ACTIVE",
-  grpc_host: "127.0.0.1",
-  grpc_port: 1,
-  tls_fingerprint: "",
-  tls_former_fingerprint: null,
-  slots: 2,
-  load: 0,
-  ahead: 0,
-  ...more,
-});
-const run = (job_run_id: number, more: Partial<Candidate> = {}): Candidate => ({
-  job_run_id,
-  job_definition_id: 1,
-  version: 0,
-  node: "",
-  serial_key: null,
-  limit_key: null,
-  limit_left: null,
-  bulk_id: null,
-  bulk_left: null,
-  digest: "d",
-  avoid_node: null,
-  worn_out: false,
-  behind: false,
-  ...more,
-});
-const lane = (more: Partial<Lane> = {}): Lane => ({
-  job_definition_id: 1,
-  job_name: "job",
-  node: "",
-  digest: "d",
-  removed: false,
-  paused_by: null,
-  concurrency_limit: null,
-  concurrency_key: null,
-  running: 0,
-  resources: {},
-  rate_count: null,
-  rate_seconds: null,
-  rate_wait_ms: -1,
-  ...more,
-});
-const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => ({
-  node_id,
-  is_active: true,
-  status: "available",
-  labels: {},
-  max_concurrent: null,
-  problem: null,
-  checked: true,
-  inactive_by: null,
-  inactive_reason: null,
-  ...more,
-});
-
-/** A hall of workers, each given as its name, with what differs; nodes as they are named. */
-function hall(
-  workers: Record<string, Partial<WorkerRow>>,
-  { nodes = [], leader = "", ...more }: Partial<ConstructorParameters<typeof Hall>[0]> & {
-    nodes?: NodeRow[];
-    leader?: string;
-  } = {},
-): Hall {
-  const rows = Object.entries(workers).map(([worker_id, columns]) => worker(worker_id, columns));
-  const placed = rows.map((row) => ({
-    ...row,
-    node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
-  }));
-  const crew = placesFor(placed.filter((one) => takesPart(one.node)), {
-    leader_worker_id: leader,
-    leader_runs_jobs: "alone",
-    fit: () => true,
-  });
-  return new Hall({ hosts: hostsOf(placed, crew), ...more });
-}
-
-/** What is chosen of these runs when their lanes are as open as the hall says. */
-function chosen(
-  waiting: Candidate[],
-  place: Hall,
-  lanes: Lane[] = [...new Set(waiting.map((one) => one.node))].map((node) => lane({ node })),
-) {
-  const open = openOf(gatesOf(lanes, place));
-  return choose(waiting, open, place).map((one) => [one.job_run_id, one.worker_id]);
-}
 const reasonOf = (one: Lane, place: Hall) => {
   const [gate] = gatesOf([one], place) as [Gate];
   return "reason" in gate ? gate.reason : `open for ${gate.room}`;

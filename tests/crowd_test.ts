@@ -79,7 +79,9 @@ Deno.test("a new leader opens a few streams at a time, and all of them in the en
     assert(opening.length > 0 && opening.length <= 16, `${opening.length} at once`);
     opened += opening.length;
     for (const listener of opening.splice(0)) {
-      listener.onStatus({ draining: false, detached: false, running: [], observed_leader_epoch: 1 } as never);
+      listener.onStatus(
+        { draining: false, detached: false, in_hand: 0, code_times: [], observed_leader_epoch: 1 } as never,
+      );
     }
   }
   crew.follow(workers);
@@ -97,7 +99,9 @@ Deno.test("a worker whose machine lacks something is given nothing until it says
   const crew = new Crew({ peers: { retain: () => {}, to: () => ({ watch }) } as unknown as Peers, bell, epoch: 1 });
   crew.follow([{ worker_id: "w-0", state: "ACTIVE" } as WorkerRow]);
   const says = (lack: string) =>
-    heard[0]?.onStatus({ draining: false, detached: false, running: [], observed_leader_epoch: 1, lack } as never);
+    heard[0]?.onStatus(
+      { draining: false, detached: false, in_hand: 0, code_times: [], observed_leader_epoch: 1, lack } as never,
+    );
   says("");
   assert(crew.fit("w-0"));
   says("No space left on device");

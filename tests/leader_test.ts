@@ -63,7 +63,7 @@ function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promis
       retain() {},
       to: ({ worker_id }: { worker_id: string }) => ({
         watch: (_: unknown, listener: WatchListener) => {
-          listener.onStatus({ draining: false, detached: false, running: [] } as never);
+          listener.onStatus({ draining: false, detached: false, in_hand: 0, code_times: [] } as never);
           return () => {};
         },
         startJobs: (request: StartJobsRequest) => {

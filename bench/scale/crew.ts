@@ -24,7 +24,9 @@ export function obedient(): Peers {
     retain: () => {},
     to: () => ({
       watch: (_: unknown, listener: WatchListener) => {
-        listener.onStatus({ draining: false, detached: false, running: [], observed_leader_epoch: 0 } as never);
+        listener.onStatus(
+          { draining: false, detached: false, in_hand: 0, code_times: [], observed_leader_epoch: 0 } as never,
+        );
         return () => {};
       },
       startJobs: ({ orders }: StartJobsRequest) =>

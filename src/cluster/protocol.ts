@@ -175,11 +175,21 @@ export interface WorkerStatus {
   detached: boolean;
   draining: boolean;
   slots: number;
+  /** All of them in the first message of a stream and in one of each second; none in those between. */
   running: RunningJob[];
+  /** How many they are, in every message. */
+  in_hand: number;
   observed_leader_epoch: number;
   finished: FinishedJob[];
+  /** New, or changed much since it was last said on this stream. */
+  code_times: CodeTime[];
   /** What its machine lacks for bodies to begin: it takes no orders for now. */
   lack: string;
+}
+/** What a run of this code takes on a worker, lately, in a process that serves several. */
+export interface CodeTime {
+  digest: string;
+  body_us: number;
 }
 export interface FinishedJob {
   job_run_id: number;

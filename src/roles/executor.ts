@@ -13,6 +13,7 @@ import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { after, Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
+import type { CodeTime } from "../cluster/protocol.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
 import type { Outcome, Sandbox } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
@@ -103,6 +104,16 @@ export class Executor {
   /** Runs that have or will have a body here. */
   get runs(): AttemptRef[] {
     return [...this.#going.values()].map(({ job_run_id, attempt }) => ({ job_run_id, attempt }));
+  }
+
+  /** How many `runs` are. */
+  get inHand(): number {
+    return this.#going.size;
+  }
+
+  /** What a run of each code takes, where processes serve several. */
+  codeTimes(): CodeTime[] {
+    return this.#sandbox.codeTimes();
   }
 
   /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */

@@ -2,8 +2,8 @@
  * What this worker answers on gRPC. Every handler is idempotent, and orders are obeyed only on authority (authority.ts).
  */
 import { failpoint } from "../base/failpoint.ts";
-import { Bell, rest, Tempo, wallClock } from "../base/loop.ts";
-import { RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
+import { Bell, monotonicMs, rest, Tempo, wallClock } from "../base/loop.ts";
+import { type CodeTime, RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
 import type { Sql } from "../store/db.ts";
 import { noteCheckPart } from "../store/health.ts";
 import { setDraining } from "../store/nodes.ts";
@@ -39,10 +39,10 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
       ...observed(),
     }),
     getStatus: () => {
-      const { running, ...status } = statusOf(parts);
+      const running = executor.runs;
       const current_job_run_id = running[0]?.job_run_id ?? null;
       return {
-        ...status,
+        ...statusOf(parts),
         running,
         load: executor.load,
         current_job_run_id,
@@ -95,14 +95,29 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
   };
 }
 
-/** The status at once, soon after each change, and once a second: silence means trouble. */
+/**
+ * The status at once, soon after each change, and once a second: silence means trouble. What is long (each run by its id, what runs take)
+ * comes with the first and in one of each second.
+ */
 async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
   const bell = new Bell();
   const tempo = new Tempo(STATUS_GAP_MS, STATUS_BURST);
+  const told = new Map<string, number>();
+  let whole_ms = -Infinity;
   parts.standing.watchers.add(bell);
   try {
     while (!stop.aborted) {
-      yield statusOf(parts);
+      const whole = monotonicMs() - whole_ms >= STATUS_EVERY_MS;
+      if (whole) whole_ms = monotonicMs();
+      const { executor } = parts;
+      yield {
+        ...statusOf(parts),
+        running: whole ? executor.runs : [],
+        in_hand: executor.inHand,
+        finished: [],
+        code_times: whole ? newsOf(executor.codeTimes(), told) : [],
+        lack: parts.standing.lack,
+      };
       await bell.rest(STATUS_EVERY_MS, stop);
       await rest(tempo.wait(), stop);
     }
@@ -111,7 +126,17 @@ async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<Wo
   }
 }
 
-function statusOf({ standing, executor }: HandlerParts): WorkerStatus {
+/** What has not been told, or is now another by half. */
+function newsOf(times: CodeTime[], told: Map<string, number>): CodeTime[] {
+  const news = times.filter(({ digest, body_us }) => {
+    const before = told.get(digest);
+    return before === undefined || body_us > before * 1.5 || body_us < before / 1.5;
+  });
+  for (const { digest, body_us } of news) told.set(digest, body_us);
+  return news;
+}
+
+function statusOf({ standing }: HandlerParts) {
   return {
     worker_id: standing.worker_id,
     node_id: standing.node_id,
@@ -119,9 +144,6 @@ function statusOf({ standing, executor }: HandlerParts): WorkerStatus {
     detached: standing.detached,
     draining: standing.draining,
     slots: standing.slots,
-    running: executor.runs,
     observed_leader_epoch: standing.epoch,
-    finished: [],
-    lack: standing.lack,
   };
 }

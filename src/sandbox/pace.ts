@@ -51,6 +51,14 @@ export class Pace {
     return known?.digest === code.digest ? known.key : undefined;
   }
 
+  /** What a run of each code takes, where that is known: of each job file the newest. */
+  times(): { digest: string; body_us: number }[] {
+    return [...this.#keys.values()].flatMap(({ digest, key }) => {
+      const known = this.#of.get(key);
+      return known && known.runs >= FEWEST_RUNS ? [{ digest, body_us: Math.round(known.ms * 1000) }] : [];
+    });
+  }
+
   #forget(key: string): void {
     this.#of.delete(key);
     for (const [job_file, known] of this.#keys) if (known.key === key) this.#keys.delete(job_file);

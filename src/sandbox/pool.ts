@@ -131,6 +131,11 @@ export class Sandbox {
     return room;
   }
 
+  /** What a run of each code takes, where processes serve several. */
+  codeTimes(): { digest: string; body_us: number }[] {
+    return this.#pace.times();
+  }
+
   /** A body of this kind is about to come, or `wanted` of them: one more process is loaded, unless there are as many. */
   expect(order: ProcessKind, wanted: number): void {
     this.#makeSpare(keyOf(order), order, wanted);

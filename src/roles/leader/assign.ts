@@ -26,7 +26,7 @@ import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf 
 import { type Gate, gatesOf } from "./gates.ts";
 import { Hall, hostsOf, type Place } from "./hall.ts";
 import type { Leading } from "./leading.ts";
-import { worthSending } from "./pace.ts";
+import { packsFor, worthSending } from "./pace.ts";
 import { settleOverlaps } from "./plan.ts";
 import { orderStarts } from "./order.ts";
 
@@ -76,7 +76,20 @@ async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<H
     resources: await resourcesFor(me, lanes),
     paused,
     lacking: (digest) => me.crew.lacking(digest),
+    quick: {
+      is: (digest) => me.crew.isQuick(digest),
+      packs: packsFor(me.crew.endsPerMs, quickInHand(me, { workers, lanes })),
+    },
   });
+}
+
+/** Runs of quick code that workers have, as far as more of it waits; what those have who do not answer will not end soon. */
+function quickInHand(me: Leading, { workers, lanes }: Pick<Sight, "workers" | "lanes">): number {
+  const running = new Map(
+    lanes.filter(({ digest }) => me.crew.isQuick(digest)).map((lane) => [lane.job_definition_id, lane.running]),
+  );
+  const stuck = workers.reduce((sum, { worker_id, load }) => sum + (me.crew.fit(worker_id) ? 0 : load), 0);
+  return Math.max(0, running.values().reduce((sum, runs) => sum + runs, 0) - stuck);
 }
 
 /** Whoever of those that wait may start now, and where; what that takes is taken from the hall. */
@@ -85,7 +98,8 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
   me.rate_wait_ms = Math.min(...lanes.map((lane) => lane.rate_wait_ms).filter((wait_ms) => wait_ms > 0));
   await tell(me, gates);
   const open = openOf(gates);
-  const most = Math.min(hall.hosts.reduce((sum, host) => sum + host.free, 0), RUNS_AT_ONCE);
+  const free = hall.hosts.reduce((sum, host) => sum + host.free, 0);
+  const most = Math.min(open.reduce((room, lane) => Math.max(room, lane.room), free), RUNS_AT_ONCE); // packs go beyond what is free
   if (open.length === 0 || most === 0) return [];
   const { sure, more } = await nextOf(me, { open, most, waiting });
   me.crowded = !waiting && sure.length >= most;

@@ -103,10 +103,10 @@ function definitionRoom(lane: Lane, room: number): number {
 }
 
 function take({ host, place }: Found, lane: Lane, hall: Hall): void {
+  if (place.free > 0) host.free--; // a pack goes beyond it
   place.free--;
   place.idle--;
   place.load++;
-  host.free--;
   host.load++;
   for (const [name, n] of Object.entries(lane.resources)) {
     const resource = hall.resources.get(name);

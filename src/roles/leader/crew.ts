@@ -12,7 +12,7 @@ import { type Bell, monotonicMs } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { WorkerStatus } from "../../cluster/protocol.ts";
 import type { WorkerRow } from "../../store/nodes.ts";
-import { Pace } from "./pace.ts";
+import { Pace, QUICK_MS } from "./pace.ts";
 
 interface Member {
   worker: WorkerRow;
@@ -35,6 +35,7 @@ interface Member {
 const OTHER_CODE_MS = 10_000;
 const NOBODY: ReadonlySet<string> = new Set();
 const BUSY_MS = 1_000;
+const MOST_CODES = 10_000;
 /** Streams being opened at a time. All of a large crew at once would leave a new leader no time to renew its term. */
 const OPENED_AT_ONCE = 16;
 
@@ -45,6 +46,8 @@ export class Crew {
   readonly #members = new Map<string, Member>();
   /** By digest: workers that refused it lately, and until when. */
   readonly #other_code = new Map<string, Map<string, number>>();
+  /** By digest: what a run took, as a worker said it last. */
+  readonly #body_ms = new Map<string, number>();
   #newest_epoch: number;
 
   constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
@@ -102,8 +105,9 @@ export class Crew {
   #watch(member: Member): void {
     member.unwatch = this.#peers.to(member.worker).watch({ caller_role: "leader", leader_epoch: this.#epoch }, {
       onStatus: (status) => {
-        const { running, lack } = member.status ?? { running: undefined, lack: "" };
-        const freed = !running || status.running.length < running.length || (lack !== "" && status.lack === "");
+        const { in_hand = Infinity, lack = "" } = member.status ?? {};
+        const freed = status.in_hand < in_hand || (lack !== "" && status.lack === "");
+        for (const { digest, body_us } of status.code_times) this.#noteTime(digest, body_us / 1000);
         if (!member.status) member.failures = 0;
         member.status = status;
         member.unheard_since_ms = undefined;
@@ -150,6 +154,24 @@ export class Crew {
   trust(worker_id: string): void {
     const member = this.#members.get(worker_id);
     if (member) member.failures = 0;
+  }
+
+  #noteTime(digest: string, body_ms: number): void {
+    this.#body_ms.delete(digest); // and put last: what nobody has said for long goes first
+    this.#body_ms.set(digest, body_ms);
+    if (this.#body_ms.size > MOST_CODES) {
+      for (const [oldest] of this.#body_ms) return void this.#body_ms.delete(oldest);
+    }
+  }
+
+  /** Whether a run of this code takes so little that to wake a worker for it costs more; pace.ts. */
+  isQuick(digest: string): boolean {
+    return (this.#body_ms.get(digest) ?? Infinity) <= QUICK_MS;
+  }
+
+  /** Runs that end in a millisecond, of all of them, as far as was seen. */
+  get endsPerMs(): number {
+    return this.#members.values().reduce((sum, { pace }) => sum + pace.endsPerMs, 0);
   }
 
   /** How many runs it can be sent beyond its free slots: as many as end before another order could come. */

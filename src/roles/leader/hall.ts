@@ -7,6 +7,7 @@
  * whose rank is out of date is put back where it belongs when it comes up.
  */
 import TinyQueue from "tinyqueue";
+import { PACK, type Packs } from "./pace.ts";
 import { isNamed, type NodeRow, type WorkerRow } from "../../store/nodes.ts";
 
 /** A worker that may be given work. */
@@ -61,6 +62,9 @@ export class Hall {
   /** An operator stopped all dispatch. */
   readonly paused: boolean;
   readonly #lacking: (digest: string) => ReadonlySet<string>;
+  readonly #isQuick: (digest: string) => boolean;
+  readonly #packs: Packs;
+  readonly #packing = new Map<string, { places: Found[]; at: number; begun: boolean }>();
   readonly #named = new Map<string, readonly Host[]>();
   readonly #serving = new Map<string, readonly Host[]>();
   readonly #rooms = new Map<string, number>();
@@ -72,11 +76,15 @@ export class Hall {
     paused?: boolean;
     /** Workers that are known to have other code for this digest. */
     lacking?: (digest: string) => ReadonlySet<string>;
+    /** Code whose runs go to a worker in packs, and how many such runs may go. */
+    quick?: { is: (digest: string) => boolean; packs: Packs };
   }) {
     this.hosts = parts.hosts;
     this.resources = parts.resources ?? new Map();
     this.paused = parts.paused ?? false;
     this.#lacking = parts.lacking ?? (() => NOBODY);
+    this.#isQuick = parts.quick?.is ?? (() => false);
+    this.#packs = { ...parts.quick?.packs ?? { left: 0, wait: false } };
   }
 
   named(selector: string): readonly Host[] {
@@ -99,12 +107,19 @@ export class Hall {
   roomFor(selector: string, digest: string): number {
     const lacking = this.#lacking(digest);
     const count = () => this.serving(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? host.free : 0), 0);
-    return lacking.size > 0 ? count() : kept(this.#rooms, selector, count);
+    if (lacking.size > 0) return count();
+    const room = kept(this.#rooms, selector, count);
+    return room > 0 && this.#isQuick(digest) ? Math.max(room, this.#packs.left) : room;
   }
 
   /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
   placeFor({ node, avoid_node, digest }: Wish, when: When): Found | undefined {
     const lacking = this.#lacking(digest);
+    if (when === "now" && avoid_node === null && lacking.size === 0 && this.#isQuick(digest)) {
+      const packed = this.#packs.left > 0 ? this.#packed(node) : undefined;
+      if (packed) this.#packs.left--;
+      if (packed || (this.#packs.left <= 0 && this.#packs.wait)) return packed;
+    }
     const avoids = avoid_node !== null && this.serving(node, avoid_node).some((host) => host.places.length > 0);
     const queue = this.#queueOf(node, avoids ? avoid_node : null, when);
     const passed: Ranked[] = [];
@@ -120,6 +135,20 @@ export class Hall {
     }
     for (const one of found ? [...passed, found] : passed) queue.push(one);
     return found;
+  }
+
+  /** The first that has room for half a pack, until it has a whole one. Nodes with a limit of their own have no packs. */
+  #packed(selector: string): Found | undefined {
+    const line = kept(this.#packing, selector, () => {
+      const hosts = this.serving(selector).filter(({ node, free }) => node.max_concurrent === null && free > 0);
+      return { places: hosts.flatMap((host) => host.places.map((place) => ({ host, place }))), at: 0, begun: false };
+    });
+    for (; line.at < line.places.length; line.at++, line.begun = false) {
+      const found = line.places[line.at] as Found;
+      const { load, free } = found.place;
+      line.begun ||= free > 0 && load <= PACK / 2;
+      if (line.begun && load < PACK) return found;
+    }
   }
 
   #queueOf(selector: string, avoid_node: string | null, when: When): TinyQueue<Ranked> {

@@ -8,6 +8,10 @@
  * Each order costs statements of its own, however few runs it brings. Where a large crew shares short runs each of its workers
  * ends only a few within that time: then one is sent up to GROUP, if they end within GROUP_HORIZON_MS, and nothing until
  * half of such a group has ended, as long as it has a run for each slot.
+ *
+ * Runs that are quick (their workers say what they take) are not dealt out to whoever is free, one here and one there: those who have
+ * some already get more, up to PACK, before another is woken, as long as no more are in hand than end within HORIZON_MS.
+ * So sixty workers do them at what five cost, each being sent as much at once.
  */
 import { monotonicMs } from "../../base/loop.ts";
 
@@ -37,6 +41,11 @@ export class Pace {
     return Math.floor(later < SHORT * slots ? soon : Math.max(soon, Math.min(GROUP, later)));
   }
 
+  /** As it was when last seen. */
+  get endsPerMs(): number {
+    return this.#ends_per_ms;
+  }
+
   gave(runs: number): void {
     this.#expected_load += runs;
   }
@@ -46,4 +55,25 @@ export class Pace {
 export function worthSending(prefetch: number, idle: number): number {
   const room = idle + prefetch;
   return idle > 0 || room >= Math.min(GROUP, prefetch) / 2 ? room : Math.min(idle, room);
+}
+
+/** A worker's line of quick runs. */
+export const PACK = 100;
+/** What a run takes at most to be quick: a line of them is done within a fifth of a second. */
+export const QUICK_MS = 2;
+/** So many may be in hand before anything is known of how fast they end. */
+const FIRST_PACKS = 3 * PACK;
+/** Where those end within this time, more of them can wait for that. */
+const PATIENCE_MS = 1_000;
+
+/** How many quick runs may be sent now, when so many are in hand. */
+export function packsFor(ends_per_ms: number, in_hand: number): Packs {
+  const left = Math.max(FIRST_PACKS, ends_per_ms * HORIZON_MS) - in_hand;
+  return { left: left >= PACK / 2 ? left : 0, wait: ends_per_ms * PATIENCE_MS >= FIRST_PACKS };
+}
+
+/** `wait`: when none is left, what is in hand ends so soon that nobody else need be woken. */
+export interface Packs {
+  left: number;
+  wait: boolean;
 }
