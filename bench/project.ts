@@ -72,7 +72,7 @@ export class Project {
   readonly database_url: string;
   /** Of all workers, the leader's first once it is known. */
   pids: number[] = [];
-  /** One session that uses indexes whatever the statistics say, so that looking costs nothing. */
+  /** One session that uses indexes and their order whatever the statistics say, so that looking costs nothing. */
   readonly #looking: Sql;
   readonly #bench: Bench;
   readonly #dir: string;
@@ -93,6 +93,7 @@ export class Project {
     const count = (this.#options.workers ?? 2) + 1;
     await applySchema(this.sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
     await this.#looking`set enable_seqscan = off`;
+    await this.#looking`set enable_sort = off`;
     const settings = { max_jobs_per_worker: this.#options.slots ?? 10, ...this.#options.settings };
     await changeSettings(this.sql, settings, BY);
     await this.#sync();
@@ -143,6 +144,35 @@ export class Project {
     const [failed] = await this.sql<{ id: number; error_summary: string }[]>`
       select id, error_summary from job_run where state not in ('SUCCEEDED', 'PENDING') limit 1`;
     if (failed) throw new Error(`Run ${failed.id} has not succeeded: ${failed.error_summary}`);
+  }
+
+  /** A moment from which ends can be counted. */
+  async mark(): Promise<string> {
+    const [row] = await this.sql<{ xid: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xid`;
+    return row?.xid as string;
+  }
+
+  /** Waits until so many runs have ended since that moment: how long after `began` the last of the first of them did, in seconds. */
+  async untilEnded(runs: number, { mark, began }: { mark: string; began: Date }): Promise<number> {
+    for (;;) {
+      const [row] = await this.#looking<{ ended: number; seconds: number }[]>`
+        select count(*)::int as ended, extract(epoch from max(finished_at) - ${began})::float8 as seconds from (
+          select finished_at from job_run where ended_xid >= ${mark}::text::xid8 order by ended_xid, id limit ${runs}) first`;
+      if (row?.ended === runs) return row.seconds;
+      await rest(LOOK_MS);
+    }
+  }
+
+  /** Waits until no run of the job is under way, which must be paused; gives how many have ended since. */
+  async drained(job: string, mark: string): Promise<number> {
+    for (;;) {
+      const [row] = await this.#looking<{ ended: number; live: boolean }[]>`
+        select exists (select from job_run r join job_definition d on d.id = r.job_definition_id
+                        where r.state in ('ASSIGNED', 'RUNNING') and d.name = ${job}) as live,
+               (select count(*) from (select from job_run where ended_xid >= ${mark}::text::xid8 order by ended_xid, id) e)::int as ended`;
+      if (row && !row.live) return row.ended;
+      await rest(LOOK_MS);
+    }
   }
 
   /** How long the last `runs` runs took, in seconds by the database's clock, from this moment to the last end. */

@@ -19,6 +19,9 @@ export interface Statement {
   calls: number;
   total_ms: number;
   rows: number;
+  /** Looked at, in memory or on disk. */
+  pages: number;
+  wal_bytes: number;
 }
 
 export class Servers {
@@ -32,6 +35,7 @@ export class Servers {
   readonly #own: Service[];
   readonly #folder: string | undefined;
   #databases = 0;
+  #in_use = 0;
 
   private constructor(
     parts: {
@@ -82,17 +86,18 @@ export class Servers {
     });
   }
 
-  /** A new, empty database; gives its URL. Redis is emptied when it is ours. */
+  /** A new, empty database; gives its URL. Redis is emptied when it is ours and nobody else uses it. */
   async empty(): Promise<string> {
     const name = `dandori_bench_${Deno.pid}_${++this.#databases}`;
     await this.#admin`create database ${this.#admin(name)}`;
-    if (this.#own.some((service) => service.name === "redis")) await flush(this.redis_url);
+    if (this.#in_use++ === 0 && this.#own.some((service) => service.name === "redis")) await flush(this.redis_url);
     return withDatabase(this.#admin_url, name);
   }
 
   async drop(database_url: string): Promise<void> {
     const name = new URL(database_url).pathname.slice(1);
     await this.#admin`drop database if exists ${this.#admin(name)} with (force)`;
+    this.#in_use--;
     await this.#admin`checkpoint`; // what one workload has left to write is not charged to the next
   }
 
@@ -113,7 +118,8 @@ export class Servers {
   async statements(database_url: string): Promise<Statement[]> {
     const name = new URL(database_url).pathname.slice(1);
     const found = await this.#admin<Statement[]>`
-      select query, calls::int, total_exec_time as total_ms, rows::int from pg_stat_statements
+      select query, calls::int, total_exec_time as total_ms, rows::int, (shared_blks_hit + shared_blks_read)::float8 as pages,
+             wal_bytes::float8 from pg_stat_statements
        where dbid = (select oid from pg_database where datname = ${name}) order by total_exec_time desc`;
     await this.#admin.unsafe(TRACK_LATER);
     await this.#admin`select pg_reload_conf()`;

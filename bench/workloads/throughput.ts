@@ -3,6 +3,7 @@
  * workers of ten slots each. From the moment the job is resumed until the last end is recorded, by the database's clock.
  */
 import { cpuPer1000, withProject } from "../project.ts";
+import { showStatements } from "../statements.ts";
 import { type Bench, type Figure, figures, ofEachIsolation } from "../workload.ts";
 
 /** A child that is used again this often costs nothing measurable; peers keep theirs for ever. */
@@ -40,13 +41,4 @@ async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Fi
       ...cpuPer1000(before, after, runs),
     });
   });
-}
-
-function showStatements(statements: { query: string; calls: number; total_ms: number; rows: number }[], runs: number) {
-  console.log(`\n${"ms/1000".padStart(9)}${"calls".padStart(8)}${"rows".padStart(8)}  statement`);
-  for (const { query, calls, total_ms, rows } of statements.slice(0, 20)) {
-    const per_1000 = (total_ms * 1_000 / runs).toFixed(2);
-    const text = query.replace(/\s+/g, " ").slice(0, 130);
-    console.log(`${per_1000.padStart(9)}${String(calls).padStart(8)}${String(rows).padStart(8)}  ${text}`);
-  }
 }
