@@ -6,7 +6,9 @@ import assert from "node:assert/strict";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
+import { checkLines, wake } from "../src/store/lines.ts";
 import { assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
+import { candidates } from "../src/store/waiting.ts";
 import { aDefinition, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 
@@ -14,13 +16,22 @@ const ME = "w1-0000000a";
 const RUNS = 3_000;
 const EACH = 10;
 const LIVE = 200;
+const KEYS = 1_000;
+const FIRST_OF_KEY = { behind: false, limit_left: 1 };
 
-/** With how many runs the table was last analyzed; undefined: never. */
-const ANALYZED_WITH = [undefined, 0, 1, 40, RUNS];
+/** With how many runs that wait the table was last analyzed; undefined: never; "ended": with as many that had ended, and none that waited. */
+const ANALYZED_WITH = [undefined, 0, 1, 40, RUNS, "ended"] as const;
 
-async function fill(sql: Db, definition_id: number, analyzed_with: number | undefined): Promise<void> {
+async function fill(sql: Db, definition_id: number, when: typeof ANALYZED_WITH[number]): Promise<void> {
   await sql`truncate job_run cascade`;
+  const analyzed_with = when === "ended" ? 0 : when;
   await born(sql, definition_id, analyzed_with ?? 0);
+  if (when === "ended") {
+    await sql`
+      insert into job_run (job_definition_id, source, state, finished_at, ended_xid, serial_key)
+      select ${definition_id}, 'enqueue', 'SUCCEEDED', clock_timestamp(), pg_current_xact_id(), 'key ' || n % ${KEYS}::int
+        from generate_series(1, ${RUNS}::int) n`;
+  }
   if (analyzed_with !== undefined) await sql`analyze job_run, job_definition, worker, leader_term`;
   await born(sql, definition_id, RUNS - (analyzed_with ?? 0));
 }
@@ -76,7 +87,7 @@ async function readBy(sql: Db, term: Term, digest: string): Promise<Record<strin
 async function lookAt(sql: Db, term: Term): Promise<Record<string, number>> {
   await sql`
     update job_run set state = 'ASSIGNED', assigned_worker_id = ${ME}, assigned_at = clock_timestamp()
-     where id in (select id from job_run order by id limit ${LIVE}::int)`;
+     where id in (select id from job_run where state = 'PENDING' order by id limit ${LIVE}::int)`;
   const before = await fetched(sql);
   const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 600, ahead_seconds: 30 };
   const looked = await renewAndLook(sql as unknown as Sql, term, look);
@@ -84,6 +95,38 @@ async function lookAt(sql: Db, term: Term): Promise<Record<string, number>> {
   assert.deepEqual(looked?.sight.workers.map(({ load }) => load), [LIVE]);
   assert.deepEqual(looked?.sight.lanes.map(({ running }) => running), [LIVE]);
   return { look: look_read };
+}
+
+/** The first ten of runs that have keys are chosen and end, and their lines are looked at. */
+async function keyedBy(sql: Db, term: Term, digest: string): Promise<Record<string, number>> {
+  await sql`update job_definition set concurrency_limit = 1, concurrency_key = 'any'`;
+  await sql`
+    update job_run set serial_key = 'key ' || id % ${KEYS}::int, limit_key = job_definition_id || ':' || id % ${KEYS}::int,
+           held = id >= ${KEYS}::int + (select min(id) from job_run where state = 'PENDING')
+     where state = 'PENDING'`;
+  const [definition] = await sql<{ id: number }[]>`select id from job_definition`;
+  const before = await fetched(sql);
+  const first = await candidates(sql, [{ job_definition_id: definition?.id as number, node: "", most: EACH }]);
+  const choose = await fetched(sql) - before;
+  assert.deepEqual(first.map(({ behind, limit_left }) => ({ behind, limit_left })), Array(EACH).fill(FIRST_OF_KEY));
+  await readBy(sql, term, digest);
+  const ended = await fetched(sql);
+  await checkLines(sql, term);
+  const check = await fetched(sql) - ended;
+  assert.equal(
+    (await sql`select from job_run where not held and state = 'PENDING'`).count,
+    KEYS,
+    "the next of each key is let go",
+  );
+  return { choose, check };
+}
+
+/** Ten of those that sleep wake up. */
+async function wokenBy(sql: Db, term: Term): Promise<Record<string, number>> {
+  await sql`update job_run set held = true, wakes_at = clock_timestamp() where state = 'PENDING'`;
+  const before = await fetched(sql);
+  assert.deepEqual(await wake(sql, term, EACH), { more: true, slots: false });
+  return { wake: await fetched(sql) - before };
 }
 
 /** What `act` read, for each of the things that Postgres may believe of the table. */
@@ -111,6 +154,13 @@ async function measured(
 
 Deno.test("what moves ten runs reads about ten rows, whatever Postgres believes of the table", () =>
   withStores((stores) => measured(stores, (sql, term) => readBy(sql, term, "d"), 8 * EACH)));
+
+// Of each its entries, of when it had no key too, its row, and a look at each of its two lines.
+Deno.test("choosing ten of many keys and looking at their lines reads those lines, whatever Postgres believes of the table", () =>
+  withStores((stores) => measured(stores, (sql, term) => keyedBy(sql, term, "d"), 24 * EACH)));
+
+Deno.test("waking ten runs reads about ten rows, whatever Postgres believes of the table", () =>
+  withStores((stores) => measured(stores, wokenBy, 8 * EACH)));
 
 // Of each that goes on its entry and its row, and what it left where it waited.
 Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>

@@ -156,7 +156,7 @@ export async function letGo(sql: Db, term: Term, bulk_id: number): Promise<numbe
        order by r.priority, r.due_at, r.id
        limit greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - (
          select count(*) from job_run o where o.bulk_id = ${bulk_id} and o.state in ('ASSIGNED', 'RUNNING'))))
-    update job_run r set held = false from fence where r.id = any(array(select id from next)) and r.held returning 1`;
+    update job_run r set held = false from fence where r.id = any(array(select id from next)) and r.held::int = 1 returning 1`;
   return rows.length;
 }
 

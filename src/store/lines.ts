@@ -11,9 +11,12 @@
  * looks at candidates. So whatever commits late is found by the next check: no run stays held behind a free key.
  *
  * `= any(array(...))` where a join would do: the planner takes the array for a few ids and looks each up; with its stale
- * statistics of this table a join was seen to read all of it (1.1 s of a tick with a million rows waiting).
+ * statistics of this table a join was seen to read all of it (1.1 s of a tick with a million rows waiting). For the same reason a line
+ * is asked for so that the index of lines is all that fits (`of`), and by a question of its own (`offset 0`): where the table was analyzed while
+ * nothing waited, all that waits was read for each run with a key, and all that has a key for each line. Nor do the guards of rows that are
+ * found by their ids name what an index is of (`held`, `wakes_at is not null`): it would be read as a whole.
  */
-import { type Db, json } from "./db.ts";
+import { type Db, type Fragment, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 
 /** Lets go who has come due; whether there are more, and whether slots of schedules are among them, which may be skipped for others. */
@@ -23,7 +26,7 @@ export async function wake(sql: Db, term: Term, most = 1000): Promise<{ more: bo
     update job_run r set held = false, wakes_at = null
       from fence
      where r.id = any(array(select id from job_run where wakes_at <= clock_timestamp() order by wakes_at limit ${most}))
-       and r.wakes_at is not null returning r.source`;
+       and num_nulls(r.wakes_at) = 0 returning r.source`;
   return { more: rows.length === most, slots: rows.some(({ source }) => source === "schedule") };
 }
 
@@ -41,23 +44,21 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
     next as (
       select n.id from serial k cross join lateral (
         select r.id from job_run r
-         where r.serial_key = k.key and r.state in (${
-    live(sql)
-  }) and r.state = 'PENDING' and r.due_at <= clock_timestamp()
+         where r.serial_key = k.key and ${of(sql, sql`r.state`, ["PENDING"])} and r.due_at <= clock_timestamp()
          order by r.priority, r.due_at, r.id limit 1) n
-       where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
-         and not exists (select from serial_key_stop s where s.serial_key = k.key)
+       where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') offset 0)
+         and not exists (select from serial_key_stop s where s.serial_key = k.key offset 0)
       union
       select n.id from limited k cross join lateral (
         select r.id from job_run r
-         where r.limit_key = k.key and r.state in (${live(sql)}) and r.state in ('PENDING', 'RETRYING', 'ORPHANED')
+         where r.limit_key = k.key and ${of(sql, sql`r.state`, ["PENDING", "RETRYING", "ORPHANED"])}
            and r.wakes_at is null and r.due_at <= clock_timestamp() and not ${behindKey(sql)} and not ${beyondBulk(sql)}
          order by r.priority, r.due_at, r.id
-         limit greatest(0, k.most - (select count(*) from job_run o where o.limit_key = k.key and o.state in (${
-    live(sql)
-  }) and o.state in ('ASSIGNED', 'RUNNING')))) n),
+         limit greatest(0, k.most - (select count(*) from job_run o where o.limit_key = k.key and ${
+    of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])
+  }))) n),
     freed as (
-      update job_run r set held = false, wakes_at = null from fence where r.id = any(array(select id from next)) and r.held
+      update job_run r set held = false, wakes_at = null from fence where r.id = any(array(select id from next)) and r.held::int = 1
       returning 1)
     select (select count(*) from taken)::int as taken, (select count(*) from freed)::int as freed`;
   return { more: row?.taken === most };
@@ -88,17 +89,23 @@ export function behindKey(sql: Db) {
   return sql`(r.serial_key is not null and r.state = 'PENDING' and (
     exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
              and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
-    or exists (select from job_run o where o.serial_key = r.serial_key and o.state = 'PENDING' and o.due_at <= clock_timestamp()
+    or exists (select from job_run o where o.serial_key = r.serial_key and ${
+    of(sql, sql`o.state`, ["PENDING"])
+  } and o.due_at <= clock_timestamp()
              and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id))
-    or exists (select from serial_key_stop s where s.serial_key = r.serial_key)))`;
+    or exists (select from serial_key_stop s where s.serial_key = r.serial_key offset 0)))`;
 }
 
 /** Whether run `r` may not start because its limit key has as many at once as definition `d` allows. */
 export function beyondLimit(sql: Db) {
-  return sql`(r.limit_key is not null and d.concurrency_limit <= (
-    select count(*) from job_run o where o.limit_key = r.limit_key and o.state in (${
-    live(sql)
-  }) and o.state in ('ASSIGNED', 'RUNNING')))`;
+  return sql`(r.limit_key is not null and d.concurrency_limit <= (${ofLimit(sql)}))`;
+}
+
+/** How many runs of the limit key of `r` go on. */
+export function ofLimit(sql: Db) {
+  return sql`select count(*) from job_run o where o.limit_key = r.limit_key and ${
+    of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])
+  }`;
 }
 
 /** Whether run `r` may not start because its bulk runs as many as it may, or is paused: then it keeps nobody else waiting. */
@@ -107,6 +114,9 @@ function beyondBulk(sql: Db) {
     select count(*) from job_run o where o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING'))))`;
 }
 
-function live(sql: Db) {
-  return sql`'PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'`;
+/** One of these states, in words that fit the indexes of keys and none of those of states. */
+function of(sql: Db, state: Fragment, states: ("PENDING" | "ASSIGNED" | "RUNNING" | "RETRYING" | "ORPHANED")[]) {
+  const each = states.map((one) => sql`${state} is not distinct from ${one}`);
+  const any = each.reduce((all, one) => sql`${all} or ${one}`);
+  return sql`${state} in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and (${any})`;
 }

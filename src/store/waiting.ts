@@ -5,7 +5,7 @@
  */
 import { type Db, type Fragment, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
-import { behindKey, beyondLimit } from "./lines.ts";
+import { behindKey, beyondLimit, ofLimit } from "./lines.ts";
 import { live, workersAlive } from "./live_runs.ts";
 import type { NodeRow, WorkerRow } from "./nodes.ts";
 import type { LaneWait } from "./wait_reason.ts";
@@ -202,15 +202,10 @@ function candidatesOf(sql: Db, shares: Fragment) {
         from bulk b where b.id = any(array(select distinct bulk_id from first where bulk_id is not null)))
     select r.id as job_run_id, r.job_definition_id, r.version, r.lane as node, r.serial_key, r.limit_key, d.digest, r.avoid_node,
            r.bulk_id, b.room as bulk_left, r.interruptions > d.max_interruptions as worn_out,
-           case when r.limit_key is not null then d.concurrency_limit - (${running(sql)}) end::int as limit_left,
+           case when r.limit_key is not null then d.concurrency_limit - (${ofLimit(sql)}) end::int as limit_left,
            ${behindKey(sql)} or ${beyondLimit(sql)} or coalesce(b.room <= 0, false) as behind
       from first r join job_definition d on d.id = r.job_definition_id left join bulks b on b.id = r.bulk_id
      order by r.priority, r.due_at, r.id`;
-}
-
-function running(sql: Db) {
-  return sql`select count(*) from job_run o where o.limit_key = r.limit_key
-    and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and o.state in ('ASSIGNED', 'RUNNING')`;
 }
 
 /** Why nothing of these lanes starts; lanes that are not named are open. One statement for all that changed. */

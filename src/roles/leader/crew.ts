@@ -79,6 +79,7 @@ export class Crew {
     for (const worker of workers) {
       const member = this.#members.get(worker.worker_id) ?? this.#welcome(worker);
       member.worker = worker;
+      member.pace.seen(worker.load, now_ms);
       if (member.unwatch || now_ms < member.retry_at_ms || opening >= OPENED_AT_ONCE) continue;
       this.#watch(member);
       if (!member.status) opening++;
@@ -175,8 +176,8 @@ export class Crew {
   }
 
   /** How many runs it can be sent beyond its free slots: as many as end before another order could come. */
-  prefetch(worker: Pick<WorkerRow, "worker_id" | "load" | "slots">): number {
-    return this.#members.get(worker.worker_id)?.pace.seen(worker) ?? 0;
+  prefetch({ worker_id, slots }: Pick<WorkerRow, "worker_id" | "slots">): number {
+    return this.#members.get(worker_id)?.pace.beyond(slots) ?? 0;
   }
 
   /** It was given so many. */

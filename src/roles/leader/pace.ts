@@ -20,24 +20,36 @@ const GROUP = 32;
 const GROUP_HORIZON_MS = 800;
 /** Ends of each slot within that time from which on bodies are short. */
 const SHORT = 3;
-/** Older ends count less and less. */
+/** Older ends count less and less, and so does the time in which they came. */
 const MEMORY_MS = 250;
+/** Less time than this tells nothing. */
+const LEAST_MS = 50;
 const MOST = 800;
 
 export class Pace {
-  #ends_per_ms = 0;
+  #ends = 0;
+  /** Of the time that is remembered, that in which it had something to do. */
+  #busy_ms = 0;
   #expected_load = 0;
   #seen_ms = -Infinity;
 
-  /** Its load as rows have it now; gives how many can be sent beyond its free slots. */
-  seen({ load, slots }: { load: number; slots: number }, now_ms = monotonicMs()): number {
+  /** Its load as rows have it now. To be told with each look: what ended since the last one is taken to have ended throughout. */
+  seen(load: number, now_ms = monotonicMs()): void {
+    const since_ms = now_ms - this.#seen_ms;
+    const faded = Math.exp(-since_ms / MEMORY_MS);
+    const remembered_ms = MEMORY_MS * (1 - faded);
     const ended = Math.max(0, this.#expected_load - load);
-    const faded = Math.exp(-(now_ms - this.#seen_ms) / MEMORY_MS);
-    this.#ends_per_ms = this.#ends_per_ms * faded + ended / MEMORY_MS;
+    this.#ends = this.#ends * faded + ended * (since_ms > 0 ? remembered_ms / since_ms : 1);
+    this.#busy_ms = this.#busy_ms * faded + (this.#expected_load > 0 ? remembered_ms : 0);
     this.#expected_load = load;
     this.#seen_ms = now_ms;
-    const soon = Math.min(MOST, this.#ends_per_ms * HORIZON_MS);
-    const later = this.#ends_per_ms * GROUP_HORIZON_MS;
+  }
+
+  /** How many can be sent beyond its free slots. */
+  beyond(slots: number): number {
+    const ends_per_ms = this.#ends / Math.max(this.#busy_ms, LEAST_MS);
+    const soon = Math.min(MOST, ends_per_ms * HORIZON_MS);
+    const later = ends_per_ms * GROUP_HORIZON_MS;
     return Math.floor(later < SHORT * slots ? soon : Math.max(soon, Math.min(GROUP, later)));
   }
 
