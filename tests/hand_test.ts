@@ -9,7 +9,6 @@ import { Executor } from "../src/roles/executor.ts";
 import { Hand, type TimedOrder } from "../src/roles/hand.ts";
 import { choose, chooseAhead } from "../src/roles/leader/choose.ts";
 import { Hall, hostsOf } from "../src/roles/leader/hall.ts";
-import { Pace, worthSending } from "../src/roles/leader/pace.ts";
 import { beginsAt, type Started } from "../src/roles/starts.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
@@ -228,53 +227,6 @@ Deno.test("a slot's run is born so long before it, unless runs of its job exclud
     await sql`update job_schedule set next_slot = clock_timestamp()`;
     assert.deepEqual((await due(0)).sort(), [definitions.allow, definitions.forbid]);
   }));
-
-Deno.test("a worker is sent as many beyond its slots as end within a round trip, and none behind long bodies", () => {
-  const paced = (body_ms: number, slots: number) => {
-    const pace = new Pace();
-    let load = 0;
-    let most = 0;
-    for (let now_ms = 0; now_ms < 3_000; now_ms += 10) {
-      load = Math.max(0, load - slots * 10 / body_ms);
-      const more = pace.seen({ load, slots }, now_ms);
-      const given = Math.max(0, slots + more - load);
-      pace.gave(given);
-      load += given;
-      if (now_ms > 1_000) most = Math.max(most, more);
-    }
-    return most;
-  };
-  assert.equal(paced(5_000, 10), 0);
-  assert(paced(1_000, 10) <= 3);
-  const short = paced(10, 10); // 1,000 end in a second
-  assert(short >= 240 && short <= 360, String(short));
-  const pace = new Pace();
-  pace.seen({ load: 0, slots: 10 }, 0);
-  pace.gave(500);
-  assert(pace.seen({ load: 0, slots: 10 }, 10) > 50);
-  assert.equal(pace.seen({ load: 0, slots: 10 }, 5_000), 0, "an idle worker is sent nothing in advance");
-});
-
-Deno.test("of a large crew with short bodies each worker is sent a group at a time, and none behind longer ones", () => {
-  const orders = (ends_per_second: number, slots: number) => {
-    const pace = new Pace();
-    const sent: number[] = [];
-    let load = 0;
-    for (let now_ms = 0; now_ms < 5_000; now_ms += 50) {
-      load = Math.max(0, load - ends_per_second / 20);
-      const rows = { load: Math.ceil(load), slots };
-      const given = Math.max(0, worthSending(pace.seen(rows, now_ms), slots - rows.load));
-      pace.gave(given);
-      load += given;
-      if (given > 0 && now_ms > 1_000) sent.push(given);
-    }
-    return sent;
-  };
-  const mean = (sent: number[]) => sent.reduce((sum, one) => sum + one, 0) / sent.length;
-  assert(mean(orders(20, 2)) >= 6, String(mean(orders(20, 2))));
-  assert(mean(orders(5, 2)) <= 2, "its bodies take 0.4 s: each waits for a slot, and no group of them would start");
-  assert.deepEqual([worthSending(16, 0), worthSending(16, -9), worthSending(16, 1)], [16, -9, 17]);
-});
 
 Deno.test("ticks follow each other at once while they are few, and a gap apart when they are many", () => {
   const tempo = new Tempo(20, 10);

@@ -53,9 +53,9 @@ export class Pace {
     return Math.floor(later < SHORT * slots ? soon : Math.max(soon, Math.min(GROUP, later)));
   }
 
-  /** As it was when last seen. */
+  /** What it has done lately, whether it had something to do all that time or not. */
   get endsPerMs(): number {
-    return this.#ends_per_ms;
+    return this.#ends / MEMORY_MS;
   }
 
   gave(runs: number): void {
