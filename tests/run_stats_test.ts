@@ -27,6 +27,7 @@ import {
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { sourcesIn } from "./support/source_tree.ts";
+import { waitFor } from "./support/waiting.ts";
 
 async function aTerm(sql: Sql, worker_id = "leader"): Promise<Term> {
   const term = await acquire(sql, { worker_id, lease_ms: 60_000, epoch_hint: 0 });
@@ -279,6 +280,26 @@ Deno.test("a quantile lies in its bucket, and one beyond all bounds is the last 
   assert.equal(quantile(histogram(0, 2), 1), 0.01);
   assert.equal(quantile([...BOUNDS.map(() => 0), 3], 0.95), 86_400);
 });
+
+Deno.test("counting what waits keeps no renewal of the term waiting", () =>
+  withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const held = await sql.reserve();
+    await held`begin`;
+    await held`select from leader_term for update`; // whoever asks for the term's lock waits, as a renewal would for who has it
+    const sampled = sampleLoad(sql, term);
+    const waits = async () => {
+      const [row] = await sql<{ query: string }[]>`
+        select query from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      return row?.query;
+    };
+    const query = await waitFor("the sample to ask for the term's lock", waits);
+    await held`commit`;
+    held.release();
+    await sampled;
+    assert(!query.includes("job_run"), "what is counted while the lock is held: " + query);
+    assert.equal((await readBacklog(sql)).length, 9);
+  }));
 
 Deno.test("what waits is seen by priority with its age, held or not, and what nodes do", async () => {
   await withStores(async ({ sql }) => {

@@ -2,19 +2,36 @@
  * What waits and what nodes do, looked at by the leader several times a minute: pages and scrapers read what it saw. Counting
  * what waits reads all of it, so it is done once for all who ask, and less often when it takes long.
  */
-import type { Db } from "./db.ts";
+import { type Db, json } from "./db.ts";
 import { PRIORITIES, type PriorityName } from "../job.ts";
 import { fence, type Term } from "./leadership.ts";
 import { type Range, RANGES } from "./run_stats.ts";
 
 const NAMED = Object.entries(PRIORITIES) as [PriorityName, number][];
 
-/** Looks, and adds it to the minute of now. What it saw last stays readable as `now`. */
+/**
+ * Looks, and adds it to the minute of now. What it saw last stays readable as `now`. The look is a statement of its own: the fence is a lock
+ * for which the next renewal waits, and with a million waiting counting them takes most of a second.
+ */
 export async function sampleLoad(sql: Db, term: Term): Promise<void> {
-  const named = sql.unsafe(`'{${NAMED.map(([, number]) => number).join(",")}}'::int[]`);
+  const [seen] = await sql<{ seen: unknown }[]>`${lookAtLoad(sql)}`;
   await sql`
-    with ${fence(sql, term)},
-    clock as materialized (select clock_timestamp() as now),
+    with ${fence(sql, term)}
+    insert into load_stat as s (kind, at, subject, sampled_at, used_now, used_sum, used_max, capacity_now, capacity_sum, oldest_seconds)
+    select kind, date_bin('1 minute', at, 'epoch'), subject, at, used, used, used, capacity, capacity, oldest
+      from fence, jsonb_to_recordset(${json(sql, seen?.seen)})
+        as seen(at timestamptz, kind text, subject text, used float8, capacity float8, oldest float8)
+    on conflict (kind, at, subject) do update set
+      sampled_at = excluded.sampled_at, samples = s.samples + 1, used_now = excluded.used_now,
+      used_sum = s.used_sum + excluded.used_now, used_max = greatest(s.used_max, excluded.used_now),
+      capacity_now = excluded.capacity_now, capacity_sum = s.capacity_sum + excluded.capacity_now,
+      oldest_seconds = excluded.oldest_seconds`;
+}
+
+function lookAtLoad(sql: Db) {
+  const named = sql.unsafe(`'{${NAMED.map(([, number]) => number).join(",")}}'::int[]`);
+  return sql`
+    with clock as materialized (select clock_timestamp() as now),
     waiting as materialized (
       select priority, sum(n) as n, min(oldest) as oldest from (
         select priority, count(*) as n, min(due_at) as oldest from job_run, clock
@@ -35,14 +52,8 @@ export async function sampleLoad(sql: Db, term: Term): Promise<void> {
         left join (select assigned_worker_id, count(*) as load from job_run where state in ('ASSIGNED', 'RUNNING')
                     group by assigned_worker_id) l on l.assigned_worker_id = w.worker_id
        where w.state <> 'DEAD' and w.lease_until > clock.now group by w.node_id)
-    insert into load_stat as s (kind, at, subject, sampled_at, used_now, used_sum, used_max, capacity_now, capacity_sum, oldest_seconds)
-    select kind, date_bin('1 minute', clock.now, 'epoch'), subject, clock.now, used, used, used, capacity, capacity, oldest
-      from fence, clock, (select 'queue' as kind, * from queue union all select 'node', * from nodes) seen
-    on conflict (kind, at, subject) do update set
-      sampled_at = excluded.sampled_at, samples = s.samples + 1, used_now = excluded.used_now,
-      used_sum = s.used_sum + excluded.used_now, used_max = greatest(s.used_max, excluded.used_now),
-      capacity_now = excluded.capacity_now, capacity_sum = s.capacity_sum + excluded.capacity_now,
-      oldest_seconds = excluded.oldest_seconds`;
+    select jsonb_agg(seen) as seen
+      from (select clock.now as at, load.* from clock, (select 'queue' as kind, * from queue union all select 'node', * from nodes) load) seen`;
 }
 
 /** Deletes what is older than it is kept, some of it. True: there is more. */
