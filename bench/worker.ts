@@ -3,7 +3,7 @@
  * `deno run -A bench/worker.ts [--runs N] [--ahead N] [--job reused|fresh|logs] [--json]`
  *
  * What a worker does with its orders, and its sandbox, over a Postgres of its own; no gRPC, no Redis and no leader, in whose place
- * runs are made ASSIGNED by SQL and ordered so that `ahead` of them are always in hand. CPU seconds are read from /proc:
+ * runs are made ASSIGNED by SQL and ordered so that `ahead` of them (110; `fresh`: half as many again as slots) are always in hand. CPU seconds are read from /proc:
  * of this process, of the bodies' processes, and of the sessions of this database.
  */
 import { parseArgs } from "node:util";
@@ -35,14 +35,16 @@ const JOBS = {
 const { values } = parseArgs({
   options: {
     runs: { type: "string", default: "20000" },
-    ahead: { type: "string", default: "110" },
+    ahead: { type: "string" },
     slots: { type: "string", default: "10" },
     job: { type: "string", default: "reused" },
     json: { type: "boolean", default: false },
   },
 });
 const job = values.job as keyof typeof JOBS;
-const [runs, ahead, slots] = [Number(values.runs), Number(values.ahead), Number(values.slots)];
+const [runs, slots] = [Number(values.runs), Number(values.slots)];
+/** What does not start within a second is given back, and a process for each run takes its time. */
+const ahead = Number(values.ahead ?? (job === "fresh" ? slots * 1.5 : 110));
 
 /** CPU seconds that a process and what it has reaped have used. */
 function cpuOf(pid: number, reaped = false): number {
@@ -89,8 +91,8 @@ async function feed(hand: Hand, ids: number[], code: { command_name: string; dig
     }
   };
   const silence = hear((name) => {
-    if (name === "run.refused") refused++;
-    if (name !== "run.finished") return;
+    if (name === "run.refused" || name === "run.orphaned") refused++;
+    else if (name !== "run.finished") return;
     if (++ended === ids.length) done();
     else queueMicrotask(more);
   });
@@ -98,7 +100,7 @@ async function feed(hand: Hand, ids: number[], code: { command_name: string; dig
   more();
   await all;
   silence();
-  if (refused) throw new Error(`${refused} refused`);
+  if (refused) throw new Error(`${refused} refused or given back: set --ahead lower`);
   return (performance.now() - began) / 1000;
 }
 
