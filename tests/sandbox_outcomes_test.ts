@@ -38,6 +38,13 @@ Deno.test("a body gets its context, logs and reports, and its temp folder is gon
     assert.deepEqual(heard.progress, [[0.25, "a quarter"]]);
   }));
 
+Deno.test("progress that waits for its time is told, also when the job file has replaced the timer", () =>
+  withSandbox(async (sandbox) => {
+    const heard = await ran(sandbox, orderFor("replaces", {}));
+    assert.equal(heard.outcome.kind, "SUCCEEDED", JSON.stringify(heard.outcome));
+    assert.deepEqual(heard.progress.map(([fraction]) => fraction), [0.1, 0.5, 0.9]);
+  }));
+
 Deno.test("args that do not fit the schema fail the run without calling it, for good, naming each place", () =>
   withSandbox(async (sandbox) => {
     const { outcome } = await ran(sandbox, orderFor("add", { a: "one" }));

@@ -17,6 +17,7 @@ const FILES = {
   grandchild: new URL("./bodies/grandchild.ts", import.meta.url),
   hangs: new URL("./bodies/hangs.ts", import.meta.url),
   prints: new URL("./bodies/prints.ts", import.meta.url),
+  replaces: new URL("./bodies/replaces.ts", import.meta.url),
   returns: new URL("./bodies/returns.ts", import.meta.url),
   throws: new URL("./bodies/throws.ts", import.meta.url),
   waits: new URL("./bodies/waits.ts", import.meta.url),
