@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Outcome } from "../src/sandbox/pool.ts";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { fromFileUrl } from "../src/base/paths.ts";
-import { orderFor, ran, withSandbox } from "./support/bodies.ts";
+import { Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
 
 type Failed = Extract<Outcome, { kind: "FAILED" }>;
 
@@ -36,6 +36,16 @@ Deno.test("a body gets its context, logs and reports, and its temp folder is gon
     });
     assert.deepEqual(heard.said("warn"), ["two", "lines"]);
     assert.deepEqual(heard.progress, [[0.25, "a quarter"]]);
+  }));
+
+Deno.test("a body that asks for no temp folder has none", () =>
+  withSandbox(async (sandbox, state_dir) => {
+    const heard = new Heard(sandbox, orderFor("waits", "hang"));
+    await heard.saying("begun hang");
+    const [root] = [...Deno.readDirSync(`${state_dir}/bodies`)];
+    assert.deepEqual([...Deno.readDirSync(`${state_dir}/bodies/${root?.name}`)], []);
+    heard.body.cancel("enough");
+    assert.equal((await heard.body.outcome).kind, "CANCELED");
   }));
 
 Deno.test("progress that waits for its time is told, also when the job file has replaced the timer", () =>

@@ -214,8 +214,9 @@ class Body {
     };
   }
 
-  /** One for each run that asks, below the process's own, which the worker removes. */
+  /** One for each run that asks, below the process's own, which the first makes and the worker removes. */
   #makeFolder(below: string): string {
+    if (this.#folders === 0) makeDir(below, { mode: 0o700, recursive: true });
     const folder = `${below}/${++this.#folders}`;
     makeDir(folder, { mode: 0o700 });
     return folder;

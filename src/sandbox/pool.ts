@@ -291,13 +291,7 @@ export class Sandbox {
   #spawn(order: ProcessKind): Child {
     this.#temp_root ??= makeTempRoot(this.#options.state_dir);
     const temp_dir = resolvePath(this.#temp_root, String(++this.#folders));
-    Deno.mkdirSync(temp_dir, { mode: 0o700 });
-    try {
-      return this.#adopt(new Child({ ...this.#plan(order), mode: "run", temp_dir }, this.#warden));
-    } catch (error) {
-      Deno.removeSync(temp_dir);
-      throw error;
-    }
+    return this.#adopt(new Child({ ...this.#plan(order), mode: "run", temp_dir }, this.#warden));
   }
 
   #plan(order: Omit<ProcessKind, "digest">) {

@@ -1,4 +1,4 @@
-/** The temp folders of bodies: one folder for each worker, in it one for each process, and nothing left of either. */
+/** The temp folders of bodies: one folder for each worker, in it one for each process that asks for it, and nothing left of either. */
 import { rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import { isThere } from "./process_table.ts";
@@ -27,8 +27,12 @@ function sweep(parent: string, host: string): void {
   }
 }
 
-/** A body can have made its folder hard to remove; what stays is removed with the worker's. */
+/**
+ * Most are not there, since their body asked for none, which a thread of Deno's pool takes longer to say than the kernel. A
+ * body can have made its folder hard to remove; what stays is removed with the worker's.
+ */
 export async function removeFolder(path: string): Promise<void> {
+  if (!mayBeThere(path)) return;
   for (let tries = 0; tries < 3; tries++) {
     try {
       return await Deno.remove(path, { recursive: true });
@@ -36,5 +40,14 @@ export async function removeFolder(path: string): Promise<void> {
       if (error instanceof Deno.errors.NotFound) return;
       await rest(10);
     }
+  }
+}
+
+function mayBeThere(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch (error) {
+    return !(error instanceof Deno.errors.NotFound);
   }
 }
