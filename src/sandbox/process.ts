@@ -3,7 +3,7 @@
  * the end proven gone with everything it started.
  *
  * The process leads a session and group of its own, whose number is its pid. It sees no environment but what it was
- * granted and what Deno needs to find its caches, and works in its own temp folder. `ended` resolves only when the
+ * granted and what Deno needs to find its caches, and may make a temp folder of its own. `ended` resolves only when the
  * group is empty.
  *
  * The path of Deno is never an argument of node:child_process, which would insert `-A`; Deno.Command changes nothing,
@@ -26,7 +26,7 @@ export interface ChildPlan {
   permissions: Permissions;
   memory_mb: number;
   project_dir: string;
-  /** Of the body's own; undefined: it gets none, and works in the project's folder. */
+  /** Of the body's own, which makes it when it is asked for; undefined: it gets none. */
   temp_dir: string | undefined;
   /** The worker's; only what was granted is handed on. */
   env: Record<string, string>;
@@ -66,6 +66,8 @@ const EARLY_BYTES = 64 * 1024;
 /** A grandchild that left the group can hold the pipes open for ever. */
 const PIPES_CLOSE_MS = 1_000;
 const HEAR_GAP_MS = 2;
+/** What the way to a group of its own takes on a machine that has a core free. Each look before that makes an error. */
+const LEAD_MS = 2;
 const encoder = new TextEncoder();
 const NEEDED_BY_DENO = ["DENO_DIR", "HOME", "XDG_CACHE_HOME", "PATH"];
 
@@ -200,9 +202,12 @@ export class Child {
     if (this.#alive && !signalGroup(this.pid, "SIGKILL")) signalProcess(this.pid, "SIGKILL");
   }
 
-  /** A millisecond after its start. Before that the guard could not end it, so it gets no byte. */
+  /** A millisecond or two after its start. Before that the guard could not end it, so it gets no byte; nor does Deno read one for another ten. */
   async #leadsGroup(): Promise<void> {
-    while (this.#alive && !isThere(-this.pid)) await rest(1);
+    for (let wait_ms = LEAD_MS; this.#alive; wait_ms = Math.min(wait_ms * 2, 8)) {
+      await rest(wait_ms);
+      if (isThere(-this.pid)) return;
+    }
   }
 
   async #write(message: ToBody): Promise<void> {
@@ -282,14 +287,14 @@ function command(plan: ChildPlan): Deno.Command {
   const heap = `--max-old-space-size=${plan.memory_mb}`;
   const data_kb = (plan.memory_mb + DATA_BEYOND_MEMORY_MB) * 1024;
   const limits = Deno.build.os === "linux" ? `ulimit -c 0; ulimit -d ${data_kb} 2>/dev/null; ` : "ulimit -c 0; ";
-  const setsid = SETSIDS.find(isThereFile);
+  const setsid = setsidOf();
   return new Deno.Command("/bin/sh", {
     args: [
       "-c",
       `${limits}exec "$@"`,
       STARTER,
       ...(setsid === undefined ? [] : [setsid]),
-      Deno.execPath(),
+      denoOf(),
       "run",
       "--no-prompt",
       "--no-lock",
@@ -321,6 +326,14 @@ function command(plan: ChildPlan): Deno.Command {
  * the worker's page tables: 1 ms in which nothing else happens for a small worker, 10 ms for one of 250 MB, 0.3 ms without.
  */
 const SETSIDS = ["/usr/bin/setsid", "/bin/setsid"];
+/** Neither changes while this process lives, and each start would ask the kernel for both. */
+const setsidOf = once(() => SETSIDS.find(isThereFile));
+const denoOf = once(() => Deno.execPath());
+
+function once<T>(find: () => T): () => T {
+  let found: { value: T } | undefined;
+  return () => (found ??= { value: find() }).value;
+}
 
 function isThereFile(path: string): boolean {
   try {
