@@ -82,6 +82,11 @@ function visitorFor(source: Source): Deno.lint.LintVisitor {
   return {
     ImportDeclaration: (node) => addImport(node, node.source.value),
     ImportExpression: (node) => addImport(node, node.source.type === "Literal" ? node.source.value : undefined),
+    TSImportType: ({ argument }) => {
+      if (argument.type === "TSLiteralType" && argument.literal.type === "Literal") {
+        addImport(argument, argument.literal.value);
+      }
+    },
     ExportAllDeclaration: (node) => addImport(node, node.source.value),
     ExportNamedDeclaration(node) {
       if (node.source) addImport(node, node.source.value);

@@ -1,5 +1,6 @@
 /** `sync`, `new`, `schedule`, `jobs`: what is made of job files, and what is set beside them. */
 import { type Command, Option } from "commander";
+import { load } from "./load.ts";
 import { countUpTo, json, wholeNumber } from "./options.ts";
 
 export function addFiles(program: Command): void {
@@ -8,20 +9,19 @@ export function addFiles(program: Command): void {
     .option("--plan", "only show")
     .option("--check", "change nothing; exit 2 when the files differ from what is stored")
     .addOption(json())
-    .action(async (options) => (await import("../sync.ts")).syncCommand(options));
+    .action(async (options) => (await load("sync")).syncCommand(options));
   program.command("new")
     .description("write a job file to start from")
     .argument("<name>", "the job's name: lower case, digits, _ . -")
-    .action(async (name) => (await import("../new.ts")).newCommand(name));
+    .action(async (name) => (await load("new")).newCommand(name));
   addSchedules(program.command("schedule").description("look at calendars, stop and start them, fill in their past"));
 }
 
 function addSchedules(schedule: Command): void {
-  const load = () => import("../schedules.ts");
   const reason = () => new Option("--reason <text>", "kept in the audit").default("from the command line");
   schedule.command("ls").description("all schedules: when, the next fires, the last run, who paused them")
     .option("--job <name>", "of this job only").addOption(json())
-    .action(async (options) => (await load()).listCommand(options));
+    .action(async (options) => (await load("schedules")).listCommand(options));
   schedule.command("preview")
     .description("the next fires of a job, or of a schedule given here, as UTC instants")
     .argument("[name]", "a synced job, or JOB/ID for one of its schedules")
@@ -36,16 +36,16 @@ function addSchedules(schedule: Command): void {
     .option("--from <instant>", "strictly after this instant; default now")
     .option("--count <n>", "how many, at most 1000", countUpTo(1000), 5)
     .addOption(json())
-    .action(async (name, options) => (await import("../schedule.ts")).previewCommand(name, options));
+    .action(async (name, options) => (await load("schedule")).previewCommand(name, options));
   const which = "JOB for all its schedules, or JOB/ID for one";
   for (const verb of ["pause", "resume"] as const) {
     schedule.command(verb).description(`${verb} schedules; events, and what is enqueued, go on`)
       .argument("<schedule>", which).addOption(reason()).addOption(json())
-      .action(async (name, options) => (await load()).pauseCommand(name, options, verb === "pause"));
+      .action(async (name, options) => (await load("schedules")).pauseCommand(name, options, verb === "pause"));
   }
   schedule.command("run").description("a run now, with the args that the schedule gives")
     .argument("<schedule>", "JOB, or JOB/ID if it has several").addOption(reason()).addOption(json())
-    .action(async (name, options) => (await load()).runCommand(name, options));
+    .action(async (name, options) => (await load("schedules")).runCommand(name, options));
   schedule.command("backfill").description("runs for the slots of a past range that have none, as a bulk")
     .argument("<schedule>", which)
     .requiredOption("--from <instant>", "slots from this instant on").requiredOption(
@@ -56,17 +56,17 @@ function addSchedules(schedule: Command): void {
     .option("--priority <p>", "a number, lower first, or a name such as admin.high", "system.low")
     .option("--skipped", "also repeat slots whose run was SKIPPED")
     .option("--yes", "do it: without it, it only says what it would do").addOption(reason()).addOption(json())
-    .action(async (name, options) => (await load()).backfillCommand(name, options));
+    .action(async (name, options) => (await load("schedules")).backfillCommand(name, options));
 }
 
 export function addJobs(program: Command): void {
   const jobs = program.command("jobs").description("look at jobs, and set options of them beside their files");
   jobs.command("ls").description("all jobs: what starts them, when next, and what is set beside their files")
     .option("--all", "also those whose files were removed").addOption(json())
-    .action(async (options) => (await import("../jobs.ts")).listCommand(options));
+    .action(async (options) => (await load("jobs")).listCommand(options));
   jobs.command("show").description("one job: its options, what its file says and what is set beside it, by whom")
     .argument("<name>").addOption(json())
-    .action(async (name, options) => (await import("../jobs.ts")).showCommand(name, options));
+    .action(async (name, options) => (await load("jobs")).showCommand(name, options));
   jobs.command("set").description(
     "set options beside the job's file; they hold until they are reset, whatever is synced",
   )
@@ -76,9 +76,9 @@ export function addJobs(program: Command): void {
       "such as priority=admin.high timeoutSeconds=60 retry.max=3 rate=60/1 node=none enabled=false schedule.nightly.dailyAt=03:00",
     )
     .option("--reason <text>", "kept in the audit, and shown", "from the command line").addOption(json())
-    .action(async (name, wishes, options) => (await import("../jobs.ts")).setCommand(name, wishes, options));
+    .action(async (name, wishes, options) => (await load("jobs")).setCommand(name, wishes, options));
   jobs.command("reset").description("let the file's values hold again, of these options or of all")
     .argument("<name>").argument("[option...]", "such as priority schedule.nightly")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (name, names, options) => (await import("../jobs.ts")).resetCommand(name, names, options));
+    .action(async (name, names, options) => (await load("jobs")).resetCommand(name, names, options));
 }

@@ -1,18 +1,19 @@
 /** `nodes`, `settings`, `alerts`, `drill`, `doctor`. */
 import type { Command } from "commander";
+import { load } from "./load.ts";
 import { countUpTo, json } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addLooking(program: Command, signals: Signals): void {
   const nodes = program.command("nodes").description("look at nodes and their workers");
   nodes.command("ls").description("nodes and what their checks found; workers, their roles and loads").addOption(json())
-    .action(async (options) => (await import("../nodes.ts")).listCommand(options));
+    .action(async (options) => (await load("nodes")).listCommand(options));
   nodes.command("show").description("nodes, with each part of their last checks")
     .argument("[node]", "one of them; without it all, also those that no worker is alive on").addOption(json())
-    .action(async (node, options) => (await import("../node_health.ts")).showNodesCommand(node, options));
+    .action(async (node, options) => (await load("node_health")).showNodesCommand(node, options));
   nodes.command("test").description("check a node now, exit 0 only when it is available").argument("<node>")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (node, options) => (await import("../node_health.ts")).testNodeCommand(node, options));
+    .action(async (node, options) => (await load("node_health")).testNodeCommand(node, options));
   nodes.command("set").description("change a node: its limit, its labels, maintenance; what runs goes on")
     .argument("<node>")
     .option("--max-concurrent <n>", "bodies on it at once; none: as many as its workers have slots")
@@ -20,14 +21,14 @@ export function addLooking(program: Command, signals: Signals): void {
     .option("--maintenance <on|off>", "on: it gets no new work and is not checked")
     .option("--reason <text>", "kept in the audit, and shown while in maintenance", "from the command line")
     .addOption(json())
-    .action(async (node, options) => (await import("../node_health.ts")).setNodeCommand(node, options));
+    .action(async (node, options) => (await load("node_health")).setNodeCommand(node, options));
   for (const [verb, what] of [["drain", "take no new runs"], ["undrain", "take runs again"]] as const) {
     nodes.command(verb).description(`let a worker, or all of a node, ${what}`).argument(
       "<id>",
       "a worker's or node's id",
     )
       .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-      .action(async (id, options) => (await import("../nodes.ts")).drainCommand(id, options, verb === "drain"));
+      .action(async (id, options) => (await load("nodes")).drainCommand(id, options, verb === "drain"));
   }
   nodes.command("detach")
     .description(
@@ -35,20 +36,20 @@ export function addLooking(program: Command, signals: Signals): void {
     )
     .argument("<id>", "a worker's or node's id")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (id, options) => (await import("../nodes.ts")).detachCommand(id, options));
+    .action(async (id, options) => (await load("nodes")).detachCommand(id, options));
   nodes.command("degrade").description("let the leader step down, and another worker lead; runs go on")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (options) => (await import("../nodes.ts")).degradeCommand(options));
+    .action(async (options) => (await load("nodes")).degradeCommand(options));
   program.command("drill")
     .description("break the running dev on purpose, under a load of its own, and say what came of it")
     .argument("[name]", "which drill; without a name they are listed")
     .option("--all", "one after the other")
     .option("--yes <prefix>", "redis-flush may delete the keys with this prefix from a Redis that is not dev's own")
     .addOption(json())
-    .action(async (name, options) => (await import("../drill.ts")).drillCommand(name, options, signals));
+    .action(async (name, options) => (await load("drill")).drillCommand(name, options, signals));
   program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
     .addOption(json())
-    .action(async (options) => (await import("../doctor.ts")).doctorCommand(options));
+    .action(async (options) => (await load("doctor")).doctorCommand(options));
 }
 
 export function addAlerts(program: Command): void {
@@ -57,25 +58,25 @@ export function addAlerts(program: Command): void {
   );
   alerts.command("ls").description("alerts that are open").option("--all", "those that are over as well")
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 50).addOption(json())
-    .action(async (options) => (await import("../alerts.ts")).listCommand(options));
+    .action(async (options) => (await load("alerts")).listCommand(options));
   alerts.command("ack").description("say that you have seen one; a failure or a lost node is closed by that").argument(
     "<id>",
   )
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (id, options) => (await import("../alerts.ts")).ackCommand(id, options));
+    .action(async (id, options) => (await load("alerts")).ackCommand(id, options));
   alerts.command("test").description("send a test to the webhook, exit 0 only when it was taken").addOption(json())
-    .action(async (options) => (await import("../alerts.ts")).testCommand(options));
+    .action(async (options) => (await load("alerts")).testCommand(options));
 }
 
 export function addSettings(program: Command): void {
   const settings = program.command("settings").description("what holds for all workers, at once and without a restart");
   settings.command("ls").description("all, with what they do, bounds, and who changed them; * is not the default")
     .option("--changed", "only those that somebody changed").addOption(json())
-    .action(async (options) => (await import("../settings.ts")).listCommand(options));
+    .action(async (options) => (await load("settings")).listCommand(options));
   settings.command("set").description("change some, all of them or none").argument("<name=value...>")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (given, options) => (await import("../settings.ts")).setCommand(given, options));
+    .action(async (given, options) => (await load("settings")).setCommand(given, options));
   settings.command("reset").description("back to their defaults").argument("<name...>")
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
-    .action(async (names, options) => (await import("../settings.ts")).resetCommand(names, options));
+    .action(async (names, options) => (await load("settings")).resetCommand(names, options));
 }

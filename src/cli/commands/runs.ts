@@ -1,5 +1,6 @@
 /** `run`, `emit`, `events`, `runs`, `explain`. */
 import type { Command } from "commander";
+import { load } from "./load.ts";
 import { countUpTo, json } from "./options.ts";
 import { CommandError, EXIT, type Signals } from "../output.ts";
 
@@ -15,23 +16,23 @@ export function addWork(program: Command, signals: Signals): void {
     .option("--node <id>", "the node that must run it")
     .option("--wait", "wait for its end, show its log, exit 0 only when it SUCCEEDED")
     .addOption(json())
-    .action(async (name, options) => (await import("../run.ts")).runCommand(name, options, signals));
+    .action(async (name, options) => (await load("run")).runCommand(name, options, signals));
   program.command("emit")
     .description("emit an event")
     .argument("<type>", "e.g. device.export.requested")
     .option("--payload <json>", "becomes the args of the runs it starts", "{}")
     .option("--dedupe-key <text>", "an event with a key that was used before starts nothing")
     .addOption(json())
-    .action(async (type, options) => (await import("../run.ts")).emitCommand(type, options));
+    .action(async (type, options) => (await load("run")).emitCommand(type, options));
 }
 
 export function addEvents(program: Command): void {
   const events = program.command("events").description("look at events, and what came of them");
   events.command("ls").description("the newest events").option("--type <type>", "of this type only")
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
-    .action(async (options) => (await import("../events.ts")).listCommand(options));
+    .action(async (options) => (await load("events")).listCommand(options));
   events.command("show").description("one event").argument("<id>").addOption(json())
-    .action(async (id, options) => (await import("../events.ts")).showCommand(id, options));
+    .action(async (id, options) => (await load("events")).showCommand(id, options));
 }
 
 export function addRuns(program: Command, signals: Signals): void {
@@ -40,29 +41,29 @@ export function addRuns(program: Command, signals: Signals): void {
     .option("--job <name>", "of this job only").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
     .option("--where <name=value...>", WHERE)
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
-    .action(async (options) => (await import("../runs.ts")).listCommand(options));
+    .action(async (options) => (await load("runs")).listCommand(options));
   runs.command("show").description("one run and its attempts").argument("<id>").addOption(json())
-    .action(async (id, options) => (await import("../runs.ts")).showCommand(id, options));
+    .action(async (id, options) => (await load("runs")).showCommand(id, options));
   runs.command("logs").description("what a run printed and logged").argument("<id>")
     .option("-f, --follow", "go on until the run has ended").addOption(json())
-    .action(async (id, options) => (await import("../runs.ts")).logsCommand(id, options, signals));
+    .action(async (id, options) => (await load("runs")).logsCommand(id, options, signals));
   many(runs.command("cancel").description("end a run that has not ended, or all that --where means").argument("[id]"))
     .action(async (id, options) => {
-      if (!options.where) return (await import("../runs.ts")).cancelCommand(oneOf(id), options);
-      return (await import("../many.ts")).cancelManyCommand(options);
+      if (!options.where) return (await load("runs")).cancelCommand(oneOf(id), options);
+      return (await load("many")).cancelManyCommand(options);
     });
   many(runs.command("retry").description("a new run with the args of one that has ended, or of all that --where means"))
     .argument("[id]").option("--args <json>", "other args, for one run")
     .action(async (id, options) => {
-      if (!options.where) return (await import("../runs.ts")).retryCommand(oneOf(id), options);
-      return (await import("../many.ts")).retryManyCommand(options);
+      if (!options.where) return (await load("runs")).retryCommand(oneOf(id), options);
+      return (await load("many")).retryManyCommand(options);
     });
   many(runs.command("reprioritize").description("another priority for runs that wait").argument("[id]"))
     .requiredOption("--priority <p>", "a number, lower first, or a name such as admin.high")
-    .action(async (id, options) => (await import("../many.ts")).reprioritizeCommand(id, options));
+    .action(async (id, options) => (await load("many")).reprioritizeCommand(id, options));
   program.command("explain").description("why a run waits, or what became of it, in one sentence").argument("<id>")
     .addOption(json())
-    .action(async (id, options) => (await import("../runs.ts")).explainCommand(id, options));
+    .action(async (id, options) => (await load("runs")).explainCommand(id, options));
 }
 
 const WHERE = "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until=";
