@@ -122,9 +122,9 @@ async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
 
 /** What else is done about runs that were given to workers, when their orders are on the way. */
 export function noteAssigned(me: Leading, assigned: Assigned[]): void {
-  for (const { job_run_id, attempt, worker_id } of assigned) {
+  for (const { job_run_id, attempt, worker_id, due_unix_us } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
-    me.crew.gave(worker_id, 1);
+    if (due_unix_us === 0) me.crew.gave(worker_id, 1); // one that lies ahead is no load yet, and would seem to have ended
   }
   me.given = (me.given ?? 0) + assigned.length;
   lease(me, assigned);
