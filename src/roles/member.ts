@@ -20,6 +20,8 @@ import type { Standing } from "./standing.ts";
 
 /** Watches the leader meanwhile, and may come back with a term; subleader.ts. */
 export interface Watcher {
+  /** It has a seat and a leader to look at. */
+  readonly watching: boolean;
   /** Whether it has nothing to do until it is told something. */
   attend(): Promise<boolean>;
   takeTerm(): Term | undefined;
@@ -56,17 +58,20 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
   while (!stop.aborted) {
     let rest_ms = standing.settings.heartbeat_interval_seconds * 1000;
     try {
+      // Who watches already asks for both seats at once: an answer that came by itself would wake this process once more.
+      const attending = me.subleader.watching ? me.subleader.attend() : undefined;
+      attending?.catch(() => undefined); // told below, unless a term was won meanwhile
       const attempt = await tryRedis(me);
       const stale = monotonicMs() - checked_ms > standing.settings.leader_stale_seconds * 1000;
       if (attempt.kind === "won" || (stale && attempt.kind !== "unfit")) {
         if (attempt.kind !== "unheard") checked_ms = monotonicMs();
-        if (attempt.kind !== "won") await rest(chance() * 500, stop);
+        if (attempt.kind === "unheard") await rest(chance() * 500, stop);
         await failpoint("after-redis-lock");
         const term = await tryPostgres(me, attempt);
         if (term) return term;
       } else if (attempt.kind === "unfit") checked_ms = monotonicMs();
       // A seat that somebody watches is asked for when it may be free, and not much later, since locks get lost too.
-      const watched = await me.subleader.attend();
+      const watched = await (attending ?? me.subleader.attend());
       if (watched && attempt.kind === "taken") rest_ms = Math.min(2 * rest_ms, attempt.free_in_ms);
     } catch (error) {
       observe("loop.failed", { loop: "candidate", error: error instanceof Error ? error.message : String(error) });

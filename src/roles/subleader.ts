@@ -59,6 +59,10 @@ export class Subleader {
     this.#parts = parts;
   }
 
+  get watching(): boolean {
+    return this.#watched !== undefined;
+  }
+
   /** A term that was won since the last question. */
   takeTerm(): Term | undefined {
     const term = this.#won;
