@@ -11,7 +11,7 @@
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { failpoint, setFailpoints } from "../base/failpoint.ts";
-import { after, Bell, monotonicMs, rest, within } from "../base/loop.ts";
+import { after, monotonicMs, rest, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
@@ -293,9 +293,13 @@ async function live(
   const telling = around.tell(stop);
   const { peers } = around.open;
   const asking = new Continuation({ ...parts, peers }).tend(beating.signal);
-  const bell = new Bell();
-  const subleader = new Subleader({ ...parts, peers, bell });
-  await playRole({ ...parts, bell, subleader, lead: (term, signal) => lead(term, { ...parts, peers }, signal) }, stop);
+  const subleader = new Subleader({ ...parts, peers, bell: standing.seat_bell });
+  await playRole({
+    ...parts,
+    bell: standing.seat_bell,
+    subleader,
+    lead: (term, signal) => lead(term, { ...parts, peers }, signal),
+  }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
   if (lost) parts.hand.empty();
   if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);

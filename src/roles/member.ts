@@ -7,7 +7,7 @@
  * Winning the Redis lock only lets a candidate ask Postgres. But Redis is never a single point of failure: once it has
  * been away for `leader_stale_seconds` candidates ask Postgres directly, spread by chance; and what it says of a taken
  * seat is checked with Postgres as often, since a lock may outlive its leader (a server clock set back, a holder that
- * reaches Redis but not Postgres).
+ * reaches Redis but not Postgres). Each renewal of the worker's lease tells as well whether somebody leads.
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
@@ -62,7 +62,9 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
       const attending = me.subleader.watching ? me.subleader.attend() : undefined;
       attending?.catch(() => undefined); // told below, unless a term was won meanwhile
       const attempt = await tryRedis(me);
-      const stale = monotonicMs() - checked_ms > standing.settings.leader_stale_seconds * 1000;
+      const stale_ms = standing.settings.leader_stale_seconds * 1000;
+      const told_ms = monotonicMs() - standing.led_ms - RENEWAL_MS;
+      const stale = Math.min(monotonicMs() - checked_ms, attempt.kind === "taken" ? told_ms : Infinity) > stale_ms;
       if (attempt.kind === "won" || (stale && attempt.kind !== "unfit")) {
         if (attempt.kind !== "unheard") checked_ms = monotonicMs();
         if (attempt.kind === "unheard") await rest(chance() * 500, stop);
@@ -81,6 +83,9 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
     if (won?.trusted) return won;
   }
 }
+
+/** For a renewal to be answered, which may be asked for in the same turn. */
+const RENEWAL_MS = 1_000;
 
 /** `unfit`: this worker must not lead now. `unheard`: Redis is away. */
 type Attempt = { kind: "won"; epoch_hint: number } | { kind: "taken"; free_in_ms: number } | {

@@ -24,6 +24,10 @@ export class Standing {
   answerers: WorkerAddress[] = [];
   /** Monotonic: when the last renewal of its own lease was asked for that was granted. */
   renewed_ms = 0;
+  /** Monotonic: when Postgres was last asked, with that, and somebody led; -Infinity when nobody did. */
+  led_ms = -Infinity;
+  /** Rings when the seat may be free, or the subleader has won a term. */
+  readonly seat_bell = new Bell();
   /** Wakes the loop that renews, and the one that asks in its stead. */
   readonly lease_bell = new Bell();
   readonly continuation_bell = new Bell();

@@ -82,6 +82,8 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   }
   standing.clock_skew_ms = Math.round((asked_at + wallClock().getTime()) / 2 - renewal.now.getTime());
   standing.sawEpoch(renewal.epoch);
+  if (!renewal.led && standing.led_ms > -Infinity) standing.seat_bell.ring();
+  standing.led_ms = renewal.led ? asked_ms : -Infinity;
   standing.answerers = renewal.answerers;
   heedDetach(standing, renewal);
   if (isDone(parts)) return standing.detached_why;

@@ -114,6 +114,8 @@ export interface Renewal {
   detach_reason: string | null;
   /** The newest epoch that Postgres knows. */
   epoch: number;
+  /** Whether somebody leads: a term holds. */
+  led: boolean;
   /** By the database's clock. */
   now: Date;
   /** The leader first, then some of the subleaders, those of other nodes before: whom to ask when Postgres is out of reach. */
@@ -163,7 +165,7 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
        where w.worker_id <> me.worker_id and w.state in ('ACTIVE', 'DRAINING') and w.lease_until > clock_timestamp()
          and (w.subleader or (w.worker_id = t.worker_id and t.lease_until > clock_timestamp()))
        order by w.worker_id = t.worker_id desc, w.node_id = me.node_id, random() limit ${MOST_ANSWERERS})
-    select me.state, me.detached_by, me.detach_reason, (select epoch from leader_term) as epoch, clock_timestamp() as now,
+    select me.state, me.detached_by, me.detach_reason, t.epoch, t.lease_until > clock_timestamp() as led, clock_timestamp() as now,
       (select json_agg(answerers) from answerers) as answerers,
       (select json_object_agg(name, value) from scheduler_settings) as settings,
       (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
@@ -172,7 +174,7 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
   }))
          from job_run r join job_definition d on d.id = r.job_definition_id
         where r.assigned_worker_id = me.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as runs
-      from me`;
+      from me, leader_term t`;
   if (!row) return undefined;
   const lease_until_ms = row.state === "DETACHED" ? undefined : asked_at_ms + my.lease_ms;
   const { runs, answerers, settings } = row;
