@@ -13,7 +13,7 @@ import { WORKLOADS } from "./workloads.ts";
 const USAGE = `deno task bench [options] [workload ...]
 
   --quick             few runs: shows whether something is badly wrong
-  --long              many runs, where that is the point (memory: 1,000,000)
+  --long              many runs, or minutes, where that is the point (memory: 1,000,000; idle: after six minutes)
   --runs N            runs to be made, in place of each workload's own number
   --no-peers          without graphile-worker, pg-boss and BullMQ, which are installed when they are missing
   --out DIR           where figures.json, report.md and report.svg go (.dandori/bench)

@@ -11,6 +11,8 @@ import { NO_OP } from "./throughput.ts";
 
 /** V8 gives back what a start and the first runs took within three quarters of a minute after them, whoever is measured. */
 const SETTLE_MS = 45_000;
+/** What runs once a second is hot to V8 only after minutes; until then it compiles now and then, a fifth of what a worker takes. */
+const LONG_SETTLE_MS = 360_000;
 const PEERS: Setting[] = [
   { peer: "graphile_worker", how: "tuned" },
   { peer: "bullmq", how: "as it comes" },
@@ -65,7 +67,7 @@ async function ofPeer(bench: Bench, setting: Setting): Promise<Figure[]> {
 }
 
 async function settle(bench: Bench): Promise<void> {
-  await rest(bench.quick ? SETTLE_MS / 5 : SETTLE_MS);
+  await rest(bench.quick ? SETTLE_MS / 5 : bench.long ? LONG_SETTLE_MS : SETTLE_MS);
 }
 
 /** Percent of a core that each process spends with all below it, and MiB of memory that it has by itself. */
