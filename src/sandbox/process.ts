@@ -271,13 +271,14 @@ export class Child {
     for (let room = QUIET_BYTES;;) {
       const read = await reader.read(new Uint8Array(room)).catch(() => undefined);
       if (!read || read.done) return;
-      room = read.value.length >= QUIET_BYTES ? LOUD_BYTES : QUIET_BYTES;
+      const more = read.value.length === room;
+      room = this.talkative || read.value.length >= QUIET_BYTES ? LOUD_BYTES : QUIET_BYTES;
       try {
         take(read.value);
       } catch (error) {
         reportError(error);
       }
-      if (this.talkative) await rest(HEAR_GAP_MS);
+      if (this.talkative && !more) await rest(HEAR_GAP_MS);
     }
   }
 }
