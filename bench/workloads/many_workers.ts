@@ -4,6 +4,7 @@
  */
 import { rest } from "../../src/base/loop.ts";
 import { cpuPer1000, withProject } from "../project.ts";
+import { showStatements } from "../statements.ts";
 import { type Bench, type Figure, figures, type Workload } from "../workload.ts";
 import { NO_OP } from "./throughput.ts";
 
@@ -36,11 +37,13 @@ async function measure(bench: Bench, workers: number): Promise<Figure[]> {
     await rest(SETTLE_MS);
     await project.pause("noop", true);
     await project.enqueue("noop", runs);
+    const counting = bench.statements && await bench.servers.countStatements();
     const before = project.cpu();
     const began = await project.pause("noop", false);
     await project.ended();
     const after = project.cpu();
     const seconds = await project.secondsSince(began, runs);
+    if (counting) showStatements(await bench.servers.statements(project.database_url), runs, `${workers} workers`);
     return figures({ workload: "many-workers", who: "dandori", how: `${workers} workers`, n: runs }, {
       rate: [runs / seconds, "runs/s"],
       ...cpuPer1000(before, after, runs),
