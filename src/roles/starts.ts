@@ -28,10 +28,10 @@ export interface StartsParts<Order> {
 }
 
 const MOST_AT_ONCE = 200;
-const FLUSH_GAP_MS = 25;
+const FLUSH_GAP_MS = 50;
 const FLUSH_BURST = 10;
 
-/** Between the statements of a busy worker. A run that comes now and then waits for none of this. */
+/** Between the statements of a busy worker; less than a line of runs lasts (sandbox/pace.ts). A run that comes now and then waits for none of this. */
 export function flushTempo(): Tempo {
   return new Tempo(FLUSH_GAP_MS, FLUSH_BURST);
 }

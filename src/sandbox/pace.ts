@@ -4,7 +4,7 @@
  */
 
 /** A process takes longer to start. */
-const WAIT_MS = 20;
+const WAIT_MS = 60;
 /** To wake one that is idle costs two switches of a core, and each of its runs a read and a write of its own. */
 const WAKE_MS = 2;
 const MOST_IN_LINE = 400;
