@@ -121,6 +121,7 @@ export function createClient(options: ClientOptions): Client {
   if (!/^postgres(ql)?:\/\//.test(options.databaseUrl ?? "") || !URL.canParse(options.databaseUrl)) {
     throw new EnqueueError(
       "Cannot open a client: the database's URL is missing or none; give postgres://user:password@host:5432/database",
+      { says: { code: "misuse" } },
     );
   }
   const sql = connectDb(options.databaseUrl, { name: "client", max: options.maxConnections, steady: true });
@@ -156,7 +157,12 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
     bulkProgress: (id) => readBulk(sql, id),
     retryBulk: async (id) => {
       const made = await retryBulk(sql, id, { actor: "client" });
-      if (!made) throw new EnqueueError(`Cannot retry bulk ${id}: there is none`, { why: "not_found" });
+      if (!made) {
+        throw new EnqueueError(`Cannot retry bulk ${id}: there is none`, {
+          why: "not_found",
+          says: { code: "none", what: String(id) },
+        });
+      }
       return made.bulk_id === null ? undefined : { id: made.bulk_id, isNew: true, items: made.items };
     },
   };

@@ -1,7 +1,8 @@
 /** What the engine says reaches pages in Japanese without a word of English, in the viewer's zone, and leads to what it is about. */
 import assert from "node:assert/strict";
+import { z } from "zod";
 import { clockText } from "../src/admin/pages/jobs/clock_text.ts";
-import { complaintsText } from "../src/admin/pages/jobs/complaints.ts";
+import { complaintsText } from "../src/admin/parts/complaint_text.ts";
 import { partName, partText } from "../src/admin/parts/part_text.ts";
 import { problemText } from "../src/admin/pages/settings/problem_text.ts";
 import { ALERT_NAMES, alertText } from "../src/admin/parts/alert_text.ts";
@@ -55,6 +56,80 @@ const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
   interval: { code: "interval", at: AT },
 };
 
+/** As those are: what can be refused has words, or it does not compile. */
+const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Code }> } = {
+  none: { code: "none", what: "X" },
+  nobody_leads: { code: "nobody_leads" },
+  steps_down: { code: "steps_down" },
+  in_maintenance: { code: "in_maintenance" },
+  no_such_worker: { code: "no_such_worker", name: "W", state: "active" },
+  not_detachable: { code: "not_detachable", name: "W" },
+  taken: { code: "taken", name: "H" },
+  hook_name: { code: "hook_name" },
+  length: { code: "length", option: "T", least: 1, most: 200 },
+  whole_number: { code: "whole_number", option: "R", least: 1, most: 9 },
+  run_ended: { code: "run_ended", state: "FAILED" },
+  run_goes_on: { code: "run_goes_on", state: "RUNNING" },
+  job_gone: { code: "job_gone", job_name: "J" },
+  args_unfit: {
+    code: "args_unfit",
+    item: 3,
+    found: z.object({ n: z.number() }).safeParse({ n: "x" }, { reportInput: true }).error?.issues ?? [],
+  },
+  too_large: { code: "too_large", bytes: 9, most: 8 },
+  unstorable: { code: "unstorable" },
+  too_many_slots: { code: "too_many_slots", most: 9 },
+  range_empty: { code: "range_empty" },
+  range_to_come: { code: "range_to_come" },
+  which_schedule: { code: "which_schedule", names: ["J"] },
+  leader_silent: { code: "leader_silent" },
+  capacity_zero: { code: "capacity_zero", name: "R" },
+  waits_not: { code: "waits_not", state: "FAILED" },
+  bulk_over: { code: "bulk_over", bulk_id: 7, state: "CANCELED" },
+  query_failed: { code: "query_failed", text: "X" },
+  next_is_itself: { code: "next_is_itself", option: "F" },
+  number: { code: "number", option: "N", least: 1, most: 9 },
+  share: { code: "share", option: "S" },
+  choice: { code: "choice", option: "C", words: ["A"] },
+  priority: { code: "priority" },
+  date: { code: "date", option: "D" },
+  no_event_type: { code: "no_event_type" },
+  options: {
+    code: "options",
+    complaints: [{ key: "K", reason: "is not what the test wants", fix: "give it", says: { code: "truth" } }],
+  },
+  nowhere: { code: "nowhere", selector: "G=A", known: ["N"], more: 2 },
+  resource_unknown: { code: "resource_unknown", resource: "R", needed: 2 },
+  resource_short: { code: "resource_short", resource: "R", needed: 2, capacity: 1 },
+  misuse: { code: "misuse" },
+};
+
+const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
+  number: { code: "number", least: 1, most: 9, whole: true },
+  choice: { code: "choice", words: ["A"] },
+  text: { code: "text", most: 9 },
+  time_of_day: { code: "time_of_day" },
+  cron: { code: "cron", wrong: { what: "field", field: "hour", text: "25" } },
+  zone: { code: "zone", like: undefined },
+  never: { code: "never" },
+  no_value: { code: "no_value" },
+  truth: { code: "truth" },
+  object: { code: "object" },
+  unknown: { code: "unknown", words: ["A"] },
+  missing: { code: "missing" },
+  priority: { code: "priority" },
+  braces: { code: "braces" },
+  one_kind: { code: "one_kind", words: ["A"] },
+  jitter: { code: "jitter", most: 59 },
+  days: { code: "days", wrong: "mixed" },
+  no_schedule: { code: "no_schedule", ids: ["A"] },
+  not_set: { code: "not_set" },
+  file_removed: { code: "file_removed" },
+  nowhere: { code: "nowhere", selector: "N", known: [], more: 0 },
+  resource_unknown: { code: "resource_unknown", resource: "R", needed: 2 },
+  resource_short: { code: "resource_short", resource: "R", needed: 2, capacity: 1 },
+};
+
 Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, and one that is not known as it came", () => {
   for (const waits of Object.values(WAITS)) japanese(whyText(ON, { ...waits, text: "it waits for the test" } as Waits));
   assert.match(whyText(ON, { ...WAITS.due_at, text: "" }), /2026-11-22 09:00:00/);
@@ -105,38 +180,14 @@ Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese
 });
 
 Deno.test("what is refused, and what is wrong with settings, schedules and options, is said in Japanese", () => {
-  const says: RefusalCode[] = [
-    { code: "none", what: "X" },
-    { code: "nobody_leads" },
-    { code: "steps_down" },
-    { code: "in_maintenance" },
-    { code: "no_such_worker", name: "W", state: "active" },
-    { code: "not_detachable", name: "W" },
-    { code: "taken", name: "H" },
-    { code: "hook_name" },
-    { code: "length", option: "T", least: 1, most: 200 },
-    { code: "whole_number", option: "R", least: 1, most: 9 },
-    { code: "run_ended", state: "FAILED" },
-    { code: "run_goes_on", state: "RUNNING" },
-    { code: "job_gone", job_name: "J" },
-    { code: "args_unfit", text: "X" },
-    { code: "too_large", bytes: 9, most: 8 },
-    { code: "unstorable" },
-    { code: "too_many_slots", most: 9 },
-  ];
-  for (const one of says) japanese(refusalText("ja", new Refused("Cannot do the test", { says: one })));
-  const complaints: Says[] = [
-    { code: "number", least: 1, most: 9, whole: true },
-    { code: "choice", words: ["A"] },
-    { code: "text", most: 9 },
-    { code: "time_of_day" },
-    { code: "cron", why: "X" },
-    { code: "zone", like: undefined },
-    { code: "never" },
-    { code: "no_value" },
-    { code: "truth" },
-  ];
-  for (const one of complaints) {
+  for (const one of Object.values(REFUSALS)) {
+    japanese(refusalText("ja", new Refused("X", { says: one })));
+  }
+  assert.match(
+    refusalText("ja", new Refused("X", { says: REFUSALS.args_unfit })),
+    /^3 件目：.*n：数を指定/,
+  );
+  for (const one of Object.values(COMPLAINTS)) {
     const text = complaintsText("ja", [{ key: "K", reason: "is not what the test wants", fix: "give it", says: one }]);
     japanese(text.replaceAll(/Asia\/Tokyo/g, ""));
   }
@@ -157,8 +208,15 @@ Deno.test("a page in Japanese says why a run waits, and leads to the run that it
   });
 });
 
-/** But for commands to type and states, which are the database's words. */
+/** But for commands and examples to type, and states, which are the database's words. */
 function japanese(text: string): void {
   assert.match(text, /[ぁ-んァ-ヶ一-龠]/, text);
-  assert.doesNotMatch(text.replaceAll(/deno task \w+|true|false|cron|Postgres/g, ""), /[a-z]{3,}/, text);
+  assert.doesNotMatch(
+    text.replaceAll(
+      /deno task \w+|true|false|cron|Postgres|admin\.high|user\.medium|tenant:\{tenant\}|order\.placed/g,
+      "",
+    ),
+    /[a-z]{3,}/,
+    text,
+  );
 }

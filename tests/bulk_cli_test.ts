@@ -93,7 +93,7 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
         /Cannot change bulk 1: parallel is a whole number from 1 to 1000000: current value is -3/,
       ],
       [["start", "each"], 2, /either --sql QUERY or --items FILE/],
-      [["start", "nobody", "--sql", "select 1 as args"], 1, /Cannot start a bulk of "nobody": no such job is synced/],
+      [["start", "nobody", "--sql", "select 1 as args"], 1, /Cannot start a bulk of "nobody": no such job, known are/],
       [["retry", "1"], 1, /none of its runs has failed/],
     ];
     for (const [args, code, expected] of refusals) {

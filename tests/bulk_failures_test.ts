@@ -160,8 +160,10 @@ Deno.test("what cannot work is refused at the door", () =>
         String(expected),
       );
     };
-    await refused(/Cannot start a bulk of "nobody": no such job is synced/, "nobody", []);
-    await refused(/no job "nobody", which is to run at its end,/, "each", [], { onFinish: "nobody" });
+    await refused(/Cannot start a bulk of "nobody": no such job, known are/, "nobody", []);
+    await refused(/Cannot run at the end of a bulk "nobody": no such job, known are/, "each", [], {
+      onFinish: "nobody",
+    });
     await refused(/onFailure is that job itself; name another/, "each", [], { onFailure: "each" });
     for (const parallel of [0, -1, 1.5, NaN]) {
       await refused(/parallel is a whole number from 1/, "each", [], { parallel });

@@ -106,7 +106,10 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
       });
     await refused(/"nobody": no such job, known are client_test; .*deno task sync/, client.enqueue("nobody", {}));
     const nobody = { ...job, name: "nobody" } as unknown as typeof job;
-    await refused(/"nobody": no such job is synced.*deno task sync/, client.enqueue(nobody, { tenant: "a" }));
+    await refused(
+      /"nobody": no such job, known are client_test; .*deno task sync/,
+      client.enqueue(nobody, { tenant: "a" }),
+    );
     await refused(/whole number from 0 to 999/, client.enqueue(job, { tenant: "a" }, { priority: "admin" as never }));
     await refused(/runAt is an invalid date/, client.enqueue(job, { tenant: "a" }, { runAt: new Date("never") }));
     await refused(/idempotencyKey has 1 to 500/, client.enqueue(job, { tenant: "a" }, { idempotencyKey: "" }));

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { optionsOf } from "../src/catalog/job_options.ts";
 import { type OverrideAnswer, resetOverrides, setOverrides } from "../src/catalog/overrides.ts";
+import { complaintLine } from "../src/catalog/problem.ts";
 import { reportText } from "../src/catalog/plan_text.ts";
 import type { Json } from "../src/job.ts";
 import { readDefinition, type StoredDefinition } from "../src/store/definitions.ts";
@@ -115,7 +116,10 @@ Deno.test("each option can be set, and each set and reset is audited with what w
     await sync();
     const before = await stored(sql);
     const nowhere = await set(sql, { node: "gpu=a100", "retry.max": 9 });
-    assert(!nowhere.ok && /no node has the labels gpu=a100: none was ever here/.test(nowhere.problems.join()));
+    assert(
+      !nowhere.ok &&
+        /no node has the labels gpu=a100: none was ever here/.test(nowhere.complaints.map(complaintLine).join()),
+    );
     assert.deepEqual(await stored(sql), before);
     await sql`insert into node (node_id, labels) values ('n', '{"gpu": "a100"}')`;
     for (const [name, [value, columns]] of Object.entries(EVERYTHING)) {
@@ -180,11 +184,14 @@ Deno.test("what a file could not say is refused, with all that is wrong, and not
     for (const [wishes, problem] of refusals) {
       const answer = await set(sql, wishes);
       assert(!answer.ok, JSON.stringify(wishes));
-      assert.match(answer.problems.join("\n"), problem);
+      assert.match(answer.complaints.map(complaintLine).join("\n"), problem);
+      const [silent] = answer.complaints.filter(({ says }) => says === undefined);
+      assert.equal(silent, undefined, "each has a code, for whoever reads another language");
     }
     const unset = await resetOverrides(sql, "a", ["priority"], BY);
     assert(
-      unset && !unset.ok && /priority is not set beside the file; nothing of this job is/.test(unset.problems[0] ?? ""),
+      unset && !unset.ok &&
+        /priority is not set beside the file; nothing of this job is/.test(unset.complaints.map(complaintLine).join()),
     );
     assert.equal(await setOverrides(sql, "nonsense", { priority: 1 }, BY), undefined);
     assert.deepEqual([(await readOverrides(sql)).length, (await sql`select from admin_action_log`).length], [0, 0]);

@@ -2,6 +2,7 @@
 import { Refused } from "../client/args.ts";
 import { type Act, type Done, field, Refusal } from "./visit.ts";
 import { refusalText } from "./refusals.ts";
+import { jsonMistake } from "./json_text.ts";
 import { type Lang, words } from "./words.ts";
 
 const WORDS = words({
@@ -53,7 +54,7 @@ export function jsonField(on: Act, name: string, label: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Unusable(WORDS[on.lang].not_json(label, (error as Error).message));
+    throw new Unusable(WORDS[on.lang].not_json(label, jsonMistake(on.lang, error)));
   }
 }
 

@@ -34,7 +34,10 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   app.use(secureHeaders(HEADERS));
   // Before the limit and the session of pages: it has its own.
   app.route("/api/v1", buildApi({ sql, redis: parts.redis, callerOf: (c) => callerOf(c, { sql, place }) }));
-  app.use(bodyLimit({ maxSize: LARGEST_BODY }));
+  const onError = () => {
+    throw new Refusal(413);
+  };
+  app.use(bodyLimit({ maxSize: LARGEST_BODY, onError }));
   app.get("/healthz", answerHealth);
   app.get("/readyz", (c) => answerReady(c, sql));
   app.get("/metrics", (c) => answerMetrics(c, parts));

@@ -57,7 +57,7 @@ export function answerPage(
   c: Context,
   visit: Visit,
   page: Page,
-  status: 200 | 400 | 403 | 404 | 429 | 500 | 503 = 200,
+  status: 200 | 400 | 403 | 404 | 413 | 429 | 500 | 503 = 200,
 ) {
   return c.html(wholePage(visit, page, isRefresh(c)), status);
 }

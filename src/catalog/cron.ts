@@ -50,6 +50,32 @@ export function cronPattern(pattern: string): WallPattern {
   };
 }
 
+/** Fields in the order in which seven of them stand. */
+const FIELDS = ["second", "minute", "hour", "day", "month", "weekday", "year"] as const;
+export type CronField = typeof FIELDS[number];
+
+/** `text`: it is none, or too long; `count`: so many fields are none; `pattern`: each field by itself could be read. */
+export type CronMistake =
+  | { what: "text" }
+  | { what: "count"; count: number }
+  | { what: "field"; field: CronField; text: string }
+  | { what: "pattern" };
+
+/** What is wrong with a pattern that cannot be read: the first field that cannot be read by itself either. */
+export function mistakeIn(pattern: string): CronMistake {
+  const fields = fieldsOf(pattern);
+  if (fields.length < 5 || fields.length > FIELDS.length) return { what: "count", count: fields.length };
+  const first = fields.length === 5 ? 1 : 0;
+  for (const [place, text] of fields.entries()) {
+    try {
+      cronPattern(fields.map((_, other) => other === place ? text : "*").join(" "));
+    } catch {
+      return { what: "field", field: FIELDS[first + place] as CronField, text };
+    }
+  }
+  return { what: "pattern" };
+}
+
 /** The first instant or wall time after `ms` that is a whole number of periods, plus a phase, from 1970. */
 export function nextInGrid(ms: number, period_ms: number, phase_ms = 0): number {
   return (Math.floor((ms - phase_ms) / period_ms) + 1) * period_ms + phase_ms;

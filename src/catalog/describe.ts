@@ -156,6 +156,7 @@ function priorityOf(options: Options): number {
       "priority",
       `${shown(value)} is no priority`,
       'give a whole number from 0 (first) to 999 (last), or a name such as "admin.high" or "user.medium+5"',
+      { code: "priority" },
     );
     return 0;
   }

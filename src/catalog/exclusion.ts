@@ -8,23 +8,30 @@ const DAY_MS = 86_400_000;
 /** Who excludes every day of the year is told so by the calendar, which looks no further than this either. */
 const LOOK_AHEAD_DAYS = 51 * 366;
 
+/** What can be wrong with a text that should name days. */
+export type DaysMistake = "no_day" | "no_such_day" | "mixed" | "backwards";
+
 /** What is wrong with a text that should name a day or a range of days, and what to write; undefined: nothing. */
-export function wrongWithDays(text: string): { reason: string; fix: string } | undefined {
+export function wrongWithDays(text: string): { reason: string; fix: string; mistake: DaysMistake } | undefined {
   const [from = "", until = from, more] = text.split("/");
   const fix = 'write "2026-12-31", "12-25" for every year, or an inclusive range such as "2026-12-29/2027-01-03"';
-  if (more !== undefined) return { reason: "is more than a range of two days", fix };
+  if (more !== undefined) return { reason: "is more than a range of two days", fix, mistake: "no_day" };
   for (const day of [from, until]) {
-    if (!/^(\d{4}-)?\d\d-\d\d$/.test(day)) return { reason: `is no day: "${day}"`, fix };
-    if (!exists(day)) return { reason: `names a day that does not exist: "${day}"`, fix: "correct the date" };
+    if (!/^(\d{4}-)?\d\d-\d\d$/.test(day)) return { reason: `is no day: "${day}"`, fix, mistake: "no_day" };
+    if (!exists(day)) {
+      const reason = `names a day that does not exist: "${day}"`;
+      return { reason, fix: "correct the date", mistake: "no_such_day" };
+    }
   }
   if (from.length !== until.length) {
     return {
       reason: "mixes a day of every year with one of a certain year",
       fix: "give both with their year, or both without",
+      mistake: "mixed",
     };
   }
   if (from.length === 10 && until < from) {
-    return { reason: "ends before it begins", fix: `write "${until}/${from}"` };
+    return { reason: "ends before it begins", fix: `write "${until}/${from}"`, mistake: "backwards" };
   }
 }
 

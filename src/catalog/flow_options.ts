@@ -15,7 +15,7 @@ export type FlowColumns = Pick<
 >;
 
 const POLICIES = { allow: "allow", forbid: "forbid", replace: "replace", queueOne: "queue_one" } as const;
-const POLICY_NAMES = ["allow", "forbid", "replace", "queueOne"] as const;
+export const POLICY_NAMES = ["allow", "forbid", "replace", "queueOne"] as const;
 const MOST = 1_000_000;
 
 export function flowOf(options: Options, complaints: Complaint[]): FlowColumns {
@@ -37,7 +37,9 @@ function concurrencyOf(options: Options, complaints: Complaint[]): Concurrency {
   }
   const one = new Options(given, complaints, "concurrency.");
   one.onlyKnows(["limit", "key"]);
-  if (!one.has("limit")) one.complain("limit", "is missing", "say how many may run at once, e.g. limit: 3");
+  if (!one.has("limit")) {
+    one.complain("limit", "is missing", "say how many may run at once, e.g. limit: 3", { code: "missing" });
+  }
   return {
     concurrency_policy: "allow",
     concurrency_limit: one.number("limit", { least: 1, most: MOST, default: 1, whole: true }),
@@ -49,7 +51,9 @@ function rateOf(options: Options, complaints: Complaint[]): Pick<FlowColumns, "r
   if (!options.has("rate")) return { rate_count: null, rate_seconds: null };
   const rate = new Options(options.raw("rate"), complaints, "rate.");
   rate.onlyKnows(["count", "seconds"]);
-  if (!rate.has("count")) rate.complain("count", "is missing", "say how many may start, e.g. count: 60");
+  if (!rate.has("count")) {
+    rate.complain("count", "is missing", "say how many may start, e.g. count: 60", { code: "missing" });
+  }
   return {
     rate_count: rate.number("count", { least: 1, most: MOST, default: 1, whole: true }),
     rate_seconds: rate.number("seconds", { least: 0.001, most: 604_800, default: 1 }),
@@ -92,7 +96,9 @@ export function templateOf(options: Options, key: string): string | null {
   const text = options.text(key, 200);
   if (text === undefined) return null;
   if (/[{}]/.test(text.replace(/\{[^{}]+\}/g, ""))) {
-    options.complain(key, `has a brace without its other half: ${shown(text)}`, 'write fields as "tenant:{tenant}"');
+    options.complain(key, `has a brace without its other half: ${shown(text)}`, 'write fields as "tenant:{tenant}"', {
+      code: "braces",
+    });
   }
   return text;
 }

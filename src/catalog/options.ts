@@ -12,7 +12,7 @@ export class Options {
     this.#at = at;
     this.#object = isPlainObject(value) ? value : {};
     if (!isPlainObject(value)) {
-      this.complain("", `must be an object, not ${shown(value)}`, "write it as { ... }");
+      this.complain("", `must be an object, not ${shown(value)}`, "write it as { ... }", { code: "object" });
     }
   }
 
@@ -38,6 +38,7 @@ export class Options {
         key,
         "is no option that is known here",
         like ? `did you mean ${like}?` : `remove it; known are ${keys.join(", ")}`,
+        { code: "unknown", words: keys },
       );
     }
   }

@@ -20,6 +20,7 @@ import {
 import { changeOverrides, type Override, type OverrideChange, readOverrides } from "../store/overrides.ts";
 import type { By } from "../store/stops.ts";
 import { workOf } from "./describe.ts";
+import { POLICY_NAMES } from "./flow_options.ts";
 import {
   asWritten,
   KINDS,
@@ -43,8 +44,7 @@ import { whyNever } from "./supply.ts";
 
 export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | {
   ok: false;
-  problems: string[];
-  complaints?: Complaint[];
+  complaints: Complaint[];
 };
 
 /** Sets options of a job: all of them, audited, or none, with every problem. Undefined: there is no such job. */
@@ -60,9 +60,8 @@ export async function setOverrides(
   return await inTurn(sql, job_name, by, (on) => {
     const complaints: Complaint[] = [];
     const values = { ...jobValues(wishes, complaints), ...scheduleValues(wishes, on, complaints) };
-    const problems = complaints.map(({ reason, fix }) => `${reason}; ${fix}`);
-    if (nowhere) return { ok: false, problems: [...problems, nowhere] };
-    if (problems.length > 0) return { ok: false, problems, complaints };
+    if (nowhere) complaints.push({ key: "node", ...nowhere });
+    if (complaints.length > 0) return { ok: false, complaints };
     return { ok: true, changed: changesTo(values, on) };
   });
 }
@@ -80,8 +79,16 @@ export function resetOverrides(
     const chosen = names === "all" ? known : known.filter((one) => names.some((name) => meant(one, name)));
     const missed = names === "all" ? [] : names.filter((name) => !known.some((one) => meant(one, name)));
     if (missed.length > 0) {
-      const has = known.length === 0 ? "nothing of this job is" : `what is: ${known.join(", ")}`;
-      return { ok: false, problems: missed.map((name) => `${name} is not set beside the file; ${has}`) };
+      const fix = known.length === 0 ? "nothing of this job is" : `what is: ${known.join(", ")}`;
+      return {
+        ok: false,
+        complaints: missed.map((key) => ({
+          key,
+          reason: `${key} is not set beside the file`,
+          fix,
+          says: { code: "not_set" },
+        })),
+      };
     }
     return {
       ok: true,
@@ -101,6 +108,13 @@ interface Stored {
   now: Temporal.Instant;
 }
 
+const FILE_REMOVED: Complaint = {
+  key: "",
+  reason: "its file was removed",
+  fix: "put it back and sync",
+  says: { code: "file_removed" },
+};
+
 const DEADLOCK = "40P01";
 const TRIES = 3;
 
@@ -117,7 +131,7 @@ async function inTurn(
         await lockDefinitions(tx);
         const definition = await readDefinition(tx, job_name);
         if (!definition) return undefined;
-        if (definition.removed_at) return { ok: false, problems: ["its file was removed; put it back and sync"] };
+        if (definition.removed_at) return { ok: false, complaints: [FILE_REMOVED] };
         const overrides = await readOverrides(tx, definition.id);
         const on = { definition, overrides, now: await databaseNow(tx) };
         const answer = decide(on);
@@ -185,6 +199,7 @@ function jobValues(wishes: { readonly [option: string]: Json }, complaints: Comp
         key: name,
         reason: "concurrency is one of the words here",
         fix: "set concurrency.limit for a limit",
+        says: { code: "choice", words: POLICY_NAMES },
       });
     } else values[name] = pick(workOf(new Options(asInFile(name, wish), complaints), complaints), columns);
   }
@@ -208,11 +223,13 @@ function scheduleValues(
   for (const [id, parts] of Map.groupBy(asked, ([name]) => scheduleIdOf(name))) {
     const schedule = on.definition.schedules.find((one) => one.schedule_id === id);
     if (!schedule) {
-      const ids = on.definition.schedules.map((one) => `"${one.schedule_id}"`).join(", ");
+      const known = on.definition.schedules.map((one) => one.schedule_id);
+      const ids = known.map((one) => `"${one}"`).join(", ");
       complaints.push({
         key: `schedule.${id}`,
         reason: `the job has no schedule "${id}"`,
         fix: ids === "" ? "it has none at all; add one in its file" : `it has ${ids}`,
+        says: { code: "no_schedule", ids: known },
       });
       continue;
     }
@@ -243,17 +260,21 @@ function oneSchedule(
   return values;
 }
 
+/** What of a schedule that is stored says when it comes. */
+export type StoredTimes = Omit<ScheduleSpec, "misfire">;
+
 /**
  * A schedule at other times (`{ dailyAt: "02:30" }`), in another zone, or both, with all else that its file says of it: what
  * an override would make of it, or what is wrong with that.
  */
 export function scheduleWith(
-  schedule: StoredSchedule,
+  schedule: StoredTimes,
   given: Record<string, Json>,
-  on: { at?: string; now: Temporal.Instant },
+  on: { at?: string; now?: Temporal.Instant } = {},
 ): ParsedSchedule {
   const { enabled: _, timezone, ...times } = given;
-  const as_it_is = asWritten(".time", pick(schedule, OF_SCHEDULE.time as string[])) as Record<string, Json>;
+  const { schedule_type, schedule_value } = schedule;
+  const as_it_is = asWritten(".time", { schedule_type, schedule_value }) as Record<string, Json>;
   return parseSchedule({
     ...(Object.keys(times).length > 0 ? times : as_it_is),
     timezone: timezone ?? schedule.timezone,
@@ -295,5 +316,6 @@ function unknownOption(name: string): Complaint {
     key: name,
     reason: `${name} is nothing that can be set beside the file`,
     fix: like ? `did you mean ${schedule ? name.slice(0, name.lastIndexOf(".") + 1) : ""}${like}?` : all,
+    says: { code: "unknown", words },
   };
 }

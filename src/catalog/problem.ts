@@ -1,4 +1,7 @@
 /** What is wrong with a job file: where, why, and what to do about it. Every refusal of a sync is one of these. */
+import type { CronMistake } from "./cron.ts";
+import type { DaysMistake } from "./exclusion.ts";
+import type { Lack } from "./supply.ts";
 
 export interface Problem {
   /** Relative to the jobs folder; undefined: it is about no single file. */
@@ -18,20 +21,38 @@ export interface Complaint {
   value?: unknown;
   reason: string;
   fix: string;
-  /** The same for whoever says it in other words; not every complaint has one. */
+  /** The same for whoever says it in other words. Without it: only a job file can be wrong in this way, and no operator. */
   says?: Says;
 }
 
 export type Says =
+  | Lack["says"]
   | { code: "number"; least: number; most: number; whole: boolean }
   | { code: "choice"; words: readonly string[] }
   | { code: "text"; most: number }
   | { code: "time_of_day" }
-  | { code: "cron"; why: string }
+  | { code: "cron"; wrong: CronMistake }
   | { code: "zone"; like: string | undefined }
   | { code: "never" }
   | { code: "no_value" }
-  | { code: "truth" };
+  | { code: "truth" }
+  | { code: "object" }
+  | { code: "unknown"; words: readonly string[] }
+  | { code: "missing" }
+  | { code: "priority" }
+  | { code: "braces" }
+  | { code: "one_kind"; words: readonly string[] }
+  /** `most`: in seconds, 0 for none at all. */
+  | { code: "jitter"; most: number }
+  | { code: "days"; wrong: DaysMistake }
+  | { code: "no_schedule"; ids: readonly string[] }
+  | { code: "not_set" }
+  | { code: "file_removed" };
+
+/** What is wrong, and what to do, on one line. */
+export function complaintLine({ reason, fix }: Complaint): string {
+  return `${reason}; ${fix}`;
+}
 
 /** "jobs/billing/export.ts:12:3: why" and below it what to do; `folder` is what the file's name is below. */
 export function problemText(problem: Problem, folder?: string): string {

@@ -1,7 +1,7 @@
 /** What a job file (or a command line) says of a schedule -> the columns of its row, or everything that is wrong with it. */
 import type { Misfire, ScheduleSetting, ScheduleSpec } from "../store/definitions.ts";
 import { zoneLike, zoneNamed } from "./civil.ts";
-import { cronPattern } from "./cron.ts";
+import { cronPattern, mistakeIn } from "./cron.ts";
 import { wrongWithDays } from "./exclusion.ts";
 import { shortestDistance } from "./jitter.ts";
 import { isPlainObject, Options } from "./options.ts";
@@ -72,6 +72,7 @@ function refuseLongJitter(schedule: ScheduleSetting, options: Options, now: Temp
     "jitterSeconds",
     `must be less than the shortest time between two fires, ${shortest_s} s: current value is ${schedule.jitter_seconds}`,
     shortest_s > 1 ? `give at most ${Math.ceil(shortest_s) - 1}` : "leave it out",
+    { code: "jitter", most: Math.max(0, Math.ceil(shortest_s) - 1) },
   );
 }
 
@@ -85,6 +86,7 @@ function timesOf(options: Options): Times | undefined {
       "",
       given.length === 0 ? "has no time" : `has ${given.length} times: ${given.join(" and ")}`,
       `give exactly one of ${KINDS.join(", ")}${given.length > 1 ? ", and the others as schedules of their own" : ""}`,
+      { code: "one_kind", words: KINDS },
     );
     return undefined;
   }
@@ -136,7 +138,8 @@ function timeOfDay(options: Options): Times | undefined {
 function cron(options: Options): Times | undefined {
   const value = options.raw("cron");
   if (typeof value !== "string" || value.length > 200) {
-    options.complain("cron", `must be a text: current value is ${shown(value)}`, 'write it as "30 2 * * 1-5"');
+    const says = { code: "cron", wrong: { what: "text" } } as const;
+    options.complain("cron", `must be a text: current value is ${shown(value)}`, 'write it as "30 2 * * 1-5"', says);
     return undefined;
   }
   try {
@@ -148,7 +151,7 @@ function cron(options: Options): Times | undefined {
       "cron",
       `${shown(value)} is no cron pattern: ${why}`,
       'write "minute hour day month weekday", such as "30 2 * * 1-5" for 02:30 from Monday to Friday',
-      { code: "cron", why },
+      { code: "cron", wrong: mistakeIn(value) },
     );
   }
 }
@@ -220,13 +223,14 @@ function excludeOf(options: Options, complaints: Complaint[], at: string): strin
   for (const day of days) {
     const wrong = typeof day === "string"
       ? wrongWithDays(day)
-      : { reason: "is no text", fix: 'write days as "2026-12-31" or "12-25"' };
+      : { reason: "is no text", fix: 'write days as "2026-12-31" or "12-25"', mistake: "no_day" as const };
     if (wrong) {
       complaints.push({
         key: `${at}exclude`,
         value: day,
         reason: `${at}exclude: ${shown(day)} ${wrong.reason}`,
         fix: wrong.fix,
+        says: { code: "days", wrong: wrong.mistake },
       });
     }
   }

@@ -13,8 +13,18 @@ export interface Needs {
   resources: Record<string, number>;
 }
 
+/** What there is too little of, what to do about it, and the same for whoever says it in other words. */
+export interface Lack {
+  reason: string;
+  fix: string;
+  says:
+    | { code: "nowhere"; selector: string; known: readonly string[]; more: number }
+    | { code: "resource_unknown"; resource: string; needed: number }
+    | { code: "resource_short"; resource: string; needed: number; capacity: number };
+}
+
 /** Why these can never be met by what there is now; a node that is away or in maintenance is one that there is. */
-export async function whyNever(sql: Db, needs: Needs): Promise<string | undefined> {
+export async function whyNever(sql: Db, needs: Needs): Promise<Lack | undefined> {
   const named = [...new Set(needs.selectors)].filter((selector) => selector !== "");
   const nodes = named.length > 0 ? await readLabels(sql) : [];
   const lost = named.find((selector) => !nodes.some((node) => isNamed(selector, node)));
@@ -23,27 +33,39 @@ export async function whyNever(sql: Db, needs: Needs): Promise<string | undefine
   const capacities = taken.length > 0 ? await readCapacities(sql) : new Map<string, number>();
   for (const [name, n] of taken) {
     const capacity = capacities.get(name);
-    if (capacity === undefined) return `resource "${name}" is not known; add it: deno task resources set ${name} ${n}`;
+    const fix = (verb: string) => `${verb}: deno task resources set ${name} ${n}`;
+    if (capacity === undefined) {
+      const says = { code: "resource_unknown" as const, resource: name, needed: n };
+      return { reason: `resource "${name}" is not known`, fix: fix("add it"), says };
+    }
     if (capacity < n) {
-      return `a run takes ${n} of resource "${name}", and there are ${capacity}; raise it: deno task resources set ${name} ${n}`;
+      return {
+        reason: `a run takes ${n} of resource "${name}", and there are ${capacity}`,
+        fix: fix("raise it"),
+        says: { code: "resource_short", resource: name, needed: n, capacity },
+      };
     }
   }
 }
 
-function whyNowhere(selector: string, nodes: { node_id: string; labels: Record<string, unknown> }[]): string {
+function whyNowhere(selector: string, nodes: { node_id: string; labels: Record<string, unknown> }[]): Lack {
   const by_labels = selector.includes("=");
   const missing = by_labels ? `no node has the labels ${selector}` : `no node has the name "${selector}"`;
-  if (nodes.length === 0) return `${missing}: none was ever here; start a worker on it: deno task worker`;
   const labelsOf = (labels: Record<string, unknown>) =>
     Object.entries(labels).map(([label, value]) => `${label}=${value}`).join(",") || "no labels";
+  const known = nodes.slice(0, MOST_NAMED).map(({ node_id }) => node_id);
+  const more = nodes.length - known.length;
+  const says = { code: "nowhere" as const, selector, known, more };
+  if (nodes.length === 0) {
+    return { reason: `${missing}: none was ever here`, fix: "start a worker on it: deno task worker", says };
+  }
   const names = nodes.slice(0, MOST_NAMED).map(({ node_id, labels }) =>
     by_labels ? `${node_id} (${labelsOf(labels)})` : node_id
   );
-  const more = nodes.length > MOST_NAMED ? ` and ${nodes.length - MOST_NAMED} more` : "";
   const fix = by_labels
-    ? `; give them to one: deno task nodes set NODE --label ${selector.split(",").map((pair) => pair.trim()).join(" ")}`
-    : "; name one of them, or start a worker on that one first";
-  return `${missing}; there are ${names.join(", ")}${more}${fix}`;
+    ? `give them to one: deno task nodes set NODE --label ${selector.split(",").map((pair) => pair.trim()).join(" ")}`
+    : "name one of them, or start a worker on that one first";
+  return { reason: `${missing}; there are ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`, fix, says };
 }
 
 const MOST_NAMED = 20;

@@ -197,8 +197,8 @@ async function supplyWarnings(
   const warnings: PlanWarning[] = [];
   for (const { name, node, resources } of [...changes.save, ...kept]) {
     const selectors = node !== null && !node.includes("{") ? [node] : []; // what a template names, its runs will tell
-    const why = await whyNever(sql, { selectors, resources });
-    if (why) warnings.push({ job: name, warning: `its runs will wait: ${why}` });
+    const lack = await whyNever(sql, { selectors, resources });
+    if (lack) warnings.push({ job: name, warning: `its runs will wait: ${lack.reason}; ${lack.fix}` });
   }
   return warnings;
 }

@@ -192,7 +192,7 @@ function* itemFrom(line: string, at: { file: string; number: number; check: Args
   if (line.trim() === "") return;
   try {
     const args = JSON.parse(line);
-    at.check(args, `line ${at.number} of ${at.file}`);
+    at.check(args, { which: `line ${at.number} of ${at.file}` });
     yield args;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;

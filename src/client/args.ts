@@ -1,4 +1,6 @@
 /** What is given to a client, checked at the door; what does not fit is refused with an `EnqueueError`. */
+import type { Complaint } from "../catalog/problem.ts";
+import type { Lack } from "../catalog/supply.ts";
 import { type Job, type Priority, priorityNumber, type SchemaIssue } from "../job.ts";
 
 /** Where args do not fit their schema, e.g. "tenant" or "devices.0.id"; an empty path is the whole. */
@@ -10,8 +12,9 @@ export interface ArgsIssue {
 /** `invalid`: what was given; `not_found`: no such job, run, bulk or node; `conflict`: its state does not allow it; `late`: no answer came. */
 export type Why = "invalid" | "not_found" | "conflict" | "late";
 
-/** A refusal for whoever says it in other words than English. */
+/** A refusal for whoever says it in other words than English: every refusal has one. */
 export type RefusalCode =
+  | Lack["says"]
   | { code: "none"; what: string }
   | { code: "nobody_leads" }
   | { code: "steps_down" }
@@ -25,10 +28,28 @@ export type RefusalCode =
   | { code: "run_ended"; state: string }
   | { code: "run_goes_on"; state: string }
   | { code: "job_gone"; job_name: string }
-  | { code: "args_unfit"; text: string }
-  | { code: "too_large"; bytes: number; most: number }
-  | { code: "unstorable" }
-  | { code: "too_many_slots"; most: number };
+  | { code: "args_unfit"; found: readonly SchemaIssue[]; item?: number }
+  | { code: "too_large"; bytes: number; most: number; item?: number }
+  | { code: "unstorable"; item?: number }
+  | { code: "too_many_slots"; most: number }
+  | { code: "range_empty" }
+  | { code: "range_to_come" }
+  | { code: "which_schedule"; names: readonly string[] }
+  | { code: "leader_silent" }
+  | { code: "capacity_zero"; name: string }
+  | { code: "waits_not"; state: string }
+  | { code: "bulk_over"; bulk_id: number; state: "FINISHED" | "CANCELED" }
+  | { code: "query_failed"; text: string }
+  | { code: "next_is_itself"; option: string }
+  | { code: "number"; option: string; least: number; most: number }
+  | { code: "share"; option: string }
+  | { code: "choice"; option: string; words: readonly string[] }
+  | { code: "priority" }
+  | { code: "date"; option: string }
+  | { code: "no_event_type" }
+  | { code: "options"; complaints: readonly Complaint[] }
+  /** What only a program can ask for, and no page or command. */
+  | { code: "misuse" };
 
 /** What was asked for cannot be done, and nothing was changed. */
 export class Refused extends Error {
@@ -38,11 +59,11 @@ export class Refused extends Error {
   readonly issues: readonly ArgsIssue[];
   /** What to do about it on the command line, where the message does not say it. */
   readonly fix: string | undefined;
-  readonly says: RefusalCode | undefined;
+  readonly says: RefusalCode;
 
   constructor(
     message: string,
-    more: { why?: Why; issues?: readonly ArgsIssue[]; fix?: string; says?: RefusalCode } = {},
+    more: { says: RefusalCode; why?: Why; issues?: readonly ArgsIssue[]; fix?: string },
   ) {
     super(message);
     this.why = more.why ?? "invalid";
@@ -66,6 +87,7 @@ export function nameOf(job: Job | string): string {
   if (name) return name;
   throw new EnqueueError(
     "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
+    { says: { code: "misuse" } },
   );
 }
 
@@ -82,48 +104,53 @@ export function priorityFrom(what: string, priority: Priority): number {
   try {
     return priorityNumber(priority);
   } catch (error) {
-    throw new EnqueueError(`Cannot ${what}: ${(error as Error).message}`);
+    throw new EnqueueError(`Cannot ${what}: ${(error as Error).message}`, { says: { code: "priority" } });
   }
 }
 
 export function storable(what: string, value: unknown): unknown {
-  jsonText(what, value);
+  jsonText({ what }, value);
   return value;
 }
 
 /** In JSON, where it is no backslash followed by a u: NUL, and halves of characters. */
 const UNSTORABLE = /(?<=(?<!\\)(?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/;
 
-/** What jsonb can hold of a value, or a clear refusal. */
-export function jsonText(what: string, value: unknown): string {
+/** What jsonb can hold of a value, or a clear refusal; `item`: which of many it is. */
+export function jsonText({ what, item }: { what: string; item?: number }, value: unknown): string {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch (error) {
-    throw new EnqueueError(`Cannot store ${what}: ${(error as Error).message}`);
+    throw new EnqueueError(`Cannot store ${what}: ${(error as Error).message}`, { says: { code: "misuse" } });
   }
-  if (text === undefined) throw new EnqueueError(`Cannot store ${what}: ${typeof value} is not JSON`);
+  if (text === undefined) {
+    throw new EnqueueError(`Cannot store ${what}: ${typeof value} is not JSON`, { says: { code: "misuse" } });
+  }
   if (text.length > MOST_ARGS_BYTES) {
     throw new EnqueueError(
       `Cannot store ${what}: ${text.length} bytes of JSON, at most ${MOST_ARGS_BYTES}; enqueue a reference instead`,
-      { says: { code: "too_large", bytes: text.length, most: MOST_ARGS_BYTES } },
+      { says: { code: "too_large", bytes: text.length, most: MOST_ARGS_BYTES, item } },
     );
   }
   const [unstorable] = text.match(UNSTORABLE) ?? [];
   if (unstorable) {
     throw new EnqueueError(`Cannot store ${what}: it holds a text with ${unstorable}, which Postgres refuses`, {
-      says: { code: "unstorable" },
+      says: { code: "unstorable", item },
     });
   }
   return text;
 }
 
-/** What says why args do not fit; `what` such as `enqueue "hello": its args`. */
-export function doNotFit(what: string, found: readonly SchemaIssue[]): EnqueueError {
+/** What says why args do not fit; `what` such as `enqueue "hello": its args`, `item` which of many they are. */
+export function doNotFit(
+  { what, item }: { what: string; item?: number },
+  found: readonly SchemaIssue[],
+): EnqueueError {
   const issues = found.map(({ path, message }) => ({
     path: path?.map((step) => String(typeof step === "object" ? step.key : step)).join(".") ?? "",
     message,
   }));
   const text = issues.map(({ path, message }) => path ? `${path}: ${message}` : message).join("; ");
-  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues, says: { code: "args_unfit", text } });
+  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues, says: { code: "args_unfit", found, item } });
 }

@@ -13,8 +13,8 @@ import {
 } from "../store/bulks.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { type Demands, readDemands } from "../store/definitions.ts";
-import { checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom } from "./args.ts";
-import { argsCheck } from "./job_args.ts";
+import { checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom, type RefusalCode } from "./args.ts";
+import { argsCheck, noSuchJob } from "./job_args.ts";
 import { checkNeeds } from "./needs.ts";
 
 /**
@@ -97,7 +97,10 @@ export function startBulk(sql: Db, ask: BulkAsk): Promise<BulkStarted> {
 
 async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarted> {
   const made = await createBulk(tx, bulk);
-  if ("unknown_job" in made) throw noSuchJob(bulk.job_name, made.unknown_job);
+  if ("unknown_job" in made) {
+    const { unknown_job: name } = made;
+    throw await noSuchJob(tx, name, name === bulk.job_name ? "start a bulk of" : "run at the end of a bulk");
+  }
   const { bulk_id: id, is_new: isNew } = made;
   if (!isNew) return { id, isNew, items: 0 };
   await checkNext(tx, bulk, id);
@@ -114,7 +117,9 @@ async function checkNext(tx: Db, bulk: NewBulk, bulk_id: number): Promise<void> 
   const sample = { bulk_id, name: bulk.name, state: "FINISHED", succeeded: 1, failed: 1, not_done: 0 };
   for (const next of new Set([bulk.on_finish, bulk.on_failure])) {
     if (next !== undefined) {
-      (await argsCheck(tx, next, "run at the end of a bulk"))(sample, "the args that it would get");
+      (await argsCheck(tx, next, "run at the end of a bulk"))(sample, {
+        which: "the args that it would get",
+      });
     }
   }
 }
@@ -132,7 +137,7 @@ async function fillOneByOne(tx: Db, { id, job, items: source }: { id: number; jo
   };
   for await (const args of source) {
     items++;
-    check?.(args ?? {}, `the args of item ${items}`);
+    check?.(args ?? {}, { which: `the args of item ${items}`, item: items });
     const text = await itemText(job_name, job, { args, place: items });
     texts.push(text);
     size += text.length;
@@ -150,9 +155,9 @@ async function itemText(name: string, job: Job | string, item: { args: unknown; 
   if (typeof job !== "string" && job.options.args) {
     let answer = job.options.args["~standard"].validate(item.args);
     if (answer instanceof Promise) answer = await answer;
-    if (answer.issues) throw doNotFit(`store ${what}: its args`, answer.issues);
+    if (answer.issues) throw doNotFit({ what: `store ${what}: its args`, item: item.place }, answer.issues);
   }
-  return jsonText(what, item.args ?? {});
+  return jsonText({ what, item: item.place }, item.args ?? {});
 }
 
 async function fillFromQuery(tx: Db, from: { id: number; job: string; query: string }): Promise<number> {
@@ -160,7 +165,7 @@ async function fillFromQuery(tx: Db, from: { id: number; job: string; query: str
   const check = await argsCheck(tx, from.job, "start a bulk of");
   for (let seq = 0; seq < items; seq += ITEMS_AT_ONCE) {
     for (const one of await readItems(tx, from.id, { seq, most: ITEMS_AT_ONCE })) {
-      check(one.args, `the args of item ${one.seq} of its query`);
+      check(one.args, { which: `the args of item ${one.seq} of its query`, item: one.seq });
     }
   }
   return items;
@@ -173,7 +178,9 @@ async function itemsOfQuery(tx: Db, from: { id: number; job: string; query: stri
     const { message, code } = error as { message: string; code?: string };
     if (!/^(42|22|23)/.test(code ?? "")) throw error;
     const fix = /q\.args/.test(message) ? "; name its column: select jsonb_build_object(...) as args from ..." : "";
-    throw new EnqueueError(`Cannot start a bulk of "${from.job}": its query failed: ${message}${fix}`);
+    throw new EnqueueError(`Cannot start a bulk of "${from.job}": its query failed: ${message}${fix}`, {
+      says: { code: "query_failed", text: message },
+    });
   }
 }
 
@@ -183,12 +190,17 @@ function newBulk({ job, items, options, actor }: BulkAsk): NewBulk {
   const isSource = typeof items === "object" && items !== null &&
     (Symbol.iterator in items || Symbol.asyncIterator in items || typeof items.sql === "string");
   if (!isSource) {
-    throw new EnqueueError(`Cannot ${what}: its items are no iterable and no { sql: "select ... as args" }`);
+    throw new EnqueueError(`Cannot ${what}: its items are no iterable and no { sql: "select ... as args" }`, {
+      says: { code: "misuse" },
+    });
   }
   for (const option of ["idempotencyKey", "serialKey", "name"] as const) checkText(what, option, options[option]);
   const [on_finish, on_failure] = [options.onFinish, options.onFailure].map((next) => next && nameOf(next));
-  for (const [option, next] of [["onFinish", on_finish], ["onFailure", on_failure]]) {
-    if (next === job_name) throw new EnqueueError(`Cannot ${what}: ${option} is that job itself; name another`);
+  for (const [option, next] of [["onFinish", on_finish], ["onFailure", on_failure]] as const) {
+    if (next !== job_name) continue;
+    throw new EnqueueError(`Cannot ${what}: ${option} is that job itself; name another`, {
+      says: { code: "next_is_itself", option },
+    });
   }
   return {
     job_name,
@@ -212,12 +224,22 @@ export async function applyChanges(
 ): Promise<void> {
   const what = `change bulk ${id}`;
   if (state !== undefined && !["RUNNING", "PAUSED", "CANCELED"].includes(state)) {
-    throw new EnqueueError(`Cannot ${what}: state is RUNNING, PAUSED or CANCELED: current value is ${state}`);
+    throw new EnqueueError(`Cannot ${what}: state is RUNNING, PAUSED or CANCELED: current value is ${state}`, {
+      says: { code: "choice", option: "state", words: ["RUNNING", "PAUSED", "CANCELED"] },
+    });
   }
   const changed = await changeBulk(sql, id, { state, ...pace(what, changes) }, { actor, reason });
-  if (!changed) throw new EnqueueError(`Cannot ${what}: there is none`, { why: "not_found" });
+  if (!changed) {
+    throw new EnqueueError(`Cannot ${what}: there is none`, {
+      why: "not_found",
+      says: { code: "none", what: String(id) },
+    });
+  }
   if (changed.finished || (changed.was === "CANCELED" && state !== "CANCELED")) {
-    throw new EnqueueError(`Cannot ${what}: it ${changed.finished ? "has ended" : "is canceled"}`, { why: "conflict" });
+    throw new EnqueueError(`Cannot ${what}: it ${changed.finished ? "has ended" : "is canceled"}`, {
+      why: "conflict",
+      says: { code: "bulk_over", bulk_id: id, state: changed.finished ? "FINISHED" : "CANCELED" },
+    });
   }
 }
 
@@ -227,33 +249,31 @@ function pace(what: string, options: Omit<BulkChanges, "state" | "reason">) {
   const take = (
     column: string,
     value: number | null | undefined,
-    rule: { fits: (n: number) => boolean; say: string },
+    rule: { fits: (n: number) => boolean; say: string; says: RefusalCode },
   ) => {
     if (value === undefined) return;
     if (value !== null && !rule.fits(value)) {
-      throw new EnqueueError(`Cannot ${what}: ${rule.say}: current value is ${value}`);
+      throw new EnqueueError(`Cannot ${what}: ${rule.say}: current value is ${value}`, { says: rule.says });
     }
     given[column] = value;
   };
-  const whole = (least: number) => (n: number) => Number.isInteger(n) && n >= least && n <= 1_000_000;
-  take("parallel", options.parallel, { fits: whole(1), say: "parallel is a whole number from 1 to 1000000" });
+  const whole = (option: string, least: number) => ({
+    fits: (n: number) => Number.isInteger(n) && n >= least && n <= 1_000_000,
+    say: `${option} is a whole number from ${least} to 1000000`,
+    says: { code: "whole_number" as const, option, least, most: 1_000_000 },
+  });
+  take("parallel", options.parallel, whole("parallel", 1));
   take("interval_seconds", options.intervalSeconds, {
     fits: (n) => n >= 0 && n <= 31_536_000,
     say: "intervalSeconds is a number from 0 to 31536000",
+    says: { code: "number", option: "intervalSeconds", least: 0, most: 31_536_000 },
   });
-  take("max_failures", options.maxFailures, { fits: whole(0), say: "maxFailures is a whole number from 0 to 1000000" });
+  take("max_failures", options.maxFailures, whole("maxFailures", 0));
   take("throttle_above", options.throttleAbove, {
     fits: (n) => n > 0 && n < 1,
     say: "throttleAbove is a share between 0 and 1",
+    says: { code: "share", option: "throttleAbove" },
   });
   if (options.priority !== undefined) given.priority = priorityFrom(what, options.priority);
   return given;
-}
-
-function noSuchJob(job_name: string, unknown: string): EnqueueError {
-  const which = unknown === job_name ? "no such job" : `no job "${unknown}", which is to run at its end,`;
-  return new EnqueueError(
-    `Cannot start a bulk of "${job_name}": ${which} is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
-    { why: "not_found", says: { code: "job_gone", job_name } },
-  );
 }

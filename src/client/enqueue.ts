@@ -39,7 +39,11 @@ export async function enqueueMany(
   const born = reads
     ? await bornAsRemembered(sql, job, births) ?? await bornAsRead(sql, job, births)
     : await createRuns(sql, births);
-  return born.map((run) => enqueuedFrom(name, run));
+  const enqueued = born.flatMap(({ job_run_id, is_new }) =>
+    job_run_id === undefined ? [] : [{ id: Number(job_run_id), isNew: is_new }]
+  );
+  if (enqueued.length < births.length) throw await noSuchJob(sql, name, "enqueue");
+  return enqueued;
 }
 
 /**
@@ -85,7 +89,11 @@ export interface EventGiven {
 
 /** The event as it is stored, or a refusal. */
 export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
-  if (!type) throw new EnqueueError('Cannot emit an event without a type: give a name such as "order.placed"');
+  if (!type) {
+    throw new EnqueueError('Cannot emit an event without a type: give a name such as "order.placed"', {
+      says: { code: "no_event_type" },
+    });
+  }
   checkText(`emit "${type}"`, "dedupeKey", dedupeKey);
   return { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: dedupeKey };
 }
@@ -93,10 +101,12 @@ export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
 async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>, key: string): Promise<Birth> {
   if (typeof job !== "string" && job.options.args) {
     const answer = await job.options.args["~standard"].validate(item.args);
-    if (answer.issues) throw doNotFit(`enqueue "${name}": its args`, answer.issues);
+    if (answer.issues) throw doNotFit({ what: `enqueue "${name}": its args` }, answer.issues);
   }
   if (item.runAt && Number.isNaN(item.runAt.getTime())) {
-    throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`);
+    throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`, {
+      says: { code: "date", option: "runAt" },
+    });
   }
   for (const option of ["idempotencyKey", "serialKey", "node"] as const) {
     checkText(`enqueue "${name}"`, option, item[option]);
@@ -124,8 +134,8 @@ async function checkBirths(
   const name = nameOf(job);
   if (typeof job === "string") {
     const check = checkBy(demands.args_schema, name, "enqueue");
-    const which = (place: number) => births.length === 1 ? "its args" : `the args of item ${place + 1}`;
-    births.forEach(({ args }, place) => check(args, which(place)));
+    const of = (item: number) => births.length === 1 ? undefined : { which: `the args of item ${item}`, item };
+    births.forEach(({ args }, place) => check(args, of(place + 1)));
   }
   const own = births.flatMap(({ node }) => node === undefined ? [] : [node]);
   const rest = births.filter(({ node }) => node === undefined).map(({ args }) => args);
@@ -136,12 +146,4 @@ async function checkBirths(
 function asksForMore({ options }: Job, births: Birth[]): boolean {
   return options.node !== undefined || options.resources !== undefined ||
     births.some((birth) => birth.node !== undefined);
-}
-
-function enqueuedFrom(name: string, run: Born): Enqueued {
-  if (run.job_run_id !== undefined) return { id: Number(run.job_run_id), isNew: run.is_new };
-  throw new EnqueueError(
-    `Cannot enqueue "${name}": no such job is synced, or its file was removed; add its file to jobs/ and run \`deno task sync\``,
-    { why: "not_found", says: { code: "job_gone", job_name: name } },
-  );
 }

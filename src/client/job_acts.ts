@@ -1,7 +1,7 @@
 /** Options of a job that are set beside its file, and reset: from the command line and the API. */
 import { asWritten, type JobOption, optionsOf } from "../catalog/job_options.ts";
 import { type OverrideAnswer, resetOverrides, setOverrides } from "../catalog/overrides.ts";
-import { wordLike } from "../catalog/problem.ts";
+import { complaintLine, wordLike } from "../catalog/problem.ts";
 import type { Json } from "../job.ts";
 import type { Sql } from "../store/db.ts";
 import { readDefinition, readDefinitions } from "../store/definitions.ts";
@@ -50,7 +50,11 @@ async function changedBy(
   answer: OverrideAnswer | undefined,
 ): Promise<Changed[]> {
   if (!answer) throw await noSuchJob(sql, name);
-  if (!answer.ok) throw new Refused(`Cannot ${verb} this of job "${name}": ${answer.problems.join("\n  ")}`);
+  if (!answer.ok) {
+    const { complaints } = answer;
+    const said = complaints.map(complaintLine).join("\n  ");
+    throw new Refused(`Cannot ${verb} this of job "${name}": ${said}`, { says: { code: "options", complaints } });
+  }
   return answer.changed.map(({ name: option, before, value, file_value }) => {
     const written = (columns: typeof value) => columns && asWritten(option, columns);
     return { name: option, before: written(before), value: written(value), file_value: written(file_value) };
@@ -61,5 +65,8 @@ async function changedBy(
 export async function noSuchJob(sql: Sql, name: string): Promise<Refused> {
   const like = wordLike(name, (await readDefinitions(sql)).map((job) => job.name));
   const hint = like ? `did you mean "${like}"?` : "see `deno task jobs ls`";
-  return new Refused(`Cannot find job "${name}": none of that name was ever synced; ${hint}`, { why: "not_found" });
+  return new Refused(`Cannot find job "${name}": none of that name was ever synced; ${hint}`, {
+    why: "not_found",
+    says: { code: "none", what: name },
+  });
 }

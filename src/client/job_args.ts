@@ -4,8 +4,8 @@ import type { Db } from "../store/db.ts";
 import { readDefinitions, readDemands } from "../store/definitions.ts";
 import { doNotFit, EnqueueError } from "./args.ts";
 
-/** Throws an EnqueueError when args do not fit; `which` such as "the args of item 7". */
-export type ArgsCheck = (args: unknown, which?: string) => void;
+/** Throws an EnqueueError when args do not fit; `which` such as "the args of item 7", where they are one of many that `item`. */
+export type ArgsCheck = (args: unknown, of?: { which: string; item?: number }) => void;
 
 /** Reads the schema once and gives the check; `verb` such as "enqueue", for its messages. @throws EnqueueError when there is no such job. */
 export async function argsCheck(sql: Db, name: string, verb: string): Promise<ArgsCheck> {
@@ -21,9 +21,10 @@ export async function checkArgs(sql: Db, name: string, args: unknown): Promise<v
 /** `args_schema`: JSON Schema as text; null: anything fits. */
 export function checkBy(args_schema: string | null, name: string, verb: string): ArgsCheck {
   const schema = args_schema === null ? undefined : compiled(args_schema);
-  return (args, which = "its args") => {
-    const answer = schema?.safeParse(args);
-    if (answer?.success === false) throw doNotFit(`${verb} "${name}": ${which}`, answer.error.issues);
+  return (args, { which, item } = { which: "its args" }) => {
+    // With what was given, for whoever says it in another language.
+    const answer = schema?.safeParse(args, { reportInput: true });
+    if (answer?.success === false) throw doNotFit({ what: `${verb} "${name}": ${which}`, item }, answer.error.issues);
   };
 }
 
@@ -48,7 +49,7 @@ function schemaOf(text: string): z.ZodType | undefined {
   }
 }
 
-/** Says which there are. */
+/** What says that nothing can be made of a job that takes no runs, and which do; `verb` such as "enqueue". */
 export async function noSuchJob(sql: Db, name: string, verb: string): Promise<EnqueueError> {
   const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
   const list = known.length > 0 ? `known are ${known.slice(0, MOST_NAMED).join(", ")}` : "none is synced yet";

@@ -57,6 +57,7 @@ export async function reprioritizeRun(sql: Sql, id: number, priority: number, by
   if (moved.length > 0 || run.priority === priority) return;
   throw new Refused(`Cannot reprioritize run "${id}": it is ${run.state}, only what waits can be moved`, {
     why: "conflict",
+    says: { code: "waits_not", state: run.state },
   });
 }
 

@@ -7,8 +7,8 @@ import { EnqueueError } from "./args.ts";
 
 /** @throws EnqueueError, `what` such as `enqueue "hello"`. */
 export async function checkNeeds(sql: Db, what: string, needs: Needs): Promise<void> {
-  const why = await whyNever(sql, needs);
-  if (why) throw new EnqueueError(`Cannot ${what}: ${why}`);
+  const lack = await whyNever(sql, needs);
+  if (lack) throw new EnqueueError(`Cannot ${what}: ${lack.reason}; ${lack.fix}`, { says: lack.says });
 }
 
 /** What runs of a job need by themselves, for each of their args. */

@@ -172,6 +172,7 @@ export async function testNode(
     if (monotonicMs() > late_ms) {
       throw new Refused(`Cannot test node "${node_id}": the leader has not answered`, {
         why: "late",
+        says: { code: "leader_silent" },
         fix: "see `deno task nodes ls`",
       });
     }

@@ -3,6 +3,7 @@ import type { Sql } from "../store/db.ts";
 import { changeSettings, readSettings } from "../store/settings.ts";
 import { freeKey, pauseJob, setResource, stopKey } from "../store/stops.ts";
 import { Refused } from "./args.ts";
+import { noSuchJob } from "./job_acts.ts";
 import type { By } from "./run_acts.ts";
 
 /** One of the two, or neither: all dispatch. */
@@ -22,12 +23,7 @@ export async function setPaused(
   if (serial_key !== undefined) return paused ? await stopKey(sql, serial_key, by) : await freeKey(sql, serial_key, by);
   if (job_name !== undefined) {
     const answer = await pauseJob(sql, job_name, wish);
-    if (!answer) {
-      throw new Refused(`Cannot find job "${job_name}": none of that name was ever synced`, {
-        why: "not_found",
-        says: { code: "none", what: job_name },
-      });
-    }
+    if (!answer) throw await noSuchJob(sql, job_name);
     return answer.changed;
   }
   const dispatch = paused ? "paused" : "running";
@@ -41,6 +37,7 @@ export async function changeResource(sql: Sql, name: string, capacity: number | 
   if (capacity === 0) {
     throw new Refused(
       `Cannot give resource "${name}" a capacity of 0: whatever takes it would wait for ever; pause its jobs: deno task queue pause --job NAME`,
+      { says: { code: "capacity_zero", name } },
     );
   }
   const changed = await setResource(sql, name, capacity, by);

@@ -31,7 +31,10 @@ export async function schedulesNamed(
   const why = schedules.length === 0
     ? `no job "${which.job_name}" with a schedule is synced; \`deno task schedule ls\` shows them all`
     : `job "${which.job_name}" has no schedule "${which.schedule_id}", but ${namesOf(schedules)}`;
-  throw new Refused(`Cannot find schedule "${nameOf(which)}": ${why}`, { why: "not_found" });
+  throw new Refused(`Cannot find schedule "${nameOf(which)}": ${why}`, {
+    why: "not_found",
+    says: { code: "none", what: nameOf(which) },
+  });
 }
 
 /** Each that is meant, and whether this changed it. @throws Refused when there is none. */
@@ -50,7 +53,9 @@ export async function runSchedule(sql: Sql, which: Which, by: By): Promise<{ id:
   const { schedules } = await schedulesNamed(sql, which);
   const [schedule, other] = schedules as [ScheduleView, ScheduleView?];
   if (other) {
-    throw new Refused(`Cannot tell which schedule of "${which.job_name}" to run: name one of ${namesOf(schedules)}`);
+    throw new Refused(`Cannot tell which schedule of "${which.job_name}" to run: name one of ${namesOf(schedules)}`, {
+      says: { code: "which_schedule", names: schedules.map(nameOf) },
+    });
   }
   const name = nameOf(schedule);
   const id = await sql.begin(async (tx) => {
@@ -60,7 +65,10 @@ export async function runSchedule(sql: Sql, which: Which, by: By): Promise<{ id:
     const birth = { job_name: schedule.job_name, args, idempotency_key: crypto.randomUUID() };
     const [born] = await createRuns(tx, [birth]);
     if (born?.job_run_id === undefined) {
-      throw new Refused(`Cannot run "${name}": its job was removed meanwhile`, { why: "not_found" });
+      throw new Refused(`Cannot run "${name}": its job was removed meanwhile`, {
+        why: "not_found",
+        says: { code: "job_gone", job_name: schedule.job_name },
+      });
     }
     const after = { job_run_id: born.job_run_id };
     await recordAct(tx, { ...by, action: "schedule.run", target_type: "schedule", target_id: name, after });
@@ -102,7 +110,9 @@ export interface BackfillPlan extends Range {
 export async function planBackfill(sql: Sql, which: Which, range: Range): Promise<BackfillPlan> {
   const { from, until } = range;
   if (Temporal.Instant.compare(from, until) >= 0) {
-    throw new Refused(`Cannot backfill: the range begins at ${from}, which is not before its end, ${until}`);
+    throw new Refused(`Cannot backfill: the range begins at ${from}, which is not before its end, ${until}`, {
+      says: { code: "range_empty" },
+    });
   }
   const { now, schedules } = await schedulesNamed(sql, which);
   if (Temporal.Instant.compare(until, now) > 0) {
@@ -110,6 +120,7 @@ export async function planBackfill(sql: Sql, which: Which, range: Range): Promis
       `Cannot backfill what is to come: the range ends at ${until}, after now, ${
         now.round("second")
       }; slots of the future come by themselves`,
+      { says: { code: "range_to_come" } },
     );
   }
   const slots: PastSlot[] = [];

@@ -105,7 +105,7 @@ function addStart(api: Api): void {
   }, async ({ sql, actor, body, header }) => {
     const { job_name, items, name, serial_key, on_finish, on_failure, max_failures, throttle_above, ...pace } = body;
     const check = await argsCheck(sql, job_name, "start a bulk of");
-    items.forEach((args, place) => check(args, `items.${place}`));
+    items.forEach((args, place) => check(args, { which: `items.${place}`, item: place + 1 }));
     const options = {
       ...optionsFrom(pace),
       maxFailures: max_failures ?? undefined,

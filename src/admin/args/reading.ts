@@ -1,9 +1,11 @@
 /** From what was typed to args: what is no number, no choice or no JSON is said beside its box; then the schema says the rest. */
 import { z } from "zod";
 import type { Json } from "../../job.ts";
+import { jsonMistake } from "../json_text.ts";
 import { type Lang, words } from "../words.ts";
 import { countOf, type Draft, isTouched, type Problems, textKey } from "./draft.ts";
 import { below, type Field } from "./fields.ts";
+import { issueJa } from "./issue_text.ts";
 
 const WORDS = words({
   number: { en: "Give a number", ja: "数値を入力してください" },
@@ -70,7 +72,7 @@ export function jsonOf(text: string, on: { lang: Lang; wrong(text: string): void
   try {
     return JSON.parse(text);
   } catch (error) {
-    on.wrong(WORDS[on.lang].json((error as Error).message));
+    on.wrong(WORDS[on.lang].json(jsonMistake(on.lang, error)));
   }
 }
 
@@ -82,7 +84,7 @@ export function checkArgs(schema: Json, value: Json | undefined, { lang, problem
   };
   try {
     const read = z.fromJSONSchema(schema as z.core.JSONSchema.JSONSchema);
-    const answer = read.safeParse(value, lang === "ja" ? { error: z.locales.ja().localeError } : undefined);
+    const answer = read.safeParse(value, lang === "ja" ? { error: issueJa } : undefined);
     for (const issue of answer.error?.issues ?? []) {
       add(issue.path.reduce<string>((at, step) => below(at, String(step)), ""), issue.message);
     }

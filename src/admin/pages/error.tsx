@@ -20,6 +20,11 @@ const WORDS = words({
     en: "It was never here, or it was deleted since its retention is over.",
     ja: "存在しないか、保持期間が過ぎて削除されました。",
   },
+  too_large: { en: "This is too much at once", ja: "大きすぎます" },
+  too_large_text: {
+    en: "A form of this page holds 1 MB at most. Items of a bulk can be more by `deno task bulk start`.",
+    ja: "フォームで送れるのは 1 MB までです。一括の項目は deno task bulk start ならそれ以上でも登録できます。",
+  },
   too_many: { en: "Too many tries", ja: "試行が多すぎます" },
   too_many_text: { en: "Wait a while and try again.", ja: "しばらく待ってからもう一度試してください。" },
   failed: { en: "This went wrong", ja: "エラーが発生しました" },
@@ -41,6 +46,7 @@ export function errorPage(on: Visit, { status, text }: { status: number; text: s
     400: [say.bad, text || say.bad_text],
     403: [say.forbidden, text || say.forbidden_text],
     404: [say.missing, text || say.missing_text],
+    413: [say.too_large, text || say.too_large_text],
     429: [say.too_many, text || say.too_many_text],
     503: [say.away, say.away_text],
   };

@@ -3,6 +3,7 @@ import type { CheckPart } from "../../store/check_part.ts";
 import type { Wait, Waits } from "../../store/wait_reason.ts";
 import { link, type Visit } from "../visit.ts";
 import type { Lang } from "../words.ts";
+import { engineText } from "./engine_text.ts";
 import { partName, partText } from "./part_text.ts";
 import { timeText } from "./time.tsx";
 
@@ -156,6 +157,6 @@ function because(by: string | null, reason: string | null): string {
 }
 
 function becauseJa(by: string | null, reason: string | null): string {
-  const said = [by, reason].filter(Boolean).join("：");
+  const said = [by, reason && engineText("ja", reason)].filter(Boolean).join("：");
   return said === "" ? "" : `（${said}）`;
 }

@@ -1,5 +1,6 @@
 /** What somebody should look at now, what was lately, and whether the webhook hears of it. */
 import { type Alert, ALERT_KINDS, type AlertKind, listAlerts, readDelivery } from "../../../store/alerts.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
@@ -69,7 +70,9 @@ function TestResult({ on, test }: { on: Visit; test: NonNullable<Awaited<ReturnT
       </p>
     );
   }
-  if (test.last_error) return <Problem title={say.test_refused(test.attempts)} text={test.last_error} />;
+  if (test.last_error) {
+    return <Problem title={say.test_refused(test.attempts)} text={engineText(on.lang, test.last_error)} />;
+  }
   return <p class="now">{say.test_waits}</p>;
 }
 
@@ -105,7 +108,12 @@ function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
     {
       head: say.told,
       kind: "wide",
-      cell: (one) => one.told_at ? <Time on={on} at={one.told_at} /> : one.last_error ?? <Nothing />,
+      cell: (one) =>
+        one.told_at
+          ? <Time on={on} at={one.told_at} />
+          : one.last_error
+          ? engineText(on.lang, one.last_error)
+          : <Nothing />,
     },
     { head: say.seen, cell: (one) => <Seen on={on} alert={one} open={open} /> },
   ];
@@ -123,7 +131,7 @@ function Message({ on, alert }: { on: Visit; alert: Alert }) {
 }
 
 function Seen({ on, alert, open }: { on: Visit; alert: Alert; open: boolean }) {
-  if (alert.acked_by) return <span title={alert.ack_reason ?? ""}>{alert.acked_by}</span>;
+  if (alert.acked_by) return <span title={engineText(on.lang, alert.ack_reason ?? "")}>{alert.acked_by}</span>;
   if (!open || !may(on, "operator")) return <Nothing />;
   return <DialogButton opens={`ack-${alert.id}`} text={ALERTS[on.lang].ack} />;
 }

@@ -1,5 +1,6 @@
 /** Who did what to what, and why, the newest first, by a filter that stands in the URL. */
 import { type ActView, listActions, listActors, listActs } from "../../../store/audit.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { Filters, TextField, TimeField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
@@ -82,7 +83,11 @@ function columnsOf(on: Visit): Column<ActView>[] {
     { head: say.action, cell: (act) => <a href={link(on, "/audit", { action: act.action })}>{act.action}</a> },
     { head: say.target, cell: (act) => <Target on={on} act={act} /> },
     { head: say.changes, kind: "main", cell: (act) => <Differences on={on} act={act} /> },
-    { head: say.reason, kind: "text", cell: (act) => <span class="said">{act.reason}</span> },
+    {
+      head: say.reason,
+      kind: "text",
+      cell: (act) => <span class="said">{engineText(on.lang, act.reason ?? "")}</span>,
+    },
   ];
 }
 

@@ -1,6 +1,7 @@
 /** Items as they are pasted: JSON, one value a line, or CSV whose first line names the args. */
-import { parse } from "csv-parse/sync";
+import { CsvError, parse } from "csv-parse/sync";
 import { Unusable } from "../../acting.ts";
+import { jsonMistake } from "../../json_text.ts";
 import { type Lang, words } from "../../words.ts";
 
 const WORDS = words({
@@ -26,7 +27,7 @@ function fromJson(lang: Lang, text: string): unknown[] {
     try {
       return [JSON.parse(line)];
     } catch (error) {
-      throw new Unusable(WORDS[lang].line(place + 1, (error as Error).message));
+      throw new Unusable(WORDS[lang].line(place + 1, jsonMistake(lang, error)));
     }
   });
 }
@@ -41,8 +42,19 @@ function fromCsv(lang: Lang, text: string): unknown[] {
       cast: (value, at) => at.header ? value : valueOf(value),
     });
   } catch (error) {
-    throw new Unusable(WORDS[lang].csv((error as Error).message));
+    throw new Unusable(WORDS[lang].csv(csvMistake(lang, error as CsvError)));
   }
+}
+
+/** What the reader of CSV stumbled over; in English, its own words. */
+function csvMistake(lang: Lang, { message, code, lines }: CsvError): string {
+  if (lang === "en") return message;
+  const what = /COLUMNS|FIELDS_LENGTH/.test(code)
+    ? "列の数が 1 行目と違います"
+    : /QUOTE/.test(code)
+    ? '引用符 " の使い方が正しくありません'
+    : "形式が正しくありません";
+  return typeof lines === "number" ? `${lines} 行目：${what}` : what;
 }
 
 function valueOf(text: string): unknown {

@@ -2,6 +2,7 @@
 import { type ItemState, type ItemView, listItems } from "../../../store/bulk_items.ts";
 import { readBulk } from "../../../store/bulk_view.ts";
 import { STATES } from "../../../store/runs.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Choice, Filters } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -84,7 +85,9 @@ function columnsOf(on: Visit): Column<ItemView>[] {
     {
       head: say.error,
       kind: "main",
-      cell: (item) => <span class="line">{item.error_summary?.split("\n")[0] ?? item.error_name}</span>,
+      cell: (item) => (
+        <span class="line">{engineText(on.lang, item.error_summary?.split("\n")[0] ?? item.error_name ?? "")}</span>
+      ),
     },
     {
       head: say.duration,

@@ -2,6 +2,7 @@
 import { type Aftermath, type FailureKind, failureKinds, readAftermath, readPace } from "../../../store/bulk_items.ts";
 import { type BulkView, readBulk } from "../../../store/bulk_view.ts";
 import { durationText } from "../../assets/ago.js";
+import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -156,7 +157,11 @@ function Failures({ on, kinds }: { on: Visit; kinds: FailureKind[] }) {
             kind: "number",
             cell: (kind) => <a href={link(on, `/runs/${kind.job_run_id}`)}>{kind.job_run_id}</a>,
           },
-          { head: "", kind: "main", cell: (kind) => <span class="line">{kind.error_summary?.split("\n")[0]}</span> },
+          {
+            head: "",
+            kind: "main",
+            cell: (kind) => <span class="line">{engineText(on.lang, kind.error_summary?.split("\n")[0] ?? "")}</span>,
+          },
         ]}
       />
     </section>
@@ -187,7 +192,7 @@ function Details({ on, bulk, after }: Shown) {
           [say.started, bulk.started_at && <Time on={on} at={bulk.started_at} />],
           [say.finished, bulk.finished_at && <Time on={on} at={bulk.finished_at} />],
           [say.changed_by, bulk.changed_by],
-          [say.reason, bulk.reason],
+          [say.reason, engineText(on.lang, bulk.reason ?? "")],
         ].filter((pair): pair is [string, string] => pair[1] !== false)}
       />
     </section>

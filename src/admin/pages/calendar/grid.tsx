@@ -1,10 +1,11 @@
 /** The calendar: a row for each schedule, an hour or a day in each column, and in it what was expected and what came. */
 import { DaysOff } from "../../../catalog/exclusion.ts";
-import { scheduleText } from "../../../catalog/plan.ts";
 import { slotsIn } from "../../../catalog/schedule.ts";
 import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
 import { readSlotRuns } from "../../../store/slot_view.ts";
 import { durationText } from "../../assets/ago.js";
+import { unreadableText } from "../../parts/complaint_text.ts";
+import { wholeSchedule } from "../../parts/schedule_text.ts";
 import { toneOf } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -73,7 +74,7 @@ async function rowsOf(
       left -= slots?.length ?? 0;
       return { schedule, slots, off };
     } catch (error) { // a zone that this machine does not know must not hide the other schedules
-      return { schedule, slots: (error as Error).message, off: () => false };
+      return { schedule, slots: unreadableText(on.lang, schedule, error), off: () => false };
     }
   });
   const shown = planned.filter(({ slots }) => Array.isArray(slots)).map(({ schedule }) => schedule.id);
@@ -182,7 +183,7 @@ function Name({ on, range, row: { schedule } }: { on: Visit; range: Range; row: 
   const to = link(on, `/calendar/${schedule.id}`, { from: String(from), until: String(until), zone: range.zone });
   const stopped = schedule.paused_by !== null ? say.paused(schedule.paused_by) : schedule.enabled ? undefined : say.off;
   return (
-    <th scope="row" title={scheduleText(schedule)}>
+    <th scope="row" title={wholeSchedule(on.lang, schedule)}>
       <a href={to}>{schedule.job_name}</a> <small>{schedule.schedule_id}</small>
       {stopped && <small class="stopped">{stopped}</small>}
     </th>

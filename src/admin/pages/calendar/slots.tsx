@@ -1,15 +1,16 @@
 /** The slots of one schedule in some time, each with what came of it; and runs for those that have none. */
 import { slotsIn } from "../../../catalog/schedule.ts";
-import { scheduleText } from "../../../catalog/plan.ts";
 import { zoneNamed } from "../../../catalog/civil.ts";
 import { makeBackfill, planBackfill } from "../../../client/schedule_acts.ts";
 import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
 import { readSlotRuns } from "../../../store/slot_view.ts";
 import { by, numberField, orSay } from "../../acting.ts";
+import { unreadableText } from "../../parts/complaint_text.ts";
+import { wholeSchedule } from "../../parts/schedule_text.ts";
 import { Badge, toneOf } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
-import { Empty } from "../../parts/notes.tsx";
+import { Empty, Problem } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
 import { type Act, type Done, field, idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
@@ -53,7 +54,7 @@ export async function showSlots(on: Visit): Promise<Page> {
   const range = between(on.query.get("from"), on.query.get("until"));
   const { schedule, now } = await scheduleOf(on);
   const zone = zoneNamed(on.query.get("zone") ?? "") ?? schedule.timezone;
-  const found = slotsIn(schedule, { ...range, most: MOST_SHOWN + 1 });
+  const { found, unreadable } = slotsOf(on, schedule, range);
   const [from, until] = [range.from, range.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
   const outcomes = new Outcomes(await readSlotRuns(on.sql, [schedule.id], { from, until }));
   const slots = found.slice(0, MOST_SHOWN).map((at) => outcomes.of(schedule, at, now));
@@ -67,7 +68,8 @@ export async function showSlots(on: Visit): Promise<Page> {
       <>
         <div class="heading">
           <h1>
-            {say.slots_of(name)} <small>{say.between(time(from), time(until))} {zone} · {scheduleText(schedule)}</small>
+            {say.slots_of(name)}{" "}
+            <small>{say.between(time(from), time(until))} {zone} · {wholeSchedule(on.lang, schedule)}</small>
           </h1>
           <div class="buttons">
             <a
@@ -82,7 +84,9 @@ export async function showSlots(on: Visit): Promise<Page> {
           </div>
         </div>
         <Live on={on} id="slots" topics={["runs", "jobs"]}>
-          {slots.length > 0
+          {unreadable !== undefined
+            ? <Problem title={say.unreadable} text={unreadable} />
+            : slots.length > 0
             ? <Table columns={columnsOf(on, zone)} rows={slots} label={say.slots} />
             : <Empty text={say.no_slots} />}
           {found.length > MOST_SHOWN && <p class="nothing">{say.only_first(MOST_SHOWN)}</p>}
@@ -93,6 +97,19 @@ export async function showSlots(on: Visit): Promise<Page> {
       </>
     ),
   };
+}
+
+/** `unreadable`: why none can be told, such as a zone that this machine does not know. */
+function slotsOf(
+  on: Visit,
+  schedule: ScheduleView,
+  range: Between,
+): { found: Temporal.Instant[]; unreadable?: string } {
+  try {
+    return { found: slotsIn(schedule, { ...range, most: MOST_SHOWN + 1 }) };
+  } catch (error) {
+    return { found: [], unreadable: unreadableText(on.lang, schedule, error) };
+  }
 }
 
 function columnsOf(on: Visit, zone: string): Column<Slot>[] {

@@ -5,7 +5,7 @@ import { type Ended, readJobTotals } from "../../../store/run_stats.ts";
 import { pauseJob, pauseSchedules } from "../../../store/stops.ts";
 import { by } from "../../acting.ts";
 import { type Act, type Done, field, Refusal, type Visit } from "../../visit.ts";
-import { problemText } from "./complaints.ts";
+import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS } from "./words.ts";
 
 /** More of what waits is "1000+": a page must not get slower with a backlog. */
@@ -54,6 +54,6 @@ export async function resetOption(on: Act): Promise<Done> {
   const option = field(on.form, "option");
   const answer = await resetOverrides(on.sql, name, [option], by(on));
   if (!answer) throw new Refusal(404);
-  if (!answer.ok) return { to: `/jobs/${name}`, tone: "bad", text: problemText(on, answer) };
+  if (!answer.ok) return { to: `/jobs/${name}`, tone: "bad", text: complaintsText(on.lang, answer.complaints) };
   return { to: `/jobs/${name}`, text: JOBS[on.lang].reset_done(option) };
 }

@@ -5,6 +5,7 @@ import { readDefinition, type StoredDefinition } from "../../../store/definition
 import type { JobView } from "../../../store/job_view.ts";
 import { readOverrides } from "../../../store/overrides.ts";
 import { listRunsOf, type RunView } from "../../../store/run_view.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -171,7 +172,9 @@ function Runs({ on, job, runs }: { on: Visit; job: JobView; runs: RunView[] }) {
               head: say.note,
               kind: "main",
               cell: (run) => (
-                <span class="line">{run.waits ? whyText(on, run.waits) : run.error_summary?.split("\n")[0]}</span>
+                <span class="line">
+                  {run.waits ? whyText(on, run.waits) : engineText(on.lang, run.error_summary?.split("\n")[0] ?? "")}
+                </span>
               ),
             },
             {

@@ -2,6 +2,7 @@
 import type { JobOption } from "../../../catalog/job_options.ts";
 import type { Json } from "../../../job.ts";
 import type { JobView } from "../../../store/job_view.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
@@ -50,7 +51,7 @@ export function OptionRows({ on, options, short = "" }: { on: Visit; options: Jo
         {
           head: say.reason,
           kind: "main",
-          cell: ({ override }) => override && <span class="line" title={override.reason}>{override.reason}</span>,
+          cell: ({ override }) => override && <Reason on={on} reason={override.reason} />,
         },
         {
           head: "",
@@ -60,6 +61,11 @@ export function OptionRows({ on, options, short = "" }: { on: Visit; options: Jo
       ]}
     />
   );
+}
+
+function Reason({ on, reason }: { on: Visit; reason: string }) {
+  const text = engineText(on.lang, reason);
+  return <span class="line" title={text}>{text}</span>;
 }
 
 export function ResetDialogs({ on, job, options }: { on: Visit; job: JobView; options: JobOption[] }) {

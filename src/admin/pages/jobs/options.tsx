@@ -4,12 +4,13 @@ import { setOverrides } from "../../../catalog/overrides.ts";
 import { type Json, PRIORITIES } from "../../../job.ts";
 import { readDefinition } from "../../../store/definitions.ts";
 import { readOverrides } from "../../../store/overrides.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { valueText } from "./option_table.tsx";
-import { problemText } from "./complaints.ts";
+import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS, OPTION_HINTS } from "./words.ts";
 
 const CHOICES: Record<string, string[]> = {
@@ -40,7 +41,11 @@ export async function changeOptions(on: Act): Promise<Done | Page> {
   const answer = await setOverrides(on.sql, name, wishes, by(on));
   if (!answer) throw new Refusal(404);
   if (!answer.ok) {
-    return optionsPage(on, options, { typed, problem: problemText(on, answer), reason: field(on.form, "reason") });
+    return optionsPage(on, options, {
+      typed,
+      problem: complaintsText(on.lang, answer.complaints),
+      reason: field(on.form, "reason"),
+    });
   }
   if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
   return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };
@@ -77,7 +82,7 @@ function optionsPage(
               <Box option={one} typed={sent.typed?.[one.name] ?? boxText(one)} />
               <small class="hint">
                 {say.file_says}: {one.override ? valueText(on, one.file_value) : valueText(on, one.value)}
-                {one.override && ` · ${one.override.set_by}: ${one.override.reason}`}
+                {one.override && ` · ${one.override.set_by}: ${engineText(on.lang, one.override.reason)}`}
               </small>
             </div>
           ))}

@@ -11,7 +11,7 @@ import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { Foot } from "./options.tsx";
 import { Fires } from "./schedules.tsx";
-import { complaintsText, problemText } from "./complaints.ts";
+import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS } from "./words.ts";
 
 interface Typed {
@@ -55,7 +55,11 @@ export async function changeSchedule(on: Act): Promise<Done | Page> {
   const answer = await setOverrides(on.sql, name, Object.fromEntries(wishes), by(on));
   if (!answer) throw new Refusal(404);
   if (!answer.ok) {
-    return editor(on, schedule, { typed, problem: problemText(on, answer), reason: field(on.form, "reason") });
+    return editor(on, schedule, {
+      typed,
+      problem: complaintsText(on.lang, answer.complaints),
+      reason: field(on.form, "reason"),
+    });
   }
   if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
   return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };

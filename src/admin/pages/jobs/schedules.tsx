@@ -6,6 +6,8 @@ import type { JobView } from "../../../store/job_view.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
+import { unreadableText } from "../../parts/complaint_text.ts";
+import { misfireText, timesText } from "../../parts/schedule_text.ts";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Visit } from "../../visit.ts";
 import { OptionRows } from "./option_table.tsx";
@@ -46,7 +48,7 @@ function Card(
     <section>
       <div class="heading">
         <h2>
-          {id} <small>{say[schedule.schedule_type](schedule.schedule_value)} {schedule.timezone}</small>
+          {id} <small>{timesText(on.lang, schedule)} {schedule.timezone}</small>
           {!schedule.enabled && <Badge tone="warn" sign="◌" text={say.off} />}
           {schedule.paused_at && <Badge tone="warn" sign="‖" text={say.paused} />}
         </h2>
@@ -68,7 +70,7 @@ function Card(
       <Fires on={on} schedule={{ ...schedule, job_name: job.name }} />
       <KeyValues
         pairs={[
-          [say.misfire, misfireText(schedule)],
+          [say.misfire, misfireText(on.lang, schedule.misfire)],
           [say.exclude, schedule.exclude.join(", ")],
           [say.jitter, schedule.jitter_seconds > 0 && say.seconds(schedule.jitter_seconds)],
           [
@@ -82,12 +84,6 @@ function Card(
   );
 }
 
-function misfireText({ misfire }: StoredSchedule): string {
-  if (misfire.policy !== "all") return misfire.policy;
-  const within = misfire.within_seconds === null ? "" : ` within ${misfire.within_seconds} s`;
-  return `all${within}, at most ${misfire.max}`;
-}
-
 /** The next fires in the schedule's zone and the viewer's, and what a change of the clock does to it within a year. */
 export function Fires({ on, schedule }: { on: Visit; schedule: StoredSchedule & { job_name: string } }) {
   const say = JOBS[on.lang];
@@ -96,7 +92,7 @@ export function Fires({ on, schedule }: { on: Visit; schedule: StoredSchedule & 
   try {
     preview = previewOf(schedule, { after, count: FIRES_SHOWN, warn_until: after.add({ hours: 366 * 24 }) });
   } catch (error) {
-    return <p class="danger-text">{say.unreadable}: {(error as Error).message}</p>;
+    return <p class="danger-text">{say.unreadable}: {unreadableText(on.lang, schedule, error)}</p>;
   }
   const { fires, warnings } = preview;
   if (fires.length === 0) return <p class="nothing">{say.fires_none}</p>;

@@ -97,10 +97,6 @@ export const JOBS = words({
   },
 
   schedules: { en: "Schedules", ja: "スケジュール" },
-  every_n_minutes: { en: (n: string) => `every ${n} minutes`, ja: (n) => `${n} 分ごと` },
-  hourly_at_minute: { en: (n: string) => `hourly at :${n.padStart(2, "0")}`, ja: (n) => `毎時 ${n} 分` },
-  daily_at: { en: (at: string) => `daily at ${at}`, ja: (at) => `毎日 ${at}` },
-  cron: { en: (pattern: string) => `cron ${pattern}`, ja: (pattern) => `cron ${pattern}` },
   fires: { en: "Next fires", ja: "次回以降の予定" },
   fires_none: { en: "It never comes.", ja: "予定はありません。" },
   fires_stopped: { en: "None of these comes while it is stopped.", ja: "停止している間は起動しません。" },

@@ -3,6 +3,7 @@ import type { Settings } from "../../../store/settings.ts";
 import type { NodeListing } from "../../../store/health.ts";
 import type { WorkerListing } from "../../../store/nodes.ts";
 import type { RunView } from "../../../store/run_view.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State, type Tone } from "../../parts/badge.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
@@ -49,7 +50,8 @@ export function Role({ role }: { role: WorkerListing["role"] }) {
 /** Why it gets no work, in one line; "" when it does. */
 export function whyNot(on: Visit, node: NodeListing): string {
   if (!node.is_active) {
-    return [node.inactive_by, node.inactive_reason].filter((word) => word !== null).join(": ");
+    const reason = engineText(on.lang, node.inactive_reason ?? "");
+    return [node.inactive_by ?? "", reason].filter((word) => word !== "").join(": ");
   }
   if (node.status === "available") return "";
   return problemOf(on.lang, node) ?? (node.checked_at === null ? NODES[on.lang].never : "");

@@ -2,6 +2,7 @@
 import { readWorker, type WorkerListing } from "../../../store/nodes.ts";
 import { listCarried } from "../../../store/run_view.ts";
 import { readSettings, type Settings } from "../../../store/settings.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { KeyValues, Problem } from "../../parts/notes.tsx";
@@ -28,7 +29,9 @@ export async function showWorker(on: Visit): Promise<Page> {
       <>
         <Live on={on} id="worker" topics={["nodes", "runs"]}>
           <Heading on={on} worker={worker} />
-          {worker.detached_by && <Problem title={say.detached_by(worker.detached_by, worker.detach_reason ?? "")} />}
+          {worker.detached_by && (
+            <Problem title={say.detached_by(worker.detached_by, engineText(on.lang, worker.detach_reason ?? ""))} />
+          )}
           <Details on={on} worker={worker} settings={settings} />
           <Carried on={on} runs={runs} />
         </Live>

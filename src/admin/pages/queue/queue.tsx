@@ -2,6 +2,7 @@
 import { readSettings } from "../../../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../store/stops.ts";
 import { readResources } from "../../../store/waiting.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
@@ -151,7 +152,7 @@ function keyColumns(on: Visit): Column<StoppedKey>[] {
       kind: "number",
       cell: ({ job_run_id }) => job_run_id ? <a href={link(on, `/runs/${job_run_id}`)}>{job_run_id}</a> : <Nothing />,
     },
-    { head: say.reason, kind: "main", cell: (key) => key.reason },
+    { head: say.reason, kind: "main", cell: (key) => engineText(on.lang, key.reason ?? "") },
     { head: say.by, cell: (key) => key.stopped_by },
     { head: say.since, kind: "wide", cell: (key) => <Time on={on} at={key.stopped_at} /> },
     ...(may(on, "operator") ? [act] : []),

@@ -2,6 +2,7 @@
 import { readDefinitions } from "../../../store/definitions.ts";
 import { findRuns, type RunView } from "../../../store/run_view.ts";
 import { STATES } from "../../../store/runs.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -98,7 +99,7 @@ export function columnsOf(on: Visit): Column<RunView>[] {
 function noteOf(on: Visit, run: RunView): string {
   if (run.cancel_requested_by && !run.finished_at) return RUNS[on.lang].asked(run.cancel_requested_by);
   if (run.waits) return whyText(on, run.waits);
-  if (run.error_summary) return run.error_summary.split("\n")[0] ?? "";
+  if (run.error_summary) return engineText(on.lang, run.error_summary.split("\n")[0] ?? "");
   if (run.state === "RUNNING" && run.progress !== null) {
     return `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`;
   }

@@ -2,6 +2,7 @@
 import { type LogLineView, readLogTail } from "../../../store/run_logs.ts";
 import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../store/run_view.ts";
 import { TERMINAL } from "../../../store/runs.ts";
+import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
@@ -83,7 +84,9 @@ function Now({ on, run }: { on: Visit; run: RunView }) {
           % {run.progress_message}
         </p>
       )}
-      {run.error_summary && <Problem title={run.error_name ?? say.error} text={run.error_summary} />}
+      {run.error_summary && (
+        <Problem title={run.error_name ?? say.error} text={engineText(on.lang, run.error_summary)} />
+      )}
     </>
   );
 }
@@ -100,7 +103,7 @@ function Attempts({ on, attempts }: { on: Visit; attempts: AttemptView[] }) {
         columns={[
           { head: say.attempt, kind: "number", cell: (one) => one.attempt },
           { head: say.outcome, cell: (one) => <State state={one.outcome} /> },
-          { head: say.error, kind: "main", cell: (one) => <pre>{one.error_summary}</pre> },
+          { head: say.error, kind: "main", cell: (one) => <pre>{engineText(on.lang, one.error_summary ?? "")}</pre> },
           {
             head: say.took,
             kind: "number",
