@@ -14,9 +14,11 @@ import { previewWarnings } from "../src/catalog/schedule.ts";
 import { type RefusalCode, Refused } from "../src/client/args.ts";
 import { judge } from "../src/roles/leader/health.ts";
 import { ALERT_KINDS, type AlertKind } from "../src/store/alerts.ts";
+import { json } from "../src/store/db.ts";
 import { DEFAULT_SETTINGS, problemsIn } from "../src/store/settings.ts";
 import type { Wait, Waits } from "../src/store/wait_reason.ts";
 import { withAdmin } from "./support/admin.ts";
+import { aDefinition, aRun } from "./support/factories.ts";
 import { aFullHouse } from "./support/full_house.ts";
 
 const AT = "2026-11-22T00:00:00Z";
@@ -119,6 +121,7 @@ const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
   missing: { code: "missing" },
   priority: { code: "priority" },
   braces: { code: "braces" },
+  rate: { code: "rate" },
   one_kind: { code: "one_kind", words: ["A"] },
   jitter: { code: "jitter", most: 59 },
   days: { code: "days", wrong: "mixed" },
@@ -205,6 +208,54 @@ Deno.test("a page in Japanese says why a run waits, and leads to the run that it
     const text = await (await (await login("viewer")).get(`/runs/${waits}`, { "accept-language": "ja" })).text();
     assert.match(text, /直列キー device:7 の実行 \d+ の後に開始します/);
     assert.match(text, new RegExp(`href="/runs/${run + 1}"`));
+  });
+});
+
+Deno.test("what acts refuse is said in Japanese where they were asked for, and a schedule that cannot be read hides nothing", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const { id } = await aDefinition(sql, {
+      name: "walk",
+      type: "time",
+      args_schema: { type: "object", properties: { n: { type: "integer", minimum: 1 } }, required: ["n"] },
+      resources: { license: 2 },
+    });
+    const bad = { schedule_id: "bad", schedule_type: "daily_at", schedule_value: "02:30", timezone: "Mars/Base" };
+    const [schedule] = await sql<{ id: number }[]>`
+      insert into job_schedule ${sql({ job_definition_id: id, ...bad })} returning id`;
+    const run = await aRun(sql, { job_definition_id: id, state: "FAILED", args_json: json(sql, { n: 1 }) });
+    const browser = await login("admin");
+    const ja = { "accept-language": "ja" };
+    const wish = () => crypto.randomUUID();
+    const acts: [path: string, fields: Record<string, string>, said: RegExp][] = [
+      ["/jobs/walk/run", { wish: wish(), mode: "json", json: '{"n": 1}' }, /リソース license は未登録/],
+      ["/jobs/walk/run", { wish: wish(), mode: "json", json: '{"n": 0}' }, /n: 1 以上にしてください/],
+      ["/jobs/walk/run", { wish: wish(), mode: "json", json: "{n: 1}" }, /2 文字目：項目名は/],
+      ["/jobs/walk/options", { "retry.max": "many", rate: "often", node: "none" }, /ノード none はありません/],
+      ["/jobs/walk/schedules/bad", { kind: "cron", value: "0 25 * * *", timezone: "UTC" }, /時（0〜23）の 25 が/],
+      ["/jobs/walk/schedules/bad", { kind: "cron", value: "0 25", timezone: "UTC" }, /項目が 2 個です/],
+      ["/jobs/walk/reset", { option: "priority" }, /priority：ファイルとは別に設定された値はありません/],
+      [`/runs/${run.id}/edit`, { wish: wish(), args: '{"n": "x"}' }, /n：数を指定してください/],
+      ["/events/new", { type: "", payload: "{}" }, /イベントの種類を入力/],
+      ["/bulks/new", { wish: wish(), job: "none", parallel: "1", items: "{}" }, /ジョブ none は同期されていないか/],
+      ["/bulks/new", { wish: wish(), job: "walk", parallel: "1", items: '{"n": 1}\n{"n": 0}' }, /2 件目：.*1 以上に/],
+      ["/bulks/new", { wish: wish(), job: "walk", parallel: "1", items: "n,m\n1" }, /2 行目：列の数が/],
+      ["/queue/resources", { name: "license", capacity: "0" }, /容量は 0 にできません/],
+      ["/nodes/none/drain", {}, /ACTIVE のワーカーがありません/],
+    ];
+    for (const [path, fields, said] of acts) {
+      const answer = await browser.post(path, fields, ja);
+      const flash = browser.cookies.get("dandori_flash");
+      browser.cookies.delete("dandori_flash");
+      const text = (flash ? decodeURIComponent(flash) : await answer.text()).replaceAll("&quot;", '"');
+      assert.match(text, said, `${path} ${answer.status}`);
+    }
+    const range = "from=2026-11-22T00:00:00Z&until=2026-11-23T00:00:00Z";
+    for (const path of ["/jobs/walk", "/calendar", `/calendar/${schedule?.id}?${range}`]) {
+      assert.match(await browser.text(path, ja), /timezone：IANA タイムゾーンではありません/, path);
+    }
+    const large = await browser.post("/bulks/new", { items: "x".repeat(1_100_000) }, ja);
+    assert.equal(large.status, 413);
+    assert.match(await large.text(), /1 MB まで/);
   });
 });
 

@@ -171,6 +171,7 @@ Deno.test("what a file could not say is refused, with all that is wrong, and not
       [{ concurrency: { limit: 1 } }, /set concurrency.limit/],
       [{ "concurrency.limit": 0 }, /concurrency.limit must be/],
       [{ rate: { count: 0 } }, /rate.count must be/],
+      [{ rate: "often" }, /rate says how many may start/],
       [{ enabled: "no" }, /enabled must be true or false/],
       [{ node: "" }, /node must be a text/],
       [{ "schedule.nightly.dailyAt": "25:00" }, /schedule.nightly.dailyAt must be a time/],

@@ -8,11 +8,11 @@ import { type Lang, words } from "./words.ts";
 const WORDS = words({
   not_number: {
     en: (name: string, from: number, to: number) => `${name} is a number from ${from} to ${to}; nothing was changed`,
-    ja: (name, from, to) => `${name} は ${from} から ${to} までの数です。何も変更していません`,
+    ja: (name, from, to) => `${name}は ${from} から ${to} までの数です。何も変更していません`,
   },
   not_json: {
     en: (name: string, why: string) => `${name}: this is no JSON (${why}); nothing was done`,
-    ja: (name, why) => `${name}: JSON として読めません（${why}）。何も実行していません`,
+    ja: (name, why) => `${name}：JSON として読めません（${why}）。何も実行していません`,
   },
 });
 

@@ -201,6 +201,14 @@ function jobValues(wishes: { readonly [option: string]: Json }, complaints: Comp
         fix: "set concurrency.limit for a limit",
         says: { code: "choice", words: POLICY_NAMES },
       });
+    } else if (name === "rate" && typeof wish === "string") {
+      complaints.push({
+        key: name,
+        value: wish,
+        reason: `rate says how many may start in how many seconds: found ${shown(wish)}`,
+        fix: "give both, such as 60/1 for 60 in each second",
+        says: { code: "rate" },
+      });
     } else values[name] = pick(workOf(new Options(asInFile(name, wish), complaints), complaints), columns);
   }
   return values;

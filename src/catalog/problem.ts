@@ -41,6 +41,7 @@ export type Says =
   | { code: "missing" }
   | { code: "priority" }
   | { code: "braces" }
+  | { code: "rate" }
   | { code: "one_kind"; words: readonly string[] }
   /** `most`: in seconds, 0 for none at all. */
   | { code: "jitter"; most: number }

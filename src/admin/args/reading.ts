@@ -85,12 +85,23 @@ export function checkArgs(schema: Json, value: Json | undefined, { lang, problem
   try {
     const read = z.fromJSONSchema(schema as z.core.JSONSchema.JSONSchema);
     const answer = read.safeParse(value, lang === "ja" ? { error: issueJa } : undefined);
-    for (const issue of answer.error?.issues ?? []) {
+    const issues = answer.error?.issues ?? [];
+    // A mail address is said to be none, not also which pattern it does not match.
+    const told = new Set(issues.filter(isFormat).map(({ path }) => String(path)));
+    for (
+      const issue of issues.filter((one) =>
+        one.code !== "invalid_format" || isFormat(one) || !told.has(String(one.path))
+      )
+    ) {
       add(issue.path.reduce<string>((at, step) => below(at, String(step)), ""), issue.message);
     }
   } catch (error) {
     add("", WORDS[lang].schema((error as Error).message));
   }
+}
+
+function isFormat(issue: z.core.$ZodIssue): boolean {
+  return issue.code === "invalid_format" && issue.format !== "regex";
 }
 
 /** "2026-01-31T09:00" on the viewer's wall is an instant; whatever else was typed is left for the schema to judge. */

@@ -55,6 +55,8 @@ function ja(says: Says): string {
       return "0（最優先）から 999 までの整数、または admin.high や user.medium+5 のような名前を指定してください";
     case "braces":
       return "{ と } の数が合いません。項目は tenant:{tenant} のように書いてください";
+    case "rate":
+      return "件数/秒数（例 60/1 は 1 秒に 60 件まで）で入力してください";
     case "one_kind":
       return `時刻の指定は ${says.words.join("、")} のうち 1 つだけにしてください`;
     case "jitter":

@@ -22,6 +22,10 @@ const JA: [sentence: RegExp, said: Said][] = [
     /^neither a call nor a heartbeat of it for ([\d.]+) s$/,
     (part) => `${part(1)} 秒間、呼び出しにもハートビートにも応答がありません`,
   ],
+  [/^bulk (\d+) is canceled: (.*)$/, (part) => `一括 ${part(1)} の取り消し（${part(2)}）`],
+  [/^bulk (\d+) is canceled$/, (part) => `一括 ${part(1)} の取り消し`],
+  [/^replaced by a newer run of this job$/, () => "このジョブの新しい実行に置き換えられました"],
+  [/^requested$/, () => "取り消しの要求"],
   // How a run ended without its body, or was never begun.
   [
     /^interrupted (\d+) times, more than max_interruptions \((\d+)\)$/,
@@ -37,7 +41,7 @@ const JA: [sentence: RegExp, said: Said][] = [
     () => "このジョブの前の予定がまだ待っているため見送りました（concurrency は queueOne）",
   ],
   [/^canceled by (\S+): (.*)$/, (part) => `${part(1)} が取り消しました：${part(2)}`],
-  [/^closed by (\S+): (.*)$/, (part) => `${part(1)} が行方不明として閉じました：${part(2)}`],
+  [/^closed by (\S+): (.*)$/, (part) => `${part(1)} が不明として終了しました：${part(2)}`],
   // What became of an attempt that its worker gave back or lost.
   [/^its worker is dead$/, () => "ワーカーが停止しました"],
   [/^its worker is draining$/, () => "ワーカーがドレイン中です"],
@@ -104,6 +108,7 @@ const JA: [sentence: RegExp, said: Said][] = [
     /^The result holds a text with \\u0000 or half a surrogate pair, which Postgres cannot store: remove it$/,
     () => "結果に、Postgres に保存できない文字（NUL または不完全な文字）が含まれています",
   ],
+  [/^The outcome (\w+) could not be stored: (.*)$/, (part) => `結果 ${part(1)} を保存できませんでした：${part(2)}`],
   // What a webhook for alerts answered.
   [
     /^(\S+) answered (\d+): redirects are not followed$/,

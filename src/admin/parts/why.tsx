@@ -103,7 +103,7 @@ export function Why({ on, waits }: { on: Visit; waits: Waits }) {
       {to && (
         <>
           {" "}
-          <a href={link(on, to)}>{to.slice(1)}</a>
+          <a href={link(on, to)}>{placeText(on.lang, to)}</a>
         </>
       )}
     </>
@@ -137,6 +137,21 @@ function placeOf(waits: Waits): string | undefined {
     case "no_leader":
       return "/nodes";
   }
+}
+
+const PLACES_JA: Record<string, string> = {
+  runs: "実行",
+  bulks: "一括",
+  jobs: "ジョブ",
+  queue: "キュー",
+  nodes: "ノード",
+};
+
+/** "runs/811" as a link says it. */
+function placeText(lang: Lang, path: string): string {
+  if (lang === "en") return path.slice(1);
+  const [, page = "", name] = path.split("/");
+  return [PLACES_JA[page] ?? page, name].filter(Boolean).join(" ");
 }
 
 /** Of several nodes it is as the leader said it. */

@@ -53,7 +53,7 @@ export async function showSlots(on: Visit): Promise<Page> {
   const say = CALENDAR[on.lang];
   const range = between(on.query.get("from"), on.query.get("until"));
   const { schedule, now } = await scheduleOf(on);
-  const zone = zoneNamed(on.query.get("zone") ?? "") ?? schedule.timezone;
+  const zone = zoneNamed(on.query.get("zone") ?? "") ?? zoneNamed(schedule.timezone) ?? "UTC";
   const { found, unreadable } = slotsOf(on, schedule, range);
   const [from, until] = [range.from, range.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
   const outcomes = new Outcomes(await readSlotRuns(on.sql, [schedule.id], { from, until }));

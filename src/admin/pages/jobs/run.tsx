@@ -62,9 +62,15 @@ export async function runJob(on: Act): Promise<Done | Page> {
   if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
     return { ...await runPage(on, definition, { args, wish }), status: 400 };
   }
-  const { id, isNew } = await enqueue(on, definition, { args: value, wish });
-  const say = JOBS[on.lang];
-  return { to: `/runs/${id}`, text: isNew ? say.run_done(id) : say.run_again(id) };
+  try {
+    const { id, isNew } = await enqueue(on, definition, { args: value, wish });
+    const say = JOBS[on.lang];
+    return { to: `/runs/${id}`, text: isNew ? say.run_done(id) : say.run_again(id) };
+  } catch (error) {
+    const wrong = wordsOf(on.lang, error); // such as a node that is nowhere
+    if (wrong === undefined) throw error;
+    return { ...await runPage(on, definition, { args, wish, wrong }), status: 400 };
+  }
 }
 
 interface SentArgs {
@@ -147,12 +153,12 @@ async function enqueue(
 async function runPage(
   on: Visit,
   definition: StoredDefinition,
-  { args, wish }: { args: ArgsState; wish: Wish },
+  { args, wish, wrong }: { args: ArgsState; wish: Wish; wrong?: string },
 ): Promise<Page> {
   const job = await readJob(on);
   const say = JOBS[on.lang];
   const path = `/jobs/${job.name}/run`;
-  const wrong = args.problems.size > 0 || Object.keys(wish.wrong).length > 0;
+  const marked = args.problems.size > 0 || Object.keys(wish.wrong).length > 0;
   return {
     title: say.run_title(job.name),
     body: (
@@ -164,7 +170,8 @@ async function runPage(
         </h1>
         {job.description && <p class="lead">{job.description}</p>}
         {job.paused_at && <p class="now">{say.run_paused}</p>}
-        {wrong && <Problem title={say.run_wrong} />}
+        {marked && <Problem title={say.run_wrong} />}
+        {wrong && <Problem title={say.run_refused} text={wrong} />}
         <ArgsFields on={on} args={args} action={path} />
         <fieldset class="args">
           <legend>{say.run_options}</legend>

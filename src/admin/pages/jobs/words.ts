@@ -191,6 +191,7 @@ export const JOBS = words({
     en: "It was not started: see what is marked below",
     ja: "開始できません。以下の項目を確認してください",
   },
+  run_refused: { en: "It was not started", ja: "開始できません" },
   not_drawn: {
     en: "These args hold something that the fields cannot show; go on in JSON",
     ja: "フォームで表せない値があります。JSON のまま編集してください",

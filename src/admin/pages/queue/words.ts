@@ -93,13 +93,13 @@ export const QUEUE = words({
     en: "Slots of its schedules that pass meanwhile are dealt with by their misfire rule when it is resumed.",
     ja: "停止中に過ぎたスケジュールの枠は、再開時に misfire 規則で処理されます。",
   },
-  done_paused: { en: (what: string) => `${what} is paused`, ja: (what) => `${what} を停止しました` },
-  done_resumed: { en: (what: string) => `${what} goes on`, ja: (what) => `${what} を再開しました` },
+  done_paused: { en: (what: string) => `${what} is paused`, ja: (what) => `${what}を停止しました` },
+  done_resumed: { en: (what: string) => `${what} goes on`, ja: (what) => `${what}を再開しました` },
   done_same: {
     en: (what: string) => `Nothing was changed: ${what} was so already`,
-    ja: (what) => `変更なし: ${what} はすでにその状態です`,
+    ja: (what) => `変更なし：${what}はすでにその状態です`,
   },
   all_dispatch: { en: "All dispatch", ja: "すべての割り当て" },
-  the_job: { en: (name: string) => `Job ${name}`, ja: (name) => `ジョブ ${name}` },
-  the_key: { en: (key: string) => `Serial key ${key}`, ja: (key) => `直列キー ${key}` },
+  the_job: { en: (name: string) => `Job ${name}`, ja: (name) => `ジョブ ${name} ` },
+  the_key: { en: (key: string) => `Serial key ${key}`, ja: (key) => `直列キー ${key} ` },
 });
