@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { engineText } from "../src/admin/parts/engine_text.ts";
 import { type EndedByUs, outcomeOf, type Story, type Subject } from "../src/sandbox/outcome.ts";
+import { runScripts } from "../src/sandbox/scripts.ts";
 import { acquire } from "../src/store/leadership.ts";
 import {
   cancelRequested,
@@ -71,6 +72,29 @@ Deno.test("how a body ended is said in Japanese, and what it said itself stays",
   assert.equal(engineText("ja", "what a body threw"), "what a body threw");
   assert.equal(engineText("en", "its worker is dead"), "its worker is dead");
   for (const reason of ["from the admin page", "from the command line", "through the API"]) japanese(reason);
+});
+
+Deno.test("what the check of a node says of its scripts is said in Japanese, and what they say stays", async () => {
+  const dir = await Deno.makeTempDir();
+  const script = (name: string, text: string) => Deno.writeTextFile(`${dir}/${name}`, text, { mode: 0o755 });
+  await script("code", "#!/bin/sh\nexit 3\n");
+  await script("killed", "#!/bin/sh\nkill -9 $$\n");
+  await script("late", "#!/bin/sh\nsleep 60\n");
+  await script("broken", "#!/no/such/program\n");
+  await script("says", "#!/bin/sh\necho its own words\nexit 1\n");
+  try {
+    const ends = new Map((await runScripts(dir, 2_000)).map(({ name, message }) => [name, message]));
+    for (const name of ["code", "killed", "late"]) japanese(ends.get(name) ?? "");
+    assert.match(engineText("ja", ends.get("broken") ?? ""), /^実行できません：/);
+    assert.equal(engineText("ja", ends.get("says") ?? ""), "its own words");
+    for (let n = 0; n < 100; n++) await script(`more_${n}`, "");
+    for (const  of of[dir, `${dir}/none`]) {
+      const [end] = await runScripts(of, 2_000);
+      japanese((end?.message ?? "").replace(of, "X"));
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
 });
 
 Deno.test("how a run ended without a body is said in Japanese", () =>

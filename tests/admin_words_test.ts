@@ -172,6 +172,19 @@ Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese
     japanese(partName("ja", part.name));
     if (part.value) assert.doesNotMatch(partText("ja", part), /[a-z]{3,}/);
   }
+  const silent = {
+    name: "connection",
+    ok: false,
+    value: "",
+    message:
+      "no worker answers: w-1: DEADLINE_EXCEEDED no answer came within 3000 ms; w-2: UNAVAILABLE no answer came within 5 ms",
+    figures: { silent: 2 },
+    ms: 0,
+  };
+  assert.equal(
+    partText("ja", silent),
+    "ワーカーが応答しません\nw-1: DEADLINE_EXCEEDED 3000 ms 以内に応答がありませんでした\nw-2: UNAVAILABLE 5 ms 以内に応答がありませんでした",
+  );
   const [after, until] = ["2026-11-22T00:00:00Z", "2027-11-22T00:00:00Z"].map((at) => Temporal.Instant.from(at));
   for (const [dst_gap, dst_overlap] of [["after", "first"], ["before", "second"], ["skip", "both"]] as const) {
     const spec = { schedule_type: "daily_at", schedule_value: "02:30", timezone: "Europe/Berlin" } as const;

@@ -1,5 +1,5 @@
 /**
- * What the engine wrote into a row as an English sentence: why a run ended, why something was paused, what stands for a reason where
+ * What the engine wrote into a row as an English sentence: why a run ended, what a check found, why something was paused, what stands for a reason where
  * nobody gave one. In Japanese by its sentence; what a body, a person or another version said stays as it came.
  */
 import type { Lang } from "../words.ts";
@@ -25,7 +25,6 @@ const JA: [sentence: RegExp, said: Said][] = [
   [/^bulk (\d+) is canceled: (.*)$/, (part) => `一括 ${part(1)} の取り消し（${part(2)}）`],
   [/^bulk (\d+) is canceled$/, (part) => `一括 ${part(1)} の取り消し`],
   [/^replaced by a newer run of this job$/, () => "このジョブの新しい実行に置き換えられました"],
-  [/^requested$/, () => "取り消しの要求"],
   // How a run ended without its body, or was never begun.
   [
     /^interrupted (\d+) times, more than max_interruptions \((\d+)\)$/,
@@ -57,6 +56,7 @@ const JA: [sentence: RegExp, said: Said][] = [
   ],
   // How a body ended.
   [/^Timed out after ([\d.]+) s: (.*)$/, (part) => `${part(1)} 秒で時間切れになりました（${part(2)}）`],
+  [/^Canceled \(requested\): (.*)$/, (part) => `取り消されました（${part(1)}）`],
   [/^Canceled \((.*)\): (.*)$/, (part) => `取り消されました：${part(1)}（${part(2)}）`],
   [/^ended by KILL before run\(\) was called$/, () => "run() の呼び出し前に KILL で終了"],
   [/^ended by (\w+), and what it had started by KILL$/, (part) => `${part(1)} で終了、起動したプロセスは KILL で終了`],
@@ -109,6 +109,22 @@ const JA: [sentence: RegExp, said: Said][] = [
     () => "結果に、Postgres に保存できない文字（NUL または不完全な文字）が含まれています",
   ],
   [/^The outcome (\w+) could not be stored: (.*)$/, (part) => `結果 ${part(1)} を保存できませんでした：${part(2)}`],
+  // What a check of a node found.
+  [/^not measured$/, () => "測定していません"],
+  [/^(\S+): ([A-Z_]+) (.*)$/, (part) => `${part(1)}: ${part(2)} ${part(3)}`],
+  [/^no answer came within (\d+) ms$/, (part) => `${part(1)} ms 以内に応答がありませんでした`],
+  [/^it took longer than (\d+) ms$/, (part) => `${part(1)} ms 以内に終わりませんでした`],
+  [/^it ended by (\w+)$/, (part) => `${part(1)} で終了しました`],
+  [/^it exited with (\d+)$/, (part) => `終了コード ${part(1)} で終了しました`],
+  [/^Cannot run it: (.*)$/, (part) => `実行できません：${part(1)}`],
+  [
+    /^Cannot read SCHEDULER_CHECKS_DIR "(.*)": there is no such folder; make it, or unset the variable$/,
+    (part) => `SCHEDULER_CHECKS_DIR のフォルダ ${part(1)} がありません。作成するか、変数を外してください`,
+  ],
+  [
+    /^Cannot run (\d+) scripts of "(.*)": at most (\d+) are allowed$/,
+    (part) => `${part(2)} のスクリプトが ${part(1)} 個あります（最大 ${part(3)} 個）`,
+  ],
   // What a webhook for alerts answered.
   [
     /^(\S+) answered (\d+): redirects are not followed$/,

@@ -2,6 +2,7 @@
 import type { CheckPart } from "../../store/check_part.ts";
 import type { NodeListing } from "../../store/health.ts";
 import type { Lang } from "../words.ts";
+import { engineText } from "./engine_text.ts";
 
 const NAMES_JA: Record<string, string> = {
   connection: "接続",
@@ -19,7 +20,7 @@ export function partName(lang: Lang, name: string): string {
 export function partText(lang: Lang, part: CheckPart): string {
   const { value, message, figures } = part;
   const said = lang === "ja" && figures ? ja(part) : undefined;
-  return said ?? [value, message].filter(Boolean).join("\n");
+  return said ?? [engineText(lang, value), engineText(lang, message)].filter(Boolean).join("\n");
 }
 
 function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined {
@@ -32,9 +33,15 @@ function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined 
     bodies !== undefined && String(bodies),
     lack !== undefined && `本体を開始できません: ${lack}`,
     name === "connection" && silent === 0 && "稼働中のワーカーがありません",
-    name === "connection" && silent && `ワーカーが応答しません\n${message}`,
+    name === "connection" && silent && `ワーカーが応答しません\n${silentJa(message)}`,
   ].filter((line) => typeof line === "string");
   return lines.length === 0 ? undefined : lines.join("\n");
+}
+
+/** Each worker with what calling it came to. */
+function silentJa(message: string): string {
+  const each = message.replace(/^no worker answers: /, "").split("; ");
+  return each.map((one) => engineText("ja", one)).join("\n");
 }
 
 /** The first that failed, in one line; undefined: none did, or nothing is known. */
