@@ -145,7 +145,10 @@ Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, 
     figures: { free_mb: 5 },
     ms: 0,
   };
-  assert.match(whyText(ON, { ...WAITS.unavailable, failed, text: "" }), /ディスク：空き 5 MB/);
+  const found = [{ node: "A", failed, checked: true }, { node: "B", checked: false }];
+  const several = whyText(ON, { ...WAITS.unavailable, found, text: "" });
+  assert.match(several, /A ディスク：空き 5 MB／B 最初の確認がまだ終わっていません/);
+  japanese(several);
   assert.equal(whyText(ON, { text: "of a newer leader" }), "of a newer leader");
   assert.equal(whyText(ON, { code: "constructor", text: "of nobody" } as unknown as Waits), "of nobody");
 });

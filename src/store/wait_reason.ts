@@ -5,7 +5,14 @@
  */
 import type { CheckPart } from "./check_part.ts";
 
-/** Why nothing of a lane starts. `node` is what it names: "" (any), a node, or labels such as "gpu=a100"; `failed` what the check of one node found. */
+/** Why a node is not available: what failed in its check, if that is known; `checked` false: there was none yet. */
+export interface Found {
+  node: string;
+  failed?: CheckPart;
+  checked: boolean;
+}
+
+/** Why nothing of a lane starts. `node` is what it names: "" (any), a node, or labels such as "gpu=a100". */
 export type LaneWait =
   | { code: "dispatch_paused" }
   | { code: "job_removed"; job_name: string }
@@ -16,8 +23,8 @@ export type LaneWait =
   | { code: "resource_short"; resource: string; needed: number; free: number; capacity: number }
   | { code: "nobody_there"; node: string }
   | { code: "maintenance"; nodes: string[]; by: string | null; reason: string | null }
-  | { code: "unavailable"; nodes: string[]; problem: string; failed?: CheckPart }
-  | { code: "busy"; nodes: string[]; problem: string; failed?: CheckPart }
+  | { code: "unavailable"; nodes: string[]; problem: string; found?: Found[] }
+  | { code: "busy"; nodes: string[]; problem: string; found?: Found[] }
   | { code: "none_takes_work"; node: string }
   | { code: "node_full"; node: string; load: number; limit: number }
   | { code: "no_slot"; node: string }

@@ -1,6 +1,5 @@
 /** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
-import type { CheckPart } from "../../store/check_part.ts";
-import type { Wait, Waits } from "../../store/wait_reason.ts";
+import type { Found, Wait, Waits } from "../../store/wait_reason.ts";
 import { link, type Visit } from "../visit.ts";
 import type { Lang } from "../words.ts";
 import { engineText } from "./engine_text.ts";
@@ -154,9 +153,16 @@ function placeText(lang: Lang, path: string): string {
   return [PLACES_JA[page] ?? page, name].filter(Boolean).join(" ");
 }
 
-/** Of several nodes it is as the leader said it. */
-function foundJa({ problem, failed }: { problem: string; failed?: CheckPart }): string {
-  return failed ? `${partName("ja", failed.name)}：${partText("ja", failed).replaceAll("\n", "、")}` : problem;
+/** Without what was found, of a leader of another version, it is as that said it. */
+function foundJa({ problem, found }: { problem: string; found?: Found[] }): string {
+  if (found === undefined) return problem;
+  const text = ({ failed, checked }: Found) =>
+    failed
+      ? `${partName("ja", failed.name)}：${partText("ja", failed).replaceAll("\n", "、")}`
+      : checked
+      ? "理由は分かりません"
+      : "最初の確認がまだ終わっていません";
+  return found.map((one) => found.length === 1 ? text(one) : `${one.node} ${text(one)}`).join("／");
 }
 
 function there(node: string): string {

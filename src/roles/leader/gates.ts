@@ -161,12 +161,16 @@ function inMaintenance(hosts: readonly Host[]): Closed {
 
 function failing(hosts: readonly Host[], code: "unavailable" | "busy"): Closed {
   const problem = problemOf(hosts);
-  const [only] = hosts.length === 1 ? hosts : [];
+  const found = hosts.map(({ node: { node_id, failed, checked } }) => ({
+    node: node_id,
+    ...failed ? { failed } : {},
+    checked,
+  }));
   return closed(`${nodesOf(hosts)} ${code}: ${problem}`, {
     code,
     nodes: hosts.map(({ node }) => node.node_id),
     problem,
-    ...only?.node.failed ? { failed: only.node.failed } : {},
+    found,
   });
 }
 
