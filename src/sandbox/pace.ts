@@ -3,7 +3,7 @@
  * in one: as long as a run is sooner done behind them than in a process that must be started for it.
  */
 
-/** A process takes longer to start. */
+/** About what a process takes to start on a busy machine. */
 const WAIT_MS = 60;
 /** To wake one that is idle costs two switches of a core, and each of its runs a read and a write of its own. */
 const WAKE_MS = 2;
