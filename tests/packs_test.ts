@@ -1,13 +1,15 @@
 /** Quick runs go to few workers in packs: who is given them, when they wait, and how a worker tells that its runs are quick. */
 import assert from "node:assert/strict";
-import type { CodeTime } from "../src/cluster/protocol.ts";
+import { Bell } from "../src/base/loop.ts";
+import type { Peers, WatchListener } from "../src/cluster/peers.ts";
 import { type HandlerParts, workerHandlers } from "../src/roles/handlers.ts";
+import { Crew } from "../src/roles/leader/crew.ts";
 import type { Hall } from "../src/roles/leader/hall.ts";
 import { PACK, packsFor } from "../src/roles/leader/pace.ts";
 import { Standing } from "../src/roles/standing.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Candidate } from "../src/store/waiting.ts";
-import { chosen, hall, lane, node, run } from "./support/hall_scene.ts";
+import { chosen, hall, lane, node, run, worker } from "./support/hall_scene.ts";
 
 /** Of so many runs that each of them is given. */
 function shares(waiting: Candidate[], place: Hall): Record<string, number> {
@@ -60,9 +62,9 @@ Deno.test("packs keep to what was said of places: limits of nodes and jobs, reso
   ]]);
 });
 
-Deno.test("a status in between is short: what runs is in one of each second, what runs take only when it has changed much", async () => {
-  let code_times: CodeTime[] = [{ digest: "d", body_us: 300 }];
-  const executor = { runs: [{ job_run_id: 7, attempt: 1 }], inHand: 1, codeTimes: () => code_times };
+Deno.test("a status in between is short: what runs is in one of each second, what runs take only of code that has run since", async () => {
+  let times = [{ digest: "d", body_us: 300, runs: 3 }];
+  const executor = { runs: [{ job_run_id: 7, attempt: 1 }], inHand: 1, codeTimes: () => times };
   const standing = new Standing({ worker_id: "w", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
   const handlers = workerHandlers({ executor, standing } as unknown as HandlerParts);
   const stop = new AbortController();
@@ -75,18 +77,37 @@ Deno.test("a status in between is short: what runs is in one of each second, wha
   };
   const untilWhole = async () => {
     for (;;) {
-      const [in_hand, running, times] = await next();
-      if (running === 1) return times;
-      assert.deepEqual([in_hand, times], [1, []]);
+      const [in_hand, running, said] = await next();
+      if (running === 1) return said;
+      assert.deepEqual([in_hand, said], [1, []]);
     }
   };
-  assert.deepEqual(await next(), [1, 1, code_times]);
+  assert.deepEqual(await next(), [1, 1, [{ digest: "d", body_us: 300 }]]);
   assert.deepEqual(await next(), [1, 0, []]);
-  code_times = [{ digest: "d", body_us: 400 }, { digest: "e", body_us: 9_000 }];
+  times = [{ digest: "d", body_us: 300, runs: 3 }, { digest: "e", body_us: 9_000, runs: 5 }];
   assert.deepEqual(await untilWhole(), [{ digest: "e", body_us: 9_000 }]);
-  code_times = [{ digest: "d", body_us: 190 }];
-  assert.deepEqual(await untilWhole(), code_times);
+  times = [{ digest: "d", body_us: 310, runs: 4 }];
+  assert.deepEqual(await untilWhole(), [{ digest: "d", body_us: 310 }]);
   stop.abort();
   await statuses.return?.();
 });
 const CALLER = { fingerprint: "f", address: "127.0.0.1" };
+
+Deno.test("code is quick when any worker said so within a while: one that is busy makes it slow for nobody else", () => {
+  const heard: WatchListener[] = [];
+  const peers = {
+    retain: () => {},
+    to: () => ({ watch: (_: unknown, listener: WatchListener) => void heard.push(listener) }),
+  };
+  const crew = new Crew({ peers: peers as unknown as Peers, bell: new Bell(), epoch: 1 });
+  crew.follow([worker("a"), worker("b")]);
+  const [a, b] = heard as [WatchListener, WatchListener];
+  const says = (one: WatchListener, body_us: number) =>
+    one.onStatus({ in_hand: 0, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us }] } as never);
+  assert.equal(crew.isQuick("d"), false, "nobody knows it");
+  says(a, 50_000);
+  assert.equal(crew.isQuick("d"), false);
+  says(b, 400);
+  says(a, 50_000);
+  assert.equal(crew.isQuick("d"), true);
+});

@@ -181,7 +181,7 @@ export interface WorkerStatus {
   in_hand: number;
   observed_leader_epoch: number;
   finished: FinishedJob[];
-  /** New, or changed much since it was last said on this stream. */
+  /** Of code that has run since it was last said on this stream, at most 200 of them. */
   code_times: CodeTime[];
   /** What its machine lacks for bodies to begin: it takes no orders for now. */
   lack: string;

@@ -13,8 +13,8 @@ import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { after, Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
-import type { CodeTime } from "../cluster/protocol.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
+import type { CodePace } from "../sandbox/pace.ts";
 import type { Outcome, Sandbox } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { checkSoon } from "../store/nodes.ts";
@@ -112,7 +112,7 @@ export class Executor {
   }
 
   /** What a run of each code takes, where processes serve several. */
-  codeTimes(): CodeTime[] {
+  codeTimes(): CodePace[] {
     return this.#sandbox.codeTimes();
   }
 

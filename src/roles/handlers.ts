@@ -4,6 +4,7 @@
 import { failpoint } from "../base/failpoint.ts";
 import { Bell, monotonicMs, rest, Tempo, wallClock } from "../base/loop.ts";
 import { type CodeTime, RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../cluster/protocol.ts";
+import type { CodePace } from "../sandbox/pace.ts";
 import type { Sql } from "../store/db.ts";
 import { noteCheckPart } from "../store/health.ts";
 import { setDraining } from "../store/nodes.ts";
@@ -26,6 +27,8 @@ const STATUS_EVERY_MS = 1_000;
 /** Several things change with each run; a status for each of them would cost more than the run. */
 const STATUS_GAP_MS = 25;
 const STATUS_BURST = 10;
+/** In one status: the others come with the next. */
+const MOST_TIMES = 200;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
   const { standing, executor, hand } = parts;
@@ -126,14 +129,11 @@ async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<Wo
   }
 }
 
-/** What has not been told, or is now another by half. */
-function newsOf(times: CodeTime[], told: Map<string, number>): CodeTime[] {
-  const news = times.filter(({ digest, body_us }) => {
-    const before = told.get(digest);
-    return before === undefined || body_us > before * 1.5 || body_us < before / 1.5;
-  });
-  for (const { digest, body_us } of news) told.set(digest, body_us);
-  return news;
+/** Of code that has run since it was told last. */
+function newsOf(times: CodePace[], told: Map<string, number>): CodeTime[] {
+  const news = times.filter(({ digest, runs }) => told.get(digest) !== runs).slice(0, MOST_TIMES);
+  for (const { digest, runs } of news) told.set(digest, runs);
+  return news.map(({ digest, body_us }) => ({ digest, body_us }));
 }
 
 function statusOf({ standing }: HandlerParts) {

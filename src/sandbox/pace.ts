@@ -13,6 +13,12 @@ const WEIGHT = 0.1;
 /** Before that nothing is known; the first one of all is not counted, since its code is just being compiled. */
 const FEWEST_RUNS = 3;
 
+export interface CodePace {
+  digest: string;
+  body_us: number;
+  runs: number;
+}
+
 export class Pace {
   readonly #of = new Map<string, { ms: number; runs: number }>();
   /** By job files: the newest code, and its key. */
@@ -51,11 +57,13 @@ export class Pace {
     return known?.digest === code.digest ? known.key : undefined;
   }
 
-  /** What a run of each code takes, where that is known: of each job file the newest. */
-  times(): { digest: string; body_us: number }[] {
+  /** What a run of each code takes, where that is known, and from how many: of each job file the newest. */
+  times(): CodePace[] {
     return [...this.#keys.values()].flatMap(({ digest, key }) => {
       const known = this.#of.get(key);
-      return known && known.runs >= FEWEST_RUNS ? [{ digest, body_us: Math.round(known.ms * 1000) }] : [];
+      return known && known.runs >= FEWEST_RUNS
+        ? [{ digest, body_us: Math.round(known.ms * 1000), runs: known.runs }]
+        : [];
     });
   }
 

@@ -23,7 +23,7 @@ import { type Described, descriptionFrom } from "./describe.ts";
 import { notStarted } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
 import { Line } from "./line.ts";
-import { Pace } from "./pace.ts";
+import { type CodePace, Pace } from "./pace.ts";
 import { Child } from "./process.ts";
 import { GUARD_MARK } from "./remains.ts";
 import { makeTempRoot } from "./temp_folders.ts";
@@ -132,7 +132,7 @@ export class Sandbox {
   }
 
   /** What a run of each code takes, where processes serve several. */
-  codeTimes(): { digest: string; body_us: number }[] {
+  codeTimes(): CodePace[] {
     return this.#pace.times();
   }
 

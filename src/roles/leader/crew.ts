@@ -36,6 +36,7 @@ const OTHER_CODE_MS = 10_000;
 const NOBODY: ReadonlySet<string> = new Set();
 const BUSY_MS = 1_000;
 const MOST_CODES = 10_000;
+const TIMES_MS = 3_000;
 /** Streams being opened at a time. All of a large crew at once would leave a new leader no time to renew its term. */
 const OPENED_AT_ONCE = 16;
 
@@ -46,8 +47,8 @@ export class Crew {
   readonly #members = new Map<string, Member>();
   /** By digest: workers that refused it lately, and until when. */
   readonly #other_code = new Map<string, Map<string, number>>();
-  /** By digest: what a run took, as a worker said it last. */
-  readonly #body_ms = new Map<string, number>();
+  /** By digest: what a run takes. */
+  readonly #body_ms = new Map<string, { ms: number; since_ms: number }>();
   #newest_epoch: number;
 
   constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
@@ -157,9 +158,16 @@ export class Crew {
     if (member) member.failures = 0;
   }
 
-  #noteTime(digest: string, body_ms: number): void {
+  /** The least that anybody has said within a while: others are slow because they have much else to do. */
+  #noteTime(digest: string, ms: number): void {
+    const now_ms = monotonicMs();
+    const known = this.#body_ms.get(digest);
+    const same = known && now_ms - known.since_ms < TIMES_MS;
     this.#body_ms.delete(digest); // and put last: what nobody has said for long goes first
-    this.#body_ms.set(digest, body_ms);
+    this.#body_ms.set(
+      digest,
+      same ? { ms: Math.min(known.ms, ms), since_ms: known.since_ms } : { ms, since_ms: now_ms },
+    );
     if (this.#body_ms.size > MOST_CODES) {
       for (const [oldest] of this.#body_ms) return void this.#body_ms.delete(oldest);
     }
@@ -167,7 +175,7 @@ export class Crew {
 
   /** Whether a run of this code takes so little that to wake a worker for it costs more; pace.ts. */
   isQuick(digest: string): boolean {
-    return (this.#body_ms.get(digest) ?? Infinity) <= QUICK_MS;
+    return (this.#body_ms.get(digest)?.ms ?? Infinity) <= QUICK_MS;
   }
 
   /** Runs that end in a millisecond, of all of them, as far as was seen. */
