@@ -141,7 +141,7 @@ Deno.test("there is room behind while a job is quick, and none when its runs hav
     const one = new Heard(sandbox, order(100, "print 1"));
     assert(sandbox.roomBehind(code) > 0);
     await one.body.outcome;
-    for (let run = 0; run < 5; run++) await ran(sandbox, order(200 + run, "spin 100"));
+    for (let run = 0; run < 5; run++) await ran(sandbox, order(200 + run, "spin 300"));
     const [slow, other] = [new Heard(sandbox, order(300, "hang")), new Heard(sandbox, order(301, "print 1"))];
     assert.notEqual(slow.body.pid, other.body.pid);
     assert.equal(sandbox.roomBehind(code), 0);
