@@ -35,6 +35,10 @@ export class SimSandbox {
     return 0;
   }
 
+  codeTimes(): [] {
+    return [];
+  }
+
   constructor(parts: { world: World; process: SimProcess; mayRun: () => boolean; manners: Map<string, Manner> }) {
     this.#world = parts.world;
     this.#process = parts.process;
