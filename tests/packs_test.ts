@@ -88,6 +88,12 @@ Deno.test("a status in between is short: what runs is in one of each second, wha
   assert.deepEqual(await untilWhole(), [{ digest: "e", body_us: 9_000 }]);
   times = [{ digest: "d", body_us: 310, runs: 4 }];
   assert.deepEqual(await untilWhole(), [{ digest: "d", body_us: 310 }]);
+  times = Array.from({ length: 250 }, (_, n) => ({ digest: `e${n}`, body_us: 100, runs: 3 }));
+  const first = await untilWhole();
+  times = times.map((one, n) => ({ ...one, runs: n < 200 ? 4 : 3 })); // the first ones go on and on
+  const second = await untilWhole();
+  assert.deepEqual([first.length, second.length], [200, 200]);
+  assert.equal(new Set([...first, ...second].map(({ digest }) => digest)).size, 250, "nobody is kept from being told");
   stop.abort();
   await statuses.return?.();
 });

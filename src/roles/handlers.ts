@@ -27,7 +27,7 @@ const STATUS_EVERY_MS = 1_000;
 /** Several things change with each run; a status for each of them would cost more than the run. */
 const STATUS_GAP_MS = 25;
 const STATUS_BURST = 10;
-/** In one status: the others come with the next. */
+/** In one status: the others come with the next ones. */
 const MOST_TIMES = 200;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
@@ -129,13 +129,15 @@ async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<Wo
   }
 }
 
-/** Of code that has run since it was told last. */
+/** Of code that has run since it was told last; where that is much code, what has run most since then. */
 function newsOf(times: CodePace[], told: Map<string, number>): CodeTime[] {
-  const news = times.filter(({ digest, runs }) => told.get(digest) !== runs).slice(0, MOST_TIMES);
+  const untold = ({ digest, runs }: CodePace) => runs - (told.get(digest) ?? 0);
+  const news = times.filter((one) => untold(one) !== 0).sort((a, b) => untold(b) - untold(a)).slice(0, MOST_TIMES);
   for (const { digest, runs } of news) told.set(digest, runs);
   return news.map(({ digest, body_us }) => ({ digest, body_us }));
 }
 
+/** What every status says, asked for or watched. */
 function statusOf({ standing }: HandlerParts) {
   return {
     worker_id: standing.worker_id,

@@ -11,7 +11,7 @@
  *
  * Runs that are quick (their workers say what they take) are not dealt out to whoever is free, one here and one there: those who have
  * some already get more, up to PACK, before another is woken, as long as no more are in hand than end within HORIZON_MS.
- * So sixty workers do them at what five cost, each being sent as much at once.
+ * So of sixty workers a few do most of them, each being sent as much at once as one of five would be.
  */
 import { monotonicMs } from "../../base/loop.ts";
 
