@@ -14,7 +14,7 @@ import { readAttempts, readRun } from "../store/run_view.ts";
 import { type Ending, finishRuns, type RunState } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 import { unstorable } from "./ending.ts";
-import { flushTempo } from "./starts.ts";
+import { flushTempo } from "./flush.ts";
 
 /** A run whose body is gone, and what came of it. */
 export interface Ended {

@@ -3,10 +3,11 @@
  * known ahead at the instant when it is due, which its row, asked a moment before, says better than any clock of this machine.
  */
 import { failpoint } from "../base/failpoint.ts";
-import { Groups, monotonicMs, Tempo } from "../base/loop.ts";
+import { Groups, monotonicMs } from "../base/loop.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 import { type StartOrder, startRuns } from "../store/runs.ts";
 import { readStarted, type StartedRun } from "../store/started_runs.ts";
+import { flushTempo } from "./flush.ts";
 import type { Standing } from "./standing.ts";
 
 /** A run that is RUNNING here, and between which instants its row was read. */
@@ -28,13 +29,6 @@ export interface StartsParts<Order> {
 }
 
 const MOST_AT_ONCE = 200;
-const FLUSH_GAP_MS = 50;
-const FLUSH_BURST = 10;
-
-/** Between the statements of a busy worker; less than a line of runs lasts (sandbox/pace.ts). A run that comes now and then waits for none of this. */
-export function flushTempo(): Tempo {
-  return new Tempo(FLUSH_GAP_MS, FLUSH_BURST);
-}
 
 export class Starts<Order extends StartOrder> {
   readonly #parts: StartsParts<Order>;
