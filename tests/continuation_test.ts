@@ -113,7 +113,8 @@ Deno.test("leader and subleaders answer from the rows; others say that they may 
   await withStores(async ({ sql }) => {
     const { worker_id } = await aWorker(sql, { state: "DETACHED", tls_fingerprint: "mine" });
     const run = await aRun(sql, { state: "RUNNING", assigned_worker_id: worker_id });
-    const standing = new Standing({ worker_id: "asked", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+    const settings = { ...DEFAULT_SETTINGS, worker_lease_seconds: 32.3 };
+    const standing = new Standing({ worker_id: "asked", node_id: "n", slots: 1, settings });
     const request = { leader_epoch: 1, worker_id, job_run_id: run.id, attempt: 1 };
     const answer = (more = {}) =>
       answerContinuation({ sql, standing }, { ...request, ...more }, { fingerprint: "mine", address: "" });
@@ -122,7 +123,7 @@ Deno.test("leader and subleaders answer from the rows; others say that they may 
     assert.match(unable.message, /asked is neither leader nor subleader/);
     for (const role of ["leader", "subleader"] as const) {
       standing.role = role;
-      assert.deepEqual(await answer(), { ...YES, lease_ms: DEFAULT_SETTINGS.worker_lease_seconds * 1000 });
+      assert.deepEqual(await answer(), { ...YES, lease_ms: 32_300 });
     }
     const old = await answer({ attempt: 3 });
     assert.equal(old.decision, "MUST_ABORT");

@@ -5,6 +5,7 @@ import { SCRIPTS } from "../src/cluster/redis.ts";
 import {
   askToDegrade,
   claimSeat,
+  holdSubleaderSeat,
   leaseRuns,
   mirrorEpoch,
   readEpoch,
@@ -27,6 +28,23 @@ Deno.test("every script says its keys, arguments and returns on top, and uses no
     if (numberOfKeys !== undefined) assert.equal(used.size, numberOfKeys, `${name} uses its keys`);
     assert.ok(!/redis\.call\("[A-Z]+", (?!KEYS|key\b)[^)]/.test(lua), `${name} names a key itself`);
   }
+});
+
+testOnBoth("a time that seconds do not give as a whole number of milliseconds is one all the same", async (redis) => {
+  const ttl_ms = 2.01 * 1000;
+  assert.notEqual(ttl_ms, 2010);
+  const mine = { worker_id: me.worker_id, ttl_ms };
+  assert.deepEqual(await takeSeat(redis, mine), { epoch_hint: 0 });
+  assert.equal(await claimSeat(redis, { ...mine, epoch: 1, highest_epoch: 9 }), true);
+  assert.equal(await renewSeat(redis, { ...mine, epoch: 1 }), "renewed");
+  assert.equal(await holdSubleaderSeat(redis, { ...mine, node_id: "north" }), true);
+  assert.deepEqual(await leaseRuns(redis, { job_run_ids: [7], epoch: 1, ttl_ms }), [7]);
+  await askToDegrade(redis, { epoch: 1, ttl_ms });
+  assert.equal(await renewSeat(redis, { ...mine, epoch: 1 }), "degraded");
+  const heartbeat = { node_id: "north", pid: 42, grpc_host: "::1", grpc_port: 5001, role: "worker", slots: 4 } as const;
+  await setDetach(redis, me.worker_id, { ttl_ms });
+  const said = await beat(redis, { ...heartbeat, worker_id: me.worker_id, draining: false, running: [] }, { ttl_ms });
+  assert.deepEqual(said, { detached: true });
 });
 
 testOnBoth(

@@ -69,6 +69,11 @@ export function connectRedis(url: string, settings: RedisSettings): RedisDoor {
   return new RedisDoor(place, settings);
 }
 
+/** Redis counts in whole milliseconds, and refuses the 2009.9999999999998 that 2.01 seconds are. */
+export function wholeMs(ms: number): number {
+  return Math.round(ms);
+}
+
 export class RedisDoor {
   readonly prefix: string;
   /** Where it is, without passwords. */
@@ -120,7 +125,8 @@ export class RedisDoor {
       throw new RangeError(`Cannot run script ${name}: it takes ${count} keys, not ${keys.length}`);
     }
     const commands = this.#client as unknown as Record<ScriptName, (...all: (string | number)[]) => Promise<unknown>>;
-    const given = count === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
+    const plain = args.map((arg) => typeof arg === "number" ? wholeMs(arg) : arg);
+    const given = count === undefined ? [keys.length, ...keys, ...plain] : [...keys, ...plain];
     return this.ask(name, () => commands[name](...given));
   }
 

@@ -9,7 +9,7 @@
  * here must not be dialled.
  */
 import type { Role, RunningJob } from "./protocol.ts";
-import { RedisAway, type RedisDoor } from "./redis.ts";
+import { RedisAway, type RedisDoor, wholeMs } from "./redis.ts";
 
 const WORKERS = "workers";
 
@@ -95,7 +95,7 @@ export async function remove(redis: RedisDoor, worker_id: string): Promise<void>
 
 /** Tells a worker to stop working; it learns of it with its next heartbeat. Forgotten after `ttl_ms`. */
 export async function setDetach(redis: RedisDoor, worker_id: string, options: { ttl_ms: number }): Promise<void> {
-  await redis.ask("detach a worker", (client) => client.set(detachKey(worker_id), 1, "PX", options.ttl_ms));
+  await redis.ask("detach a worker", (client) => client.set(detachKey(worker_id), 1, "PX", wholeMs(options.ttl_ms)));
 }
 
 export async function clearDetach(redis: RedisDoor, worker_id: string): Promise<void> {

@@ -7,7 +7,7 @@
  * The three ways to lose the role all show in one answer of `renewSeat`: the seat expired, somebody else has it, or this
  * epoch was asked to step down. An error or no answer says nothing: then Postgres alone decides, as it does without Redis.
  */
-import type { RedisDoor } from "./redis.ts";
+import { type RedisDoor, wholeMs } from "./redis.ts";
 
 const LOCK = "leader:lock";
 const EPOCH = "leader:epoch";
@@ -103,7 +103,7 @@ export async function leaderSeenAgo(redis: RedisDoor): Promise<number | undefine
 
 /** Asks the leader of exactly this epoch to step down; a later leader is not concerned. Forgotten after `ttl_ms`. */
 export async function askToDegrade(redis: RedisDoor, ask: { epoch: number; ttl_ms: number }): Promise<void> {
-  await redis.ask("ask to degrade", (client) => client.set(DEGRADE, ask.epoch, "PX", ask.ttl_ms));
+  await redis.ask("ask to degrade", (client) => client.set(DEGRADE, ask.epoch, "PX", wholeMs(ask.ttl_ms)));
 }
 
 /**

@@ -31,7 +31,7 @@ export async function answerContinuation(
     return unavailable(`${standing.worker_id} is neither leader nor subleader now: ask one that is`);
   }
   const { worker_id, job_run_id, attempt } = request;
-  const lease_ms = standing.settings.worker_lease_seconds * 1000;
+  const lease_ms = Math.round(standing.settings.worker_lease_seconds * 1000); // 32.3 s are 32299.999999999996 ms, which the wire refuses
   const question = { worker_id, job_run_id, attempt, lease_ms, tls_fingerprint: caller.fingerprint };
   let verdict: Verdict;
   try {

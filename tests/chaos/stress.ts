@@ -61,7 +61,7 @@ async function stressIn(stores: Stores, options: StressOptions): Promise<StressR
   await installHistory(world.sql);
   await mistake?.schema?.(world.sql);
   const mend = mistake?.code?.();
-  const errors = new Map<string, number>();
+  const errors: Errors = new Map();
   const silence = hear((name, fact) => note(world, errors, { name, fact }));
   const load = await prepareLoad(world);
   const actors = PLACES.slice(0, mistake?.workers ?? PLACES.length).map((place) => new Actor(world, place));
@@ -168,18 +168,22 @@ async function untilAtRest(sql: Sql): Promise<number> {
 
 /** What production code complains of under these faults; anything else is a mistake in it. */
 const EXPECTED =
-  /the connection broke|was killed|gave no answer within|Redis|deadlock detected|statement timeout|lock timeout/;
+  /the connection broke|was killed|gave no answer within|Cannot reach Redis|deadlock detected|statement timeout|lock timeout/;
 
-function note(world: World, errors: Map<string, number>, { name, fact }: { name: FactName; fact: object }): void {
+/** How often each was heard. */
+type Errors = Map<string, number>;
+
+function note(world: World, errors: Errors, { name, fact }: { name: FactName; fact: object }): void {
   count(world, name);
   if (name !== "loop.failed") return;
   const { loop, error } = fact as { loop: string; error: string };
-  if (!EXPECTED.test(error)) errors.set(`${loop.replaceAll(/\d+/g, "N")}: ${error}`, (errors.get(error) ?? 0) + 1);
+  const alike = `${loop}: ${error}`.replaceAll(/\d+/g, "N");
+  errors.set(alike, (errors.get(alike) ?? 0) + 1);
 }
 
 async function judge(
   world: World,
-  of: { options: StressOptions; births: string[]; errors: Map<string, number> },
+  of: { options: StressOptions; births: string[]; errors: Errors },
 ): Promise<StressReport> {
   const { options, births, errors } = of;
   const violations = await check(world.sql, {
@@ -190,16 +194,22 @@ async function judge(
     leader_lease_ms: world.settings.leader_lease_seconds * 1000,
     worker_lease_ms: world.settings.worker_lease_seconds * 1000,
   });
-  for (const [error, times] of errors) violations.push({ invariant: "errors", detail: `${times} times: ${error}` });
+  for (const [error, times] of errors) {
+    if (!EXPECTED.test(error)) violations.push({ invariant: "errors", detail: `${times} times: ${error}` });
+  }
   return {
     seed: options.seed,
     violations,
     counts: Object.fromEntries([...world.counts].sort()),
-    story: violations.length === 0 ? "" : await tell(world, options, violations),
+    story: violations.length === 0 ? "" : await tell(world, { options, errors }, violations),
   };
 }
 
-async function tell(world: World, options: StressOptions, violations: Violation[]): Promise<string> {
+async function tell(
+  world: World,
+  { options, errors }: { options: StressOptions; errors: Errors },
+  violations: Violation[],
+): Promise<string> {
   const lines = [
     `Seed ${options.seed}: ${violations.length} violations`,
     ...violations.slice(0, 20).map(({ invariant, job_run_id, detail }) =>
@@ -208,6 +218,10 @@ async function tell(world: World, options: StressOptions, violations: Violation[
   ];
   const runs = [...new Set(violations.map((one) => one.job_run_id).filter((id) => id !== undefined))].slice(0, SHOWN);
   for (const id of runs) lines.push("", await explain(world.sql, id, world.ledger));
+  lines.push("", "What was complained of:");
+  for (const [error, times] of [...errors].sort(([, a], [, b]) => b - a).slice(0, 20)) {
+    lines.push(`  ${times} times ${error}`);
+  }
   const planted = options.mistake ? ` --mistake "${options.mistake.name}"` : "";
   lines.push(
     "",
