@@ -84,6 +84,7 @@ Deno.test("what is out of bounds or does not fit the others is said, cannot be a
         /leader_lease_seconds must be at least 2 x leader_tick_seconds: current values are 3 and 2/,
       ],
       [{ leader_tick_seconds: "-1" }, /must be a number from 0\.05 to 60/],
+      [{ max_jobs_per_worker: "2.5" }, /must be a whole number from 1 to 1000/],
       [{ leader_tick_seconds: "soon" }, /must be a number from/],
       [{ leader_tick_seconds: "1e999" }, /must be a number from/],
       [{ dispatch: EVIL }, /dispatch must be one of running, paused/],

@@ -6,7 +6,14 @@ import { applySchema, connectDb, type Sql } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, currentLeader, resign, type Term } from "../src/store/leadership.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
-import { changeSettings, DEFAULT_SETTINGS, problemsIn, readSettings } from "../src/store/settings.ts";
+import {
+  changeSettings,
+  DEFAULT_SETTINGS,
+  NUMBER_SETTINGS,
+  problemsAfter,
+  problemsIn,
+  readSettings,
+} from "../src/store/settings.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -216,8 +223,13 @@ Deno.test("settings are checked one by one and as they relate; a wrong row never
     assert.equal((await readSettings(sql)).max_jobs_per_worker, 3);
     await assert.rejects(
       changeSettings(sql, { max_jobs_per_worker: 0 }, { actor: "me" }),
-      /max_jobs_per_worker must be a number from 1/,
+      /max_jobs_per_worker must be a whole number from 1/,
     );
+    for (const [name, { least, most }] of Object.entries(NUMBER_SETTINGS)) {
+      if (name.endsWith("_seconds")) continue;
+      const problems = await problemsAfter(sql, { [name]: Math.min(least + 0.5, most - 0.5) });
+      assert.match(problems[0]?.text ?? "", new RegExp(`^${name} must be a whole number`));
+    }
     await assert.rejects(changeSettings(sql, { nonsense: 1 } as never, { actor: "me" }), /nonsense is no setting/);
     const acts = await sql`select actor, action, target_id, after_json, reason from admin_action_log`;
     assert.deepEqual([...acts], [

@@ -214,22 +214,28 @@ export function relationText({ of, at_least }: Relation): string {
 export type SettingProblem =
   & { text: string }
   & (
-    | { code: "bounds"; name: string; least: number; most: number; value: unknown }
+    | { code: "bounds"; name: string; whole: boolean; least: number; most: number; value: unknown }
     | { code: "choice"; name: string; choices: readonly string[]; value: unknown }
     | { code: "relation"; relation: Relation; values: number[] }
     | { code: "unknown"; name: string }
   );
 
+/** Only time can be divided: what is counted, in slots, tries, days or megabytes, is whole. */
+export function isWhole(name: string): boolean {
+  return Object.hasOwn(NUMBER_SETTINGS, name) && !name.endsWith("_seconds");
+}
+
 /** Everything that is wrong with a set of settings, bounds and relations; empty when it can be used. */
 export function problemsIn(settings: Settings): SettingProblem[] {
   const problems: SettingProblem[] = [];
   for (const [name, bounds] of Object.entries(NUMBER_SETTINGS) as [NumberName, NumberSetting][]) {
+    const { least, most } = bounds;
     const value = settings[name];
-    if (typeof value !== "number" || !(value >= bounds.least && value <= bounds.most)) {
-      const { least, most } = bounds;
-      const text = `${name} must be a number from ${least} to ${most}: current value is ${JSON.stringify(value)}`;
-      problems.push({ code: "bounds", name, least, most, value, text });
-    }
+    const whole = isWhole(name);
+    if (typeof value === "number" && value >= least && value <= most && (!whole || Number.isInteger(value))) continue;
+    const kind = whole ? "whole number" : "number";
+    const text = `${name} must be a ${kind} from ${least} to ${most}: current value is ${JSON.stringify(value)}`;
+    problems.push({ code: "bounds", name, whole, least, most, value, text });
   }
   for (const [name, choices] of [["leader_runs_jobs", LEADER_RUNS_JOBS], ["dispatch", DISPATCH]] as const) {
     const value = settings[name];

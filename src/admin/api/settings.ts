@@ -2,6 +2,7 @@
 import {
   changeSettings,
   DISPATCH,
+  isWhole,
   LEADER_RUNS_JOBS,
   listSettings,
   NUMBER_SETTINGS,
@@ -27,7 +28,7 @@ const Setting = z.object({
 const numbers = Object.fromEntries(
   Object.entries(NUMBER_SETTINGS).map(([name, { least, most, about, default: usual }]) => [
     name,
-    z.number().min(least).max(most).nullable().optional().openapi({
+    (isWhole(name) ? z.int() : z.number()).min(least).max(most).nullable().optional().openapi({
       description: `${about}; default ${usual}, which null brings back`,
     }),
   ]),

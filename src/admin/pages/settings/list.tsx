@@ -4,6 +4,7 @@
  */
 import {
   DEFAULT_SETTINGS,
+  isWhole,
   listSettings,
   problemsAfter,
   type Relation,
@@ -164,7 +165,7 @@ function Field({ on, setting }: { on: Visit; setting: SettingView }) {
             value={String(value)}
             min={least ?? undefined}
             max={most ?? undefined}
-            step="any"
+            step={isWhole(name) ? 1 : "any"}
             placeholder={String(setting.default)}
           />
         )}

@@ -6,9 +6,9 @@ export function problemText(lang: Lang, problem: SettingProblem): string {
   if (lang === "en") return problem.text;
   switch (problem.code) {
     case "bounds":
-      return `${problem.name} は ${problem.least} から ${problem.most} までの数です（入力：${
-        JSON.stringify(problem.value)
-      }）`;
+      return `${problem.name} は ${problem.least} から ${problem.most} までの${
+        problem.whole ? "整数" : "数"
+      }です（入力：${JSON.stringify(problem.value)}）`;
     case "choice":
       return `${problem.name} は ${problem.choices.join("、")} のいずれかです（入力：${
         JSON.stringify(problem.value)
