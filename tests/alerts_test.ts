@@ -22,7 +22,7 @@ import { forceClose } from "../src/store/runs.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
-const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2 };
+const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2.2 };
 const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
 
 async function aTerm(sql: Sql): Promise<Term> {

@@ -64,7 +64,7 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
       union all
       select 'clock.skewed', node_id, 'its clock differs by ' || max(abs(clock_skew_ms)) || ' ms from the database''s',
              jsonb_build_object('clock_skew_ms', max(abs(clock_skew_ms)))
-        from worker where state <> 'DEAD' and abs(clock_skew_ms) > ${limits.clock_skew_seconds} * 1000 group by node_id),
+        from worker where state <> 'DEAD' and abs(clock_skew_ms) > ${limits.clock_skew_seconds}::float8 * 1000 group by node_id),
     opened as (
       insert into alert (kind, subject, message, detail, opened_by)
       select f.kind, f.subject, f.message, f.detail, 'leader' from fence, found f

@@ -82,13 +82,15 @@ const SECONDS = {
   node_check_seconds: 2,
   node_retry_seconds: 0.2,
   node_recheck_seconds: 0.2,
+  skip_late_runs_after_seconds: 5.003,
 };
 
-/** On a machine that is slow, or busy with other things, all times are as many times longer. */
+/** On a machine that is slow, or busy with other things, all times are as many times longer. None is a whole number of seconds, as any may be. */
 export function settingsAt(scale: number): Settings {
+  const usual = Object.entries(DEFAULT_SETTINGS).filter(([name]) => name.endsWith("_seconds")) as [string, number][];
+  const odd = usual.map(([name, seconds]) => [name, seconds + 0.01]);
   const scaled = Object.entries(SECONDS).map(([name, seconds]) => [name, Math.round(seconds * scale * 1_000) / 1_000]);
-  const skip_late_runs_after_seconds = Math.round(5 * scale);
-  return { ...DEFAULT_SETTINGS, ...Object.fromEntries(scaled), skip_late_runs_after_seconds };
+  return { ...DEFAULT_SETTINGS, ...Object.fromEntries([...odd, ...scaled]) };
 }
 
 /** A body whose worker has not been heard for this long is killed by its guard; less than the margin. */
