@@ -125,15 +125,18 @@ async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<vo
   const sql = postgresOf(world, people);
   const chance = world.chance.fork("load");
   const under_way = new Set<Promise<void>>();
+  const failed: unknown[] = [];
   for (let turn = 0; !stop.aborted; turn++) {
     const act = chance.happens(0.15) ? cancelSomething(sql, world) : giveWork(sql, made, { world, chance, turn });
     const done = act.catch((error) => {
-      if (!(error instanceof Crashed)) throw error;
+      if (world.mistake) count(world, "asked in vain"); // where the tables are wrong, some of it must be refused
+      else if (!(error instanceof Crashed)) failed.push(error);
     }).finally(() => under_way.delete(done));
     under_way.add(done);
     await rest(chance.between(2, 24) * world.scale, stop);
   }
   await Promise.all(under_way);
+  if (failed.length > 0) throw failed[0];
 }
 
 /** An enqueue, or an event with one run for each job that waits for it. Asked again until there is an answer. */
