@@ -4,6 +4,7 @@ import {
   DEFAULT_SETTINGS,
   listSettings,
   NUMBER_SETTINGS,
+  readSettings,
   type SettingsChange,
   type SettingView,
 } from "../store/settings.ts";
@@ -49,10 +50,11 @@ export async function resetCommand(names: string[], options: Reasoned): Promise<
 }
 
 async function change(wanted: SettingsChange, options: Reasoned): Promise<void> {
-  const [changed, all] = await withDb(async (sql) => {
+  const [changed, all, follow_seconds] = await withDb(async (sql) => {
     try {
+      const { worker_renew_seconds } = await readSettings(sql); // with its next renewal each reads them anew
       const names = await changeSettings(sql, wanted, { actor: actor(), reason: options.reason });
-      return [names, await listSettings(sql)] as const;
+      return [names, await listSettings(sql), Math.ceil(worker_renew_seconds)] as const;
     } catch (error) {
       if (error instanceof RangeError) throw new CommandError(error.message);
       throw error;
@@ -62,7 +64,9 @@ async function change(wanted: SettingsChange, options: Reasoned): Promise<void> 
   if (options.json) return printJson(shown);
   print(shown);
   console.log(
-    changed.length > 0 ? "\nEvery process follows within seconds" : "\nThey were so already: nothing changed",
+    changed.length > 0
+      ? `\nEvery process follows within ${follow_seconds} s`
+      : "\nThey were so already: nothing changed",
   );
 }
 

@@ -42,9 +42,10 @@ export async function holdLease(parts: WorkerParts, stop: AbortSignal): Promise<
   let reason: string | undefined;
   const until = AbortSignal.any([stop, over.signal]);
   await every(RETRY_MS, async () => {
+    const { worker_renew_seconds } = standing.settings; // those of the lease that is asked for; what it brings may fit a longer one
     reason = await renewOnce(parts);
     if (reason) over.abort();
-    return standing.settings.worker_renew_seconds * 1000;
+    return Math.min(worker_renew_seconds, standing.settings.worker_renew_seconds) * 1000;
   }, { name: "worker lease", stop: until, bell: standing.lease_bell });
   return reason;
 }
@@ -131,6 +132,7 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
   const { standing, executor } = parts;
   let flagged = false;
   await every(standing.settings.heartbeat_interval_seconds * 1000, async () => {
+    const { heartbeat_ttl_seconds, heartbeat_interval_seconds } = standing.settings;
     const told = await beat(parts.redis, {
       worker_id: standing.worker_id,
       node_id: standing.node_id,
@@ -141,11 +143,11 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
       slots: standing.slots,
       draining: standing.draining,
       running: executor.runs,
-    }, { ttl_ms: standing.settings.heartbeat_ttl_seconds * 1000 }).catch(unlessAway);
+    }, { ttl_ms: heartbeat_ttl_seconds * 1000 }).catch(unlessAway);
     if (told) standing.last_heartbeat_unix_ms = wallClock().getTime();
     if (told?.detached && !flagged) standing.lease_bell.ring(); // the flag is a hint: the row says whether it is so
     flagged = told?.detached ?? flagged;
-    return standing.settings.heartbeat_interval_seconds * 1000;
+    return heartbeat_interval_seconds * 1000;
   }, { name: "heartbeat", stop });
 }
 

@@ -1,0 +1,31 @@
+/** A worker's lease, as its settings change. */
+import assert from "node:assert/strict";
+import { holdLease, type WorkerParts } from "../src/roles/worker.ts";
+import { Standing } from "../src/roles/standing.ts";
+import { changeSettings, readSettings } from "../src/store/settings.ts";
+import { aWorker } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
+
+Deno.test("who is to renew less often does so when it has the longer lease, not before", async () => {
+  await withStores(async ({ sql }) => {
+    const by = { actor: "somebody" };
+    await changeSettings(sql, { worker_lease_seconds: 5, worker_renew_seconds: 0.2, worker_margin_seconds: 4 }, by);
+    const { worker_id } = await aWorker(sql, { lease_ms: 5_000 });
+    const settings = await readSettings(sql);
+    const standing = new Standing({ worker_id, node_id: "here", slots: 1, settings });
+    const stop = new AbortController();
+    const wire = { fingerprint: "", former_fingerprint: undefined, trust_digest: "", not_after: undefined };
+    const parts = { sql, lease_sql: sql, standing, wire, executor: { runs: [] }, hand: {}, pid: 1 };
+    const held = holdLease(parts as unknown as WorkerParts, stop.signal);
+    await waitFor("the first renewal", () => Promise.resolve(standing.renewed_ms > 0 || undefined));
+    await changeSettings(sql, { worker_lease_seconds: 300, worker_renew_seconds: 60 }, by);
+    const left = () =>
+      sql<{ left: number }[]>`
+        select extract(epoch from lease_until - clock_timestamp())::float8 as left from worker where worker_id = ${worker_id}`;
+    await waitFor("the longer lease", async () => (await left())[0]!.left > 200 || undefined);
+    assert.equal(standing.settings.worker_renew_seconds, 60);
+    stop.abort();
+    assert.equal(await held, undefined);
+  });
+});
