@@ -15,7 +15,7 @@ Deno.test("who is to renew less often does so when it has the longer lease, not 
     const settings = await readSettings(sql);
     const standing = new Standing({ worker_id, node_id: "here", slots: 1, settings });
     const stop = new AbortController();
-    const wire = { fingerprint: "", former_fingerprint: undefined, trust_digest: "", not_after: undefined };
+    const wire = { fingerprint: "", former_fingerprint: "", trust_digest: "", not_after: undefined };
     const parts = { sql, lease_sql: sql, standing, wire, executor: { runs: [] }, hand: {}, pid: 1 };
     const held = holdLease(parts as unknown as WorkerParts, stop.signal);
     await waitFor("the first renewal", () => Promise.resolve(standing.renewed_ms > 0 || undefined));
