@@ -212,6 +212,7 @@ export class Project {
   }
 
   async stop(): Promise<void> {
+    this.#complain();
     const { profile_dir } = this.#bench;
     for (const child of this.#children) signal(child, profile_dir ? "SIGTERM" : "SIGKILL");
     await Promise.race([Promise.all(this.#children.map(({ status }) => status)), rest(END_WITHIN_MS)]);
@@ -223,6 +224,14 @@ export class Project {
     await this.client.close();
     await this.#looking.end({ timeout: 2 });
     await this.sql.end({ timeout: 2 });
+  }
+
+  /** Work that is tried again and again costs what it costs, and no figure says why. */
+  #complain(): void {
+    const failed = this.facts("loop.failed").map(({ loop, error }) => `${loop}: ${error}`.replaceAll(/[\d.]+/g, "N"));
+    for (const [what, times] of Map.groupBy(failed, (one) => one)) {
+      console.error(`-- failed ${times.length} times: ${what}`);
+    }
   }
 
   async #sync(): Promise<void> {
