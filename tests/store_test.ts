@@ -240,6 +240,36 @@ Deno.test("settings are checked one by one and as they relate; a wrong row never
   });
 });
 
+Deno.test("what a database sets for its sessions changes neither how times are read nor what a guard sees", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const name = new URL(database_url).pathname.slice(1);
+    const odd = {
+      datestyle: "German",
+      timezone: "Asia/Tokyo",
+      intervalstyle: "sql_standard",
+      extra_float_digits: "-5",
+      default_transaction_isolation: "repeatable read",
+    };
+    for (const [setting, value] of Object.entries(odd)) {
+      await sql.unsafe(`alter database ${name} set ${setting} = '${value}'`);
+    }
+    const other = connectDb(database_url, { name: "test", max: 1 });
+    try {
+      const [row] = await other<{ at: Date; third: number; span: string; isolation: string }[]>`
+        select '2026-11-22T01:02:03.004Z'::timestamptz as at, 1 / 3::float8 as third, (interval '1 day 2 hours')::text as span,
+               current_setting('transaction_isolation') as isolation`;
+      assert.deepEqual(row, {
+        at: new Date("2026-11-22T01:02:03.004Z"),
+        third: 1 / 3,
+        span: "1 day 02:00:00",
+        isolation: "read committed",
+      });
+    } finally {
+      await other.end();
+    }
+  });
+});
+
 Deno.test("a bigint beyond 2^53 is an error, not a rounded id", async () => {
   await withStores(async ({ database_url }) => {
     const sql = connectDb(database_url, { name: "test", max: 1 });

@@ -103,6 +103,15 @@ function whenSent(query: Promise<unknown>, act: (session: object) => void): void
   });
 }
 
+/** What a database or a role may have set otherwise: how times and numbers are written, and that a guard is asked anew of a row that has changed. */
+const RELIED_ON = {
+  default_transaction_isolation: "read committed",
+  datestyle: "ISO",
+  intervalstyle: "postgres",
+  timezone: "UTC",
+  extra_float_digits: "1",
+} as const;
+
 function openPool(database_url: string, options: DbOptions & { statement_timeout_ms: number }): Sql {
   const { statement_timeout_ms } = options;
   return postgres(database_url, {
@@ -125,6 +134,7 @@ function openPool(database_url: string, options: DbOptions & { statement_timeout
       lock_timeout: Math.min(3_000, statement_timeout_ms || 3_000),
       idle_in_transaction_session_timeout: 2_000,
       client_min_messages: "warning",
+      ...RELIED_ON,
       jit: "off", // compiling takes longer than any statement of ours
       ...options.steady ? STEADY : options.by_index ? BY_INDEX : {},
     },
