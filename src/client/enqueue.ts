@@ -1,4 +1,5 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
+import { risingId } from "../base/rising_id.ts";
 import type { DelayOptions, Job } from "../job.ts";
 import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/births.ts";
 import type { Db } from "../store/db.ts";
@@ -31,9 +32,8 @@ export async function enqueueMany(
   items: readonly EnqueueItem<unknown>[],
 ): Promise<Enqueued[]> {
   const name = nameOf(job);
-  // Keys of one call are neighbours in their index: half the work of keys that are all random.
-  const call = crypto.randomUUID();
-  const births = await Promise.all(items.map((item, place) => birthOf(name, job, item, `${call}:${place}`)));
+  const keys = ownKeys(items.length);
+  const births = await Promise.all(items.map((item, place) => birthOf(name, job, item, keys(place))));
   if (births.length === 0) return [];
   const reads = typeof job === "string" || asksForMore(job, births);
   const born = reads
@@ -44,6 +44,13 @@ export async function enqueueMany(
   );
   if (enqueued.length < births.length) throw await noSuchJob(sql, name, "enqueue");
   return enqueued;
+}
+
+/** The keys of one call, for those who give none: in the order of the index that they enter, as their runs are. */
+function ownKeys(items: number): (place: number) => string {
+  const call = risingId();
+  const digits = String(items).length;
+  return (place) => `${call}:${String(place).padStart(digits, "0")}`;
 }
 
 /**

@@ -22,7 +22,7 @@ import { matches, type RunFilter } from "./run_filter.ts";
 export interface Birth {
   job_name: string;
   args: unknown;
-  /** Unique per job. Random when the caller gave none: sending the same birth twice is then safe too. */
+  /** Unique per job. One that nobody else has (risingId) when the caller gave none: sending the same birth twice is then safe too. */
   idempotency_key: string;
   priority?: number;
   run_at?: Date;
