@@ -170,21 +170,6 @@ export function json(sql: Db, value: unknown): postgres.Parameter {
   return sql.json(value as JsonValue);
 }
 
-/** A value as the text of a jsonb, for a list of them; null for what JSON has no word for. */
-export function jsonText(value: unknown): string | null {
-  return value === null ? null : JSON.stringify(value) ?? null;
-}
-
-/** In the order of ids, in which rows are then locked, and in which `placeAmong` finds them. */
-export function byId<One extends { job_run_id: number }>(list: readonly One[]): One[] {
-  return list.toSorted((a, b) => a.job_run_id - b.job_run_id);
-}
-
-/** Where a run's id is in a sorted list of them: found by halves, while `array_position` looks at one after another. */
-export function placeAmong(sql: Db, sorted_ids: number[], id = sql`r.id`) {
-  return sql`width_bucket(${id}, ${sorted_ids}::bigint[])`;
-}
-
 /** Whether an error says that Postgres could not be reached, cut the session or could not do it just now: trying again later may help. */
 export function isUnreachable(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");

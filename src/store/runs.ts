@@ -25,8 +25,9 @@
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
-import { byId, type Db, type Fragment, json, jsonText, placeAmong, unsynced } from "./db.ts";
+import { type Db, type Fragment, json, unsynced } from "./db.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
+import { byId, jsonText, numbered, placeAmong, textAt } from "./lists.ts";
 import { dueUnix } from "./nodes.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
 
@@ -83,7 +84,7 @@ export async function assignRuns(
   const sorted = byId(assignments);
   const ids = sorted.map(({ job_run_id }) => job_run_id);
   const place = placeAmong(sql, ids);
-  const worker = sql`(${sorted.map(({ worker_id }) => worker_id)}::text[])[${place}]`;
+  const worker = textAt(sql, sorted.map(({ worker_id }) => worker_id), place);
   return await sql<Assigned[]>`
     with ${fenceOfTick(sql, term)},
     ${unsynced(sql)},
@@ -143,7 +144,7 @@ export async function startRuns(
              version = r.version + 1, error_name = null, error_summary = null, exit_code = null
         from me, job_definition d
        where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
-         and d.id = r.job_definition_id + 0 and d.digest = (${sorted.map(({ digest }) => digest)}::text[])[${place}]
+         and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
          and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
          and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and (d.paused_at is null or r.assigned_at > r.due_at)
@@ -171,10 +172,11 @@ type Ended = { job_run_id: number; state: RunState };
 /** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
 export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]): Promise<Ended[]> {
   const sorted = byId(endings);
-  const each = <T>(say: (one: Ending) => T) => sorted.map(say);
-  const ids = each((one) => one.job_run_id);
-  const outcomes = each((one) => one.outcome);
+  const ids = sorted.map((one) => one.job_run_id);
   const place = placeAmong(sql, ids);
+  const { numbers, kinds } = numbered(sorted, kindOf);
+  const of = <T>(say: (one: Ending) => T) => kinds.map(say);
+  const [outcomes, codes] = [of((one) => one.outcome), of((one) => one.exit_code)];
   const some_again = endings.some(({ retry_max }) => retry_max > 0); // else the planner sees that nothing is
   const again = some_again
     ? sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`
@@ -189,33 +191,35 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
                     case when ${again} and s.other_node = 1 then (select node_id from worker where worker_id = ${worker_id}) end,
                     ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
                     r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, s.exit_code, s.error_name, s.error_summary, s.result::jsonb
-               from (select (${outcomes}::text[])[place] as outcome, (${
-    each((one) => one.retry_max)
-  }::int[])[place] as retry_max,
-                            (${each((one) => Math.round(one.retry_after_ms))}::bigint[])[place] as retry_after_ms,
-                            (${each((one) => Number(one.other_node))}::int[])[place] as other_node,
-                            (${each((one) => one.exit_code)}::int[])[place] as exit_code,
-                            (${each((one) => one.error_name)}::text[])[place] as error_name,
-                            (${each((one) => one.error_summary)}::text[])[place] as error_summary,
-                            (${each((one) => jsonText(one.result))}::text[])[place] as result
-                       from (select ${place} as place offset 0) once) s),
+               from (select (${outcomes}::text[])[kind] as outcome, (${codes}::int[])[kind] as exit_code,
+                            (${of((one) => one.retry_max)}::int[])[kind] as retry_max,
+                            (${of((one) => Math.round(one.retry_after_ms))}::bigint[])[kind] as retry_after_ms,
+                            (${of((one) => Number(one.other_node))}::int[])[kind] as other_node,
+                            (${of((one) => one.error_name)}::text[])[kind] as error_name,
+                            (${of((one) => one.error_summary)}::text[])[kind] as error_summary,
+                            (${of((one) => jsonText(one.result))}::text[])[kind] as result
+                       from (select (${numbers}::int[])[${place}] as kind offset 0) once) s),
            continuation_state = 'NONE', version = r.version + 1
-     where r.id = any(${ids}::bigint[]) and r.attempt = (${each((one) => one.attempt)}::int[])[${place}]
-       and r.start_token = (${each((one) => one.start_token)}::text[])[${place}]
+     where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map((one) => one.attempt)}::int[])[${place}]
+       and r.start_token = (${sorted.map((one) => one.start_token)}::text[])[${place}]
        and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')`;
   if (!some_again) return await sql<Ended[]>`${end} returning r.id as job_run_id, r.state`;
+  const outcome = sql`(${outcomes}::text[])[(${numbers}::int[])[${placeAmong(sql, ids, sql`id`)}]]`;
   return await sql<Ended[]>`
     with done as (
       ${end} returning r.id, r.attempt, r.leader_epoch, r.fence, r.started_at, r.state, r.exit_code, r.error_name, r.error_summary),
     kept as (
       insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary)
-      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, (${outcomes}::text[])[${
-    placeAmong(sql, ids, sql`id`)
-  }],
-             exit_code, error_name, error_summary
+      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, ${outcome}, exit_code, error_name, error_summary
         from done where state = 'RETRYING'
       on conflict do nothing)
     select id as job_run_id, state from done`;
+}
+
+/** Most runs end like others: without words or a result of their own. */
+function kindOf(one: Ending): unknown {
+  if (one.result !== null || one.error_name !== null || one.error_summary !== null) return one;
+  return [one.outcome, one.exit_code, one.retry_max, one.retry_after_ms, one.other_node].join();
 }
 
 /** ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. */
