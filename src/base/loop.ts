@@ -5,6 +5,7 @@
  * (a step of the wall clock cannot shorten or lengthen them), and `wallClock` is for showing a time to a person.
  */
 import { observe } from "./facts.ts";
+import { FleetingMap } from "./fleeting.ts";
 
 /** Milliseconds on a clock that never goes back. Comparable only within one process. */
 export function monotonicMs(): number {
@@ -62,7 +63,7 @@ export function after(ms: number, act: () => void): () => void {
  * when one is called off. When the last one is, a timer that rings soon is left to find nothing: the next alarm comes before.
  */
 export class Alarms {
-  readonly #set = new Set<{ at_ms: number; act: () => void }>();
+  readonly #set = new FleetingMap<Alarm, Alarm>();
   #armed_ms = Infinity;
   #disarm = () => {};
 
@@ -73,8 +74,8 @@ export class Alarms {
 
   /** The same at an instant of the monotonic clock. */
   at(at_ms: number, act: () => void): () => void {
-    const alarm = { at_ms, act };
-    this.#set.add(alarm);
+    const alarm: Alarm = { at_ms, act };
+    this.#set.set(alarm, alarm);
     if (alarm.at_ms < this.#armed_ms) this.#arm(alarm.at_ms);
     return () => {
       if (this.#set.delete(alarm) && this.#set.size === 0 && this.#armed_ms > monotonicMs() + LINGER_MS) {
@@ -98,14 +99,19 @@ export class Alarms {
   #ring(): void {
     const now_ms = monotonicMs();
     try {
-      const due = [...this.#set].filter(({ at_ms }) => at_ms <= now_ms).sort((a, b) => a.at_ms - b.at_ms);
+      const due = [...this.#set.values()].filter(({ at_ms }) => at_ms <= now_ms).sort((a, b) => a.at_ms - b.at_ms);
       for (const alarm of due) if (this.#set.delete(alarm)) alarm.act(); // one may have called off the next
     } finally {
       let first_ms = Infinity;
-      for (const { at_ms } of this.#set) first_ms = Math.min(first_ms, at_ms);
+      for (const { at_ms } of this.#set.values()) first_ms = Math.min(first_ms, at_ms);
       this.#arm(first_ms);
     }
   }
+}
+
+interface Alarm {
+  at_ms: number;
+  act: () => void;
 }
 
 const LINGER_MS = 2_000;

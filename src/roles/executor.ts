@@ -11,6 +11,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
+import { FleetingMap } from "../base/fleeting.ts";
 import { after, Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
@@ -50,7 +51,7 @@ export class Executor {
   readonly #jobs_dir: string;
   /** Absolute paths of job files, by their names in orders. */
   readonly #files = new Map<string, string>();
-  readonly #going = new Map<number, Going>();
+  readonly #going = new FleetingMap<number, Going>();
   #starting = 0;
   /** Attempts that were recorded lately, by their runs: since FORGET_MS, and in that time before. */
   #ended = new Map<number, number>();

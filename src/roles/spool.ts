@@ -11,6 +11,7 @@
  * with an outcome in hand has its run run again.
  */
 import { observe } from "../base/facts.ts";
+import { FleetingMap } from "../base/fleeting.ts";
 import { resolvePath } from "../base/paths.ts";
 import { hostIdentity, processStarted } from "../sandbox/process_table.ts";
 import type { Ending } from "../store/runs.ts";
@@ -39,7 +40,7 @@ const OUTCOMES = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELED"];
 export class Spool {
   readonly #folder: string;
   readonly #path: string;
-  readonly #waiting = new Map<string, Ending>();
+  readonly #waiting = new FleetingMap<string, Ending>();
   /** Of those, what is not written yet. */
   #unwritten: Ending[] = [];
   #file: Deno.FsFile | undefined;

@@ -13,6 +13,12 @@ const WEIGHT = 0.1;
 /** Before that nothing is known; the first one of all is not counted, since its code is just being compiled. */
 const FEWEST_RUNS = 3;
 
+interface Known {
+  key: string;
+  ms: number;
+  runs: number;
+}
+
 export interface CodePace {
   digest: string;
   body_us: number;
@@ -20,16 +26,21 @@ export interface CodePace {
 }
 
 export class Pace {
-  readonly #of = new Map<string, { ms: number; runs: number }>();
+  readonly #of = new Map<string, Known>();
+  /** Whose run was told last, and is so again most of the time. */
+  #latest: Known | undefined;
   /** By job files: the newest code, and its key. */
   readonly #keys = new Map<string, { digest: string; key: string }>();
 
   /** A run of it took so long. `key` names the kind of process, `code` is all of it that is known before a run has started. */
   note(key: string, code: { job_file: string; digest: string }, ms: number): void {
-    const known = this.#of.get(key) ?? { ms: 0, runs: -1 };
-    const runs = known.runs + 1;
+    const known = this.#latest?.key === key ? this.#latest : this.#of.get(key) ?? { key, ms: 0, runs: -1 };
+    known.runs++;
+    if (known.runs > 0) known.ms += (ms - known.ms) * Math.max(WEIGHT, 1 / known.runs);
+    if (known === this.#latest) return;
+    this.#latest = known;
     this.#of.delete(key); // and put last, so that what is not used any more goes first
-    this.#of.set(key, { ms: runs === 0 ? 0 : known.ms + (ms - known.ms) * Math.max(WEIGHT, 1 / runs), runs });
+    this.#of.set(key, known);
     const { job_file, digest } = code;
     if (this.#keys.get(job_file)?.key !== key) this.#keys.set(job_file, { digest, key });
     if (this.#of.size > MOST_KEYS) { for (const [old] of this.#of) return this.#forget(old); }
@@ -69,6 +80,7 @@ export class Pace {
 
   #forget(key: string): void {
     this.#of.delete(key);
+    if (this.#latest?.key === key) this.#latest = undefined;
     for (const [job_file, known] of this.#keys) if (known.key === key) this.#keys.delete(job_file);
   }
 }

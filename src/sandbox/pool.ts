@@ -16,6 +16,7 @@
  * Bodies may run only while `hold`'s function says so: without the beat that depends on it their guard kills them.
  */
 import { observe } from "../base/facts.ts";
+import { FleetingMap } from "../base/fleeting.ts";
 import { after, Bell, every, monotonicMs } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import { alarms, type Body, type BodyEars, type BodyOrder, type BodySetting, RunningBody } from "./body.ts";
@@ -70,7 +71,7 @@ export class Sandbox {
   readonly #options: SandboxOptions;
   readonly #warden: Warden;
   readonly #children = new Set<Child>();
-  readonly #bodies = new Set<RunningBody>();
+  readonly #bodies = new FleetingMap<RunningBody, RunningBody>();
   readonly #setting: BodySetting;
   readonly #running = new Map<string, number>();
   /** Of jobs whose processes serve several runs: the processes that serve, by key. */
@@ -161,7 +162,7 @@ export class Sandbox {
   /** Kills everything and returns when it is proven gone. */
   async close(): Promise<void> {
     this.#stop.abort();
-    for (const body of this.#bodies) body.abandon("its worker is stopping");
+    for (const body of this.#bodies.values()) body.abandon("its worker is stopping");
     for (const child of this.#children) child.kill();
     await Promise.all([...this.#children].map((child) => child.ended));
     await Promise.all([this.#beating, this.#warden.close()]);
@@ -173,7 +174,7 @@ export class Sandbox {
     const key = keyOf(order);
     this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
     const body = new RunningBody(order, { key, ears, setting: this.#setting });
-    this.#bodies.add(body);
+    this.#bodies.set(body, body);
     return body;
   }
 
