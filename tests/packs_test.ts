@@ -39,6 +39,7 @@ Deno.test("when as many quick runs as soon end are in hand, the next wait only w
   assert.deepEqual(packsFor(0, 0), { left: 3 * PACK, wait: false });
   assert.deepEqual(packsFor(0, 3 * PACK), { left: 0, wait: false }, "nothing ends: whoever is idle is given them");
   assert.deepEqual(packsFor(4, 1_000), { left: 200, wait: true });
+  assert.deepEqual(packsFor(4.0051, 1_000), { left: 201, wait: true }, "whole runs");
   assert.deepEqual(packsFor(4, 1_180), { left: 0, wait: true }, "an order of twenty is not worth it");
 });
 

@@ -80,7 +80,7 @@ const PATIENCE_MS = 1_000;
 
 /** How many quick runs may be sent now, when so many are in hand. */
 export function packsFor(ends_per_ms: number, in_hand: number): Packs {
-  const left = Math.max(FIRST_PACKS, ends_per_ms * HORIZON_MS) - in_hand;
+  const left = Math.floor(Math.max(FIRST_PACKS, ends_per_ms * HORIZON_MS)) - in_hand; // also asked of Postgres, as a number of rows
   return { left: left >= PACK / 2 ? left : 0, wait: ends_per_ms * PATIENCE_MS >= FIRST_PACKS };
 }
 
