@@ -116,6 +116,6 @@ export async function leaseRuns(
 ): Promise<number[]> {
   if (ask.job_run_ids.length === 0) return [];
   const keys = ask.job_run_ids.map((id) => `jobrun:lease:${id}`);
-  const got = await redis.script("lease_runs", keys, [ask.epoch, ask.ttl_ms]) as number[];
-  return ask.job_run_ids.filter((_, place) => got[place] === 1);
+  const kept = await redis.script("lease_runs", keys, [ask.epoch, ask.ttl_ms]) as number[];
+  return kept.length === 0 ? ask.job_run_ids : ask.job_run_ids.filter((_, place) => !kept.includes(place + 1));
 }

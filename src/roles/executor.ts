@@ -259,7 +259,9 @@ export class Executor {
     going.stage = "recording";
     going.lost = outcome.kind === "LOST";
     if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
-    const ended = outcome.kind === "LOST" ? undefined : { ...gone, ending: endingOf(run, outcome, chance()) };
+    const ended = outcome.kind === "LOST"
+      ? undefined
+      : { going, run, outcome, duration_ms: gone.duration_ms, ending: endingOf(run, outcome, chance()) };
     if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
     this.#me.tell();
     const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);

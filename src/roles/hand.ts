@@ -61,14 +61,20 @@ export class Hand {
   take(order: TimedOrder): Acceptance | Promise<Acceptance> {
     const { executor, standing } = this.#parts;
     if (executor.knows(order)) return executor.accept(order);
-    const key = keyOf(order);
-    if (this.#held.has(key) || this.#queue.has(key)) return IN_HAND;
+    if (this.#has(order)) return IN_HAND;
     if (standing.detached || standing.draining || !standing.mayRun) return executor.accept(order); // which refuses it
     if (order.due_unix_us === 0) return this.#startOrQueue(order);
+    const key = keyOf(order);
     const held = { digest: order.digest, until: new AbortController() };
     this.#held.set(key, held);
     this.#hold(order, held.until.signal).catch(unheard).finally(() => this.#held.delete(key));
     return IN_HAND;
+  }
+
+  #has(order: TimedOrder): boolean {
+    if (this.#held.size === 0 && this.#queue.size === 0) return false;
+    const key = keyOf(order);
+    return this.#held.has(key) || this.#queue.has(key);
   }
 
   /** Lets go of everything: the worker takes no work any more. What was in hand is given back. */

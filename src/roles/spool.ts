@@ -64,8 +64,9 @@ export class Spool {
 
   /** Never throws. Keeping the same one again changes nothing. */
   keep(ending: Ending): void {
-    if (this.#waiting.has(keyOf(ending))) return;
-    this.#waiting.set(keyOf(ending), ending);
+    const key = keyOf(ending);
+    if (this.#waiting.has(key)) return;
+    this.#waiting.set(key, ending);
     this.#unwritten.push(ending);
     if (this.#unwritten.length === 1) queueMicrotask(() => this.#flush());
   }

@@ -94,6 +94,7 @@ export interface BodySetting {
 
 /** Of all bodies: several for each, and few that ever ring. */
 export const alarms = new Alarms();
+const nothing = () => {};
 const NOTICE_MS = 1_000;
 const LEAVE_MS = 1_000;
 /** Of a body that no process has begun. */
@@ -131,9 +132,9 @@ export class RunningBody implements Body {
   #started_ms: number | undefined;
   #took_ms: number | undefined;
   #over = false;
-  #cancelTimeout = () => {};
-  #cancelStep = () => {};
-  #resolve: (outcome: Outcome) => void = () => {};
+  #cancelTimeout = nothing;
+  #cancelStep = nothing;
+  #resolve: (outcome: Outcome) => void = nothing;
 
   constructor(order: BodyOrder, on: { key: string; ears: BodyEars; setting: BodySetting }) {
     this.order = order;

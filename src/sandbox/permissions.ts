@@ -116,7 +116,12 @@ export function grantedEnv(permissions: Permissions, env: Record<string, string>
 
 /** Whether the body can start processes of its own, or do things that Deno does not see. */
 export function isUnsafe(permissions: Permissions): boolean {
-  return [permissions.unsafe?.run, permissions.unsafe?.ffi].some((list) => list === true || (list?.length ?? 0) > 0);
+  const { unsafe } = permissions;
+  return unsafe !== undefined && (isNamed(unsafe.run) || isNamed(unsafe.ffi));
+}
+
+function isNamed(list: true | readonly string[] | undefined): boolean {
+  return list === true || (list?.length ?? 0) > 0;
 }
 
 /** One text for one set of permissions, whatever their order: part of the key of a spare process. */

@@ -219,7 +219,15 @@ function listOf<T>(parse: (text: string) => T): (text: string) => (T | null)[] {
 }
 
 function arrayText(list: readonly unknown[]): string {
-  const quote = (value: unknown) => `"${String(value).replace(/["\\]/g, "\\$&")}"`;
-  const word = (value: unknown) => value === null ? "NULL" : typeof value === "number" ? String(value) : quote(value);
-  return `{${list.map(word).join(",")}}`;
+  let text = "{";
+  for (const value of list) {
+    if (text.length > 1) text += ",";
+    text += value === null ? "NULL" : typeof value === "number" ? value : quoted(String(value));
+  }
+  return `${text}}`;
+}
+
+function quoted(text: string): string {
+  const plain = !text.includes('"') && !text.includes("\\"); // as nearly all are: a pattern takes longer to say so
+  return plain ? `"${text}"` : `"${text.replace(/["\\]/g, "\\$&")}"`;
 }

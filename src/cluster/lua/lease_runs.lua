@@ -1,10 +1,14 @@
 -- Reserve runs for assignment under an epoch. Takes what is free, held by an older epoch, or already held by this one.
 -- KEYS  jobrun:lease:{job_run_id} of each run      ARGV  1 epoch, 2 ttl_ms
--- Returns for each key, in order: 1 got it, 0 a newer epoch has it.
-local got = {}
+-- Returns the places, from 1, of the keys that a newer epoch has; all others were got.
+local kept = {}
 for place, key in ipairs(KEYS) do
-  local holder = tonumber(redis.call("GET", key)) or 0
-  got[place] = holder <= tonumber(ARGV[1]) and 1 or 0
-  if got[place] == 1 then redis.call("SET", key, ARGV[1], "PX", ARGV[2]) end
+  if not redis.call("SET", key, ARGV[1], "NX", "PX", ARGV[2]) then
+    if (tonumber(redis.call("GET", key)) or 0) <= tonumber(ARGV[1]) then
+      redis.call("SET", key, ARGV[1], "PX", ARGV[2])
+    else
+      kept[#kept + 1] = place
+    end
+  end
 end
-return got
+return kept

@@ -24,7 +24,9 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
   if (!worker) return void await takeBack(me, runs); // it went meanwhile
   const answer = await me.peers.to(worker).startJobs({
     leader_epoch: me.term.epoch,
-    orders: runs.map(({ worker_id: _, ...order }) => order),
+    orders: runs.map(({ job_run_id, attempt, command_name, digest, due_unix_us }) => {
+      return { job_run_id, attempt, command_name, digest, due_unix_us };
+    }),
   });
   if (!answer.ok) {
     me.crew.suspect(worker_id, me.settings.suspect_seconds);
