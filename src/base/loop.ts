@@ -52,10 +52,21 @@ export function afterWrites(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Calls `act` once after `ms` unless cancelled; the returned function cancels it. */
+/**
+ * Calls `act` once after `ms` unless cancelled; the returned function cancels it, and lets go of `act` and all that it knows: Deno keeps timers
+ * in a Map, whose old tables hold those that are over until the whole heap is collected (fleeting.ts), and a statement's timer its rows.
+ */
 export function after(ms: number, act: () => void): () => void {
-  const timer = setTimeout(act, ms);
-  return () => clearTimeout(timer);
+  let due: (() => void) | undefined = act;
+  const timer = setTimeout(() => {
+    const act = due;
+    due = undefined;
+    act?.();
+  }, ms);
+  return () => {
+    due = undefined;
+    clearTimeout(timer);
+  };
 }
 
 /**

@@ -64,23 +64,12 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
     pool = open();
     silent.end({ timeout: LEAVE_SECONDS }).catch(() => undefined);
   };
-  const limit_ms = statement_timeout_ms + SILENCE_MS;
-  const heard = new WeakMap<object, number>(); // queries are sent one behind another: each answer counts for all on its session
+  const patience = new Patience(statement_timeout_ms + SILENCE_MS);
   const watched = (query: unknown) => {
     if (!(query instanceof Promise)) return query; // a name or a list, to be put into a query
     const asked = pool;
     whenSent(query, (session) => {
-      const sent_ms = monotonicMs();
-      const look = () => {
-        const silent_ms = monotonicMs() - Math.max(sent_ms, heard.get(session) ?? 0);
-        if (silent_ms >= limit_ms) leave(asked);
-        else cancel = after(limit_ms - silent_ms, look);
-      };
-      let cancel = after(limit_ms, look);
-      const done = () => {
-        cancel();
-        heard.set(session, monotonicMs());
-      };
+      const done = patience.begin(session, () => leave(asked));
       Promise.prototype.then.call(query, done, done); // the query's own `then` would send it
     });
     return query;
@@ -91,14 +80,61 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
   });
 }
 
-/** The driver tells by nothing else when a query that waited for a session got one: it notes the session in `state`. */
+/** How long sessions may be silent. Queries are sent one behind another: each answer counts for all on its session. */
+class Patience {
+  readonly #limit_ms: number;
+  readonly #heard = new WeakMap<object, number>();
+
+  constructor(limit_ms: number) {
+    this.#limit_ms = limit_ms;
+  }
+
+  /** Of one query, which it does not know: a timer that is over would keep its rows. The returned function says that it was answered. */
+  begin(session: object, onSilent: () => void): () => void {
+    const sent_ms = monotonicMs();
+    const look = () => {
+      const silent_ms = monotonicMs() - Math.max(sent_ms, this.#heard.get(session) ?? 0);
+      if (silent_ms >= this.#limit_ms) onSilent();
+      else cancel = after(this.#limit_ms - silent_ms, look);
+    };
+    let cancel = after(this.#limit_ms, look);
+    return () => {
+      cancel();
+      this.#heard.set(session, monotonicMs());
+    };
+  }
+}
+
+const STATE = Symbol("state");
+const ON_SENT = Symbol("on sent");
+
+/** What the driver calls a query. */
+interface Question {
+  [STATE]?: object | null;
+  [ON_SENT]?: (session: object) => void;
+}
+
+/**
+ * The driver tells by nothing else when a query that waited for a session got one: it notes the session in `state`. The setter is that of
+ * all queries: one for each makes it an object of its own kind, and V8 keeps kinds, with all that they know, until the whole heap is collected.
+ */
 function whenSent(query: Promise<unknown>, act: (session: object) => void): void {
-  let state: object | null = null;
-  Object.defineProperty(query, "state", {
-    get: () => state,
-    set: (session: object) => {
-      if (state === null) act(session);
-      state = session;
+  if (Object.hasOwn(query, "state")) hearStates(query);
+  (query as Question)[ON_SENT] = act;
+}
+
+/** For the first query of all, which was made before the others got theirs. */
+function hearStates(first: Promise<unknown>): void {
+  delete (first as { state?: unknown }).state;
+  Object.defineProperty(Object.getPrototypeOf(first), "state", {
+    configurable: true,
+    get(this: Question) {
+      return this[STATE] ?? null;
+    },
+    set(this: Question, session: object | null) {
+      const sent = session !== null && !this[STATE];
+      this[STATE] = session;
+      if (sent) this[ON_SENT]?.(session);
     },
   });
 }
