@@ -5,7 +5,6 @@
  * (a step of the wall clock cannot shorten or lengthen them), and `wallClock` is for showing a time to a person.
  */
 import { observe } from "./facts.ts";
-import { FleetingMap } from "./fleeting.ts";
 
 /** Milliseconds on a clock that never goes back. Comparable only within one process. */
 export function monotonicMs(): number {
@@ -74,7 +73,8 @@ export function after(ms: number, act: () => void): () => void {
  * when one is called off. When the last one is, a timer that rings soon is left to find nothing: the next alarm comes before.
  */
 export class Alarms {
-  readonly #set = new FleetingMap<Alarm, Alarm>();
+  /** In no order: one that is called off gives its place to the last. */
+  readonly #set: Alarm[] = [];
   #armed_ms = Infinity;
   #disarm = () => {};
 
@@ -85,11 +85,11 @@ export class Alarms {
 
   /** The same at an instant of the monotonic clock. */
   at(at_ms: number, act: () => void): () => void {
-    const alarm: Alarm = { at_ms, act };
-    this.#set.set(alarm, alarm);
+    const alarm: Alarm = { at_ms, act, place: this.#set.length };
+    this.#set.push(alarm);
     if (alarm.at_ms < this.#armed_ms) this.#arm(alarm.at_ms);
     return () => {
-      if (this.#set.delete(alarm) && this.#set.size === 0 && this.#armed_ms > monotonicMs() + LINGER_MS) {
+      if (this.#take(alarm) && this.#set.length === 0 && this.#armed_ms > monotonicMs() + LINGER_MS) {
         this.#arm(Infinity);
       }
     };
@@ -97,7 +97,17 @@ export class Alarms {
 
   /** Leaves no timer behind where nothing is set. */
   quit(): void {
-    if (this.#set.size === 0) this.#arm(Infinity);
+    if (this.#set.length === 0) this.#arm(Infinity);
+  }
+
+  /** Whether it was still set. */
+  #take(alarm: Alarm): boolean {
+    const { place } = alarm;
+    if (place < 0) return false;
+    const last = this.#set.pop() as Alarm;
+    if (last !== alarm) this.#set[last.place = place] = last;
+    alarm.place = -1;
+    return true;
   }
 
   #arm(at_ms: number): void {
@@ -110,11 +120,11 @@ export class Alarms {
   #ring(): void {
     const now_ms = monotonicMs();
     try {
-      const due = [...this.#set.values()].filter(({ at_ms }) => at_ms <= now_ms).sort((a, b) => a.at_ms - b.at_ms);
-      for (const alarm of due) if (this.#set.delete(alarm)) alarm.act(); // one may have called off the next
+      const due = this.#set.filter(({ at_ms }) => at_ms <= now_ms).sort((a, b) => a.at_ms - b.at_ms);
+      for (const alarm of due) if (this.#take(alarm)) alarm.act(); // one may have called off the next
     } finally {
       let first_ms = Infinity;
-      for (const { at_ms } of this.#set.values()) first_ms = Math.min(first_ms, at_ms);
+      for (const { at_ms } of this.#set) first_ms = Math.min(first_ms, at_ms);
       this.#arm(first_ms);
     }
   }
@@ -123,6 +133,8 @@ export class Alarms {
 interface Alarm {
   at_ms: number;
   act: () => void;
+  /** Among those that are set; -1: it has rung or was called off. */
+  place: number;
 }
 
 const LINGER_MS = 2_000;

@@ -18,6 +18,7 @@
  * A worker that drains or is detached gives back at once what it has in hand.
  */
 import { observe } from "../base/facts.ts";
+import { FleetingMap } from "../base/fleeting.ts";
 import { Bell, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digests } from "../catalog/graph.ts";
@@ -50,7 +51,7 @@ export class Hand {
   readonly #clock: DatabaseClock;
   readonly #held = new Map<string, { digest: string; until: AbortController }>();
   /** In the order in which they came. */
-  readonly #queue = new Map<string, { order: TimedOrder; until_ms: number }>();
+  readonly #queue = new FleetingMap<string, { order: TimedOrder; until_ms: number }>();
 
   constructor(parts: HandParts) {
     this.#parts = parts;
