@@ -316,7 +316,7 @@ create table if not exists job_run (
   bulk_id bigint,
   rerun_of bigint,                            -- the ended run that this one repeats
   source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk')),
-  idempotency_key text unique,
+  idempotency_key text collate "C" unique,    -- by bytes: a rule of a language costs more, and may change below an index that must be right
   args_json jsonb not null default '{}',
   scheduled_for timestamptz not null default clock_timestamp(),
   due_at timestamptz not null default clock_timestamp(),
@@ -365,6 +365,12 @@ create table if not exists job_run (
 alter table job_run drop constraint if exists job_run_job_definition_id_fkey, drop constraint if exists job_run_job_schedule_id_fkey,
   drop constraint if exists job_run_event_id_fkey, drop constraint if exists job_run_bulk_id_fkey,
   drop constraint if exists job_run_rerun_of_fkey;
+do $$
+begin  -- once: it makes the index of keys anew, while the table is locked
+  if exists (select from pg_attribute where attrelid = 'job_run'::regclass and attname = 'idempotency_key' and attcollation <> '"C"'::regcollation) then
+    alter table job_run alter column idempotency_key type text collate "C";
+  end if;
+end $$;
 create or replace function keep_definition() returns trigger language plpgsql as $$
 begin
   if exists (select from job_run where job_definition_id = old.id and finished_at is not null)

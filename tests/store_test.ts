@@ -44,6 +44,24 @@ Deno.test("applying schema.sql again, also over rows, changes nothing", async ()
   });
 });
 
+Deno.test("keys that were compared by the rules of a language are compared by bytes, and their runs stay", async () => {
+  await withStores(async ({ sql }) => {
+    await aRun(sql, { idempotency_key: "enqueue:1:of before" });
+    const before = await everything(sql);
+    const collation = async () => {
+      const [row] = await sql<{ name: string }[]>`
+        select c.collname as name from pg_index i join pg_collation c on c.oid = i.indcollation[0]
+         where i.indexrelid = 'job_run_idempotency_key_key'::regclass`;
+      return row?.name;
+    };
+    await sql`alter table job_run alter column idempotency_key type text collate "default"`;
+    assert.equal(await collation(), "default");
+    await applySchema(sql, schema);
+    assert.equal(await collation(), "C");
+    assert.equal(await everything(sql), before);
+  });
+});
+
 Deno.test("the schema refuses what the rules forbid", async () => {
   await withStores(async ({ sql }) => {
     const { id } = await aDefinition(sql, { name: "ruled" });
