@@ -1,6 +1,7 @@
 /**
  * What processes cost, as the kernel tells it: CPU seconds of a process and all below it, those that it has reaped among
- * them, and memory. A tick of the kernel's clock is 10 ms, so only sums over many runs mean anything.
+ * them, and memory. These seconds come in ticks of 10 ms, so only sums over many runs mean anything; what does next to
+ * nothing is counted by its threads, in nanoseconds.
  */
 const TICKS_PER_SECOND = 100;
 const PAGE_KIB = 4;
@@ -18,6 +19,11 @@ export function cpuOf(roots: number[]): number[] {
   return roots.map((root) => below(root, all).reduce((sum, { cpu }) => sum + cpu, 0));
 }
 
+/** Nanoseconds on a core so far of each thread of a process and of all below it, by pid and thread; none that has ended. */
+export function threadTimesOf(root: number): Map<string, number> {
+  return new Map(below(root, [...processes()]).flatMap(({ pid }) => [...threadTimes(pid)]));
+}
+
 /** MiB in memory of each of these processes alone; 0 for one that is gone. */
 export function rssOf(pids: number[]): number[] {
   const all = new Map([...processes()].map((stat) => [stat.pid, stat]));
@@ -31,10 +37,25 @@ export function treeOf(root: number): { pid: number; rss_mib: number }[] {
 
 /** Open files of a process. */
 export function openFilesOf(pid: number): number {
+  return namesIn(`/proc/${pid}/fd`).length;
+}
+
+function* threadTimes(pid: number): Generator<[thread: string, ns: number]> {
+  for (const thread of namesIn(`/proc/${pid}/task`)) {
+    try {
+      const [ns] = Deno.readTextFileSync(`/proc/${pid}/task/${thread}/schedstat`).split(" ");
+      yield [`${pid}/${thread}`, Number(ns)];
+    } catch {
+      // it ended while it was looked at
+    }
+  }
+}
+
+function namesIn(path: string): string[] {
   try {
-    return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
+    return [...Deno.readDirSync(path)].map(({ name }) => name);
   } catch {
-    return 0;
+    return [];
   }
 }
 

@@ -1,10 +1,10 @@
 /**
  * What a system costs in which nothing happens: CPU and memory of a worker, statements to Postgres per second of the whole
- * system (a leader and two workers); and the same of peers' workers. The clock of the kernel counts in steps of 10 ms.
+ * system (a leader and two workers); and the same of peers' workers. CPU is that of all threads of all processes, by the nanosecond.
  */
-import { rest } from "../../src/base/loop.ts";
+import { monotonicMs, rest } from "../../src/base/loop.ts";
 import { type Setting, withPeer } from "../peer.ts";
-import { cpuOf, rssOf } from "../processes.ts";
+import { rssOf, threadTimesOf } from "../processes.ts";
 import { withProject } from "../project.ts";
 import { type Bench, type Figure, figures, type Workload } from "../workload.ts";
 import { NO_OP } from "./throughput.ts";
@@ -72,10 +72,14 @@ async function settle(bench: Bench): Promise<void> {
 
 /** Percent of a core that each process spends with all below it, and MiB of memory that it has by itself. */
 async function watch(pids: number[], seconds: number): Promise<{ each: number[]; rss: number[] }> {
-  const before = cpuOf(pids);
+  const before = pids.map(threadTimesOf);
+  const began_ms = monotonicMs();
   await rest(seconds * 1000);
-  return {
-    each: cpuOf(pids).map((cpu, place) => (cpu - (before[place] ?? 0)) / seconds * 100),
-    rss: rssOf(pids),
-  };
+  const took_ns = (monotonicMs() - began_ms) * 1e6;
+  const each = pids.map((pid, place) => {
+    let ns = 0;
+    for (const [thread, now_ns] of threadTimesOf(pid)) ns += now_ns - (before[place]?.get(thread) ?? 0);
+    return ns / took_ns * 100;
+  });
+  return { each, rss: rssOf(pids) };
 }
