@@ -8,7 +8,6 @@ import { beat, list, nextWorkerId, remove, setDetach } from "../src/cluster/rost
 import {
   askToDegrade,
   claimSeat,
-  holdSubleaderSeat,
   leaseRuns,
   mirrorEpoch,
   readEpoch,
@@ -182,11 +181,13 @@ testWithRedisServer("with a hash tag in the prefix every script and command runs
       assert.equal((await readSeat(redis)).worker_id, me.worker_id);
       assert.deepEqual(await leaseRuns(redis, { job_run_ids: [1, 2, 3], epoch: 4, ttl_ms: 5_000 }), [1, 2, 3]);
       assert.equal(await releaseSeat(redis, me.worker_id), true);
-      assert.equal(await holdSubleaderSeat(redis, { ...me, node_id: "n" }), true);
       const about = { node_id: "n", pid: 1, grpc_host: "h", grpc_port: 1, role: "worker" as const, slots: 1 };
       await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
-      const beaten = await beat(redis, { ...me, ...about, draining: false, running: [] }, { ttl_ms: 5_000 });
-      assert.deepEqual(beaten, { detached: true });
+      const beaten = await beat(redis, { ...me, ...about, draining: false, running: [] }, {
+        ttl_ms: 5_000,
+        stands_by: true,
+      });
+      assert.deepEqual(beaten, { detached: true, seated: true, seat_free_in_ms: 0 });
       assert.equal((await list(redis)).length, 1);
       await remove(redis, me.worker_id);
       assert.equal((await list(redis)).length, 0);

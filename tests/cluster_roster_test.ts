@@ -92,11 +92,11 @@ testOnBoth("a detached worker hears of it with its heartbeat, until that is ende
   const me = aHeartbeat("w1-aaaaaaaa");
   await setDetach(redis, me.worker_id, { ttl_ms: 60_000 });
   assert.equal(await isDetached(redis, me.worker_id), true);
-  assert.deepEqual(await beat(redis, me, { ttl_ms: 5_000 }), { detached: true });
+  assert.equal((await beat(redis, me, { ttl_ms: 5_000 })).detached, true);
   assert.equal((await list(redis))[0]!.detached, true);
   await clearDetach(redis, me.worker_id);
-  assert.deepEqual(await beat(redis, me, { ttl_ms: 5_000 }), { detached: false });
+  assert.equal((await beat(redis, me, { ttl_ms: 5_000 })).detached, false);
   await setDetach(redis, me.worker_id, { ttl_ms: 50 });
   while (await isDetached(redis, me.worker_id)) await new Promise((resolve) => setTimeout(resolve, 10));
-  assert.deepEqual(await beat(redis, me, { ttl_ms: 5_000 }), { detached: false });
+  assert.equal((await beat(redis, me, { ttl_ms: 5_000 })).detached, false);
 });

@@ -40,6 +40,7 @@ Deno.test("a subleader that cannot reach the leader asks again later, and unseat
     } as unknown as Peers;
     const standing = new Standing({ worker_id: "me", node_id: "elsewhere", slots: 1, settings: DEFAULT_SETTINGS });
     standing.holdsUntil(Infinity);
+    standing.seated = true;
     const subleader = new Subleader({ sql, redis, peers, standing, bell: new Bell() });
     await subleader.attend();
     await waitFor("the ping", () => Promise.resolve(pings || undefined));

@@ -5,12 +5,12 @@ import { SCRIPTS } from "../src/cluster/redis.ts";
 import {
   askToDegrade,
   claimSeat,
-  holdSubleaderSeat,
   leaseRuns,
   mirrorEpoch,
   readEpoch,
   readSeat,
   releaseSeat,
+  releaseSubleaderSeat,
   renewSeat,
   takeSeat,
 } from "../src/cluster/seat.ts";
@@ -37,14 +37,16 @@ testOnBoth("a time that seconds do not give as a whole number of milliseconds is
   assert.deepEqual(await takeSeat(redis, mine), { epoch_hint: 0 });
   assert.equal(await claimSeat(redis, { ...mine, epoch: 1, highest_epoch: 9 }), true);
   assert.equal(await renewSeat(redis, { ...mine, epoch: 1 }), "renewed");
-  assert.equal(await holdSubleaderSeat(redis, { ...mine, node_id: "north" }), true);
   assert.deepEqual(await leaseRuns(redis, { job_run_ids: [7], epoch: 1, ttl_ms }), [7]);
   await askToDegrade(redis, { epoch: 1, ttl_ms });
   assert.equal(await renewSeat(redis, { ...mine, epoch: 1 }), "degraded");
   const heartbeat = { node_id: "north", pid: 42, grpc_host: "::1", grpc_port: 5001, role: "worker", slots: 4 } as const;
   await setDetach(redis, me.worker_id, { ttl_ms });
-  const said = await beat(redis, { ...heartbeat, worker_id: me.worker_id, draining: false, running: [] }, { ttl_ms });
-  assert.deepEqual(said, { detached: true });
+  const said = await beat(redis, { ...heartbeat, worker_id: me.worker_id, draining: false, running: [] }, {
+    ttl_ms,
+    stands_by: true,
+  });
+  assert.deepEqual([said.detached, said.seated], [true, true]);
 });
 
 testOnBoth(
@@ -157,22 +159,54 @@ testOnBoth("lease_runs takes a large batch in one call", async (redis, { in_java
   assert.equal((await leaseRuns(redis, { job_run_ids, epoch: 1, ttl_ms: 5_000 })).length, length);
 });
 
-testOnBoth("beat is 0, and 1 once the worker was detached", async (redis) => {
-  const heartbeat = {
-    worker_id: me.worker_id,
-    node_id: "n1",
-    pid: 1,
-    grpc_host: "127.0.0.1",
-    grpc_port: 5,
-    role: "worker" as const,
-    slots: 2,
-    draining: false,
-    running: [],
-  };
-  assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: false });
-  await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
-  assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: true });
-});
+const heartbeat = {
+  worker_id: me.worker_id,
+  node_id: "n1",
+  pid: 1,
+  grpc_host: "127.0.0.1",
+  grpc_port: 5,
+  role: "worker" as const,
+  slots: 2,
+  draining: false,
+  running: [],
+};
+
+testOnBoth(
+  "beat says whether the worker was detached, and of the seats nothing to one that does not stand by",
+  async (redis) => {
+    const nothing = { seated: false, seat_free_in_ms: 0 };
+    await takeSeat(redis, other);
+    assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: false, ...nothing });
+    await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
+    assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: true, ...nothing });
+    const { seated } = await beat(redis, { ...heartbeat, worker_id: "w3-cccccccc" }, {
+      ttl_ms: 5_000,
+      stands_by: true,
+    });
+    assert.equal(seated, true, "so nobody had taken it");
+  },
+);
+
+testOnBoth(
+  "beat takes and keeps the subleader seat of the node, and tells when the leader's may be free",
+  async (redis) => {
+    const standBy = (who: string, node_id: string, ttl_ms = 60_000) =>
+      beat(redis, { ...heartbeat, worker_id: who, node_id }, { ttl_ms, stands_by: true });
+    const seated = async (who: string, node_id: string) => (await standBy(who, node_id)).seated;
+    assert.deepEqual(await standBy("a", "n1"), { detached: false, seated: true, seat_free_in_ms: 0 });
+    assert.deepEqual([await seated("b", "n1"), await seated("b", "n2"), await seated("a", "n1")], [false, true, true]);
+    await releaseSubleaderSeat(redis, { worker_id: "b", node_id: "n1" });
+    assert.equal(await seated("b", "n1"), false, "only its holder releases it");
+    await releaseSubleaderSeat(redis, { worker_id: "a", node_id: "n1" });
+    assert.equal(await seated("b", "n1"), true);
+    await takeSeat(redis, me);
+    const { seat_free_in_ms } = await standBy("a", "n1");
+    assert.ok(seat_free_in_ms > 0 && seat_free_in_ms <= me.ttl_ms, `${seat_free_in_ms} ms`);
+    assert.equal((await standBy(me.worker_id, "n1")).seat_free_in_ms, 0, "its own");
+    await standBy("a", "n3", 40);
+    while (!await seated("b", "n3")) await new Promise((resolve) => setTimeout(resolve, 10)); // what nobody keeps is free
+  },
+);
 
 testOnBoth("a script that is called with the wrong number of keys is refused before it is sent", async (redis) => {
   assert.throws(() => redis.script("take_seat", ["a"], []), /it takes 3 keys, not 1/);

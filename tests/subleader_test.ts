@@ -1,7 +1,7 @@
 /** The leader's death is proven and answered at once; its silence is not taken for death; its farewell hands over. */
 import assert from "node:assert/strict";
 import { ensureDevCerts } from "../src/cluster/certs.ts";
-import { claimSeat, holdSubleaderSeat, readSeat, releaseSubleaderSeat, takeSeat } from "../src/cluster/seat.ts";
+import { claimSeat, readSeat, takeSeat } from "../src/cluster/seat.ts";
 import { acquire, depose, resign } from "../src/store/leadership.ts";
 import { withProcesses } from "./support/cluster.ts";
 import { testOnBoth } from "./support/cluster_redis.ts";
@@ -103,7 +103,7 @@ Deno.test("only the epoch that was observed can be deposed, once, and not after 
   });
 });
 
-testOnBoth("in Redis the seat follows the epoch of Postgres, and each node has one subleader", async (redis) => {
+testOnBoth("in Redis the seat follows the epoch of Postgres", async (redis) => {
   const ttl_ms = 60_000; // nothing here is to end by time, however busy the machine is
   assert.deepEqual(await takeSeat(redis, { worker_id: "dead", ttl_ms }), { epoch_hint: 0 });
   const claim = (worker_id: string, epoch: number) =>
@@ -112,16 +112,4 @@ testOnBoth("in Redis the seat follows the epoch of Postgres, and each node has o
   assert.equal((await readSeat(redis)).worker_id, "new");
   assert.equal(await claim("old", 6), false);
   assert.equal((await readSeat(redis)).worker_id, "new");
-
-  const hold = (worker_id: string, node_id: string) => holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms });
-  assert.deepEqual([await hold("a", "n1"), await hold("b", "n1"), await hold("b", "n2"), await hold("a", "n1")], [
-    true,
-    false,
-    true,
-    true,
-  ]);
-  await releaseSubleaderSeat(redis, { worker_id: "b", node_id: "n1" });
-  assert.equal(await hold("b", "n1"), false, "only its holder releases it");
-  await releaseSubleaderSeat(redis, { worker_id: "a", node_id: "n1" });
-  assert.equal(await hold("b", "n1"), true);
 });

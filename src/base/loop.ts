@@ -149,9 +149,17 @@ const MOST_TIMER_MS = 2 ** 31 - 1;
 const BEAT_MS = 1_000;
 const beats = new Alarms();
 
-function afterOnBeat(ms: number, act: () => void): () => void {
+function restOnBeat(ms: number, act: () => void): () => void {
   if (ms < BEAT_MS) return after(ms, act);
   return beats.at(Math.floor((monotonicMs() + ms) / BEAT_MS) * BEAT_MS, act);
+}
+
+/**
+ * Calls `act` once after `ms` and at most a second more, on a beat, unless cancelled; the returned function cancels it. For
+ * patience that is needed again and again, and hardly ever runs out: it wakes nobody.
+ */
+export function afterOnBeat(ms: number, act: () => void): () => void {
+  return beats.at(Math.ceil((monotonicMs() + ms) / BEAT_MS) * BEAT_MS, act);
 }
 
 export class DeadlineExceeded extends Error {
@@ -199,7 +207,7 @@ export class Bell {
       stop?.removeEventListener("abort", wake);
       resolve();
     };
-    const cancel = afterOnBeat(ms, wake);
+    const cancel = restOnBeat(ms, wake);
     stop?.addEventListener("abort", wake, { once: true });
     this.#wake = wake;
   }

@@ -9,7 +9,7 @@
  */
 import { type ClientReadableStream, Metadata, type MethodDefinition, type ServiceError } from "@grpc/grpc-js";
 import { observe } from "../base/facts.ts";
-import { after, rest, wallClock } from "../base/loop.ts";
+import { after, afterOnBeat, rest, wallClock } from "../base/loop.ts";
 import { type Answer, type Failure, failureFrom, read } from "./answer.ts";
 import {
   type CallName,
@@ -67,8 +67,8 @@ const PATIENCE: Record<CallName, { deadline_ms: number; tries: number }> = {
   confirmContinuation: { deadline_ms: 1_000, tries: 1 },
   checkNode: { deadline_ms: 12_000, tries: 2 },
 };
-/** For the first status of a Watch, and from one to the next: a worker sends one each second. */
-const STATUS_WITHIN_MS = 2_000;
+/** A worker sends a status each second, to whoever asks for no less. For the first one and from one to the next there is twice the time. */
+const STATUS_EVERY_MS = 1_000;
 const PAUSE_BETWEEN_TRIES_MS = 50;
 /** A connect that was swallowed in the handshake is never given up by grpc-js (grpc/grpc-node#2785); a new channel is. */
 const DEADLINES_BEFORE_NEW_CHANNEL = 2;
@@ -186,7 +186,7 @@ export class Peer {
       new Metadata(),
       {},
     );
-    return this.#follow(stream, listener);
+    return this.#follow(stream, listener, 2 * (request.status_every_ms || STATUS_EVERY_MS));
   }
 
   /** What its row says now. A server that it no longer names, as some time after a rotation, is dialed anew. */
@@ -288,7 +288,7 @@ export class Peer {
     });
   }
 
-  #follow(stream: ClientReadableStream<WorkerStatus>, listener: WatchListener): () => void {
+  #follow(stream: ClientReadableStream<WorkerStatus>, listener: WatchListener, within_ms: number): () => void {
     let over = false;
     const end = (why?: Failure) => {
       if (over) return;
@@ -303,14 +303,14 @@ export class Peer {
     const channel = this.#channel;
     const giveUp = () => {
       this.#leave(channel);
-      end({ ok: false, code: "DEADLINE_EXCEEDED", message: `no status came within ${STATUS_WITHIN_MS} ms` });
+      end({ ok: false, code: "DEADLINE_EXCEEDED", message: `no status came within ${within_ms} ms` });
     };
-    let cancelPatience = after(STATUS_WITHIN_MS, giveUp);
+    let cancelPatience = afterOnBeat(within_ms, giveUp);
     this.#calls.add(stream);
     stream.on("data", (message: unknown) => {
       if (over) return;
       cancelPatience();
-      cancelPatience = after(STATUS_WITHIN_MS, giveUp);
+      cancelPatience = afterOnBeat(within_ms, giveUp);
       const news = read<WorkerStatus>(message);
       if (news.ok) {
         this.#told.clear();

@@ -167,7 +167,10 @@ export interface ScriptCheck {
   ms: number;
 }
 
-export type WatchRequest = PingRequest;
+export interface WatchRequest extends PingRequest {
+  /** How long no status may come where nothing changes; 0 or left out: a second, which is also the least. */
+  status_every_ms?: number;
+}
 export interface WorkerStatus {
   worker_id: string;
   node_id: string;

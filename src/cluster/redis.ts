@@ -19,7 +19,6 @@ import { DeadlineExceeded, monotonicMs, rest, within } from "../base/loop.ts";
 import beat from "./lua/beat.lua" with { type: "text" };
 import lease_runs from "./lua/lease_runs.lua" with { type: "text" };
 import claim_seat from "./lua/claim_seat.lua" with { type: "text" };
-import hold_lock from "./lua/hold_lock.lua" with { type: "text" };
 import number_worker from "./lua/number_worker.lua" with { type: "text" };
 import mirror_epoch from "./lua/mirror_epoch.lua" with { type: "text" };
 import release_seat from "./lua/release_seat.lua" with { type: "text" };
@@ -37,10 +36,9 @@ export const SCRIPTS = {
   renew_seat: { lua: renew_seat, numberOfKeys: 4 },
   release_seat: { lua: release_seat, numberOfKeys: 1 },
   claim_seat: { lua: claim_seat, numberOfKeys: 2 },
-  hold_lock: { lua: hold_lock, numberOfKeys: 1 },
   mirror_epoch: { lua: mirror_epoch, numberOfKeys: 1 },
   lease_runs: { lua: lease_runs, numberOfKeys: undefined },
-  beat: { lua: beat, numberOfKeys: 3 },
+  beat: { lua: beat, numberOfKeys: 5 },
   number_worker: { lua: number_worker, numberOfKeys: 1 },
 };
 export type ScriptName = keyof typeof SCRIPTS;

@@ -10,6 +10,7 @@
  */
 import type { Role, RunningJob } from "./protocol.ts";
 import { RedisAway, type RedisDoor, wholeMs } from "./redis.ts";
+import { LOCK, subleaderKey } from "./seat.ts";
 
 const WORKERS = "workers";
 
@@ -50,12 +51,24 @@ export async function nextWorkerId(redis: RedisDoor, highest_number: number): Pr
   return `w${number}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
-/** Says that the worker lives, for `ttl_ms`. The answer says whether somebody detached it. One round trip. */
+export interface BeatAnswer {
+  /** Somebody detached it. */
+  detached: boolean;
+  /** It has its node's subleader seat, for `ttl_ms`. */
+  seated: boolean;
+  /** When the leader's seat, which is somebody else's, is free unless it is renewed; 0: it may be free now, or was not asked for. */
+  seat_free_in_ms: number;
+}
+
+/**
+ * Says that the worker lives, for `ttl_ms`. One that stands by also takes or keeps its node's subleader seat and hears of the
+ * leader's: one round trip, since each wakes a process that does nothing else.
+ */
 export async function beat(
   redis: RedisDoor,
   heartbeat: Heartbeat,
-  options: { ttl_ms: number },
-): Promise<{ detached: boolean }> {
+  options: { ttl_ms: number; stands_by?: boolean },
+): Promise<BeatAnswer> {
   const { worker_id, running, draining, ...fields } = heartbeat;
   const pairs = Object.entries({
     ...fields,
@@ -64,8 +77,10 @@ export async function beat(
     running: running.map((run) => `${run.job_run_id}/${run.attempt}`).join(" "),
     draining: draining ? 1 : 0,
   }).flat();
-  const keys = [workerKey(worker_id), WORKERS, detachKey(worker_id)];
-  return { detached: await redis.script("beat", keys, [worker_id, options.ttl_ms, ...pairs]) === 1 };
+  const keys = [workerKey(worker_id), WORKERS, detachKey(worker_id), subleaderKey(heartbeat.node_id), LOCK];
+  const args = [worker_id, options.ttl_ms, options.stands_by ? 1 : 0, ...pairs];
+  const [detached, seated, seat_free_in_ms] = await redis.script("beat", keys, args) as [number, number, number];
+  return { detached: detached === 1, seated: seated === 1, seat_free_in_ms };
 }
 
 /** The workers whose heartbeat has not run out, freshest first. Ids whose hash is gone are struck off on the way. */

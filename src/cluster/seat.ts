@@ -9,7 +9,7 @@
  */
 import { type RedisDoor, wholeMs } from "./redis.ts";
 
-const LOCK = "leader:lock";
+export const LOCK = "leader:lock";
 const EPOCH = "leader:epoch";
 const LAST_SEEN = "leader:last_seen_ts";
 const DEGRADE = "leader:degrade";
@@ -54,11 +54,7 @@ export async function claimSeat(
   return await redis.script("claim_seat", [LOCK, EPOCH], args) === 1;
 }
 
-/** The subleader's seat of a node: one worker of each node watches the leader. */
-export async function holdSubleaderSeat(redis: RedisDoor, ask: Sitting & { node_id: string }): Promise<boolean> {
-  return await redis.script("hold_lock", [subleaderKey(ask.node_id)], [ask.worker_id, ask.ttl_ms]) === 1;
-}
-
+/** The subleader's seat of a node: one worker of each node watches the leader. Heartbeats take it and keep it (roster.ts). */
 export async function releaseSubleaderSeat(
   redis: RedisDoor,
   who: { worker_id: string; node_id: string },
@@ -66,7 +62,7 @@ export async function releaseSubleaderSeat(
   await redis.script("release_seat", [subleaderKey(who.node_id)], [who.worker_id]);
 }
 
-function subleaderKey(node_id: string): string {
+export function subleaderKey(node_id: string): string {
   return `subleader:${node_id}:lock`;
 }
 

@@ -94,15 +94,15 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
       const lack = standing.lack || measured.lack;
       return { worker_id: standing.worker_id, node_id: standing.node_id, bodies: executor.load, ...measured, lack };
     },
-    watch: (_request, _caller, stop) => watch(parts, stop),
+    watch: ({ status_every_ms = 0 }, _caller, stop) => watch(parts, Math.max(status_every_ms, STATUS_EVERY_MS), stop),
   };
 }
 
 /**
- * The status at once, soon after each change, and once a second: silence means trouble. What is long (each run by its id, what runs take)
+ * The status at once, soon after each change, and else each `every_ms`: silence means trouble. What is long (each run by its id, what runs take)
  * comes with the first and in one of each second.
  */
-async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
+async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
   const bell = new Bell();
   const tempo = new Tempo(STATUS_GAP_MS, STATUS_BURST);
   const told = new Map<string, number>();
@@ -121,7 +121,7 @@ async function* watch(parts: HandlerParts, stop: AbortSignal): AsyncGenerator<Wo
         code_times: whole ? newsOf(executor.codeTimes(), told) : [],
         lack: parts.standing.lack,
       };
-      await bell.rest(STATUS_EVERY_MS, stop);
+      await bell.rest(every_ms, stop);
       await rest(tempo.wait(), stop);
     }
   } finally {

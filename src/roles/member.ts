@@ -20,10 +20,7 @@ import type { Standing } from "./standing.ts";
 
 /** Watches the leader meanwhile, and may come back with a term; subleader.ts. */
 export interface Watcher {
-  /** It has a seat and a leader to look at. */
-  readonly watching: boolean;
-  /** Whether it has nothing to do until it is told something. */
-  attend(): Promise<boolean>;
+  attend(): Promise<void>;
   takeTerm(): Term | undefined;
   leave(): Promise<void>;
 }
@@ -42,7 +39,9 @@ export interface MemberParts {
 /** Until stopped. */
 export async function playRole(parts: MemberParts, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
+    parts.standing.looks_for_seat = true;
     const term = await findSeat(parts, stop);
+    parts.standing.looks_for_seat = false;
     await parts.subleader.leave();
     if (!term) return;
     await failpoint("after-pg-acquire");
@@ -55,13 +54,11 @@ export async function playRole(parts: MemberParts, stop: AbortSignal): Promise<v
 async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | undefined> {
   const { standing } = me;
   let checked_ms = monotonicMs();
+  let rings = 1;
   while (!stop.aborted) {
     let rest_ms = standing.settings.heartbeat_interval_seconds * 1000;
     try {
-      // Who watches already asks for both seats at once: an answer that came by itself would wake this process once more.
-      const attending = me.subleader.watching ? me.subleader.attend() : undefined;
-      attending?.catch(() => undefined); // told below, unless a term was won meanwhile
-      const attempt = await tryRedis(me);
+      const attempt = await trySeat(me, rings > 0);
       const stale_ms = standing.settings.leader_stale_seconds * 1000;
       const told_ms = monotonicMs() - standing.led_ms - RENEWAL_MS;
       const stale = Math.min(monotonicMs() - checked_ms, attempt.kind === "taken" ? told_ms : Infinity) > stale_ms;
@@ -72,13 +69,12 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
         const term = await tryPostgres(me, attempt);
         if (term) return term;
       } else if (attempt.kind === "unfit") checked_ms = monotonicMs();
-      // A seat that somebody watches is asked for when it may be free, and not much later, since locks get lost too.
-      const watched = await (attending ?? me.subleader.attend());
-      if (watched && attempt.kind === "taken") rest_ms = Math.min(2 * rest_ms, attempt.free_in_ms);
+      await me.subleader.attend();
+      if (attempt.kind === "taken") rest_ms = Math.min(rest_ms, attempt.free_in_ms);
     } catch (error) {
       observe("loop.failed", { loop: "candidate", error: error instanceof Error ? error.message : String(error) });
     }
-    await me.bell.rest(rest_ms, stop);
+    rings = await me.bell.rest(rest_ms, stop);
     const won = me.subleader.takeTerm();
     if (won?.trusted) return won;
   }
@@ -92,8 +88,11 @@ type Attempt = { kind: "won"; epoch_hint: number } | { kind: "taken"; free_in_ms
   kind: "unfit" | "unheard";
 };
 
-async function tryRedis({ redis, standing }: MemberParts): Promise<Attempt> {
+/** Redis is asked when the seat may be free: once a heartbeat has heard that it is not, not before it can be, unless there is news. */
+async function trySeat({ redis, standing }: MemberParts, is_news: boolean): Promise<Attempt> {
   if (standing.draining || standing.detached || !standing.mayRun) return { kind: "unfit" };
+  const free_in_ms = standing.seat_taken_until_ms - monotonicMs();
+  if (free_in_ms > 0 && !is_news) return { kind: "taken", free_in_ms };
   const ttl_ms = standing.settings.leader_lease_seconds * 1000;
   try {
     const seat = await takeSeat(redis, { worker_id: standing.worker_id, ttl_ms });

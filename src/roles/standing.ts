@@ -26,7 +26,13 @@ export class Standing {
   renewed_ms = 0;
   /** Monotonic: when Postgres was last asked, with that, and somebody led; -Infinity when nobody did. */
   led_ms = -Infinity;
-  /** Rings when the seat may be free, or the subleader has won a term. */
+  /** It looks for the leader's seat, as whoever neither leads nor ends does. */
+  looks_for_seat = false;
+  /** Whether it has its node's subleader seat, as its last heartbeat was told; undefined: not yet. */
+  seated: boolean | undefined;
+  /** Monotonic: until then the leader's seat is somebody else's, as its last heartbeat was told, unless it is given up; 0: not known. */
+  seat_taken_until_ms = 0;
+  /** Rings when the seat may be free, the subleader has won a term, or the node's seat was taken or lost. */
   readonly seat_bell = new Bell();
   /** Wakes the loop that renews, and the one that asks in its stead. */
   readonly lease_bell = new Bell();
@@ -82,6 +88,18 @@ export class Standing {
 
   sawEpoch(epoch: number): void {
     if (epoch > this.#epoch) this.#epoch = epoch;
+  }
+
+  /** Whether its heartbeats ask for the seats. */
+  get standsBy(): boolean {
+    return this.looks_for_seat && !this.draining && !this.detached;
+  }
+
+  heardOfSeats({ seated, seat_free_in_ms }: { seated: boolean; seat_free_in_ms: number }): void {
+    const news = seated !== this.seated;
+    this.seated = seated;
+    this.seat_taken_until_ms = seat_free_in_ms > 0 ? monotonicMs() + seat_free_in_ms : 0;
+    if (news) this.seat_bell.ring();
   }
 
   /** The lease was granted until then, by this process' clock; bodies end a margin before. */

@@ -1,5 +1,6 @@
 /**
- * Watches the leader, and takes its place when its process is proven dead. One worker of each node is a subleader.
+ * Watches the leader, and takes its place when its process is proven dead. One worker of each node is a subleader: the one
+ * whose heartbeats got the node's seat.
  *
  *   stream open --it says that it no longer leads--> the seat is free: try at once
  *   stream broke --a new connection is refused--> proven dead: depose the epoch that was observed
@@ -19,7 +20,7 @@ import { failpoint } from "../base/failpoint.ts";
 import { type Bell, chance, monotonicMs, rest } from "../base/loop.ts";
 import type { Failure, Peers } from "../cluster/peers.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
-import { askToDegrade, holdSubleaderSeat, leaderSeenAgo, releaseSubleaderSeat } from "../cluster/seat.ts";
+import { askToDegrade, leaderSeenAgo, releaseSubleaderSeat } from "../cluster/seat.ts";
 import type { Sql } from "../store/db.ts";
 import { currentLeader, depose, type Leadership, type Term } from "../store/leadership.ts";
 import type { Standing } from "./standing.ts";
@@ -36,6 +37,8 @@ export interface SubleaderParts {
 /** Subleaders elsewhere than on the leader's node go first by this much. */
 const AFTER_OTHERS_MS = 150;
 const DEGRADE_TTL_MS = 10_000;
+/** Its end and its farewell are heard at once. For silence the lease is waited for anyway, and each status wakes this process. */
+const HEAR_MS = 3_000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8_000;
 
@@ -59,10 +62,6 @@ export class Subleader {
     this.#parts = parts;
   }
 
-  get watching(): boolean {
-    return this.#watched !== undefined;
-  }
-
   /** A term that was won since the last question. */
   takeTerm(): Term | undefined {
     const term = this.#won;
@@ -70,38 +69,26 @@ export class Subleader {
     return term;
   }
 
-  /**
-   * Called at each turn of the candidate's loop: holds the node's subleader seat if it can, and watches while it does. Whether
-   * the leader is watched, here or by who has the seat.
-   */
-  async attend(): Promise<boolean> {
-    const { redis, standing } = this.#parts;
-    const ttl_ms = standing.settings.leader_stale_seconds * 1000;
+  /** Called at each turn of the candidate's loop: watches while it has its node's subleader seat. */
+  async attend(): Promise<void> {
+    const { standing } = this.#parts;
     const { worker_id, node_id } = standing;
-    if (standing.draining || standing.detached) {
-      await this.leave();
-      return false;
-    }
-    const mine = await holdSubleaderSeat(redis, { worker_id, node_id, ttl_ms }).catch(() =>
-      standing.role === "subleader"
-    );
-    if (!mine) {
-      this.#stepBack();
-      return true;
-    }
+    if (standing.draining || standing.detached) return await this.leave();
+    if (standing.seated === undefined) return;
+    if (!standing.seated) return this.#stepBack();
     if (standing.role !== "subleader") {
       standing.role = "subleader";
       observe("subleader.seated", { worker_id, node_id });
       standing.tell();
     }
     if (!this.#watched && monotonicMs() >= this.#again_ms) await this.#watch();
-    return this.#watched !== undefined;
   }
 
   /** Leaves the seat to another worker of the node: this one leads now, or stops. */
   async leave(): Promise<void> {
     const { redis, standing } = this.#parts;
-    if (standing.role !== "subleader") return;
+    if (!standing.seated) return;
+    standing.seated = undefined;
     this.#stepBack();
     await releaseSubleaderSeat(redis, standing).catch(() => undefined); // it expires by itself
   }
@@ -118,7 +105,8 @@ export class Subleader {
     standing.sawEpoch(leader.epoch);
     if (!isReachable(leader) || leader.worker_id === standing.worker_id) return;
     const { epoch } = leader;
-    const unwatch = peers.to(leader).watch({ caller_role: "subleader", leader_epoch: epoch }, {
+    const request = { caller_role: "subleader" as const, leader_epoch: epoch, status_every_ms: HEAR_MS };
+    const unwatch = peers.to(leader).watch(request, {
       onStatus: (status) => {
         this.#unheard = 0;
         if (status.role !== "leader") this.#noLongerLeads(epoch);

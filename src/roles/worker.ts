@@ -127,12 +127,13 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
   }
 }
 
-/** Tells Redis that we are here, every second and whenever the load changes its meaning; for pages and for peers' hints. */
+/** Tells Redis that we are here, every second, for pages and for peers' hints; who stands by hears of the seats with that. */
 export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<void> {
   const { standing, executor } = parts;
   let flagged = false;
   await every(standing.settings.heartbeat_interval_seconds * 1000, async () => {
     const { heartbeat_ttl_seconds, heartbeat_interval_seconds } = standing.settings;
+    const stands_by = standing.standsBy;
     const told = await beat(parts.redis, {
       worker_id: standing.worker_id,
       node_id: standing.node_id,
@@ -143,8 +144,9 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
       slots: standing.slots,
       draining: standing.draining,
       running: executor.runs,
-    }, { ttl_ms: heartbeat_ttl_seconds * 1000 }).catch(unlessAway);
+    }, { ttl_ms: heartbeat_ttl_seconds * 1000, stands_by }).catch(unlessAway);
     if (told) standing.last_heartbeat_unix_ms = wallClock().getTime();
+    if (told && stands_by && standing.standsBy) standing.heardOfSeats(told);
     if (told?.detached && !flagged) standing.lease_bell.ring(); // the flag is a hint: the row says whether it is so
     flagged = told?.detached ?? flagged;
     return heartbeat_interval_seconds * 1000;
