@@ -19,7 +19,7 @@ const USAGE = `deno task bench [options] [workload ...]
   --out DIR           where figures.json, report.md and report.svg go (.dandori/bench)
   --add               keep what is in that folder already, but for what is measured anew
   --reuse, --process  only this isolation
-  --statements        count the statements of throughput, backlog and many-workers, and show the longest
+  --statements        count the statements of throughput, backlog, many-workers and crowd, and show the longest
   --profile DIR       write CPU profiles of the project's workers there
   --json              figures as JSON on stdout, nothing else
   --list              the workloads`;

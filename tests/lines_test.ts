@@ -255,6 +255,20 @@ Deno.test("who waits behind what somebody deletes by plain SQL is let go; a bulk
     assert.equal((await sql`delete from bulk returning id`).length, 1);
   }));
 
+Deno.test("of many lanes no more is read than was asked for: what comes first in all of them", () =>
+  withLines(async ({ sql }) => {
+    await sql`insert into job_definition (name, command_name, type, digest) select 'many-' || n, 'x', 'demand', 'd' from generate_series(1, 50) n`;
+    const lanes = await sql<{ id: number }[]>`select id from job_definition where name like 'many-%' order by id`;
+    await sql`
+      insert into job_run (job_definition_id, source, due_at)
+      select id, 'enqueue', clock_timestamp() - n * interval '1 min' + id * interval '1 ms'
+        from job_definition, generate_series(1, 4) n where name like 'many-%'`;
+    const shares = lanes.map(({ id }) => ({ job_definition_id: id, node: "", most: 3 }));
+    const all = await candidates(sql, shares);
+    assert.equal(all.length, 150);
+    assert.deepEqual([...await candidates(sql, shares, 70)], all.slice(0, 70));
+  }));
+
 Deno.test("what waits behind held keys or in a lane that is not asked for is not read", () =>
   withLines(async ({ sql }) => {
     const [busy, wanted] = [await aDefinition(sql, { name: "busy" }), await aDefinition(sql, { name: "wanted" })];

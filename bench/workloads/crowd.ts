@@ -4,6 +4,7 @@
  */
 import { monotonicMs, rest } from "../../src/base/loop.ts";
 import { withProject } from "../project.ts";
+import { showStatements } from "../statements.ts";
 import { figures, type Workload } from "../workload.ts";
 import { NO_OP } from "./throughput.ts";
 
@@ -33,6 +34,7 @@ export const crowd: Workload = {
           from job_definition, generate_series(2, 1000) n where name = 'noop'`;
       await project.warm("noop", 20 * workers * options.slots);
       await rest(SETTLE_MS);
+      const counting = bench.statements && await bench.servers.countStatements();
       const before = project.facts("leader.ticks").length;
       const began_ms = monotonicMs();
       for (let made = 0; made < seconds * 1000 / EACH_MS; made++) {
@@ -46,6 +48,7 @@ export const crowd: Workload = {
       const [behind] = await sql<
         { runs: number }[]
       >`select count(*)::int as runs from job_run where finished_at is null`;
+      if (counting) showStatements(await bench.servers.statements(project.database_url), seconds * RATE);
       const told = project.facts("leader.ticks").slice(before);
       return figures({ workload: "crowd", who: "dandori", how: `${workers} workers`, n: seconds * RATE }, {
         "tick p50": [Math.max(...told.map((fact) => Number(fact.p50_ms))), "ms"],

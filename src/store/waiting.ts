@@ -95,6 +95,7 @@ export function sight(sql: Db, glance = true) {
   const first = candidatesOf(
     sql,
     sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
+    GLANCE_LANES * GLANCE_RUNS,
   );
   return sql`
     exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"') as paused,
@@ -178,14 +179,17 @@ export interface LaneShare {
   most: number;
 }
 
-/** The first runs of each lane that are due, all in the order in which they start. */
-export async function candidates(sql: Db, shares: LaneShare[]): Promise<Candidate[]> {
+/** The first runs of each lane that are due, all in the order in which they start, and of all of them the first `most`. */
+export async function candidates(sql: Db, shares: LaneShare[], most = MOST_CANDIDATES): Promise<Candidate[]> {
   const asked = sql`jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)`;
-  return await sql<Candidate[]>`${candidatesOf(sql, asked)}`;
+  return await sql<Candidate[]>`${candidatesOf(sql, asked, most)}`;
 }
 
+/** With a thousand lanes, those that no tick gives away would cost more than those that it does. */
+export const MOST_CANDIDATES = 1_000;
+
 /** `shares`: a table l(job_definition_id, node, most). */
-function candidatesOf(sql: Db, shares: Fragment) {
+function candidatesOf(sql: Db, shares: Fragment, most: number) {
   return sql`
     with first as materialized (
       select r.*, l.node as lane
@@ -195,7 +199,8 @@ function candidatesOf(sql: Db, shares: Fragment) {
            where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
              and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
              and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
-           order by r.priority, r.due_at, r.id limit l.most) r),
+           order by r.priority, r.due_at, r.id limit l.most) r
+       order by r.priority, r.due_at, r.id limit ${most}),
     bulks as materialized (
       select b.id, (b.running_limit - (
                select count(*) from job_run o where o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')))::int as room
