@@ -185,8 +185,8 @@ export async function candidates(sql: Db, shares: LaneShare[], most = MOST_CANDI
   return await sql<Candidate[]>`${candidatesOf(sql, asked, most)}`;
 }
 
-/** With a thousand lanes, those that no tick gives away would cost more than those that it does. */
-export const MOST_CANDIDATES = 1_000;
+/** Twice what one tick gives away: of a thousand lanes, all that is read beyond that costs more than what is given. */
+const MOST_CANDIDATES = 1_000;
 
 /** `shares`: a table l(job_definition_id, node, most). */
 function candidatesOf(sql: Db, shares: Fragment, most: number) {

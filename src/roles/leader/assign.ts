@@ -16,7 +16,6 @@ import {
   type Candidate,
   candidates,
   type Lane,
-  MOST_CANDIDATES,
   readResources,
   readSight,
   sayWhy,
@@ -141,7 +140,7 @@ async function nextOf(
     return { sure: from.waiting.filter((run) => open.has(laneKey(run))), more: false };
   }
   const shares = sharesOf(from.open, from.most);
-  return inOrder(await candidates(me.sql, shares), shares, MOST_CANDIDATES);
+  return inOrder(await candidates(me.sql, shares), shares);
 }
 
 /** Asked for only when a job that waits needs one. */

@@ -31,13 +31,9 @@ export function sharesOf(open: OpenLane[], most: number): Share[] {
 
 /**
  * The candidates that certainly come first: a lane of which only a part was read may hold more that goes before the last
- * of the others. `more`: something was left out, also where as many were read as `most`, so the next tick must not wait.
+ * of the others. `more`: something was left out, so the next tick must not wait.
  */
-export function inOrder(
-  waiting: Candidate[],
-  shares: Share[],
-  most = Infinity,
-): { sure: Candidate[]; more: boolean } {
+export function inOrder(waiting: Candidate[], shares: Share[]): { sure: Candidate[]; more: boolean } {
   const left = new Map(shares.filter((share) => share.cut).map((share) => [laneKey(share), share.most]));
   for (const [place, run] of waiting.entries()) {
     const key = laneKey(run);
@@ -45,7 +41,7 @@ export function inOrder(
     if (rest === 1) return { sure: waiting.slice(0, place + 1), more: true };
     if (rest !== undefined) left.set(key, rest - 1);
   }
-  return { sure: waiting, more: waiting.length >= most };
+  return { sure: waiting, more: false };
 }
 
 export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assignment[] {
