@@ -125,10 +125,10 @@ export class Project {
     }
   }
 
-  /** From now on no run of the job is given to a worker, or they are again; gives the database's time of that. */
+  /** From now on no run of the job is given to a worker, or they are again; gives the database's time just before. */
   async pause(job: string, paused: boolean): Promise<Date> {
-    await pauseJob(this.sql, job, { ...BY, paused });
     const [row] = await this.sql<{ now: Date }[]>`select clock_timestamp() as now`;
+    await pauseJob(this.sql, job, { ...BY, paused });
     return row?.now as Date;
   }
 
