@@ -85,10 +85,10 @@ export async function assignRuns(
   const ids = sorted.map(({ job_run_id }) => job_run_id);
   const place = placeAmong(sql, ids);
   const worker = textAt(sql, sorted.map(({ worker_id }) => worker_id), place);
+  const asked = [...new Set(sorted.map(({ worker_id }) => worker_id))]; // each run looks through them all
   return await sql<Assigned[]>`
-    with ${fenceOfTick(sql, term)},
-    ${unsynced(sql)},
-    active as materialized (select worker_id from worker where state = 'ACTIVE'),
+    with ${fenceOfTick(sql, term)}, ${unsynced(sql)},
+    active as materialized (select worker_id from worker where worker_id = any(${asked}::text[]) and state = 'ACTIVE'),
     moved as (
       update job_run r
          set state = 'ASSIGNED', assigned_worker_id = ${worker}, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
