@@ -5,7 +5,7 @@ import type { Peers, WatchListener } from "../src/cluster/peers.ts";
 import { type HandlerParts, workerHandlers } from "../src/roles/handlers.ts";
 import { Crew } from "../src/roles/leader/crew.ts";
 import type { Hall } from "../src/roles/leader/hall.ts";
-import { PACK, packsFor } from "../src/roles/leader/pace.ts";
+import { PACK, Packing } from "../src/roles/leader/pace.ts";
 import { Standing } from "../src/roles/standing.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Candidate } from "../src/store/waiting.ts";
@@ -26,21 +26,32 @@ const quick = (left: number, wait = false) => ({
 });
 
 Deno.test("quick runs go to few workers in packs, others to whoever is least loaded", () => {
-  const crew = { a: {}, b: { load: 60, slots: 100 }, c: { load: 40, slots: 100 }, e: {} };
+  const crew = { a: { slots: 1 }, b: { load: 60, slots: 100 }, c: { load: 40, slots: 100 }, e: {} };
+  assert.deepEqual(shares(many(150), hall(crew, quick(300))), { a: PACK, b: 50 });
+  assert.deepEqual(shares(many(300), hall(crew, quick(300))), { a: PACK, b: 2 * PACK - 60, c: 60 });
+  crew.b.load = PACK + 1;
   assert.deepEqual(shares(many(150), hall(crew, quick(300))), { a: PACK, c: 50 }, "b has more than half of one");
   assert.deepEqual(shares(many(300), hall(crew, quick(120))).a, PACK);
-  assert.deepEqual(shares(many(4, { digest: "slow" }), hall(crew, quick(300))), { a: 2, e: 2 });
+  assert.deepEqual(shares(many(3, { digest: "slow" }), hall(crew, quick(300))), { a: 1, e: 2 });
 });
 
 Deno.test("when as many quick runs as soon end are in hand, the next wait only where that is soon", () => {
   const crew = { a: {}, b: {} };
   assert.deepEqual(shares(many(10), hall(crew, quick(0, true))), {});
   assert.deepEqual(shares(many(10), hall(crew, quick(0))), { a: 2, b: 2 });
-  assert.deepEqual(packsFor(0, 0), { left: 3 * PACK, wait: false });
-  assert.deepEqual(packsFor(0, 3 * PACK), { left: 0, wait: false }, "nothing ends: whoever is idle is given them");
-  assert.deepEqual(packsFor(4, 1_000), { left: 200, wait: true });
-  assert.deepEqual(packsFor(4.0051, 1_000), { left: 201, wait: true }, "whole runs");
-  assert.deepEqual(packsFor(4, 1_180), { left: 0, wait: true }, "an order of twenty is not worth it");
+});
+
+Deno.test("so many quick runs are in hand as soon end, and whoever is idle is woken when none of them does for a second", () => {
+  const packing = new Packing();
+  const packs = (ends_per_ms: number, in_hand: number, now_ms: number) =>
+    packing.packs({ ends_per_ms, in_hand }, now_ms);
+  assert.deepEqual(packs(0, 0, 0), { left: 5 * PACK, wait: true });
+  assert.deepEqual(packs(0, 5 * PACK, 50), { left: 0, wait: true }, "none has had time to end");
+  assert.deepEqual(packs(0, 5 * PACK, 900), { left: 0, wait: true });
+  assert.deepEqual(packs(0, 5 * PACK, 1_050), { left: 0, wait: false });
+  assert.deepEqual(packs(4, 1_000, 1_100), { left: 200, wait: true });
+  assert.deepEqual(packs(4.0051, 1_000, 1_120), { left: 201, wait: true }, "whole runs");
+  assert.deepEqual(packs(4, 1_180, 1_150), { left: 0, wait: true }, "an order of twenty is not worth it");
 });
 
 Deno.test("packs keep to what was said of places: limits of nodes and jobs, resources, labels, other code, no slot", () => {

@@ -26,7 +26,7 @@ import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf 
 import { type Gate, gatesOf } from "./gates.ts";
 import { Hall, hostsOf, type Place } from "./hall.ts";
 import type { Leading } from "./leading.ts";
-import { packsFor, worthSending } from "./pace.ts";
+import { worthSending } from "./pace.ts";
 import { settleOverlaps } from "./plan.ts";
 import { orderStarts } from "./order.ts";
 
@@ -78,7 +78,7 @@ async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<H
     lacking: (digest) => me.crew.lacking(digest),
     quick: {
       is: (digest) => me.crew.isQuick(digest),
-      packs: packsFor(me.crew.endsPerMs, quickInHand(me, { workers, lanes })),
+      packs: me.crew.packs(quickInHand(me, { workers, lanes })),
     },
   });
 }

@@ -12,7 +12,7 @@ import { type Bell, monotonicMs } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { WorkerStatus } from "../../cluster/protocol.ts";
 import type { WorkerRow } from "../../store/nodes.ts";
-import { Pace, QUICK_MS } from "./pace.ts";
+import { Pace, Packing, type Packs, QUICK_MS } from "./pace.ts";
 
 interface Member {
   worker: WorkerRow;
@@ -49,6 +49,7 @@ export class Crew {
   readonly #other_code = new Map<string, Map<string, number>>();
   /** By digest: what a run takes. */
   readonly #body_ms = new Map<string, { ms: number; since_ms: number }>();
+  readonly #packing = new Packing();
   #newest_epoch: number;
 
   constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
@@ -178,9 +179,10 @@ export class Crew {
     return (this.#body_ms.get(digest)?.ms ?? Infinity) <= QUICK_MS;
   }
 
-  /** Runs that end in a millisecond, of all of them, as far as was seen. */
-  get endsPerMs(): number {
-    return this.#members.values().reduce((sum, { pace }) => sum + pace.endsPerMs, 0);
+  /** How many quick runs may be sent now in packs, when so many are in hand. */
+  packs(in_hand: number): Packs {
+    const ends_per_ms = this.#members.values().reduce((sum, { pace }) => sum + pace.endsPerMs, 0);
+    return this.#packing.packs({ ends_per_ms, in_hand });
   }
 
   /** How many runs it can be sent beyond its free slots: as many as end before another order could come. */

@@ -7,7 +7,7 @@
  * whose rank is out of date is put back where it belongs when it comes up.
  */
 import TinyQueue from "tinyqueue";
-import { PACK, type Packs } from "./pace.ts";
+import { packOf, type Packs } from "./pace.ts";
 import { isNamed, type NodeRow, type WorkerRow } from "../../store/nodes.ts";
 
 /** A worker that may be given work. */
@@ -145,9 +145,10 @@ export class Hall {
     });
     for (; line.at < line.places.length; line.at++, line.begun = false) {
       const found = line.places[line.at] as Found;
-      const { load, free } = found.place;
-      line.begun ||= free > 0 && load <= PACK / 2;
-      if (line.begun && load < PACK) return found;
+      const { load, free, idle } = found.place;
+      const pack = packOf(load + idle);
+      line.begun ||= free > 0 && load <= pack / 2;
+      if (line.begun && load < pack) return found;
     }
   }
 

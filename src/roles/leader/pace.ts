@@ -10,8 +10,8 @@
  * half of such a group has ended, as long as it has a run for each slot.
  *
  * Runs that are quick (their workers say what they take) are not dealt out to whoever is free, one here and one there: those who have
- * some already get more, up to PACK, before another is woken, as long as no more are in hand than end within HORIZON_MS.
- * So of sixty workers a few do most of them, each being sent as much at once as one of five would be.
+ * some already get more, up to a pack, before another is woken, as long as no more are in hand than end within HORIZON_MS.
+ * So of sixty workers a few do all of them, each being sent as much at once as one of five would be.
  */
 import { monotonicMs } from "../../base/loop.ts";
 
@@ -69,23 +69,39 @@ export function worthSending(prefetch: number, idle: number): number {
   return idle > 0 || room >= Math.min(GROUP, prefetch) / 2 ? room : Math.min(idle, room);
 }
 
-/** A worker's line of quick runs. */
+/** A line of quick runs. */
 export const PACK = 100;
+const MOST_LINES = 2;
 /** What a run takes at most to be quick: a line of them is done within a fifth of a second. */
 export const QUICK_MS = 2;
-/** So many may be in hand before anything is known of how fast they end. */
-const FIRST_PACKS = 3 * PACK;
-/** Where those end within this time, more of them can wait for that. */
-const PATIENCE_MS = 1_000;
-
-/** How many quick runs may be sent now, when so many are in hand. */
-export function packsFor(ends_per_ms: number, in_hand: number): Packs {
-  const left = Math.floor(Math.max(FIRST_PACKS, ends_per_ms * HORIZON_MS)) - in_hand; // also asked of Postgres, as a number of rows
-  return { left: left >= PACK / 2 ? left : 0, wait: ends_per_ms * PATIENCE_MS >= FIRST_PACKS };
+/** Quick runs that a worker is given: a line for each of its slots. More than two of them are better done by others as well. */
+export function packOf(slots: number): number {
+  return PACK * Math.min(slots, MOST_LINES);
 }
+
+/** So many may be in hand before anything is known of how fast they end. */
+const FIRST_PACKS = 5 * PACK;
+/** How long more of them wait for an end of those, and nobody else is woken for them. */
+const PATIENCE_MS = 1_000;
 
 /** `wait`: when none is left, what is in hand ends so soon that nobody else need be woken. */
 export interface Packs {
   left: number;
   wait: boolean;
+}
+
+export class Packing {
+  /** Since when there has been no room for half a pack. */
+  #full_since_ms: number | undefined;
+
+  /** How many quick runs may be sent now, when so many are in hand. */
+  packs({ ends_per_ms, in_hand }: { ends_per_ms: number; in_hand: number }, now_ms = monotonicMs()): Packs {
+    const left = Math.floor(Math.max(FIRST_PACKS, ends_per_ms * HORIZON_MS)) - in_hand; // also asked of Postgres, as a number of rows
+    if (left >= PACK / 2) {
+      this.#full_since_ms = undefined;
+      return { left, wait: true };
+    }
+    this.#full_since_ms ??= now_ms;
+    return { left: 0, wait: now_ms - this.#full_since_ms < PATIENCE_MS };
+  }
 }
