@@ -146,7 +146,7 @@ export class Hall {
     for (; line.at < line.places.length; line.at++, line.begun = false) {
       const found = line.places[line.at] as Found;
       const { load, free, idle } = found.place;
-      const pack = packOf(load + idle);
+      const pack = packOf(load + idle); // which are its slots
       line.begun ||= free > 0 && load <= pack / 2;
       if (line.begun && load < pack) return found;
     }
