@@ -58,7 +58,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   const { standing, executor } = parts;
   const { worker_lease_seconds, worker_renew_seconds } = standing.settings;
   if (isDone(parts)) return standing.detached_why;
-  const before = executor.runs;
+  const before = executor.held; // not what still starts: an order may come before its assignment is to be seen (lone.ts)
   const asked_ms = monotonicMs();
   const asked_at = wallClock().getTime();
   const question = renewWorker(parts.lease_sql, standing.worker_id, {
