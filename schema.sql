@@ -13,6 +13,8 @@ create table if not exists leader_term (
   lease_until timestamptz not null,
   acquired_at timestamptz
 );
+-- Not to find it by: so that the lock of a leader's statement which lets renewals pass (FOR KEY SHARE) holds up what changes the epoch.
+create unique index if not exists leader_term_epoch on leader_term (epoch);
 insert into leader_term values (1, 0, null, '-infinity', null) on conflict do nothing;
 -- Raised by each tick of a leader, so that what an earlier tick decided and sent can be refused when it comes late.
 alter table leader_term add column if not exists tick bigint not null default 0;

@@ -305,32 +305,52 @@ async function somebodyWaits(sql: Sql): Promise<"waits"> {
 }
 
 Deno.test("a leader's statement and the next leader's election wait for each other, and only one of them holds", async () => {
+  const late = async (sql: Sql) => void await aRun(sql, { source: "schedule", due_at: LONG_AGO });
+  const old = async (sql: Sql) =>
+    void await sql`insert into run_stat (grain_seconds, at, job_definition_id, waits, runs) values (60, ${LONG_AGO}, 1, '{}', '{}')`;
+  await waitForEachOther(late, async (db, term) => (await skipLate(db, term, 60)).length > 0);
+  await waitForEachOther(old, (db, term) => trimRunStats(db, term, { minute_days: 1, hour_days: 1 }, 1)); // beside the ticks
+});
+
+async function waitForEachOther(make: (sql: Sql) => Promise<void>, act: (db: Db, term: Term) => Promise<boolean>) {
   await withStores(async ({ sql }) => {
     const lease_ms = 60_000;
     const first = await acquire(sql, { worker_id: "first", lease_ms, epoch_hint: 0 });
     assert(first);
     const take = (worker_id: string, db: Db, epoch: number) =>
       depose(db, { worker_id, lease_ms, epoch, epoch_hint: 0 });
-    const late = { source: "schedule", due_at: LONG_AGO };
 
-    await aRun(sql, late);
+    await make(sql);
     let deposing: ReturnType<typeof take> | undefined;
     await sql.begin(async (tx) => {
-      assert.equal((await skipLate(tx, first, 60)).length, 1);
+      assert(await act(tx, first));
       deposing = take("second", sql, first.epoch);
       assert.equal(await Promise.race([somebodyWaits(sql), deposing]), "waits", "elected over an open statement");
     });
     const second = await deposing;
     assert(second);
 
-    await aRun(sql, late);
-    let skipping: ReturnType<typeof skipLate> | undefined;
+    await make(sql);
+    let acting: Promise<boolean> | undefined;
     await sql.begin(async (tx) => {
       assert(await take("third", tx, second.epoch));
-      skipping = skipLate(sql, second, 60);
-      assert.equal(await Promise.race([somebodyWaits(sql), skipping]), "waits", "written beside an open election");
+      acting = act(sql, second);
+      assert.equal(await Promise.race([somebodyWaits(sql), acting]), "waits", "written beside an open election");
     });
-    assert.deepEqual([...await skipping ?? []], []);
+    assert.equal(await acting, false);
+  });
+}
+
+Deno.test("a leader's renewal does not wait for what it does beside its ticks", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+    const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
+    await countedFrom(sql, "pg_current_snapshot()");
+    await sql.begin(async (tx) => {
+      assert(await rollUp(tx, term as Term));
+      const renewed = await Promise.race([somebodyWaits(sql), renewAndLook(sql, term as Term, look)]);
+      assert.equal(typeof renewed, "object", "it waits for a count that is not over");
+    });
   });
 });
 
@@ -351,9 +371,10 @@ Deno.test("a leader writes through statements that take its term, and each of th
   assert(of_leader.length > 10);
   const unfenced = (one: BareSql) =>
     one.takes_term
-      ? !/\$\{fence(OfTick)?\(sql, term\)\}|epoch = \$\{term\.epoch\} and worker_id = \$\{term\.worker_id\}/.test(
-        one.text,
-      )
+      ? !/\$\{fence(OfTick|Beside)?\(sql, term\)\}|epoch = \$\{term\.epoch\} and worker_id = \$\{term\.worker_id\}/
+        .test(
+          one.text,
+        )
       : SQL_WRITES.test(one.text);
   const problems = [...new Set([...of_leader, ...functions.filter(({ takes_term }) => takes_term)])].filter(unfenced);
   assert.deepEqual(problems.map(({ path, name }) => `${path}: ${name}`), [], "take a Term, and start with its fence");

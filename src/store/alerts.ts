@@ -11,7 +11,7 @@
  * the watcher must not be the watched. Both use the same words for overdue, so that one does not close what the other opens.
  */
 import type { Db } from "./db.ts";
-import { fence, type Term } from "./leadership.ts";
+import { fenceBeside, type Term } from "./leadership.ts";
 
 /** What there is, and what it says of its subject. */
 export const ALERT_KINDS = {
@@ -44,7 +44,7 @@ export interface Judged {
 /** Opens what is true and not open, closes what is open and not true. */
 export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<Judged[]> {
   return await sql<Judged[]>`
-    with ${fence(sql, term)},
+    with ${fenceBeside(sql, term)},
     found as materialized (
       ${lastRuns(sql, "failed", "'run ' || last_failed_run || ' failed'")}
       union all ${lastRuns(sql, "quarantined", "'run ' || last_quarantined_run || ' was interrupted too often'")}
@@ -263,7 +263,7 @@ export async function readDelivery(
 /** Deletes closed alerts and news that are older than they are kept, some of them. */
 export async function trimAlerts(sql: Db, term: Term, days: number): Promise<void> {
   await sql`
-    with ${fence(sql, term)},
+    with ${fenceBeside(sql, term)},
     news as (
       delete from alert_delivery v using fence where v.created_at < clock_timestamp() - ${days} * interval '1 day'
          and v.id = any(array(select id from alert_delivery order by id limit 1000)))

@@ -48,6 +48,16 @@ export function fence(sql: Db, term: Term) {
 }
 
 /**
+ * The fence of what a leader does beside its ticks and may take long, such as counting what ended: the next leader's election waits for
+ * it as for the other, and its own renewals do not. FOR KEY SHARE lets pass what changes no column of a unique index; the epoch is
+ * one for that (`leader_term_epoch`), and only an election changes it.
+ */
+export function fenceBeside(sql: Db, term: Term) {
+  return sql`fence as materialized (
+    select epoch from leader_term where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} for key share)`;
+}
+
+/**
  * The fence of a statement that is right only for what this tick has read, such as how many runs of a key go on. When its
  * connection breaks, Postgres may carry it out after the next tick has read and decided anew; then it does nothing.
  */

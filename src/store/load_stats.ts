@@ -4,7 +4,7 @@
  */
 import { type Db, json } from "./db.ts";
 import { PRIORITIES, type PriorityName } from "../job.ts";
-import { fence, type Term } from "./leadership.ts";
+import { fenceBeside, type Term } from "./leadership.ts";
 import { type Range, RANGES } from "./run_stats.ts";
 
 const NAMED = Object.entries(PRIORITIES) as [PriorityName, number][];
@@ -16,7 +16,7 @@ const NAMED = Object.entries(PRIORITIES) as [PriorityName, number][];
 export async function sampleLoad(sql: Db, term: Term): Promise<void> {
   const [seen] = await sql<{ seen: unknown }[]>`${lookAtLoad(sql)}`;
   await sql`
-    with ${fence(sql, term)}
+    with ${fenceBeside(sql, term)}
     insert into load_stat as s (kind, at, subject, sampled_at, used_now, used_sum, used_max, capacity_now, capacity_sum, oldest_seconds)
     select kind, date_bin('1 minute', at, 'epoch'), subject, at, used, used, used, capacity, capacity, oldest
       from fence, jsonb_to_recordset(${json(sql, seen?.seen)})
@@ -59,7 +59,7 @@ function lookAtLoad(sql: Db) {
 /** Deletes what is older than it is kept, some of it. True: there is more. */
 export async function trimLoadStats(sql: Db, term: Term, days: number, most = 5_000): Promise<boolean> {
   const rows = await sql`
-    with ${fence(sql, term)},
+    with ${fenceBeside(sql, term)},
     old as (select ctid from load_stat where kind in ('queue', 'node') and at < now() - ${days} * interval '1 day' limit ${most})
     delete from load_stat s using fence where s.ctid = any(array(select ctid from old)) returning 1`;
   return rows.length === most;

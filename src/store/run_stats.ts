@@ -13,7 +13,7 @@
  * Which minute a run belongs to is said by its finished_at, so a late one is added to a minute that is over.
  */
 import type { Db } from "./db.ts";
-import { fence, type Term } from "./leadership.ts";
+import { fenceBeside, type Term } from "./leadership.ts";
 
 /** Upper bounds of the histograms' buckets in seconds; one more bucket holds what is above. */
 export const BOUNDS = [
@@ -56,7 +56,7 @@ export async function rollUp(
   const [seen] = await sql<{ version: number }[]>`select version from run_stat_mark where id = 1`;
   const limit = sql.unsafe(String(most));
   const [row] = await sql<{ counted: number; more: boolean }[]>`
-    with ${fence(sql, term)},
+    with ${fenceBeside(sql, term)},
     mark as materialized (
       select m.*, coalesce(m.cut, pg_current_snapshot()) as upto,
              greatest(m.cursor_xid, pg_snapshot_xmax(m.counted)) as from_xid,
@@ -96,7 +96,7 @@ export async function rollUp(
  */
 export async function restartCounting(sql: Db, term: Term): Promise<boolean> {
   const rows = await sql`
-    with ${fence(sql, term)}
+    with ${fenceBeside(sql, term)}
     update run_stat_mark m set version = m.version + 1, counted = pg_current_snapshot(), cut = null, cursor_xid = '0', cursor_id = 0,
            since = clock_timestamp()
       from fence where m.id = 1 and pg_snapshot_xmax(m.counted) > pg_snapshot_xmax(pg_current_snapshot()) returning 1`;
@@ -206,7 +206,7 @@ export async function trimRunStats(
   most = 5_000,
 ): Promise<boolean> {
   const rows = await sql`
-    with ${fence(sql, term)},
+    with ${fenceBeside(sql, term)},
     old as (
       (select ctid from run_stat where grain_seconds = 60 and at < now() - ${keep.minute_days} * interval '1 day' limit ${most})
       union all

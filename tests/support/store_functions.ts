@@ -18,7 +18,7 @@ export const SQL_WRITES = /\b(insert into|delete from|truncate|update \w+ (\w+ )
 export function storeFunctions(): BareSql[] {
   const sources = sourcesIn("src");
   return sources.filter(({ path }) => path.startsWith("src/store/")).flatMap(({ path, text }) =>
-    [...text.matchAll(/^export (?:async )?function (?!fence(?:OfTick)?\b)(\w+)[\s\S]*?^\}/gm)].map((
+    [...text.matchAll(/^export (?:async )?function (?!fence(?:OfTick|Beside)?\b)(\w+)[\s\S]*?^\}/gm)].map((
       [whole, name = ""],
     ) => ({
       path,
