@@ -13,7 +13,7 @@ import {
 } from "../src/roles/spool.ts";
 import { keepVigil } from "../src/roles/vigil.ts";
 import { readRun } from "../src/store/run_view.ts";
-import type { Ending } from "../src/store/runs.ts";
+import type { Ending } from "../src/store/ended_runs.ts";
 import { aRun, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";

@@ -1,6 +1,6 @@
 /** From the row of a run that was started here to what the sandbox is told of its body. */
 import type { Permissions } from "../job.ts";
-import type { BodyOrder } from "../sandbox/body.ts";
+import type { BodyOrder } from "../sandbox/order.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 
 export function bodyOrder(run: StartedRun, job_file: string): BodyOrder {

@@ -1,6 +1,6 @@
 /** What a body's outcome means for its run: pure rules, so that they can be read and tested as a table. */
 import type { Outcome } from "../sandbox/pool.ts";
-import type { Ending } from "../store/runs.ts";
+import type { Ending } from "../store/ended_runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 
 type Decided = Exclude<Outcome, { kind: "LOST" }>;

@@ -17,9 +17,10 @@ import { resolvePath } from "../base/paths.ts";
 import { endRemains } from "../sandbox/remains.ts";
 import { recordOnce } from "../store/audit.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
+import type { Ending } from "../store/ended_runs.ts";
 import { certifyDeath, workerState } from "../store/nodes.ts";
 import { recordedBefore } from "../store/run_view.ts";
-import { type Ending, finishRuns } from "../store/runs.ts";
+import { finishRuns } from "../store/runs.ts";
 import { unstorable } from "./ending.ts";
 import { draftOf, estatesFolder, fileNameOf, type Identity, readSpool } from "./spool.ts";
 

@@ -14,7 +14,7 @@ import { observe } from "../base/facts.ts";
 import { FleetingMap } from "../base/fleeting.ts";
 import { resolvePath } from "../base/paths.ts";
 import { hostIdentity, processStarted } from "../sandbox/process_table.ts";
-import type { Ending } from "../store/runs.ts";
+import type { Ending } from "../store/ended_runs.ts";
 
 /** Which process a worker is: the same text in its row and in the name of its file. */
 export interface Identity {

@@ -13,9 +13,9 @@
  */
 import { observe } from "../base/facts.ts";
 import { Alarms, monotonicMs } from "../base/loop.ts";
-import type { Permissions } from "../job.ts";
 import type { FromBody, ToBody } from "./frames.ts";
 import { lackOf } from "./lack.ts";
+import type { Body, BodyEars, BodyOrder } from "./order.ts";
 import {
   type EndedByUs,
   notStarted,
@@ -27,46 +27,8 @@ import {
   type Verdict,
   verdictOutcome,
 } from "./outcome.ts";
-import { type LogLine, Output, type Stream } from "./output.ts";
+import { Output, type Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
-
-/** What the worker wants run. */
-export interface BodyOrder {
-  job_run_id: number;
-  attempt: number;
-  fence: number;
-  job_name: string;
-  /** Absolute path. */
-  job_file: string;
-  /** Of the file's module graph: a process that was loaded ahead for another digest is never used. */
-  digest: string;
-  args: unknown;
-  scheduled_for: string;
-  permissions: Permissions;
-  timeout_ms: number;
-  kill_grace_ms: number;
-  memory_mb: number;
-  /** How many runs one process may serve, one after another; 0 and 1: a fresh one for each. */
-  isolation_reuse: number;
-}
-
-export interface BodyEars {
-  onLog(lines: LogLine[]): void;
-  onProgress(fraction: number, message: string | undefined): void;
-}
-
-/** A body that was started. */
-export interface Body {
-  readonly pid: number;
-  /** Behind another in its process, so that it needs no slot yet. */
-  readonly waits: boolean;
-  /** Never rejects. Resolves only when the body's process group is proven empty, or the process is fit to serve another run. */
-  readonly outcome: Promise<Outcome>;
-  /** Signal, TERM, KILL; CANCELED, unless it has ended already. */
-  cancel(reason: string): void;
-  /** KILL; LOST, unless it has ended already. */
-  abandon(reason: string): void;
-}
 
 /** The line of a process (line.ts), as a body that stands in it knows it. */
 export interface Standing {

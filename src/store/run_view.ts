@@ -1,9 +1,10 @@
 /** Runs as people and programs read them. Nothing here changes a row. */
 import { type Db, json } from "./db.ts";
+import type { Ending } from "./ended_runs.ts";
 import type { RunFilter } from "./run_filter.ts";
 import { type Effort, searchRuns } from "./run_search.ts";
 import { newestOf } from "./run_walks.ts";
-import type { AttemptRef, Ending, RunState } from "./runs.ts";
+import type { AttemptRef, RunState } from "./runs.ts";
 import type { Waits } from "./wait_reason.ts";
 
 /** One run; what `runs show --json`, `run --wait --json` and the page give. */

@@ -26,8 +26,9 @@
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
 import { type Db, type Fragment, json, unsynced } from "./db.ts";
+import { type Ending, endingsOf } from "./ended_runs.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
-import { byId, jsonText, numbered, placeAmong, textAt } from "./lists.ts";
+import { byId, placeAmong, textAt } from "./lists.ts";
 import { dueUnix } from "./nodes.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
 
@@ -153,20 +154,6 @@ export async function startRuns(
   );
 }
 
-export interface Ending extends AttemptRef {
-  start_token: string;
-  outcome: "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELED";
-  exit_code: number | null;
-  error_name: string | null;
-  error_summary: string | null;
-  result: unknown;
-  /** Failures after which this kind of error is final; 0: no retry. */
-  retry_max: number;
-  retry_after_ms: number;
-  /** The next attempt must not be on this worker's node, if there is another. */
-  other_node: boolean;
-}
-
 type Ended = { job_run_id: number; state: RunState };
 
 /** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
@@ -174,9 +161,7 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
   const sorted = byId(endings);
   const ids = sorted.map((one) => one.job_run_id);
   const place = placeAmong(sql, ids);
-  const { numbers, kinds } = numbered(sorted, kindOf);
-  const of = <T>(say: (one: Ending) => T) => kinds.map(say);
-  const [outcomes, codes] = [of((one) => one.outcome), of((one) => one.exit_code)];
+  const said = endingsOf(sql, sorted, place);
   const some_again = endings.some(({ retry_max }) => retry_max > 0); // else the planner sees that nothing is
   const again = some_again
     ? sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`
@@ -191,20 +176,13 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
                     case when ${again} and s.other_node = 1 then (select node_id from worker where worker_id = ${worker_id}) end,
                     ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
                     r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, s.exit_code, s.error_name, s.error_summary, s.result::jsonb
-               from (select (${outcomes}::text[])[kind] as outcome, (${codes}::int[])[kind] as exit_code,
-                            (${of((one) => one.retry_max)}::int[])[kind] as retry_max,
-                            (${of((one) => Math.round(one.retry_after_ms))}::bigint[])[kind] as retry_after_ms,
-                            (${of((one) => Number(one.other_node))}::int[])[kind] as other_node,
-                            (${of((one) => one.error_name)}::text[])[kind] as error_name,
-                            (${of((one) => one.error_summary)}::text[])[kind] as error_summary,
-                            (${of((one) => jsonText(one.result))}::text[])[kind] as result
-                       from (select (${numbers}::int[])[${place}] as kind offset 0) once) s),
+               from (${said.columns}) s),
            continuation_state = 'NONE', version = r.version + 1
      where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map((one) => one.attempt)}::int[])[${place}]
        and r.start_token = (${sorted.map((one) => one.start_token)}::text[])[${place}]
        and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')`;
   if (!some_again) return await sql<Ended[]>`${end} returning r.id as job_run_id, r.state`;
-  const outcome = sql`(${outcomes}::text[])[(${numbers}::int[])[${placeAmong(sql, ids, sql`id`)}]]`;
+  const outcome = said.outcomeAt(placeAmong(sql, ids, sql`id`));
   return await sql<Ended[]>`
     with done as (
       ${end} returning r.id, r.attempt, r.leader_epoch, r.fence, r.started_at, r.state, r.exit_code, r.error_name, r.error_summary),
@@ -214,12 +192,6 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
         from done where state = 'RETRYING'
       on conflict do nothing)
     select id as job_run_id, state from done`;
-}
-
-/** Most runs end like others: without words or a result of their own. */
-function kindOf(one: Ending): unknown {
-  if (one.result !== null || one.error_name !== null || one.error_summary !== null) return one;
-  return [one.outcome, one.exit_code, one.retry_max, one.retry_after_ms, one.other_node].join();
 }
 
 /** ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. */

@@ -1,0 +1,42 @@
+/** What a worker asks of its sandbox: the order for one body, what it hears of it meanwhile, and the body that it gets. */
+import type { Permissions } from "../job.ts";
+import type { Outcome } from "./outcome.ts";
+import type { LogLine } from "./output.ts";
+
+/** What the worker wants run. */
+export interface BodyOrder {
+  job_run_id: number;
+  attempt: number;
+  fence: number;
+  job_name: string;
+  /** Absolute path. */
+  job_file: string;
+  /** Of the file's module graph: a process that was loaded ahead for another digest is never used. */
+  digest: string;
+  args: unknown;
+  scheduled_for: string;
+  permissions: Permissions;
+  timeout_ms: number;
+  kill_grace_ms: number;
+  memory_mb: number;
+  /** How many runs one process may serve, one after another; 0 and 1: a fresh one for each. */
+  isolation_reuse: number;
+}
+
+export interface BodyEars {
+  onLog(lines: LogLine[]): void;
+  onProgress(fraction: number, message: string | undefined): void;
+}
+
+/** A body that was started. */
+export interface Body {
+  readonly pid: number;
+  /** Behind another in its process, so that it needs no slot yet. */
+  readonly waits: boolean;
+  /** Never rejects. Resolves only when the body's process group is proven empty, or the process is fit to serve another run. */
+  readonly outcome: Promise<Outcome>;
+  /** Signal, TERM, KILL; CANCELED, unless it has ended already. */
+  cancel(reason: string): void;
+  /** KILL; LOST, unless it has ended already. */
+  abandon(reason: string): void;
+}
