@@ -31,7 +31,7 @@ const { values, positionals } = parseArgs({
     long: { type: "boolean", default: false },
     runs: { type: "string" },
     "no-peers": { type: "boolean", default: false },
-    out: { type: "string", default: `${PROJECT_DIR}/.dandori/bench` },
+    out: { type: "string", default: `${PROJECT_DIR}.dandori/bench` },
     add: { type: "boolean", default: false },
     reuse: { type: "boolean", default: false },
     process: { type: "boolean", default: false },

@@ -5,7 +5,7 @@
 import { rest } from "../../src/base/loop.ts";
 import { withProject } from "../project.ts";
 import { type Bench, type Figure, figures, ofEachIsolation, percentiles } from "../workload.ts";
-import { TIMED } from "./pickup.ts";
+import { TIMED, WARM_RUNS } from "./pickup.ts";
 
 /** Known at least this long before. */
 const AHEAD_MS = 15_000;
@@ -21,7 +21,7 @@ async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Fi
   const runs = bench.runs ?? (bench.quick ? 30 : 200);
   bench.say(`due, ${isolation}: ${runs} runs`);
   return await withProject(bench, { jobs: { timed: TIMED[isolation] } }, async (project) => {
-    await project.warm("timed", 40);
+    await project.warm("timed", WARM_RUNS[isolation]);
     const first_ms = Date.now() + AHEAD_MS;
     const items = Array.from({ length: runs }, (_, place) => ({ args: {}, runAt: dueAt(first_ms, place) }));
     await project.client.enqueueMany("timed", items);

@@ -6,6 +6,7 @@ import { rest } from "../../src/base/loop.ts";
 import { type Peer, type Setting, withPeer } from "../peer.ts";
 import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
 import { dueAt } from "./due.ts";
+import { QUIET_MS } from "./pickup.ts";
 
 /** How many jobs show its rate, and of how many its times are taken; 0: not measured. */
 type Contest = Setting & { jobs: number; timed: number };
@@ -20,7 +21,6 @@ const CONTESTS: Contest[] = [
   { peer: "bullmq", how: "sandboxed", jobs: 20_000, timed: 0 },
 ];
 const WARM = 500;
-const QUIET_MS = 50;
 const AHEAD_MS = 3_000;
 
 export const peers: Workload = {

@@ -14,8 +14,10 @@ export const TIMED = {
   process: `import { defineJob } from "dandori";\nexport default defineJob({ isolation: "process", ${TELLS_WHEN} });\n`,
 };
 
+/** Runs before, so that code is compiled; peers have done as many when their times are taken. */
+export const WARM_RUNS = { reuse: 5_000, process: 100 };
 /** Idle again: the next spare is loaded, the last end recorded. */
-const QUIET_MS = 100;
+export const QUIET_MS = 100;
 const WARM = 5;
 
 export const pickup = ofEachIsolation({
@@ -28,7 +30,7 @@ async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Fi
   const runs = bench.runs ?? (bench.quick ? 30 : 200);
   bench.say(`pickup, ${isolation}: ${runs} runs`);
   return await withProject(bench, { jobs: { timed: TIMED[isolation] } }, async (project) => {
-    await project.warm("timed", 40);
+    await project.warm("timed", WARM_RUNS[isolation]);
     const asked = new Map<number, number>();
     for (let run = 0; run < runs + WARM; run++) {
       const began_ms = performance.timeOrigin + performance.now();
