@@ -318,7 +318,7 @@ create table if not exists job_run (
   bulk_id bigint,
   rerun_of bigint,                            -- the ended run that this one repeats
   source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk')),
-  idempotency_key text collate "C" unique,    -- by bytes: a rule of a language costs more, and may change below an index that must be right
+  idempotency_key text collate "C",           -- by bytes: a rule of a language costs more, and may change below an index that must be right
   args_json jsonb not null default '{}',
   scheduled_for timestamptz not null default clock_timestamp(),
   due_at timestamptz not null default clock_timestamp(),
@@ -368,11 +368,15 @@ alter table job_run drop constraint if exists job_run_job_definition_id_fkey, dr
   drop constraint if exists job_run_event_id_fkey, drop constraint if exists job_run_bulk_id_fkey,
   drop constraint if exists job_run_rerun_of_fkey;
 do $$
-begin  -- once: it makes the index of keys anew, while the table is locked
+begin
   if exists (select from pg_attribute where attrelid = 'job_run'::regclass and attname = 'idempotency_key' and attcollation <> '"C"'::regcollation) then
-    alter table job_run alter column idempotency_key type text collate "C";
+    drop index if exists job_run_idempotency;
+    alter table job_run drop constraint if exists job_run_idempotency_key_key, alter column idempotency_key type text collate "C";
   end if;
 end $$;
+-- Of runs that have one: each step of a run writes it into all indexes that it is in.
+create unique index if not exists job_run_idempotency on job_run (idempotency_key) where idempotency_key is not null;
+alter table job_run drop constraint if exists job_run_idempotency_key_key;
 create or replace function keep_definition() returns trigger language plpgsql as $$
 begin
   if exists (select from job_run where job_definition_id = old.id and finished_at is not null)

@@ -58,6 +58,22 @@ Deno.test("an idempotency key gives back the first run, and keys of other jobs d
   });
 });
 
+Deno.test("a key that one call gives twice makes one run, and items without a key a run each", async () => {
+  await withClient(async ({ client, sql }) => {
+    const args = { tenant: "a" };
+    const keyed = { args, idempotencyKey: "twice" };
+    const born = await client.enqueueMany(job, [{ args }, keyed, { args }, keyed, { args }]);
+    assert.deepEqual(born.map(({ isNew }) => isNew), [true, true, true, false, true]);
+    assert.equal(born[3]?.id, born[1]?.id);
+    const rows = await sql<
+      { id: number; key: string | null }[]
+    >`select id, idempotency_key as key from job_run order by id`;
+    assert.deepEqual(rows.map(({ key }) => key?.replace(/^enqueue:\d+:/, "") ?? null), [null, "twice", null, null]);
+    assert.deepEqual(rows.map(({ id }) => id), [0, 1, 2, 4].map((place) => born[place]?.id));
+    assert.notEqual((await client.enqueue(job, args)).id, (await client.enqueue(job, args)).id);
+  });
+});
+
 Deno.test("enqueueMany is all or nothing, in the order given", async () => {
   await withClient(async ({ client, sql }) => {
     const items = Array.from({ length: 1_000 }, (_, place) => ({ args: { tenant: `t${place}` } }));

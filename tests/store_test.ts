@@ -44,20 +44,22 @@ Deno.test("applying schema.sql again, also over rows, changes nothing", async ()
   });
 });
 
-Deno.test("keys that were compared by the rules of a language are compared by bytes, and their runs stay", async () => {
+Deno.test("the index of all keys becomes one by bytes of those that there are, and the runs stay", async () => {
   await withStores(async ({ sql }) => {
     await aRun(sql, { idempotency_key: "enqueue:1:of before" });
     const before = await everything(sql);
-    const collation = async () => {
+    const collation = async (index: string) => {
       const [row] = await sql<{ name: string }[]>`
         select c.collname as name from pg_index i join pg_collation c on c.oid = i.indcollation[0]
-         where i.indexrelid = 'job_run_idempotency_key_key'::regclass`;
+         where i.indexrelid = to_regclass(${index})`;
       return row?.name;
     };
-    await sql`alter table job_run alter column idempotency_key type text collate "default"`;
-    assert.equal(await collation(), "default");
+    await sql`drop index job_run_idempotency`;
+    await sql`alter table job_run alter column idempotency_key type text collate "default", add unique (idempotency_key)`;
+    assert.equal(await collation("job_run_idempotency_key_key"), "default");
     await applySchema(sql, schema);
-    assert.equal(await collation(), "C");
+    assert.equal(await collation("job_run_idempotency"), "C");
+    assert.equal(await collation("job_run_idempotency_key_key"), undefined);
     assert.equal(await everything(sql), before);
   });
 });

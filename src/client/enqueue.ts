@@ -1,5 +1,4 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
-import { risingId } from "../base/rising_id.ts";
 import type { DelayOptions, Job } from "../job.ts";
 import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/births.ts";
 import type { Db } from "../store/db.ts";
@@ -32,8 +31,7 @@ export async function enqueueMany(
   items: readonly EnqueueItem<unknown>[],
 ): Promise<Enqueued[]> {
   const name = nameOf(job);
-  const keys = ownKeys(items.length);
-  const births = await Promise.all(items.map((item, place) => birthOf(name, job, item, keys(place))));
+  const births = await Promise.all(items.map((item) => birthOf(name, job, item)));
   if (births.length === 0) return [];
   const reads = typeof job === "string" || asksForMore(job, births);
   const born = reads
@@ -44,13 +42,6 @@ export async function enqueueMany(
   );
   if (enqueued.length < births.length) throw await noSuchJob(sql, name, "enqueue");
   return enqueued;
-}
-
-/** The keys of one call, for those who give none: in the order of the index that they enter, as their runs are. */
-function ownKeys(items: number): (place: number) => string {
-  const call = risingId();
-  const digits = String(items).length;
-  return (place) => `${call}:${String(place).padStart(digits, "0")}`;
 }
 
 /**
@@ -105,7 +96,7 @@ export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
   return { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: dedupeKey };
 }
 
-async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>, key: string): Promise<Birth> {
+async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
   if (typeof job !== "string" && job.options.args) {
     const answer = await job.options.args["~standard"].validate(item.args);
     if (answer.issues) throw doNotFit({ what: `enqueue "${name}": its args` }, answer.issues);
@@ -121,7 +112,7 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
   return {
     job_name: name,
     args: storable(`a run of "${name}"`, item.args ?? {}),
-    idempotency_key: item.idempotencyKey ?? key,
+    idempotency_key: item.idempotencyKey,
     priority: item.priority === undefined ? undefined : priorityFrom(`enqueue "${name}"`, item.priority),
     run_at: item.runAt,
     serial_key: item.serialKey,

@@ -1,5 +1,4 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
-import { risingId } from "../base/rising_id.ts";
 import { recordAct } from "../store/audit.ts";
 import { createRuns } from "../store/births.ts";
 import type { Db, Sql } from "../store/db.ts";
@@ -88,7 +87,7 @@ export async function retryRun(
     const [born] = await createRuns(tx, [{
       job_name: run.job_name,
       args: edited ? storable(`a run of "${run.job_name}"`, wish.args) : run.args,
-      idempotency_key: wish.idempotencyKey ?? risingId(),
+      idempotency_key: wish.idempotencyKey,
       priority: run.priority,
       serial_key: run.serial_key ?? undefined,
       node: run.node ?? undefined,

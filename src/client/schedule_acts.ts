@@ -1,5 +1,4 @@
 /** What people do with schedules: pause and resume them, a run now, runs for slots of the past; from the command line and the API. */
-import { risingId } from "../base/rising_id.ts";
 import { slotsIn } from "../catalog/schedule.ts";
 import { recordAct } from "../store/audit.ts";
 import { createBackfill, type PastSlot, readSlots, type SlotState } from "../store/backfill.ts";
@@ -63,7 +62,7 @@ export async function runSchedule(sql: Sql, which: Which, by: By): Promise<{ id:
     const args = { ...schedule.default_args_json, ...schedule.args_json };
     const demands = await readDemands(tx, schedule.job_name);
     if (demands) await checkNeeds(tx, `run "${name}"`, await needsOf(tx, demands, [args]));
-    const birth = { job_name: schedule.job_name, args, idempotency_key: risingId() };
+    const birth = { job_name: schedule.job_name, args };
     const [born] = await createRuns(tx, [birth]);
     if (born?.job_run_id === undefined) {
       throw new Refused(`Cannot run "${name}": its job was removed meanwhile`, {

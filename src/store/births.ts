@@ -2,7 +2,8 @@
  * How runs come to be: from slots of schedules, from enqueue, (events.ts) from events and (feeding.ts) from bulks. The only file that
  * inserts into job_run; runs.ts moves what was born here.
  *
- * Every birth carries an idempotency key, unique for ever, and that alone is what makes it exactly-once:
+ * An idempotency key, unique for ever, is what makes a birth exactly-once, and nothing else does. Every birth has one but for an enqueue
+ * whose caller gave none, which makes a run each time it is sent:
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
  *   bulk:{bulk_id}:{seq}
@@ -22,8 +23,8 @@ import { matches, type RunFilter } from "./run_filter.ts";
 export interface Birth {
   job_name: string;
   args: unknown;
-  /** Unique per job. One that nobody else has (risingId) when the caller gave none: sending the same birth twice is then safe too. */
-  idempotency_key: string;
+  /** Unique per job. Without one, the same birth sent twice makes two runs. */
+  idempotency_key?: string;
   priority?: number;
   run_at?: Date;
   serial_key?: string;
@@ -72,20 +73,17 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
     ${bearing(sql)}${births.length === 1 ? sql`, ${named(sql)}` : sql``}
     select ask.place, born.id, ask.job_definition_id is not null as known, ask.changed,
            case when born.id is null then (select old.id from job_run old where old.idempotency_key = ask.key) end as old_id
-      from ask left join born on born.idempotency_key = ask.key ${
+      from ask left join lined using (place) left join born on born.id = lined.id ${
     births.length === 1 ? sql`, named` : sql``
   } order by ask.place`;
   if (rows.some((row) => row.changed)) return undefined;
-  // A key that another transaction committed after this statement began is neither born nor visible: ask again.
+  // A key that another transaction committed after this statement began is neither born nor visible, nor is one that is given twice: ask again.
   const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
   const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));
-  unseen.forEach((row, place) => row.old_id = found[place]?.job_run_id ?? null);
-  const seen = new Set<number>();
-  return rows.map((row) => {
-    const is_new = row.id !== null && !seen.has(row.id); // a key that is given twice is born once
-    if (row.id !== null) seen.add(row.id);
-    return { job_run_id: row.id ?? row.old_id ?? undefined, is_new };
-  });
+  const later = new Map(unseen.map((row, place) => [row.place, found[place]]));
+  return rows.map(({ place, id, old_id }) =>
+    later.get(place) ?? { job_run_id: id ?? old_id ?? undefined, is_new: id !== null }
+  );
 }
 
 /**
@@ -109,7 +107,7 @@ export async function rerunWhere(
          and not exists (select from job_run again where again.idempotency_key = 'rerun:' || ${by.wish}::text || ':' || r.id)
        order by r.id limit ${by.most}),
     ${bearing(sql)},
-    fresh as (select born.id, ask.rerun_of from born join ask on ask.key = born.idempotency_key),
+    fresh as (select id, lined.rerun_of from born join lined using (id)),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
       select ${by.actor}, 'run.retry', 'run', rerun_of::text, jsonb_build_object('rerun', id), ${by.reason} from fresh)
@@ -157,7 +155,7 @@ export async function createSlotRuns(
 
 /**
  * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key, job_schedule_id,
- * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `born`: the keys of each run, its place in their lines, and the row. Among those asked for
+ * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `born`: the keys of each run, its place in their lines, its id, and the row. Among those asked for
  * together the first of each key is let go, if nobody has the key yet.
  */
 export function bearing(sql: Db, { event_keys = false } = {}) {
@@ -168,7 +166,7 @@ export function bearing(sql: Db, { event_keys = false } = {}) {
                   else coalesce(ask.own_serial_key, fill_template(d.serial_key, ask.args)) end as serial_key,
              d.id || ':' || fill_template(d.concurrency_key, ask.args) as limit_key
         from ask join job_definition d on d.id = ask.job_definition_id),
-    lined as materialized (
+    placed as (
       select k.*, not k.early and (
           (k.serial_key is not null and (
             row_number() over (partition by k.serial_key order by k.early, k.priority, k.due_at, k.place) > 1
@@ -180,13 +178,14 @@ export function bearing(sql: Db, { event_keys = false } = {}) {
                 and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit k.concurrency_limit) live)
             > k.concurrency_limit)) as behind
         from keyed k),
+    lined as materialized (select nextval('job_run_id_seq') as id, p.* from (select * from placed order by place) p),
     born as (
-      insert into job_run (job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
-                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key)
-      select job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
+      insert into job_run (id, job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
+                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key) overriding system value
+      select id, job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
              nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end, ${event_key}
         from lined order by place
-      on conflict (idempotency_key) do nothing
+      on conflict (idempotency_key) where idempotency_key is not null do nothing
       returning id, idempotency_key, job_definition_id),
     checked as (
       insert into line_check (line)

@@ -19,7 +19,7 @@ export const BORN = { version: 0, attempt: 1 };
 export function named(sql: Db): Fragment {
   return sql`named as materialized (
     select count(pg_notify('scheduler', jsonb_build_object('job_run_id', born.id, 'command_name', d.command_name, 'digest', d.digest)::text))
-      from born join lined on lined.key = born.idempotency_key join job_definition d on d.id = born.job_definition_id
+      from born join lined using (id) join job_definition d on d.id = born.job_definition_id
      where not lined.early and not lined.behind and lined.serial_key is null and lined.limit_key is null and coalesce(lined.node, '') = '')`;
 }
 

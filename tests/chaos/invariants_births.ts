@@ -26,7 +26,8 @@ export const BIRTH_INVARIANTS: Invariant[] = [
         select max(id), 'event ' || event_id || ' has ' || count(*) || ' runs of definition ' || job_definition_id
           from job_run where event_id is not null group by event_id, job_definition_id having count(*) > 1
         union all
-        select max(id), idempotency_key || ' has ' || count(*) || ' runs' from job_run group by idempotency_key having count(*) > 1`,
+        select max(id), idempotency_key || ' has ' || count(*) || ' runs' from job_run
+         where idempotency_key is not null group by idempotency_key having count(*) > 1`,
   },
   {
     invariant: "I6",

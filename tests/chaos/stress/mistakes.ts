@@ -150,10 +150,10 @@ export const MISTAKES: Mistake[] = [
     name: "unique on attempt",
     shows: /^I6 .* has \d+ runs/,
     schema: (sql) =>
-      sql`alter table job_run drop constraint job_run_idempotency_key_key, add unique (idempotency_key, attempt)`,
+      sql.unsafe("drop index job_run_idempotency; alter table job_run add unique (idempotency_key, attempt)"),
     sql: (pieces) =>
       changed(pieces, [[
-        "on conflict (idempotency_key) do nothing",
+        "on conflict (idempotency_key) where idempotency_key is not null do nothing",
         "on conflict (idempotency_key, attempt) do nothing",
       ]]),
     weather: { strikes: 0.3 },
