@@ -1,6 +1,7 @@
 /** The loop's promises: nothing rung is missed, ticks never overlap, and what gathers is answered in its order. */
 import assert from "node:assert/strict";
-import { Alarms, Bell, DeadlineExceeded, every, Gather, rest, within } from "../src/base/loop.ts";
+import { waitFor } from "./support/waiting.ts";
+import { Alarms, Bell, DeadlineExceeded, every, Gather, Groups, rest, Tempo, within } from "../src/base/loop.ts";
 
 Deno.test("a ring while nobody sleeps is kept for the next sleep, once", async () => {
   const bell = new Bell();
@@ -56,7 +57,7 @@ Deno.test("a flush that fails rejects its own items and no others", async () => 
   const gather = new Gather<number, number>((items) => {
     if (flushes++ === 0) return Promise.reject(new Error("no"));
     return Promise.resolve(items);
-  }, 1);
+  }, { most: 1 });
   const [bad, good] = await Promise.allSettled([gather.add(1), gather.add(2)]);
   assert.equal(bad.status, "rejected");
   assert.deepEqual(good, { status: "fulfilled", value: 2 });
@@ -92,3 +93,23 @@ Deno.test("alarms ring in their time, and not once they are called off, also by 
   assert.deepEqual(rung, ["first", "later"], "a timer for years does not ring at once");
   alone();
 });
+
+Deno.test("a group waits for its tempo, unless enough have come", async () => {
+  const groups: number[][] = [];
+  const of = new Groups<number>((items) => Promise.resolve(void groups.push(items)), {
+    tempo: new Tempo(FAR_MS, 1),
+    enough: 3,
+  });
+  of.add(1);
+  await waitFor("the first at once", () => Promise.resolve(groups.length === 1 || undefined));
+  of.add(2);
+  of.add(3);
+  await rest(20);
+  assert.equal(groups.length, 1, "two did not wait");
+  of.add(4);
+  await waitFor("three without the tempo", () => Promise.resolve(groups.length === 2 || undefined));
+  assert.deepEqual(groups, [[1], [2, 3, 4]]);
+});
+
+/** Longer than any test. */
+const FAR_MS = 900_000;

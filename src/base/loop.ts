@@ -260,10 +260,19 @@ export async function every(interval_ms: number, tick: () => Promise<number | vo
   }
 }
 
+export interface GroupOptions {
+  /** Of one group; default 500. */
+  most?: number;
+  /** How soon one group may follow another; default: at once. */
+  tempo?: Tempo;
+  /** So many that wait need not wait for the tempo; default: as many as one group has at most. */
+  enough?: number;
+}
+
 /**
  * Gathers items while a group of them is being dealt with and hands them over as the next group, so that transitions of many runs share
  * one statement without a timer and without added latency: a lone item is dealt with at once. With a `tempo` that bounds the
- * groups of a busy time, since a statement of three items costs nearly what one of thirty does.
+ * groups of a busy time, since a statement of three items costs nearly what one of thirty does; `enough` of them do not wait for it.
  * What becomes of each item is for `act` to tell; it is not to throw.
  */
 export class Groups<Item> {
@@ -272,24 +281,31 @@ export class Groups<Item> {
   readonly #act: (items: Item[]) => Promise<void>;
   readonly #most: number;
   readonly #tempo: Tempo | undefined;
+  readonly #enough: number;
+  readonly #bell = new Bell();
+  #resting = false;
 
-  constructor(act: (items: Item[]) => Promise<void>, most = 500, tempo?: Tempo) {
+  constructor(act: (items: Item[]) => Promise<void>, { most = 500, tempo, enough = most }: GroupOptions = {}) {
     this.#act = act;
     this.#most = most;
     this.#tempo = tempo;
+    this.#enough = enough;
   }
 
   add(item: Item): void {
     this.#waiting.push(item);
     if (!this.#busy) this.#drain();
+    else if (this.#resting && this.#waiting.length >= this.#enough) this.#bell.ring();
   }
 
   async #drain(): Promise<void> {
     this.#busy = true;
     await Promise.resolve(); // what the same turn of the event loop adds goes along
     while (this.#waiting.length > 0) {
-      const wait_ms = this.#waiting.length < this.#most ? this.#tempo?.wait() ?? 0 : 0;
-      if (wait_ms > 0) await rest(wait_ms);
+      const wait_ms = this.#waiting.length < this.#enough ? this.#tempo?.wait() ?? 0 : 0;
+      this.#resting = true;
+      if (wait_ms > 0) await this.#bell.rest(wait_ms);
+      this.#resting = false;
       await this.#act(this.#waiting.splice(0, this.#most));
     }
     this.#busy = false;
@@ -303,7 +319,7 @@ export class Groups<Item> {
 export class Gather<Item, Answer> {
   readonly #groups: Groups<Asked<Item, Answer>>;
 
-  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, most = 500, tempo?: Tempo) {
+  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, on?: GroupOptions) {
     this.#groups = new Groups(
       async (asked) => {
         try {
@@ -313,8 +329,7 @@ export class Gather<Item, Answer> {
           asked.forEach(({ reject }) => reject(error));
         }
       },
-      most,
-      tempo,
+      on,
     );
   }
 

@@ -38,7 +38,7 @@ const MOST_AT_ONCE = 200;
 
 export class Records<End extends Ended> {
   readonly #parts: RecordsParts<End>;
-  readonly #groups = new Groups<End>((group) => this.#recordAll(group), MOST_AT_ONCE, flushTempo());
+  readonly #groups = new Groups<End>((group) => this.#recordAll(group), { most: MOST_AT_ONCE, tempo: flushTempo() });
 
   constructor(parts: RecordsParts<End>) {
     this.#parts = parts;

@@ -30,7 +30,7 @@ export class Sayings {
     this.#logs = new Gather(async (batches) => {
       await persist(() => appendLogs(sql, batches.flat()));
       return batches.map(() => undefined);
-    }, 50);
+    }, { most: 50 });
     this.#reports = new Gather(async (reports) => {
       const newest = new Map(reports.map((report) => [report.start_token, report]));
       await persist(() => reportProgress(sql, [...newest.values()]));

@@ -29,10 +29,16 @@ export interface StartsParts<Order> {
 }
 
 const MOST_AT_ONCE = 200;
+/** A line of quick runs: bodies would be done with it before the tempo lets the next begin. */
+const ENOUGH = 100;
 
 export class Starts<Order extends StartOrder> {
   readonly #parts: StartsParts<Order>;
-  readonly #groups = new Groups<Order>((orders) => this.#startAll(orders), MOST_AT_ONCE, flushTempo());
+  readonly #groups = new Groups<Order>((orders) => this.#startAll(orders), {
+    most: MOST_AT_ONCE,
+    tempo: flushTempo(),
+    enough: ENOUGH,
+  });
 
   constructor(parts: StartsParts<Order>) {
     this.#parts = parts;
