@@ -16,6 +16,7 @@ import { detachSilent } from "../src/store/detach.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
+import { moveLines } from "../src/store/old_logs.ts";
 import { buryWorkers } from "../src/store/nodes.ts";
 import { followPriority, requestBulkCancel, requestCancel, requestReplaced } from "../src/store/requests.ts";
 import {
@@ -195,6 +196,14 @@ const STATEMENTS: Record<string, Scene> = {
   trimAlerts: async (sql) => {
     await sql`insert into alert (kind, subject, message, opened_by, closed_at) values ('key.blocked', 'old', '', 'test', ${LONG_AGO})`;
     return (term) => trimAlerts(sql, term, 1);
+  },
+  moveLines: async (sql) => {
+    const { id } = await aRun(sql, { state: "SUCCEEDED" });
+    const [line] = await sql<{ id: number }[]>`
+      insert into job_run_log (job_run_id, attempt, level, message) values (${id}, 1, 'info', 'old') returning id`;
+    const line_id = line?.id ?? 0;
+    const moved = { job_run_id: id, was: null, log_ref: "elsewhere", first_id: line_id, last_id: line_id, lines: 1 };
+    return (term) => moveLines(sql, term, [moved]);
   },
   renewAndLook: (sql) =>
     Promise.resolve((term) =>

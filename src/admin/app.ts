@@ -28,12 +28,12 @@ import { type Done, field, Refusal, type Route } from "./visit.ts";
 const LARGEST_BODY = 1_048_576;
 
 export function buildAdmin(parts: AdminParts): Hono<Env> {
-  const { sql, place } = parts;
+  const { sql, place, redis, archive } = parts;
   const pages = new Set<string>();
   const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname, pages) });
   app.use(secureHeaders(HEADERS));
   // Before the limit and the session of pages: it has its own.
-  app.route("/api/v1", buildApi({ sql, redis: parts.redis, callerOf: (c) => callerOf(c, { sql, place }) }));
+  app.route("/api/v1", buildApi({ sql, redis, archive, callerOf: (c) => callerOf(c, { sql, place }) }));
   const onError = () => {
     throw new Refusal(413);
   };

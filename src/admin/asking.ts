@@ -1,5 +1,6 @@
 /** From a request to a visit, and from a page to an answer: the same for every route. */
 import type { Context } from "hono";
+import type { Archive } from "../archive/archive.ts";
 import { wallClock } from "../base/loop.ts";
 import type { Sql } from "../store/db.ts";
 import { isOwnForm, type OpenSession } from "./callers.ts";
@@ -19,6 +20,8 @@ export interface AdminParts {
   stop: AbortSignal;
   /** To tell workers at once that they are detached; without it they learn with their next renewal. */
   redis?: RedisPlace;
+  /** Of old logs; undefined: none is configured here. */
+  archive?: Archive;
 }
 
 /** `Bindings.address`: of the peer, as the server saw it; `Variables.address`: of the client. */
@@ -35,10 +38,11 @@ export async function ownForm(c: Context<Env>, { place }: Pick<AdminParts, "plac
   return form;
 }
 
-export function visitOf(c: Context<Env>, { sql, place }: AdminParts): Visit {
+export function visitOf(c: Context<Env>, { sql, place, archive }: AdminParts): Visit {
   const session = c.get("session");
   return {
     sql,
+    archive,
     lang: langOf(c),
     zone: zoneOf(c),
     theme: themeOf(c),

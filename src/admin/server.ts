@@ -14,14 +14,20 @@ const STOP_WITHIN_MS = 3_000;
 /** Resolves once it has stopped. `ready` is given the URL for a browser. @throws Deno.errors.AddrInUse */
 export async function serveAdmin(
   config: AdminConfig,
-  on: { sql: Sql; stop: AbortSignal; redis?: AdminParts["redis"]; ready?: (url: string) => void },
+  on: {
+    sql: Sql;
+    stop: AbortSignal;
+    redis?: AdminParts["redis"];
+    archive?: AdminParts["archive"];
+    ready?: (url: string) => void;
+  },
 ): Promise<void> {
-  const { sql } = on;
+  const { sql, redis, archive } = on;
   const place = placeOf(config);
   const ending = new AbortController();
   const stop = AbortSignal.any([on.stop, ending.signal]);
   const live = new Live(sql);
-  const app = buildAdmin({ sql, place, live, stop, redis: on.redis, metrics_token: config.metrics_token });
+  const app = buildAdmin({ sql, place, live, stop, redis, archive, metrics_token: config.metrics_token });
   const { host: hostname, port } = config;
   const cut = new AbortController();
   const server = Deno.serve({

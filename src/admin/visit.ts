@@ -3,6 +3,7 @@
  * page, or where to go after an act. It sees no request and sets no header; app.tsx does that, the same for all.
  */
 import type { Child } from "hono/jsx";
+import type { Archive } from "../archive/archive.ts";
 import type { Config } from "../base/config.ts";
 import type { Sql } from "../store/db.ts";
 import type { SessionView } from "../store/sessions.ts";
@@ -19,6 +20,8 @@ export interface Flash {
 /** Somebody looking. */
 export interface Visit {
   sql: Sql;
+  /** Of old logs. */
+  archive: Archive | undefined;
   lang: Lang;
   /** The viewer's IANA time zone, UTC until the browser has told. */
   zone: string;

@@ -28,9 +28,15 @@
  * | SCHEDULER_ALERT_WEBHOOK_URL | none | where alerts are told, https; a secret: only its host is ever shown |
  * | SCHEDULER_ALERT_WEBHOOK_SECRET | none | key of the HMAC that signs them |
  * | SCHEDULER_ALERT_WEBHOOK_HTTP | none | `allow`: the address may be plain http |
+ * | SCHEDULER_ARCHIVE | none | where old logs go: `file:///folder` that all machines share, or `s3://bucket/prefix` (docs/retention.md) |
+ * | SCHEDULER_ARCHIVE_ENDPOINT | https://s3.REGION.amazonaws.com | of another S3-compatible store |
+ * | SCHEDULER_ARCHIVE_REGION | AWS_REGION, else us-east-1 | region of the bucket |
+ * | SCHEDULER_ARCHIVE_KEY_ID, _SECRET, _SESSION_TOKEN | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN | keys of the bucket; secrets |
+ * | SCHEDULER_ARCHIVE_HTTP | none | `allow`: the endpoint may be plain http |
  * | SCHEDULER_FAILPOINT | none | for tests alone: where a worker stops, dies or fails on purpose (failpoint.ts) |
  */
 import { hostname } from "node:os";
+import { type ArchivePlace, readArchivePlace } from "./archive_place.ts";
 import { type Failpoint, failpointsIn } from "./failpoint.ts";
 import { fromFileUrl, resolvePath } from "./paths.ts";
 
@@ -57,7 +63,11 @@ export interface Config {
   tracing: boolean;
   /** Undefined: this process tells alerts to nobody. */
   alert_webhook: Webhook | undefined;
+  /** Of old logs; undefined: they stay in Postgres. Its keys are secrets. */
+  archive: ArchivePlace | undefined;
 }
+
+export type { ArchivePlace };
 
 /** Whose address and key are secrets. */
 export interface Webhook {
@@ -86,6 +96,8 @@ export interface DevNote {
   redis_prefix: string;
   tls_dir: string;
   jobs_dir: string;
+  /** The folder of its own archive, as a URL; undefined: it was given another. */
+  archive?: string;
   /** Of its workers, one each. */
   node_ids: string[];
 }
@@ -125,6 +137,7 @@ export function readConfig(env: Env = environment()): Config {
     metrics: readMetrics(env, problems),
     tracing: Boolean(env.OTEL_DENO),
     alert_webhook: readWebhook(env, problems),
+    archive: readArchivePlace(env, problems, dev?.archive),
   };
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return config;

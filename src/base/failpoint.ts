@@ -39,6 +39,8 @@ export const FAILPOINTS = {
   "after-lease-check-hold": "trusted; runs behind a key are still in dispatch's sight",
   "after-lease-check-why": "trusted; why lanes are closed is not written down yet",
   "after-lease-check-assign": "trusted; workers are chosen and the runs leased in Redis, not assigned",
+  "before-archive-write": "trusted; old log lines are packed, their object is not written yet",
+  "after-archive-write": "the object is written; Postgres has its lines still, and no log_ref leads to it",
   "after-assign-before-rpc": "runs were assigned, and their workers were not told",
   "after-rpc-before-reply": "a worker has carried out StartJobs, and has not answered",
   "before-start-commit": "a worker takes a run, and has not said so to Postgres",

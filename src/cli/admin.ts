@@ -1,4 +1,5 @@
 /** `admin`: the admin page's server, and its users. Passwords never stand in a command line, where others could read them. */
+import { openArchive } from "../archive/open_archive.ts";
 import { readAdminConfig } from "../base/config.ts";
 import { factLine, hear } from "../base/facts.ts";
 import { wallClock } from "../base/loop.ts";
@@ -26,10 +27,11 @@ interface Json {
 
 export async function serveCommand(options: { host?: string; port?: number }, { stop }: Signals): Promise<void> {
   const config = readAdminConfig(options);
-  const sql = connectDb(readConfigForDb().database_url, { name: "admin", max: 8, by_index: true });
+  const { database_url, archive: place } = readConfigForDb();
+  const sql = connectDb(database_url, { name: "admin", max: 8, by_index: true });
   const silence = hear((name, fact) => console.log(factLine(name, fact, wallClock())));
   try {
-    await serveAdmin(config, { sql, stop, redis: redisPlace() });
+    await serveAdmin(config, { sql, stop, redis: redisPlace(), archive: openArchive(place) });
   } catch (error) {
     if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     throw new CommandError(

@@ -1,4 +1,5 @@
 /** `dev`: everything on this machine, the admin page among it, with a login that is there from the start. */
+import { openArchive } from "../archive/open_archive.ts";
 import { readAdminConfig } from "../base/config.ts";
 import { hashPassword, makePassword } from "../admin/passwords.ts";
 import { serveAdmin } from "../admin/server.ts";
@@ -6,7 +7,7 @@ import { type DevPage, runDev } from "../dev/dev.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { addUser, listUsers, setPassword } from "../store/users.ts";
 import type { Signals } from "./output.ts";
-import { redisPlace } from "./opening.ts";
+import { readConfigForDb, redisPlace } from "./opening.ts";
 
 export async function devCommand(options: { workers: number }, { stop, hurry }: Signals): Promise<void> {
   await runDev({ workers: options.workers, stop, hurry, servePage });
@@ -23,10 +24,11 @@ async function servePage({ database_url, own_database, state_dir, stop, say }: D
       ? `log in as ${NAME}, password ${password}`
       : "add a user: deno task admin user add NAME --role admin";
     const ready = (url: string) => say(`${url} shows all of this; ${login}`);
-    await serveAdmin(config, { sql, stop, ready, redis: redisPlace() }).catch((error) => {
+    const on = { sql, stop, ready, redis: redisPlace(), archive: openArchive(readConfigForDb().archive) };
+    await serveAdmin(config, on).catch((error) => {
       if (!(error instanceof Deno.errors.AddrInUse)) throw error;
       say(`port ${config.port} is in use, so another is taken`);
-      return serveAdmin({ ...config, port: 0 }, { sql, stop, ready, redis: redisPlace() });
+      return serveAdmin({ ...config, port: 0 }, on);
     });
   } finally {
     await sql.end({ timeout: 2 });

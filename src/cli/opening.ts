@@ -4,7 +4,7 @@ import { Sandbox } from "../sandbox/pool.ts";
 import { DEFAULT_SETTINGS } from "../store/settings.ts";
 
 /** Passwords, keys, data and outcomes in `.dandori/`. */
-const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis", "estates", "admin_password"];
+const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis", "estates", "admin_password", "archive"];
 
 /** For commands that talk to Postgres only: they need no REDIS_URL. */
 export function readConfigForDb(): Omit<Config, "redis_url"> {

@@ -2,9 +2,10 @@
 import { harmless } from "../base/text.ts";
 import { userInfo } from "node:os";
 import { rest } from "../base/loop.ts";
+import { openArchive } from "../archive/open_archive.ts";
+import { RunLog } from "../client/run_log.ts";
 import { cancelRun, existingRun, retryRun } from "../client/run_acts.ts";
 import { connectDb, type Sql } from "../store/db.ts";
-import { readLogs } from "../store/run_logs.ts";
 import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
 import { filterFrom, idFrom, parseJson, stateFrom } from "./inputs.ts";
@@ -57,10 +58,11 @@ export async function logsCommand(
 ): Promise<void> {
   await withDb(async (sql) => {
     const run = await existingRun(sql, idFrom(id));
+    const log = new RunLog({ sql, archive: openArchive(readConfigForDb().archive) }, run);
     let after = 0;
     while (true) {
       const state = await readState(sql, run.id); // before the lines: what an ended run said is all stored
-      const lines = await readLogs(sql, run.id, { after, most: 1000 });
+      const lines = await log.read({ after, most: 1000 });
       for (const line of lines) {
         if (options.json) printJsonLine(line);
         else {console.log(
@@ -69,10 +71,15 @@ export async function logsCommand(
       }
       after = lines.at(-1)?.id ?? after;
       if (lines.length === 1000) continue;
+      if (after === 0 && log.deleted_on) console.error(deletedText(run.id, log.deleted_on));
       if (!options.follow || stop.aborted || state === undefined || TERMINAL.includes(state)) return;
       await rest(300, stop);
     }
   });
+}
+
+function deletedText(id: number, day: string): string {
+  return `the lines of run ${id} were deleted on ${day}: settings log_retention_days_db and old_logs`;
 }
 
 export async function cancelCommand(id: string, options: Json & { reason: string }): Promise<void> {
@@ -156,6 +163,7 @@ function describe(run: RunView): string {
     ["error", run.error_summary],
     ["repeats run", run.rerun_of],
     ["of bulk", run.bulk_id],
+    ["log", run.log_ref?.replaceAll(" ", "\n")],
   ];
   return lines.filter(([, value]) => value !== null && value !== undefined)
     .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value)).replaceAll("\n", "\n" + " ".repeat(15))}`)

@@ -8,6 +8,8 @@
  * A worker that Postgres declared dead, or that was detached and has nothing in hand any more, comes back under a new id,
  * after its bodies are proven gone.
  */
+import type { Archive } from "../archive/archive.ts";
+import { openArchive } from "../archive/open_archive.ts";
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { failpoint, setFailpoints } from "../base/failpoint.ts";
@@ -139,7 +141,10 @@ async function runWorker(
   const sandbox = openSandbox(config, {
     spares: settings.spare_processes,
     owner: worker_id,
-    secret_paths: config.tls === "mesh" ? [] : [config.tls.key_file, config.tls.cert_file],
+    secret_paths: [
+      ...config.tls === "mesh" ? [] : [config.tls.key_file, config.tls.cert_file],
+      ...config.archive?.kind === "folder" ? [config.archive.path] : [], // what other jobs said
+    ],
   });
   sandbox.hold(() => standing.mayRun);
   const me = await identify(worker_id);
@@ -175,7 +180,8 @@ async function runWorker(
   const tell = async (until: AbortSignal) => {
     if (webhook) await tellAlerts({ sql: open.sql, worker_id, webhook }, until);
   };
-  return await live(parts, { open, sandbox, server, stop, hurry, spool, watch, tell });
+  const archive = openArchive(config.archive);
+  return await live(parts, { open, sandbox, server, stop, hurry, spool, watch, tell, archive });
 }
 
 function subjectOf(standing: Standing, executor: Executor, sandbox: Sandbox): Subject {
@@ -277,6 +283,7 @@ async function live(
     watch(until: AbortSignal): Promise<void>;
     /** Sends alerts. */
     tell(until: AbortSignal): Promise<void>;
+    archive: Archive | undefined;
   },
 ): Promise<LostLife | undefined> {
   const { standing } = parts;
@@ -298,7 +305,7 @@ async function live(
     ...parts,
     bell: standing.seat_bell,
     subleader,
-    lead: (term, signal) => lead(term, { ...parts, peers }, signal),
+    lead: (term, signal) => lead(term, { ...parts, peers, archive: around.archive }, signal),
   }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
   if (lost) parts.hand.empty();

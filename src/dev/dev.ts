@@ -12,6 +12,7 @@ import { dirname } from "node:path";
 import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { type FactName, hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
+import { toFileUrl } from "../base/paths.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
 import { applySchema, connectDb, type Sql } from "../store/db.ts";
@@ -187,12 +188,20 @@ function leaveNote(dev: DevRun, { config, own }: { config: Config; own: PinnedFi
     redis_prefix,
     tls_dir: dirname(own.cert_file),
     jobs_dir,
+    archive: ownArchive(dev),
     node_ids: nodeIds(dev.workers),
   };
   const file = `${dev.state_dir}/dev.json`;
   Deno.writeTextFileSync(`${file}.new`, JSON.stringify(note) + "\n", { mode: 0o600 });
   Deno.renameSync(`${file}.new`, file);
   return { [Symbol.dispose]: () => rmSync(file, { force: true }) };
+}
+
+/** All is on one machine, so a folder of it will do. Undefined: another was given. */
+function ownArchive({ state_dir }: DevRun): string | undefined {
+  if (environment().SCHEDULER_ARCHIVE) return undefined;
+  Deno.mkdirSync(`${state_dir}/archive`, { recursive: true });
+  return toFileUrl(`${state_dir}/archive`).href;
 }
 
 function nodeIds(workers: number): string[] {

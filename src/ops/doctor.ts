@@ -3,6 +3,7 @@
  * hide the next, except what cannot be looked at without it: nothing in Postgres without Postgres or the schema.
  */
 import { readdirSync } from "node:fs";
+import { openArchive } from "../archive/open_archive.ts";
 import { type Config, ConfigError, isLoopback, readConfig, readConfigForFiles } from "../base/config.ts";
 import { wallClock, within } from "../base/loop.ts";
 import { connectRedis } from "../cluster/redis.ts";
@@ -12,6 +13,7 @@ import { connectDb, type Sql } from "../store/db.ts";
 import { readDefinitions } from "../store/definitions.ts";
 import { listJobs } from "../store/job_view.ts";
 import { currentLeader } from "../store/leadership.ts";
+import { countOverdueLogs } from "../store/old_logs.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys } from "../store/stops.ts";
@@ -35,7 +37,8 @@ export async function examine(): Promise<Finding[]> {
   const findings: Finding[] = [];
   const look = async (check: string, ask: () => Promise<Answer> | Answer) => {
     const answer = await within(6_000, check, Promise.resolve().then(ask)).catch((error) => {
-      const { message, fix } = explain(error) ?? { message: String(error?.message ?? error), fix: FIXES[check] ?? "" };
+      const { message, fix } = explain(error) ??
+        { message: String(error?.message ?? error), fix: error?.fix ?? FIXES[check] ?? "" };
       return problem(message, fix);
     });
     findings.push({ check, ...answer });
@@ -50,7 +53,8 @@ export async function examine(): Promise<Finding[]> {
     await look("schema", () => withDb(config, schema)) &&
     await look("settings", () => withDb(config, settings)) &&
     await look("workers", () => withDb(config, workers)) &&
-    await look("stopped", () => withDb(config, stopped));
+    await look("stopped", () => withDb(config, stopped)) &&
+    await look("old logs", () => withDb(config, (sql) => oldLogs(sql, config)));
   await look("redis", () => redis(config));
   await look("tls", () => tls(config));
   return findings;
@@ -166,6 +170,31 @@ async function stopped(sql: Sql): Promise<Answer> {
 }
 
 const MOST_SHOWN = 5;
+
+/** Whether lines can go where they should; whoever reads them later needs the same archive. */
+async function oldLogs(sql: Sql, config: Config): Promise<Answer> {
+  const { log_retention_days_db: days, old_logs } = await readSettings(sql);
+  if (days === 0) return ok("log lines stay in Postgres for ever: log_retention_days_db is 0");
+  const after = `${days} days after the end of their run`;
+  const archive = openArchive(config.archive);
+  const late = await countOverdueLogs(sql, days + LATE_DAYS);
+  const many = `${late.runs}${late.more ? " or more" : ""} runs`;
+  if (old_logs === "archive" && !archive) {
+    const detail = `log lines are to be archived ${after}, and no archive is configured, so they stay in Postgres`;
+    if (late.runs === 0) return ok(`${detail}; there are none so old yet`);
+    const fix =
+      "set SCHEDULER_ARCHIVE for all workers and the admin server (docs/retention.md); to delete old lines: deno task settings set old_logs=delete; to keep them: log_retention_days_db=0";
+    return { state: "warning", detail: `${detail}: those of ${many}`, fix };
+  }
+  const where = archive ? `; ${await archive.probe()}` : "";
+  const what = old_logs === "archive" ? `log lines are archived ${after}` : `log lines are deleted ${after}`;
+  if (late.runs === 0) return ok(what + where);
+  const fix =
+    "see whether there is a leader, and read its log for logs.kept and loop.failed; every worker needs the same SCHEDULER_ARCHIVE";
+  return { state: "warning", detail: `${what}${where}; those of ${many} should have gone more than a day ago`, fix };
+}
+
+const LATE_DAYS = 1;
 
 async function clock(sql: Sql): Promise<Answer> {
   const before = wallClock().getTime();

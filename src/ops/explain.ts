@@ -1,5 +1,6 @@
 /** Errors that whoever gave the command can mend, in words: what, why, and what to do. */
 import { Refused } from "../client/args.ts";
+import { LogUnreadable } from "../client/run_log.ts";
 import { isUnreachable } from "../store/db.ts";
 
 export interface Explained {
@@ -25,7 +26,9 @@ export function explain(error: unknown): Explained | undefined {
 export function explanation(error: unknown): string {
   const explained = explain(error);
   if (explained) return `${explained.message}; ${explained.fix}`;
-  if (error instanceof Refused && error.fix) return `${error.message}; ${error.fix}`;
+  if ((error instanceof Refused || error instanceof LogUnreadable) && error.fix) {
+    return `${error.message}; ${error.fix}`;
+  }
   return error instanceof Error ? error.message : String(error);
 }
 

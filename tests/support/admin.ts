@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { scryptSync } from "node:crypto";
 import { buildAdmin } from "../../src/admin/app.ts";
+import type { Archive } from "../../src/archive/archive.ts";
 import { Live } from "../../src/admin/live.ts";
 import { placeOf } from "../../src/admin/place.ts";
 import type { Sql } from "../../src/store/db.ts";
@@ -22,6 +23,7 @@ interface SceneOptions {
   /** SCHEDULER_ADMIN_URL. */
   url?: string;
   proxies?: number;
+  archive?: Archive;
   /** Of the pages' requests, for a scene in which Postgres is away. */
   sql?: (sql: Sql) => Sql;
 }
@@ -40,7 +42,7 @@ export async function adminOn(
   const sql = options.sql?.(stores.sql) ?? stores.sql;
   const public_url = options.url ? new URL(options.url) : undefined;
   const place = placeOf({ public_url, proxies: options.proxies ?? 0 });
-  const app = buildAdmin({ sql, place, live: new Live(sql), stop: stop.signal });
+  const app = buildAdmin({ sql, place, live: new Live(sql), stop: stop.signal, archive: options.archive });
   const origin = public_url?.origin ?? "http://admin.test";
   const stranger = (address = "10.0.0.1") =>
     new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, base: place.base });

@@ -3,6 +3,7 @@
  * status, its type, and its fields, all of them and no others.
  */
 import assert from "node:assert/strict";
+import type { Archive } from "../../src/archive/archive.ts";
 import { buildApi } from "../../src/admin/api/api.ts";
 import type { Caller } from "../../src/admin/callers.ts";
 import { type Scope, scopesAllow } from "../../src/store/api_tokens.ts";
@@ -40,9 +41,12 @@ export function callerOf(authorization: string | undefined): Caller | undefined 
   return { actor: `token:${scope}`, allows: (needed) => scopesAllow([scope], needed) };
 }
 
-export async function withApi(test: (scene: ApiScene) => Promise<void> | void): Promise<void> {
+export async function withApi(
+  test: (scene: ApiScene) => Promise<void> | void,
+  { archive }: { archive?: Archive } = {},
+): Promise<void> {
   await withStores(async ({ sql }) => {
-    const app = buildApi({ sql, callerOf: (c) => Promise.resolve(callerOf(c.req.header("authorization"))) });
+    const app = buildApi({ sql, archive, callerOf: (c) => Promise.resolve(callerOf(c.req.header("authorization"))) });
     const ask = async (method: string, path: string, { as = "admin", body, headers = {} }: Asked = {}) => {
       const all = new Headers(headers);
       if (as !== "nobody") all.set("authorization", `Bearer ${as}`);

@@ -7,6 +7,7 @@ import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { observe } from "../../base/facts.ts";
 import { Refused } from "../../client/args.ts";
+import { LogUnreadable } from "../../client/run_log.ts";
 import { isUnreachable } from "../../store/db.ts";
 
 /** All kinds: the last part of `type`, its status and title, and what to do where nothing better is known. */
@@ -33,6 +34,7 @@ export const KINDS = {
   },
   too_many: { status: 429, title: "Too many requests", fix: "wait as long as Retry-After says" },
   failed: { status: 500, title: "Failed", fix: "look for this id in the log of the admin server" },
+  archive: { status: 502, title: "Archive not readable", fix: "look at the archive of logs: deno task doctor" },
   unreachable: { status: 503, title: "Postgres is away", fix: "try again; if it stays away: deno task doctor" },
   late: { status: 504, title: "No answer in time", fix: "look whether there is a leader: GET /api/v1/leader" },
 } as const;
@@ -92,6 +94,7 @@ export function answerError(error: unknown, request: Request): Response {
   if (error instanceof Refused) {
     return answerProblem(new Problem(error.why, error.message, { issues: error.issues }));
   }
+  if (error instanceof LogUnreadable) return answerProblem(new Problem("archive", error.message, { fix: error.fix }));
   if (error instanceof HTTPException) return answerProblem(fromHono(error));
   const id = crypto.randomUUID();
   const what = `${request.method} ${new URL(request.url).pathname}`;

@@ -4,6 +4,7 @@
  */
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
+import type { Archive } from "../../archive/archive.ts";
 import type { Config } from "../../base/config.ts";
 import type { Sql } from "../../store/db.ts";
 import { type ApiEnv, type CallerOf, guard, type Needs } from "./access.ts";
@@ -14,6 +15,8 @@ export interface ApiDeps {
   callerOf: CallerOf;
   /** To tell workers at once that they are detached; without it they learn with their next renewal. */
   redis?: Pick<Config, "redis_url" | "redis_prefix">;
+  /** Of old logs. */
+  archive?: Archive;
 }
 
 type Shape = z.ZodObject;

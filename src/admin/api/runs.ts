@@ -1,7 +1,7 @@
 /** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
 import { cancelRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
+import { RunLog } from "../../client/run_log.ts";
 import { reprioritizeRun } from "../../client/many_acts.ts";
-import { readLogs } from "../../store/run_logs.ts";
 import { findRuns, readAttempts } from "../../store/run_view.ts";
 import type { Api } from "./route.ts";
 import { Born, LogLine, RunPage, RunWithAttempts } from "./run_shapes.ts";
@@ -53,14 +53,15 @@ function addReads(api: Api): void {
     path: "/runs/{id}/logs",
     tag: "runs",
     summary: "What a run printed and logged, oldest first",
-    description: "To follow a run, ask again with `after` as the id of the last line that you have.",
+    description:
+      "To follow a run, ask again with `after` as the id of the last line that you have. Lines of runs that ended long ago come from the archive.",
     params: byId,
     query: z.strictObject({ limit: w.limit, after: w.idText.optional() }),
     answers: { 200: { description: "A page of lines", schema: w.page(LogLine) } },
-    problems: ["not_found"],
-  }, async ({ sql, params, query: { limit, after = 0 } }) => {
+    problems: ["not_found", "archive"],
+  }, async ({ sql, deps: { archive }, params, query: { limit, after = 0 } }) => {
     const run = await existingRun(sql, params.id);
-    const lines = await readLogs(sql, run.id, { after, most: limit + 1 });
+    const lines = await new RunLog({ sql, archive }, run).read({ after, most: limit + 1 });
     return [200, w.pageOf(lines, limit, (line) => line.id)];
   });
 }

@@ -1,9 +1,8 @@
 /** Settings, each with its unit (the last part of its name), bounds and effect; a change holds within seconds, without a restart. */
 import {
   changeSettings,
-  DISPATCH,
+  CHOICES,
   isWhole,
-  LEADER_RUNS_JOBS,
   listSettings,
   NUMBER_SETTINGS,
   type SettingsChange,
@@ -34,10 +33,16 @@ const numbers = Object.fromEntries(
   ]),
 );
 
+const words = Object.fromEntries(
+  Object.entries(CHOICES).map(([name, { choices, about }]) => [
+    name,
+    z.enum(choices).nullable().optional().openapi({ description: about }),
+  ]),
+);
+
 const Change = z.strictObject({
   ...numbers,
-  leader_runs_jobs: z.enum(LEADER_RUNS_JOBS).nullable().optional(),
-  dispatch: z.enum(DISPATCH).nullable().optional(),
+  ...words,
 }).refine((given) => Object.keys(given).length > 0, "must name at least one setting").openapi("SettingsChange");
 
 const All = z.object({ items: z.array(Setting) });

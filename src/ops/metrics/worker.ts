@@ -56,6 +56,10 @@ export class WorkerMetrics {
       labelNames: ["outcome"],
       registers: [this.#registry],
     });
+    const moved = this.#counter(
+      "dandori_worker_old_log_lines_total",
+      "Log lines that this process, leading, moved out of Postgres: to the archive, or away",
+    );
     const spawned = new Histogram({
       name: "dandori_worker_spawn_seconds",
       help: "Time to give a run its process, by whether a spare was ready",
@@ -65,6 +69,7 @@ export class WorkerMetrics {
     });
     this.#unhear = hear((name, fact) => {
       counters.get(name)?.inc();
+      if (name === "logs.archived" || name === "logs.deleted") moved.inc((fact as { lines: number }).lines);
       if (name === "run.finished") finished.inc({ outcome: (fact as { outcome: string }).outcome });
       if (name === "body.spawned") {
         const { spare, spawn_ms } = fact as { spare: boolean; spawn_ms: number };

@@ -1,5 +1,6 @@
 /**
- * What the leader does besides the work: counts what ended, looks at what waits, judges alerts, and deletes what is old.
+ * What the leader does besides the work: counts what ended, looks at what waits, judges alerts, and deletes what is old. What takes a
+ * while, moving old logs, goes on beside this (retention.ts).
  *
  * Beside the tick, which must not wait for it; one piece after another, each a bounded statement under the term. Nothing is
  * remembered: who leads next goes on from what Postgres has. What takes long is done less often.
@@ -11,6 +12,7 @@ import { sampleLoad, trimLoadStats } from "../../store/load_stats.ts";
 import { restartCounting, rollUp, trimRunStats } from "../../store/run_stats.ts";
 import type { Settings } from "../../store/settings.ts";
 import type { Leading } from "./leading.ts";
+import { Retention } from "./retention.ts";
 
 /** A round is followed by a rest of so many times what it took, and never a shorter one than the setting. */
 const REST_FACTOR = 20;
@@ -21,9 +23,11 @@ export class House {
   #busy = false;
   #next_ms = 0;
   #rounds = 0;
+  readonly #retention = new Retention();
 
   /** Begins a round when it is time for one. Never waits for it. */
   keep(me: Leading): void {
+    this.#retention.keep(me);
     if (this.#busy || monotonicMs() < this.#next_ms) return;
     this.#busy = true;
     const began_ms = monotonicMs();

@@ -9,6 +9,7 @@
  * stops. Redis that gives no answer ends nothing. Whatever then is still under way is refused by the
  * fence. Returning from `lead` is the loss of the role; nothing is left behind that could go on leading.
  */
+import type { Archive } from "../../archive/archive.ts";
 import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { Bell, DeadlineExceeded, monotonicMs, rest, Tempo, within } from "../../base/loop.ts";
@@ -54,6 +55,7 @@ export interface LeaderParts {
   redis: RedisDoor;
   peers: Peers;
   standing: Standing;
+  archive?: Archive;
 }
 
 const STEP_DOWN = "it was asked to step down";

@@ -1,4 +1,5 @@
 /** What every step of the leader's tick is given: the term first of all, without which none of them can be called. */
+import type { Archive } from "../../archive/archive.ts";
 import type { Bell } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { RedisDoor } from "../../cluster/redis.ts";
@@ -18,6 +19,8 @@ export interface Leading {
   /** What has rung it from Postgres. */
   readonly calls: Calls;
   readonly node_id: string;
+  /** For old log lines; undefined: none is configured here. */
+  readonly archive?: Archive;
   /** Replaced by each renewal; a step reads it anew and stops when it is no longer trusted. */
   term: Term;
   settings: Settings;

@@ -1,5 +1,7 @@
 /** One run: where it is and why, what it said, what became of its attempts, and what can be done to it. */
-import { type LogLineView, readLogTail } from "../../../store/run_logs.ts";
+import { parseLogRef } from "../../../archive/log_ref.ts";
+import { LogUnreadable, RunLog } from "../../../client/run_log.ts";
+import type { LogLineView } from "../../../store/run_logs.ts";
 import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../store/run_view.ts";
 import { TERMINAL } from "../../../store/runs.ts";
 import { engineText } from "../../parts/engine_text.ts";
@@ -14,7 +16,7 @@ import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Timeline } from "./timeline.tsx";
 import { RUNS } from "./words.ts";
 
-/** What fits on a page; the rest is a `log_ref` away, or in `deno task runs logs`. */
+/** What fits on a page; the rest is in `deno task runs logs`. */
 const LOG_LINES = 300;
 const RERUNS_SHOWN = 20;
 
@@ -22,9 +24,10 @@ export async function showRun(on: Visit): Promise<Page> {
   const id = idParam(on);
   const run = await readRun(on.sql, id);
   if (!run) throw new Refusal(404);
+  const log = new RunLog(on, run);
   const [attempts, lines, reruns] = await Promise.all([
     readAttempts(on.sql, id),
-    readLogTail(on.sql, id, LOG_LINES),
+    log.readTail(LOG_LINES).catch(unreadable),
     readReruns(on.sql, id, RERUNS_SHOWN),
   ]);
   return {
@@ -117,20 +120,35 @@ function Attempts({ on, attempts }: { on: Visit; attempts: AttemptView[] }) {
   );
 }
 
-function Log({ on, run, lines }: { on: Visit; run: RunView; lines: LogLineView[] }) {
+/** The rest of the page is worth showing without its log. */
+function unreadable(error: unknown): LogUnreadable {
+  if (error instanceof LogUnreadable) return error;
+  throw error;
+}
+
+function Log({ on, run, lines: read }: { on: Visit; run: RunView; lines: LogLineView[] | LogUnreadable }) {
   const say = RUNS[on.lang];
+  const { parts, deleted_on, others } = parseLogRef(run.log_ref);
+  const lines = read instanceof LogUnreadable ? [] : read;
   return (
     <section>
       <h2>
         {say.log} {lines.length === LOG_LINES && <small>{say.log_tail(LOG_LINES)}</small>}
-        {run.log_ref && (
+        {others.map((other) => (
           <small>
-            {say.log_ref}: <LogRef log_ref={run.log_ref} />
+            {say.log_ref}: <LogRef log_ref={other} />
           </small>
-        )}
+        ))}
       </h2>
+      {parts.length > 0 && (
+        <p class="hint">
+          {say.log_archived} {[...new Set(parts.map(({ object }) => object))].map((object) => <code>{object}</code>)}
+        </p>
+      )}
+      {deleted_on && <p class="hint">{say.log_deleted(deleted_on)}</p>}
+      {read instanceof LogUnreadable && <Problem title={say.log_unreadable} text={`${read.message}; ${read.fix}`} />}
       <div id="log" class="log" data-tail="" tabindex={0} role="log" aria-label={say.log}>
-        {lines.length === 0 && <p class="nothing">{say.log_none}</p>}
+        {lines.length === 0 && !deleted_on && !(read instanceof LogUnreadable) && <p class="nothing">{say.log_none}</p>}
         {lines.map((line) => (
           <div id={`line-${line.id}`} class={line.level}>
             <time datetime={line.at.toISOString()}>{timeText(line.at, on.zone).slice(11)}</time>

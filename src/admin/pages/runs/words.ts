@@ -53,6 +53,12 @@ export const RUNS = words({
   log: { en: "Log", ja: "ログ" },
   log_none: { en: "It has said nothing yet.", ja: "まだ出力がありません。" },
   log_tail: { en: (n: number) => `the last ${n} lines`, ja: (n) => `最後の ${n} 行` },
+  log_archived: { en: "Older lines are read from the archive:", ja: "古い行はアーカイブから読んでいます：" },
+  log_deleted: {
+    en: (day: string) => `Its lines were deleted on ${day}, as the settings log_retention_days_db and old_logs say.`,
+    ja: (day) => `設定 log_retention_days_db と old_logs により、${day} に行を削除しました。`,
+  },
+  log_unreadable: { en: "The archived log cannot be read now", ja: "アーカイブのログを読み取れません" },
   log_ref: { en: "Whole log", ja: "ログ全文" },
   args: { en: "Args", ja: "引数" },
   result: { en: "Result", ja: "結果" },

@@ -2,7 +2,7 @@
 import type { Settings } from "../../../store/settings.ts";
 import type { Lang } from "../../words.ts";
 
-export const GROUPS = ["leader", "workers", "dispatch", "nodes", "alerts", "statistics"] as const;
+export const GROUPS = ["leader", "workers", "dispatch", "nodes", "alerts", "retention", "statistics"] as const;
 export type Group = typeof GROUPS[number];
 
 export const GROUP_NAMES: Record<Group, Record<Lang, string>> = {
@@ -11,6 +11,7 @@ export const GROUP_NAMES: Record<Group, Record<Lang, string>> = {
   dispatch: { en: "Giving out work", ja: "ジョブの割り当て" },
   nodes: { en: "Checks of nodes", ja: "ノードの確認" },
   alerts: { en: "Alerts", ja: "アラート" },
+  retention: { en: "How long things are kept", ja: "保存期間" },
   statistics: { en: "Statistics", ja: "統計" },
 };
 
@@ -87,6 +88,15 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
     group: "alerts",
     ja: "データベースとの時計の差がこれより大きいとアラートを出します",
   },
+  log_retention_days_db: {
+    group: "retention",
+    ja: "実行の終了後、ログの行を Postgres に残す日数。その後は old_logs に従います。0：ずっと残す",
+  },
+  old_logs: {
+    group: "retention",
+    ja:
+      "log_retention_days_db を過ぎたログの行：archive は SCHEDULER_ARCHIVE へ移します（設定がなければ残します）。delete は完全に削除します",
+  },
   stat_interval_seconds: {
     group: "statistics",
     ja: "リーダーが終了数と待機を数え、アラートを判断する間隔",
@@ -98,6 +108,7 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
 const UNITS: Record<string, Record<Lang, string>> = {
   seconds: { en: "s", ja: "秒" },
   days: { en: "days", ja: "日" },
+  db: { en: "days", ja: "日" },
   percent: { en: "%", ja: "%" },
   mb: { en: "MB", ja: "MB" },
   count: { en: "times", ja: "回" },
