@@ -496,6 +496,15 @@ create table if not exists event_absorbed (
   primary key (event_id, job_definition_id)
 );
 
+create index if not exists event_absorbed_run on event_absorbed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
+
+-- How far slots of a schedule are forgotten: some of their runs, and with them the keys that keep a slot from being born again, were
+-- deleted when they were old (store/old_runs.ts). A backfill makes no run for a slot up to here.
+create table if not exists slots_forgotten (
+  job_schedule_id bigint primary key references job_schedule on delete cascade,
+  upto timestamptz not null
+);
+
 -- Lines, "serial:{serial_key}" or "limit:{limit_key}", that the leader must look at again: who is next may have changed. Written in
 -- the transaction that changed it and emptied by the leader alone, so no run is left held behind a key that is free.
 create table if not exists line_check (

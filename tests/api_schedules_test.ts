@@ -56,7 +56,7 @@ Deno.test("a backfill says what it would make, makes it, and again makes nothing
     const range = { from: "2026-01-01T00:00:00Z", to: "2026-01-05T00:00:00Z" };
     const body = { job_name: "report", schedule_id: "daily", ...range, parallel: 2, reason: "lost disk" };
     const share = { schedule: "report/daily", slots: 4, first: "2026-01-01T17:30:00Z", last: "2026-01-04T17:30:00Z" };
-    const open = { ...share, exist: 0, skipped: 0, to_make: 4 };
+    const open = { ...share, exist: 0, skipped: 0, forgotten: 0, to_make: 4 };
     const backfill = (more: Record<string, unknown> = {}) =>
       call("POST", "/schedules/backfill", { as: "operate", body: { ...body, ...more } });
     const dry = await backfill({ dry_run: true });
@@ -67,7 +67,7 @@ Deno.test("a backfill says what it would make, makes it, and again makes nothing
     assert.deepEqual([made.status, made.body], [201, { dry_run: false, plan: [open], bulk_id, runs: 4 }]);
     const { body: bulk } = await call("GET", `/bulks/${bulk_id}`);
     assert.deepEqual([bulk.items, bulk.parallel, bulk.priority, bulk.created_by], [4, 2, 360, "token:operate"]);
-    const done = { ...share, exist: 4, skipped: 0, to_make: 0 };
+    const done = { ...share, exist: 4, skipped: 0, forgotten: 0, to_make: 0 };
     const again = await backfill();
     assert.deepEqual([again.status, again.body], [200, { dry_run: false, plan: [done], bulk_id: null, runs: 0 }]);
     const acts = await sql`select action, actor, reason from admin_action_log order by id`;

@@ -5,9 +5,7 @@
 import assert from "node:assert/strict";
 import { type BareSql, SQL_WRITES, storeFunctions } from "./support/store_functions.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
-import { judgeAlerts, trimAlerts } from "../src/store/alerts.ts";
-import { sampleLoad, trimLoadStats } from "../src/store/load_stats.ts";
-import { restartCounting, rollUp, trimRunStats } from "../src/store/run_stats.ts";
+import { rollUp, trimRunStats } from "../src/store/run_stats.ts";
 import { bulksSeen, feed, finish, letGo, pauseFailing, planFeed, throttle } from "../src/store/feeding.ts";
 import { recordCheck } from "../src/store/health.ts";
 import { createSlotRuns } from "../src/store/births.ts";
@@ -16,7 +14,6 @@ import { detachSilent } from "../src/store/detach.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
-import { moveLines } from "../src/store/old_logs.ts";
 import { buryWorkers } from "../src/store/nodes.ts";
 import { followPriority, requestBulkCancel, requestCancel, requestReplaced } from "../src/store/requests.ts";
 import {
@@ -30,14 +27,10 @@ import {
 } from "../src/store/runs.ts";
 import { readSight, sayWhy, type Sight } from "../src/store/waiting.ts";
 import { sightFor } from "../src/roles/leader/leader.ts";
+import { aBulk, countedFrom, LONG_AGO, OF_HOUSEKEEPING, type Scene } from "./support/fenced_housekeeping.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
-
-/** Makes rows that the statement would change, and gives the call. */
-type Scene = (sql: Sql) => Promise<(term: Term) => Promise<unknown>>;
-
-const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
 
 /** A slot of a job that has an older run which has not ended. */
 async function overlapping(sql: Sql, concurrency_policy: string): Promise<void> {
@@ -170,65 +163,13 @@ const STATEMENTS: Record<string, Scene> = {
     const pace = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
     return (term) => recordCheck(sql, term, { node_id, due: node?.due ?? "", status: "available", result }, pace);
   },
-  rollUp: async (sql) => {
-    await countedFrom(sql, "pg_current_snapshot()");
-    return (term) => rollUp(sql, term);
-  },
-  restartCounting: async (sql) => {
-    await countedFrom(sql, "'9000000000:9000000000:'");
-    return (term) => restartCounting(sql, term);
-  },
-  trimRunStats: async (sql) => {
-    await sql`insert into run_stat (grain_seconds, at, job_definition_id, waits, runs) values (60, ${LONG_AGO}, 0, '{}', '{}')`;
-    return (term) => trimRunStats(sql, term, { minute_days: 1, hour_days: 1 });
-  },
-  sampleLoad: (sql) => Promise.resolve((term) => sampleLoad(sql, term)),
-  trimLoadStats: async (sql) => {
-    await sql`
-      insert into load_stat (kind, at, subject, sampled_at, used_now, used_sum, used_max) values ('queue', ${LONG_AGO}, '120', ${LONG_AGO}, 0, 0, 0)`;
-    return (term) => trimLoadStats(sql, term, 1);
-  },
-  judgeAlerts: async (sql) => {
-    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('blocked', 'system')`;
-    const limits = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 1, clock_skew_seconds: 1 };
-    return (term) => judgeAlerts(sql, term, limits);
-  },
-  trimAlerts: async (sql) => {
-    await sql`insert into alert (kind, subject, message, opened_by, closed_at) values ('key.blocked', 'old', '', 'test', ${LONG_AGO})`;
-    return (term) => trimAlerts(sql, term, 1);
-  },
-  moveLines: async (sql) => {
-    const { id } = await aRun(sql, { state: "SUCCEEDED" });
-    const [line] = await sql<{ id: number }[]>`
-      insert into job_run_log (job_run_id, attempt, level, message) values (${id}, 1, 'info', 'old') returning id`;
-    const line_id = line?.id ?? 0;
-    const moved = { job_run_id: id, was: null, log_ref: "elsewhere", first_id: line_id, last_id: line_id, lines: 1 };
-    return (term) => moveLines(sql, term, [moved]);
-  },
+  ...OF_HOUSEKEEPING,
   renewAndLook: (sql) =>
     Promise.resolve((term) =>
       renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 })
     ),
   resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
 };
-
-async function countedFrom(sql: Sql, snapshot: string): Promise<void> {
-  await sql`update run_stat_mark set counted = ${sql.unsafe(snapshot)}`;
-}
-
-async function aBulk(
-  sql: Sql,
-  { items = 0, max_failures, state = "RUNNING" }: { items?: number; max_failures?: number; state?: string } = {},
-): Promise<number> {
-  const { id } = await aDefinition(sql);
-  const [bulk] = await sql<{ id: number }[]>`
-    insert into bulk (job_definition_id, state, max_failures) values (${id}, ${state}, ${
-    max_failures ?? null
-  }) returning id`;
-  const bulk_id = bulk?.id ?? 0;
-  await sql`insert into bulk_item (bulk_id, seq) select ${bulk_id}, n from generate_series(1, ${items}::int) n`;
-  return bulk_id;
-}
 
 /** Every row of every table, as one text. */
 async function everything(sql: Sql): Promise<string> {

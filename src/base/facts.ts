@@ -82,6 +82,7 @@ export interface Facts {
   "bulk.paused": { bulk_id: number; reason: string };
   "bulk.canceled": { bulk_id: number; runs: number };
   "bulk.throttled": { bulk_id: number; parallel: number; running_limit: number; error_rate: number };
+  "history.deleted": { runs: number; bulks: number; events: number };
   "logs.archived": { runs: number; lines: number; bytes: number; object: string };
   "logs.deleted": { runs: number; lines: number };
   "logs.kept": { worker_id: string; epoch: number; runs: number; meaning: string };

@@ -103,7 +103,8 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     }
     const made = await makeBackfill(sql, plan, how);
     if (options.json) return printJson({ plan: plan.shares, ...made ?? { bulk_id: null, runs: 0 } });
-    if (!made) return console.log("nothing to do: every slot has its run");
+    const forgotten = plan.shares.some((share) => share.forgotten > 0) ? ", or is forgotten" : "";
+    if (!made) return console.log(`nothing to do: every slot has its run${forgotten}`);
     const pace = how.parallel === 1 ? "one after the other, oldest first" : `${how.parallel} at once`;
     console.log(`bulk ${made.bulk_id} made: ${made.runs} runs, ${pace}; see \`deno task bulk show ${made.bulk_id}\``);
   });
@@ -114,11 +115,25 @@ function instantOf(text: string): Temporal.Instant {
 }
 
 function showPlan(shares: Share[], again: boolean): void {
+  const some_forgotten = shares.some(({ forgotten }) => forgotten > 0);
+  const also = <T>(value: T) => some_forgotten ? [value] : [];
   printTable(
-    ["schedule", "slots", "first", "last", "have a run", "of them SKIPPED", "runs to make"],
-    shares.map((one) => [one.schedule, one.slots, one.first, one.last, one.exist, one.skipped, one.to_make]),
+    ["schedule", "slots", "first", "last", "have a run", "of them SKIPPED", ...also("forgotten"), "runs to make"],
+    shares.map((one) => [
+      one.schedule,
+      one.slots,
+      one.first,
+      one.last,
+      one.exist,
+      one.skipped,
+      ...also(one.forgotten),
+      one.to_make,
+    ]),
     "",
   );
+  if (some_forgotten) {
+    console.log("forgotten: so old that their runs may have been deleted (run_retention_days), so none are made");
+  }
   if (!again && shares.some(({ skipped }) => skipped > 0)) {
     console.log("add --skipped to repeat those that were SKIPPED");
   }

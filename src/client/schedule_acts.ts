@@ -86,6 +86,8 @@ export interface Share {
   /** Slots that have a run; of those, that ended SKIPPED and were not repeated. */
   exist: number;
   skipped: number;
+  /** Slots without a run, so old that theirs may have been deleted (run_retention_days): none is made. */
+  forgotten: number;
   /** Runs that this makes. */
   to_make: number;
 }
@@ -155,6 +157,7 @@ function shareOf(schedule: string, slots: PastSlot[], on: { states: SlotState[];
     last: slots.at(-1)?.slot ?? null,
     exist: count("taken") + count("skipped"),
     skipped: count("skipped"),
+    forgotten: count("forgotten"),
     to_make: count("free") + (on.again ? count("skipped") : 0),
   };
 }

@@ -4,7 +4,7 @@
  *
  * A slot's run has the key that the leader would have given it, `time:{schedule}:{slot}`: whoever comes second, the
  * leader or another backfill, makes none. One that repeats a slot that was SKIPPED has that key with `:again` behind it, and so
- * comes once as well. They are no runs of source `schedule`, so they are never late, and never in the way of a slot of today.
+ * comes once as well. A slot so old that its run may have been deleted is none of a backfill's. They are no runs of source `schedule`, so they are never late, and never in the way of a slot of today.
  */
 import { bearing } from "./births.ts";
 import { recordAct } from "./audit.ts";
@@ -15,8 +15,8 @@ import type { RunState } from "./runs.ts";
 /** So many slots are one statement. */
 const AT_ONCE = 1_000;
 
-/** A slot's run: none; one that ended SKIPPED and was not repeated; or any other. */
-export type SlotState = "free" | "skipped" | "taken";
+/** A slot's run: none; one that ended SKIPPED and was not repeated; any other; none any more, perhaps (store/old_runs.ts). */
+export type SlotState = "free" | "skipped" | "taken" | "forgotten";
 
 export interface PastSlot {
   job_schedule_id: number;
@@ -28,16 +28,23 @@ export interface PastSlot {
 export async function readSlots(sql: Db, slots: PastSlot[]): Promise<SlotState[]> {
   const states: SlotState[] = [];
   for (let from = 0; from < slots.length; from += AT_ONCE) {
-    const rows = await sql<{ state: RunState | null; again: boolean }[]>`
+    const part = slots.slice(from, from + AT_ONCE);
+    const rows = await sql<{ state: RunState | null; again: boolean; forgotten: boolean }[]>`
       select (select r.state from job_run r where r.idempotency_key = k.key) as state,
-             exists (select from job_run r where r.idempotency_key = k.key || ':again') as again
-        from jsonb_array_elements_text(${json(sql, slots.slice(from, from + AT_ONCE).map(keyOf))})
-               with ordinality as k(key, place) order by k.place`;
-    states.push(
-      ...rows.map(({ state, again }) => state === null ? "free" : state === "SKIPPED" && !again ? "skipped" : "taken"),
-    );
+             exists (select from job_run r where r.idempotency_key = k.key || ':again') as again,
+             exists (select from slots_forgotten f where f.job_schedule_id = k.job_schedule_id and k.slot <= f.upto) as forgotten
+        from jsonb_to_recordset(${json(sql, part.map((one, place) => ({ ...one, place, key: keyOf(one) })))})
+               as k(place int, job_schedule_id bigint, slot timestamptz, key text) order by k.place`;
+    states.push(...rows.map(stateOf));
   }
   return states;
+}
+
+function stateOf(
+  { state, again, forgotten }: { state: RunState | null; again: boolean; forgotten: boolean },
+): SlotState {
+  if (state === null) return forgotten ? "forgotten" : "free";
+  return state === "SKIPPED" && !again && !forgotten ? "skipped" : "taken"; // that it was repeated may be forgotten
 }
 
 export interface NewBackfill {
@@ -111,7 +118,8 @@ async function bear(
         join bulk b on b.id = ${to.bulk_id} join job_schedule s on s.id = a.job_schedule_id
         join job_definition d on d.id = s.job_definition_id
         left join job_run old on old.idempotency_key = a.key
-       where old.id is null or (${to.skipped} and old.state = 'SKIPPED')),
+       where (old.id is null or (${to.skipped} and old.state = 'SKIPPED'))
+         and not exists (select from slots_forgotten f where f.job_schedule_id = s.id and a.slot <= f.upto)),
     ${bearing(tx)}
     insert into bulk_item (bulk_id, seq, args_json, job_run_id, rerun_of)
     select ask.bulk_id, ${to.first_seq} - 1 + row_number() over (order by ask.place), ask.args, born.id, ask.rerun_of

@@ -2,8 +2,8 @@
  * How runs come to be: from slots of schedules, from enqueue, (events.ts) from events and (feeding.ts) from bulks. The only file that
  * inserts into job_run; runs.ts moves what was born here.
  *
- * An idempotency key, unique for ever, is what makes a birth exactly-once, and nothing else does. Every birth has one but for an enqueue
- * whose caller gave none, which makes a run each time it is sent:
+ * An idempotency key, unique as long as its run is kept (old_runs.ts), is what makes a birth exactly-once, and nothing else does. Every
+ * birth has one but for an enqueue whose caller gave none, which makes a run each time it is sent:
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
  *   bulk:{bulk_id}:{seq}

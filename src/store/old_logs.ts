@@ -1,5 +1,5 @@
 /**
- * Log lines of runs that ended long ago, on their way out of Postgres (roles/leader/retention.ts).
+ * Log lines of runs that ended long ago, on their way out of Postgres (roles/leader/old_logs.ts).
  *
  *   job_run_log --read--> an object of the archive --moveLines--> job_run.log_ref
  *
@@ -11,7 +11,7 @@
  * and a line that comes late, of a body that nobody knew to be alive, stays and is moved by the next round.
  */
 import { type Db, json } from "./db.ts";
-import { fence, type Term } from "./leadership.ts";
+import { fenceBeside, type Term } from "./leadership.ts";
 
 export interface OldRun {
   job_run_id: number;
@@ -20,7 +20,7 @@ export interface OldRun {
   lines: number;
 }
 
-/** Lines that are read at once, and that one part of an object holds. One statement deletes no more: a tick may wait for it. */
+/** Lines that are read at once, and that one part of an object holds. One statement deletes no more: an election may wait for it. */
 export const MOST_LINES = 2_000;
 
 export interface OldRuns {
@@ -96,7 +96,7 @@ export interface MovedLines {
 /** Of each run once: says where these lines are and deletes them. What is not as it was when they were read stays. Of how many. */
 export async function moveLines(sql: Db, term: Term, moved: MovedLines[]): Promise<{ runs: number; lines: number }> {
   const [row] = await sql<{ runs: number; lines: number }[]>`
-    with ${fence(sql, term)},
+    with ${fenceBeside(sql, term)},
     given as materialized (
       select x.* from fence, jsonb_to_recordset(${json(sql, moved)})
         as x(job_run_id bigint, was text, log_ref text, first_id bigint, last_id bigint, lines int)),

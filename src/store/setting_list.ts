@@ -149,6 +149,13 @@ export const NUMBER_SETTINGS = {
     about:
       "Days after its end that a run's log lines stay in Postgres; then old_logs says what becomes of them; 0: for ever",
   },
+  run_retention_days: {
+    default: 0,
+    least: 0,
+    most: 36_500,
+    about:
+      "Days after its end that a run is kept, with its attempts and lines; bulks and events go as their runs do; the last run of each job stays; 0: for ever",
+  },
   alert_overdue_seconds: {
     default: 300,
     least: 1,

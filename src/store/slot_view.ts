@@ -24,7 +24,7 @@ export interface SlotPlace {
   last_slot: Date;
   /** Its job was not there before. */
   job_since: Date;
-  /** Its runs before this one were too many to be read: what came of older slots is not known here. */
+  /** Its runs before this one were too many to be read, or were deleted: what came of older slots is not known here. */
   known_from: Date | null;
 }
 
@@ -38,9 +38,10 @@ export async function readSlotRuns(
   range: { from: Date; until: Date },
 ): Promise<{ places: SlotPlace[]; runs: SlotRun[] }> {
   const [places, runs] = await Promise.all([
-    sql<Omit<SlotPlace, "known_from">[]>`
-      select s.id as job_schedule_id, s.job_definition_id, s.last_slot, d.created_at as job_since
+    sql<SlotPlace[]>`
+      select s.id as job_schedule_id, s.job_definition_id, s.last_slot, d.created_at as job_since, f.upto + interval '1 s' as known_from
         from job_schedule s join job_definition d on d.id = s.job_definition_id
+        left join slots_forgotten f on f.job_schedule_id = s.id
        where s.id = any(${job_schedule_ids}::bigint[])`,
     sql<SlotRun[]>`
       select ${shown(sql)} from unnest(${job_schedule_ids}::bigint[]) as s(id) cross join lateral (
@@ -50,11 +51,11 @@ export async function readSlotRuns(
   const of_schedule = Map.groupBy(runs, (run) => run.job_schedule_id);
   const known_from = (job_schedule_id: number) => {
     const theirs = of_schedule.get(job_schedule_id) ?? [];
-    return theirs.length < RUNS_READ ? null : (theirs.at(-1) as SlotRun).scheduled_for;
+    return theirs.length < RUNS_READ ? undefined : (theirs.at(-1) as SlotRun).scheduled_for;
   };
   const repeats = await readRepeats(sql, runs);
   return {
-    places: places.map((place) => ({ ...place, known_from: known_from(place.job_schedule_id) })),
+    places: places.map((place) => ({ ...place, known_from: known_from(place.job_schedule_id) ?? place.known_from })),
     runs: [...runs, ...repeats].sort((a, b) => a.id - b.id),
   };
 }

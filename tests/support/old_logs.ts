@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Archive } from "../../src/archive/archive.ts";
 import { openArchive } from "../../src/archive/open_archive.ts";
 import type { ArchivePlace } from "../../src/base/config.ts";
-import { moveOldLogs } from "../../src/roles/leader/retention.ts";
+import { moveOldLogs } from "../../src/roles/leader/old_logs.ts";
 import type { Sql } from "../../src/store/db.ts";
 import { acquire, Term } from "../../src/store/leadership.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../src/store/settings.ts";
@@ -25,6 +25,7 @@ export async function anEndedRun(
     job_definition_id,
     state: "SUCCEEDED",
     created_at: at,
+    scheduled_for: at,
     finished_at: at,
   });
   await say(sql, id, lines);

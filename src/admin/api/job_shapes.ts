@@ -44,6 +44,7 @@ export const BackfillDone = z.object({
     last: time.nullable(),
     exist: count.openapi({ description: "Slots that have a run" }),
     skipped: count.openapi({ description: "Of those, that ended SKIPPED and were not repeated" }),
+    forgotten: count.openapi({ description: "Slots so old that their run may have been deleted: none is made" }),
     to_make: count,
   })),
   bulk_id: id.nullable().openapi({ description: "The bulk that its runs are; null: nothing was made" }),

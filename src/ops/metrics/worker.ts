@@ -60,6 +60,10 @@ export class WorkerMetrics {
       "dandori_worker_old_log_lines_total",
       "Log lines that this process, leading, moved out of Postgres: to the archive, or away",
     );
+    const deleted = this.#counter(
+      "dandori_worker_old_runs_deleted_total",
+      "Runs that this process, leading, deleted when they had been kept long enough",
+    );
     const spawned = new Histogram({
       name: "dandori_worker_spawn_seconds",
       help: "Time to give a run its process, by whether a spare was ready",
@@ -70,6 +74,7 @@ export class WorkerMetrics {
     this.#unhear = hear((name, fact) => {
       counters.get(name)?.inc();
       if (name === "logs.archived" || name === "logs.deleted") moved.inc((fact as { lines: number }).lines);
+      if (name === "history.deleted") deleted.inc((fact as { runs: number }).runs);
       if (name === "run.finished") finished.inc({ outcome: (fact as { outcome: string }).outcome });
       if (name === "body.spawned") {
         const { spare, spawn_ms } = fact as { spare: boolean; spawn_ms: number };

@@ -1,265 +1,113 @@
 /**
- * Moves the log lines of runs that ended long ago out of Postgres, into an archive (setting log_retention_days_db; store/old_logs.ts).
+ * What is kept for a time only, when that time is over: log lines move to the archive (old_logs.ts); bulks, runs and events are deleted
+ * (old_runs.ts). Each is a walk through what is old, in pieces.
  *
- *   find runs -> read their lines -> pack, a gzip member for each run -> write one object, durably
- *     -> under the term: say in log_ref where each run's lines are, and delete exactly those, in one statement
- *
- * No line is ever lost, and none is there twice for a reader, wherever this stops. Before the object is written whole, nothing has changed. After
- * it is written, and until a statement commits, the lines are in Postgres alone for all who read, and the object is one that nobody
- * refers to: at most that is left behind. Its name is made of chance, so the next leader writes another one. The statement does both things or
- * neither, and only to lines that are still as they were read. A leader whose term is over, and that goes on because it was frozen, writes
- * its object and is refused by the fence; should it have been in time, the new leader finds the lines gone, or its own statement does.
- *
- * Beside the tick, which never waits for it but for the statements that move: these hold the fence, as all of a leader do, so each moves
- * few lines (milliseconds). After each piece it rests for many times as long as that took. Which runs were looked at is not stored: who leads
- * next begins with the oldest again.
+ * Beside the tick, which does not wait for it; an election may, so statements are small. One piece at a time, and after each
+ * a rest of many times as long as it took, so that all of it takes a few percent of a core at most. A walk that is through begins anew after a
+ * while. Where a walk is stands nowhere: who leads next begins with the oldest.
  */
-import { type Archive, ArchiveError } from "../../archive/archive.ts";
-import { type LogPart, objectName, withDeleted, withPart } from "../../archive/log_ref.ts";
-import { packLines } from "../../archive/members.ts";
+import { ArchiveError } from "../../archive/archive.ts";
 import { observe } from "../../base/facts.ts";
-import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
-import {
-  findOldLogs,
-  MOST_LINES,
-  type MovedLines,
-  moveLines,
-  type OldLine,
-  type OldRun,
-  readOldLines,
-} from "../../store/old_logs.ts";
+import type { Settings } from "../../store/settings.ts";
 import type { Leading } from "./leading.ts";
+import { moveOldLogs } from "./old_logs.ts";
+import { deleteEvents, deleteOldBulks, deleteOldRuns } from "./old_runs.ts";
 
-/** Of a piece: where it is full it is written, so that an object has a few MiB and memory is not filled. */
-const MOST_OBJECT_BYTES = 4 * 1024 * 1024;
-const MOST_OBJECT_LINES = 20_000;
-/** Of one statement. */
-const MOST_RUNS = 200;
 const REST_FACTOR = 20;
 const LEAST_REST_MS = 1_000;
 const LONGEST_REST_MS = 3_600_000;
 const FIRST_RETRY_MS = 10_000;
+const DAY_MS = 86_400_000;
 
-/** What a piece left to do: more at once, no more for now, or it failed. */
-type Left = "more" | "none" | "failed";
+type KeptDays = "log_retention_days_db" | "run_retention_days";
+/** One piece of a walk that came to `after`: where it goes on; null: it is through. */
+type Piece = (me: Leading, after: number) => Promise<number | null>;
 
 export class Retention {
+  readonly #walks = [
+    new Walk("log_retention_days_db", moveOrTell()),
+    new Walk("run_retention_days", deleteOldBulks), // before the runs: those of a bulk go with it
+    new Walk("run_retention_days", deleteOldRuns),
+    new Walk("run_retention_days", deleteEvents), // after the runs: an event stays while it has one
+  ];
   #busy = false;
   #next_ms = 0;
-  /** The walk has come to this run. */
-  #after = 0;
-  /** It goes through all that is old, and rests for a while when it is through; by which settings it was. */
-  #through: string | undefined;
-  #failures = 0;
-  #told_kept = false;
 
   /** Begins a piece when it is time for one. Never waits for it. */
   keep(me: Leading): void {
-    if (this.#busy || monotonicMs() < this.#due(me)) return;
+    if (this.#busy || monotonicMs() < this.#next_ms) return;
+    const walk = this.#walks.find((one) => one.due(me.settings));
+    if (!walk) return;
+    this.#walks.push(...this.#walks.splice(this.#walks.indexOf(walk), 1)); // they take turns
     this.#busy = true;
     const began_ms = monotonicMs();
-    this.#piece(me).catch((error: unknown) => this.#failed(error)).then((left) => {
-      this.#failures = left === "failed" ? this.#failures + 1 : 0;
-      this.#through = left === "none" ? wishOf(me) : undefined;
-      const took_ms = monotonicMs() - began_ms;
-      const rest_ms = left === "failed" ? FIRST_RETRY_MS * 2 ** (this.#failures - 1) : REST_FACTOR * took_ms;
-      this.#next_ms = monotonicMs() + Math.min(Math.max(rest_ms, LEAST_REST_MS), LONGEST_REST_MS);
+    walk.go(me).then(() => {
+      const now_ms = monotonicMs();
+      this.#next_ms = now_ms + Math.max(LEAST_REST_MS, REST_FACTOR * (now_ms - began_ms));
       this.#busy = false;
     });
   }
+}
 
-  /** What is kept for minutes is looked at more often than what is kept for weeks; settings that were changed hold at once. */
-  #due(me: Leading): number {
-    if (this.#through !== wishOf(me)) return this.#next_ms;
-    const often_ms = me.settings.log_retention_days_db * 86_400_000 / 20;
-    return this.#next_ms + Math.min(Math.max(often_ms, LEAST_REST_MS), LONGEST_REST_MS);
+class Walk {
+  readonly #kept: KeptDays;
+  readonly #piece: Piece;
+  #after = 0;
+  #due_ms = 0;
+  #failures = 0;
+  /** It is through, by these settings. */
+  #through: string | undefined;
+
+  constructor(kept: KeptDays, piece: Piece) {
+    this.#kept = kept;
+    this.#piece = piece;
   }
 
-  #failed(error: unknown): Left {
-    observe("loop.failed", {
-      loop: "leader: retention",
-      error: error instanceof ArchiveError ? `${error.message}; ${error.fix}` : String(error),
-    });
-    return "failed";
+  /** Settings that were changed hold at once. */
+  due(settings: Settings): boolean {
+    if (settings[this.#kept] === 0) return false;
+    return this.#through === undefined
+      ? monotonicMs() >= this.#due_ms
+      : this.#through !== wishOf(settings) || monotonicMs() >= this.#due_ms;
   }
 
-  async #piece(me: Leading): Promise<Left> {
-    const { went_to, kept } = await moveOldLogs(me, this.#after);
-    if (kept > 0) this.#tellKept(me, kept);
-    this.#after = went_to ?? 0;
-    return went_to === null ? "none" : "more";
+  async go(me: Leading): Promise<void> {
+    const { settings } = me;
+    try {
+      const went_to = await this.#piece(me, this.#after);
+      this.#after = went_to ?? 0;
+      this.#failures = 0;
+      this.#through = went_to === null ? wishOf(settings) : undefined;
+      this.#due_ms = went_to === null ? monotonicMs() + often(settings[this.#kept]) : 0;
+    } catch (error) {
+      this.#due_ms = monotonicMs() + Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_REST_MS);
+      observe("loop.failed", {
+        loop: "leader: retention",
+        error: error instanceof ArchiveError ? `${error.message}; ${error.fix}` : String(error),
+      });
+    }
   }
+}
 
-  /** Once in a term is enough: `deno task doctor` says it as well. */
-  #tellKept({ term: { worker_id, epoch } }: Leading, runs: number): void {
+/** What is kept for minutes is looked at more often than what is kept for weeks. */
+function often(days: number): number {
+  return Math.min(Math.max(days * DAY_MS / 20, LEAST_REST_MS), LONGEST_REST_MS);
+}
+
+function wishOf({ old_logs, log_retention_days_db, run_retention_days }: Settings): string {
+  return `${old_logs} ${log_retention_days_db} ${run_retention_days}`;
+}
+
+/** Told once in a term; `deno task doctor` says it as well. */
+function moveOrTell(): Piece {
+  let told = false;
+  return async (me, after) => {
+    const { went_to, kept } = await moveOldLogs(me, after);
+    const { worker_id, epoch } = me.term;
     const meaning = "old log lines stay in Postgres: set SCHEDULER_ARCHIVE, or old_logs=delete";
-    if (!this.#told_kept) observe("logs.kept", { worker_id, epoch, runs, meaning });
-    this.#told_kept = true;
-  }
-}
-
-type Moving = Pick<Leading, "sql" | "term" | "settings" | "archive">;
-
-/** One piece: lines of some runs after run `after`. It goes on after `went_to`; null: that was all. `kept`: old runs for which there is no archive. */
-export async function moveOldLogs(me: Moving, after: number): Promise<{ went_to: number | null; kept: number }> {
-  const { log_retention_days_db: days, old_logs } = me.settings;
-  if (days === 0) return { went_to: null, kept: 0 };
-  const { runs, looked_to, day } = await findOldLogs(me.sql, { after, days });
-  if (runs.length > 0 && old_logs === "archive" && !me.archive) return { went_to: null, kept: runs.length };
-  return { went_to: await new Mover(me, day).move(runs) ?? looked_to, kept: 0 };
-}
-
-function wishOf({ settings }: Moving): string {
-  return `${settings.old_logs} after ${settings.log_retention_days_db}`;
-}
-
-/** A run's lines, packed. */
-interface Packed extends Omit<MovedLines, "log_ref" | "was"> {
-  bytes: Uint8Array;
-}
-
-/** One piece of work: lines of some runs, into one object or away. */
-class Mover {
-  readonly #me: Moving;
-  readonly #archive: Archive | undefined;
-  readonly #day: string;
-  #packed: Packed[] = [];
-  #bytes = 0;
-  #lines = 0;
-
-  constructor(me: Moving, day: string) {
-    this.#me = me;
-    this.#archive = me.settings.old_logs === "delete" ? undefined : me.archive;
-    this.#day = day;
-  }
-
-  /** As many as one object holds; the run after which it goes on, or undefined when it moved them all. */
-  async move(runs: OldRun[]): Promise<number | undefined> {
-    const refs = new Map(runs.map(({ job_run_id, log_ref }) => [job_run_id, log_ref]));
-    for (const group of groupsOf(runs)) {
-      const whole = await this.#pack(group);
-      if (whole && !this.#full) continue;
-      await this.#flush(refs);
-      const last = group.at(-1)?.job_run_id ?? 0;
-      return whole ? last : last - 1; // the rest of a long run in the next piece
-    }
-    await this.#flush(refs);
-  }
-
-  get #full(): boolean {
-    return this.#bytes >= MOST_OBJECT_BYTES || this.#lines >= MOST_OBJECT_LINES || !this.#me.term.trusted;
-  }
-
-  /** False: the object is full, and the run, of more lines than are read at once, has more. */
-  async #pack(group: OldRun[]): Promise<boolean> {
-    const job_run_ids = group.map(({ job_run_id }) => job_run_id);
-    for (let after = 0;;) {
-      const lines = await readOldLines(this.#me.sql, { job_run_ids, after });
-      for (const of_run of Map.groupBy(lines, ({ job_run_id }) => job_run_id).values()) await this.#add(of_run);
-      const long = group.length === 1 && lines.length === MOST_LINES;
-      if (!long) return true;
-      if (this.#full) return false;
-      after = lines.at(-1)?.id as number;
-    }
-  }
-
-  async #add(lines: OldLine[]): Promise<void> {
-    const [first, last] = [lines[0] as OldLine, lines.at(-1) as OldLine];
-    const bytes = this.#archive ? await packLines(lines.map(({ text }) => text)) : new Uint8Array();
-    this.#packed.push({
-      job_run_id: first.job_run_id,
-      first_id: first.id,
-      last_id: last.id,
-      lines: lines.length,
-      bytes,
-    });
-    this.#bytes += bytes.length;
-    this.#lines += lines.length;
-  }
-
-  async #flush(refs: Map<number, string | null>): Promise<void> {
-    const [first] = this.#packed;
-    if (!first || !this.#me.term.trusted) return;
-    const name = objectName(this.#day, first.job_run_id);
-    const archive = this.#archive;
-    if (archive) {
-      await failpoint("before-archive-write");
-      await archive.put(name, joined(this.#packed.map(({ bytes }) => bytes)));
-      await failpoint("after-archive-write");
-    }
-    const moved = movedFrom(
-      this.#packed,
-      refs,
-      (was, part) =>
-        archive ? withPart(was, { ...part, object: `${archive.place}/${name}` }) : withDeleted(was, this.#day),
-    );
-    const done = { runs: 0, lines: 0 };
-    for (const statement of statementsOf(moved)) {
-      if (!this.#me.term.trusted) break; // the next leader finds them where they are
-      const { runs, lines } = await moveLines(this.#me.sql, this.#me.term, statement);
-      done.runs += runs;
-      done.lines += lines;
-    }
-    if (archive) observe("logs.archived", { ...done, bytes: this.#bytes, object: `${archive.place}/${name}` });
-    else observe("logs.deleted", done);
-  }
-}
-
-/** Runs whose lines are read together: of so many lines at most, or one run that has more. */
-function groupsOf(runs: OldRun[]): OldRun[][] {
-  const groups: OldRun[][] = [];
-  let room = 0;
-  for (const run of runs) {
-    if (run.lines > room || !groups.at(-1)) {
-      groups.push([]);
-      room = MOST_LINES;
-    }
-    groups.at(-1)?.push(run);
-    room -= run.lines;
-  }
-  return groups;
-}
-
-function movedFrom(
-  packed: Packed[],
-  refs: Map<number, string | null>,
-  refOf: (was: string | null, part: Omit<LogPart, "object">) => string,
-): MovedLines[] {
-  let from = 0;
-  return packed.map(({ bytes, ...lines }) => {
-    const was = refs.get(lines.job_run_id) ?? null;
-    const { first_id, last_id } = lines;
-    const log_ref = refOf(was, { first_byte: from, last_byte: from + bytes.length - 1, first_id, last_id });
-    refs.set(lines.job_run_id, log_ref);
-    from += bytes.length;
-    return { ...lines, was, log_ref };
-  });
-}
-
-/** Each with few lines, and no run twice. */
-function statementsOf(moved: MovedLines[]): MovedLines[][] {
-  const statements: MovedLines[][] = [];
-  let lines = Infinity;
-  for (const one of moved) {
-    const open = statements.at(-1);
-    lines += one.lines;
-    if (open && lines <= MOST_LINES && open.length < MOST_RUNS && open.at(-1)?.job_run_id !== one.job_run_id) {
-      open.push(one);
-      continue;
-    }
-    statements.push([one]);
-    lines = one.lines;
-  }
-  return statements;
-}
-
-function joined(pieces: Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let from = 0;
-  for (const piece of pieces) {
-    whole.set(piece, from);
-    from += piece.length;
-  }
-  return whole;
+    if (kept > 0 && !told) observe("logs.kept", { worker_id, epoch, runs: kept, meaning });
+    told = kept > 0;
+    return went_to;
+  };
 }

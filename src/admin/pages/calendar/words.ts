@@ -39,7 +39,10 @@ export const CALENDAR = words({
   expected: { en: "expected", ja: "予定" },
   missed: { en: "no run: missed, or passed over", ja: "実行なし（欠落または見送り）" },
   planning: { en: "due, no run yet", ja: "期限到来・未作成" },
-  unknown: { en: "not known: too many runs of this job", ja: "不明（このジョブの実行が多すぎます）" },
+  unknown: {
+    en: "not known: too many runs of this job, or its run was deleted when it was old",
+    ja: "不明（このジョブの実行が多すぎるか、古い実行が削除されました）",
+  },
   before: { en: "before the job was there", ja: "ジョブ登録前" },
   late: { en: "late", ja: "遅延" },
   late_by: { en: (by: string) => `late by ${by}`, ja: (by) => `${by} の遅れ` },

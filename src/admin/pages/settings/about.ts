@@ -97,6 +97,11 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
     ja:
       "log_retention_days_db を過ぎたログの行：archive は SCHEDULER_ARCHIVE へ移します（設定がなければ残します）。delete は完全に削除します",
   },
+  run_retention_days: {
+    group: "retention",
+    ja:
+      "終了した実行を、試行・ログとともに残す日数。一括とイベントも実行とともに削除します。各ジョブの最後の実行は残します。0：ずっと残す",
+  },
   stat_interval_seconds: {
     group: "statistics",
     ja: "リーダーが終了数と待機を数え、アラートを判断する間隔",
