@@ -8,7 +8,7 @@ import { findOldLogs, MOST_LINES, moveLines, readLogRef } from "../src/store/old
 import { type LogLineView, readLogs } from "../src/store/run_logs.ts";
 import { acquire, resign } from "../src/store/leadership.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
-import { failure, SECRET, withFakeS3 } from "./support/fake_s3.ts";
+import { failure, SECRET, signatureOf, withFakeS3 } from "./support/fake_s3.ts";
 import {
   anEndedRun,
   archiveAt,
@@ -114,6 +114,27 @@ Deno.test("a bucket gets and gives the same, each request signed and with the di
       await assert.rejects(stranger.probe(), { fix: /SCHEDULER_ARCHIVE_SECRET/, message: /403 SignatureDoesNotMatch/ });
     })
   );
+});
+
+Deno.test("what checks those signatures makes the one of the example in the documentation of S3", () => {
+  const digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"; // of nothing
+  const headers = new Headers({
+    host: "examplebucket.s3.amazonaws.com",
+    range: "bytes=0-9",
+    "x-amz-content-sha256": digest,
+    "x-amz-date": "20130524T000000Z",
+  });
+  const made = signatureOf({
+    method: "GET",
+    path: "/test.txt",
+    headers,
+    names: ["host", "range", "x-amz-content-sha256", "x-amz-date"],
+    when: "20130524T000000Z",
+    region: "us-east-1",
+    digest,
+    secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+  });
+  assert.equal(made, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
 });
 
 Deno.test("what an archive refuses stays in Postgres, and no message tells a secret", async () => {

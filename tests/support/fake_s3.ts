@@ -70,18 +70,40 @@ function whyRefused(request: Request, body: Uint8Array): string | undefined {
   if (request.method === "PUT" && sent_digest !== sha256(body)) return "XAmzContentSHA256Mismatch";
   const when = request.headers.get("x-amz-date") ?? "";
   if (!when.startsWith(date as string)) return "RequestTimeTooSkewed";
+  const { method, headers } = request;
+  const path = new URL(request.url).pathname;
+  const made = signatureOf({ method, path, headers, names, when, region, digest: sent_digest, secret: SECRET });
+  return made === signature ? undefined : "SignatureDoesNotMatch";
+}
+
+export interface Signed {
+  method: string;
+  path: string;
+  headers: Headers;
+  /** Of the headers that are signed, in order. */
+  names: readonly string[];
+  /** "20130524T000000Z" */
+  when: string;
+  region: string;
+  digest: string;
+  secret: string;
+}
+
+/** As the documentation of Signature Version 4 describes it, for a request without a query. */
+export function signatureOf({ method, path, headers, names, when, region, digest, secret }: Signed): string {
   const canonical = [
-    request.method,
-    new URL(request.url).pathname.split("/").map(encoded).join("/"),
+    method,
+    path.split("/").map(encoded).join("/"),
     "",
-    ...names.map((name) => `${name}:${(request.headers.get(name) ?? "").trim().replace(/ +/g, " ")}`),
+    ...names.map((name) => `${name}:${(headers.get(name) ?? "").trim().replace(/ +/g, " ")}`),
     "",
-    signed,
-    sent_digest,
+    names.join(";"),
+    digest,
   ].join("\n");
+  const date = when.slice(0, 8);
   const to_sign = ["AWS4-HMAC-SHA256", when, `${date}/${region}/s3/aws4_request`, sha256(canonical)].join("\n");
-  const key = [date as string, region, "s3", "aws4_request"].reduce<string | Uint8Array>(hmac, `AWS4${SECRET}`);
-  return hmac(key, to_sign).toHex() === signature ? undefined : "SignatureDoesNotMatch";
+  const key = [date, region, "s3", "aws4_request"].reduce<string | Uint8Array>(hmac, `AWS4${secret}`);
+  return hmac(key, to_sign).toHex();
 }
 
 function encoded(text: string): string {

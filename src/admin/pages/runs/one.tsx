@@ -141,11 +141,17 @@ function Log({ on, run, lines: read }: { on: Visit; run: RunView; lines: LogLine
         ))}
       </h2>
       {parts.length > 0 && (
-        <p class="hint">
-          {say.log_archived} {[...new Set(parts.map(({ object }) => object))].map((object) => <code>{object}</code>)}
+        <p>
+          <small>
+            {say.log_archived} {[...new Set(parts.map(({ object }) => object))].map((object) => <code>{object}</code>)}
+          </small>
         </p>
       )}
-      {deleted_on && <p class="hint">{say.log_deleted(deleted_on)}</p>}
+      {deleted_on && (
+        <p>
+          <small>{say.log_deleted(deleted_on)}</small>
+        </p>
+      )}
       {read instanceof LogUnreadable && <Problem title={say.log_unreadable} text={`${read.message}; ${read.fix}`} />}
       <div id="log" class="log" data-tail="" tabindex={0} role="log" aria-label={say.log}>
         {lines.length === 0 && !deleted_on && !(read instanceof LogUnreadable) && <p class="nothing">{say.log_none}</p>}
