@@ -110,6 +110,12 @@ Deno.test("a bucket gets and gives the same, each request signed and with the di
       assert.match(await archive.probe(), /answers at 127/);
       assert(s3.asked.every((one) => one.startsWith("PUT ") || one.startsWith("GET ")));
 
+      s3.answer = (request) => {
+        assert.match(request.headers.get("authorization") ?? "", /SignedHeaders=[^,]*;x-amz-security-token[;,]/);
+        return request.headers.get("x-amz-security-token") === "for an hour" ? undefined : failure(400, "InvalidToken");
+      };
+      await archiveAt({ ...bucketOf(s3), session_token: "for an hour" } as ReturnType<typeof bucketOf>).probe();
+      s3.answer = undefined;
       const stranger = archiveAt({ ...bucketOf(s3), secret: "wrong" } as ReturnType<typeof bucketOf>);
       await assert.rejects(stranger.probe(), { fix: /SCHEDULER_ARCHIVE_SECRET/, message: /403 SignatureDoesNotMatch/ });
     })
