@@ -87,6 +87,26 @@ Deno.test("a form of every kind of field comes to args that the schema takes, on
   });
 });
 
+Deno.test("a run can be given the node that must run it, and one that is nowhere is refused with nothing lost", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    await sql`insert into node (node_id, labels) values ('gpu-1', '{"gpu": "a100"}'), ('gpu-2', '{}')`;
+    await aDefinition(sql, { name: "plain", args_schema: null, node: "gpu-2" });
+    const browser = await login("operator");
+    const html = await browser.text("/jobs/plain/run");
+    for (const name of ["gpu-1", "gpu-2", "gpu=a100"]) assert.match(html, new RegExp(`<option value="${name}"`));
+    assert.match(html, /empty: as the job says, gpu-2/);
+    const typed = { ...fieldsOf(html), json: "{}", node: "gpu-9" };
+    const refused = await browser.post("/jobs/plain/run", typed);
+    assert.equal(refused.status, 400);
+    const again = await refused.text();
+    assert.match(again, /gpu-9/);
+    assert.deepEqual(fieldsOf(again), typed);
+    assert.equal((await browser.post("/jobs/plain/run", { ...typed, node: " gpu=a100 " })).status, 303);
+    const [run] = await sql`select node from job_run`;
+    assert.equal(run?.node, "gpu=a100");
+  });
+});
+
 Deno.test("what is wrong is said beside its box, nothing starts, and nothing typed is lost", async () => {
   await withAdmin(async ({ sql, login }) => {
     await aJob(sql);

@@ -8,6 +8,7 @@ import type { Enqueued } from "../../../client/enqueue.ts";
 import { enqueueRun } from "../../../client/run_acts.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
 import { databaseNow, readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
+import { type NodeRow, readLabels } from "../../../store/nodes.ts";
 import { Problem } from "../../parts/notes.tsx";
 import { by, wordsOf } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
@@ -25,11 +26,12 @@ interface Wish {
   priority: string;
   delay: string;
   unit: string;
+  node: string;
   reason: string;
   wrong: { priority?: string; delay?: string };
 }
 
-const NO_WISH = { priority: "", delay: "", unit: "s", reason: "", wrong: {} };
+const NO_WISH = { priority: "", delay: "", unit: "s", node: "", reason: "", wrong: {} };
 
 export async function showRunForm(on: Visit): Promise<Page> {
   const definition = await readDefinitionOf(on);
@@ -111,9 +113,8 @@ function changedForm(on: Act, { args, value }: SentArgs, drawable: Field | undef
 
 function wishFrom(on: Act): Wish {
   const say = JOBS[on.lang];
-  const [wish, priority, delay, unit, reason] = ["wish", "priority", "delay", "unit", "reason"].map((name) =>
-    field(on.form, name)
-  ) as [string, string, string, string, string];
+  const text = (name: string) => field(on.form, name);
+  const [wish, priority, delay, unit] = [text("wish"), text("priority"), text("delay"), text("unit")];
   if (!/^[0-9a-f-]{36}$/.test(wish)) throw new Refusal(400);
   const wrong: Wish["wrong"] = {};
   try {
@@ -123,7 +124,7 @@ function wishFrom(on: Act): Wish {
   }
   const seconds = Number(delay) * unitOf(unit);
   if (!(seconds >= 0 && seconds <= LONGEST_DELAY_S)) wrong.delay = say.delay_wrong;
-  return { wish, priority, delay, unit, reason, wrong };
+  return { wish, priority, delay, unit, node: text("node"), reason: text("reason"), wrong };
 }
 
 function priorityOf(text: string): Parameters<typeof priorityNumber>[0] {
@@ -146,6 +147,7 @@ async function enqueue(
     idempotencyKey: wish.wish,
     priority: wish.priority === "" ? undefined : priorityOf(wish.priority),
     runAt: now && new Date(now.epochMilliseconds + seconds * 1_000),
+    node: wish.node === "" ? undefined : wish.node,
   };
   return await enqueueRun(on.sql, { name, args, options }, by(on));
 }
@@ -155,7 +157,7 @@ async function runPage(
   definition: StoredDefinition,
   { args, wish, wrong }: { args: ArgsState; wish: Wish; wrong?: string },
 ): Promise<Page> {
-  const job = await readJob(on);
+  const [job, nodes] = await Promise.all([readJob(on), readLabels(on.sql)]);
   const say = JOBS[on.lang];
   const path = `/jobs/${job.name}/run`;
   const marked = args.problems.size > 0 || Object.keys(wish.wrong).length > 0;
@@ -173,34 +175,57 @@ async function runPage(
         {marked && <Problem title={say.run_wrong} />}
         {wrong && <Problem title={say.run_refused} text={wrong} />}
         <ArgsFields on={on} args={args} action={path} />
-        <fieldset class="args">
-          <legend>{say.run_options}</legend>
-          <div class="fields">
-            <div class="field">
-              <label for="priority">{say.priority}</label>
-              <input id="priority" name="priority" value={wish.priority} list="priorities" autocomplete="off" />
-              <datalist id="priorities">{Object.keys(PRIORITIES).map((one) => <option value={one} />)}</datalist>
-              <small class="hint">{say.priority_hint(definition.priority)}</small>
-              {wish.wrong.priority && <span class="wrong" role="alert">{wish.wrong.priority}</span>}
-            </div>
-            <div class="field">
-              <label for="delay">{say.delay}</label>
-              <span class="with-unit">
-                <input type="number" id="delay" name="delay" min={0} step="any" value={wish.delay} />
-                <select name="unit" aria-label={say.unit}>
-                  {(Object.keys(UNITS) as (keyof typeof UNITS)[]).map((one) => (
-                    <option value={one} selected={one === wish.unit}>{say[one]}</option>
-                  ))}
-                </select>
-              </span>
-              <small class="hint">{say.delay_hint}</small>
-              {wish.wrong.delay && <span class="wrong" role="alert">{wish.wrong.delay}</span>}
-            </div>
-          </div>
-        </fieldset>
+        <WishFields on={on} definition={definition} wish={wish} nodes={nodes} />
         <input type="hidden" name="wish" value={wish.wish} />
         <Foot on={on} reason={wish.reason} back={`/jobs/${job.name}`} verb={say.run_now} />
       </form>
     ),
   };
+}
+
+interface WishShown {
+  on: Visit;
+  definition: StoredDefinition;
+  wish: Wish;
+  nodes: Pick<NodeRow, "node_id" | "labels">[];
+}
+
+function WishFields({ on, definition, wish, nodes }: WishShown) {
+  const say = JOBS[on.lang];
+  const labels = nodes.flatMap((one) => Object.entries(one.labels).map(([name, value]) => `${name}=${value}`));
+  return (
+    <fieldset class="args">
+      <legend>{say.run_options}</legend>
+      <div class="fields">
+        <div class="field">
+          <label for="priority">{say.priority}</label>
+          <input id="priority" name="priority" value={wish.priority} list="priorities" autocomplete="off" />
+          <datalist id="priorities">{Object.keys(PRIORITIES).map((one) => <option value={one} />)}</datalist>
+          <small class="hint">{say.priority_hint(definition.priority)}</small>
+          {wish.wrong.priority && <span class="wrong" role="alert">{wish.wrong.priority}</span>}
+        </div>
+        <div class="field">
+          <label for="delay">{say.delay}</label>
+          <span class="with-unit">
+            <input type="number" id="delay" name="delay" min={0} step="any" value={wish.delay} />
+            <select name="unit" aria-label={say.unit}>
+              {(Object.keys(UNITS) as (keyof typeof UNITS)[]).map((one) => (
+                <option value={one} selected={one === wish.unit}>{say[one]}</option>
+              ))}
+            </select>
+          </span>
+          <small class="hint">{say.delay_hint}</small>
+          {wish.wrong.delay && <span class="wrong" role="alert">{wish.wrong.delay}</span>}
+        </div>
+        <div class="field">
+          <label for="node">{say.node}</label>
+          <input id="node" name="node" value={wish.node} list="nodes" autocomplete="off" maxlength={500} />
+          <datalist id="nodes">
+            {[...nodes.map((one) => one.node_id), ...new Set(labels)].map((one) => <option value={one} />)}
+          </datalist>
+          <small class="hint">{say.node_hint(definition.node)}</small>
+        </div>
+      </div>
+    </fieldset>
+  );
 }

@@ -179,6 +179,15 @@ export const JOBS = words({
   unit: { en: "Unit", ja: "単位" },
   delay_hint: { en: "Empty: as soon as there is room", ja: "空欄は空きがありしだい" },
   delay_wrong: { en: "Give a number from 0, up to a year", ja: "0 以上、1 年以内で指定してください" },
+  node: { en: "Node", ja: "ノード" },
+  node_hint: {
+    en: (standard: string | null) =>
+      `A name, or labels such as gpu=a100; empty: ${standard === null ? "any" : `as the job says, ${standard}`}`,
+    ja: (standard) =>
+      `名前、または gpu=a100 のようなラベル。空欄は${
+        standard === null ? "どのノードでも可" : `ジョブの指定 ${standard}`
+      }`,
+  },
   s: { en: "seconds", ja: "秒" },
   m: { en: "minutes", ja: "分" },
   h: { en: "hours", ja: "時間" },
