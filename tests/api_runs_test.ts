@@ -147,6 +147,23 @@ Deno.test("one run: its log in pages, and 404 and 422 where there is none", asyn
   });
 });
 
+Deno.test("a run that nothing ends is closed, with a reason, once", async () => {
+  await withApi(async ({ sql, call }) => {
+    const lost = await aRun(sql, { state: "RUNNING" });
+    const close = (id: number, body: Record<string, unknown>, as = "operate" as const) =>
+      call("POST", `/runs/${id}/close`, { as, body });
+    assert.equal((await close(lost.id, {})).status, 422, "it needs a reason");
+    assert.equal((await call("POST", `/runs/${lost.id}/close`, { as: "emit", body: { reason: "x" } })).status, 403);
+    assert.deepEqual((await close(lost.id, { reason: "its machine burned" })).body, { id: lost.id, state: "FAILED" });
+    const { body: run } = await call("GET", `/runs/${lost.id}`);
+    assert.deepEqual([run.error_name, run.error_summary], ["Missing", "closed by token:operate: its machine burned"]);
+    assert.equal((await close(lost.id, { reason: "again" })).status, 409);
+    assert.equal((await close(999, { reason: "x" })).status, 404);
+    const { body: acts } = await call("GET", "/audit?action=run.close");
+    assert.deepEqual(acts.items?.map((act) => [act.target_id, act.reason]), [[`${lost.id}`, "its machine burned"]]);
+  });
+});
+
 Deno.test("cancel, retry and another priority of one run, and why not", async () => {
   await withApi(async ({ sql, call }) => {
     const job = await aDefinition(sql, { name: "export", args_schema: TENANT });

@@ -53,6 +53,22 @@ const STEPS: Record<string, Step> = {
     assert.match(JSON.parse(nobody.out).error, /no such job, known are double/);
   },
 
+  "runs close": async (_cluster, cli) => {
+    const given = ["--at", "2100-01-01T00:00:00Z", "--serial-key", "k", "--node", "node-1", "--json"];
+    const { id } = JSON.parse((await cli("run", "double", ...given)).out);
+    assert.match((await cli("runs", "show", `${id}`)).out, /serial key +k\nnode +node-1\n/);
+    assert.equal((await cli("runs", "close", `${id}`)).code, 2, "it needs a reason");
+    const asked = await cli("runs", "close", `${id}`, "--reason", "gone");
+    assert.equal(asked.code, 2);
+    assert.match(asked.err, /would end run \d+ of double, which is PENDING, as FAILED .* add --yes/);
+    assert.equal((await cli("runs", "close", `${id}`, "--reason", "gone", "--yes")).code, 0);
+    assert.match((await cli("runs", "show", `${id}`)).out, /error +closed by cli:\S+: gone/);
+    const again = await cli("runs", "close", `${id}`, "--reason", "gone");
+    assert.equal(again.code, 1);
+    assert.match(again.err, /Cannot close run "\d+": it has ended as FAILED/);
+    assert.equal((await cli("runs", "close", "999999", "--reason", "gone", "--yes")).code, 1);
+  },
+
   "runs show, logs, cancel, retry and ls": async (cluster, cli) => {
     const { id } = JSON.parse((await cli("run", "double", "--at", "2100-01-01T00:00:00Z", "--json")).out);
     assert.equal(JSON.parse((await cli("runs", "show", `${id}`, "--json")).out).state, "PENDING");

@@ -4,13 +4,13 @@ import { userInfo } from "node:os";
 import { rest } from "../base/loop.ts";
 import { openArchive } from "../archive/open_archive.ts";
 import { RunLog } from "../client/run_log.ts";
-import { cancelRun, existingRun, retryRun } from "../client/run_acts.ts";
+import { cancelRun, closeRun, existingRun, retryRun } from "../client/run_acts.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
 import { filterFrom, idFrom, parseJson, stateFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
+import { CommandError, EXIT, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
 
 interface Json {
   json?: boolean;
@@ -93,6 +93,23 @@ export async function cancelCommand(id: string, options: Json & { reason: string
   );
 }
 
+/** Without `yes` nothing is done: what is closed so looks as if it had failed, and its body may go on. */
+export async function closeCommand(id: string, options: Json & { reason: string; yes?: boolean }): Promise<void> {
+  const job_run_id = idFrom(id);
+  await withDb(async (sql) => {
+    const run = await existingRun(sql, job_run_id);
+    if (!options.yes && !TERMINAL.includes(run.state)) {
+      throw new CommandError(
+        `This would end run ${id} of ${run.job_name}, which is ${run.state}, as FAILED (Missing), and leave a body of it that may still go on: add --yes to do it; deno task runs cancel ${id} ends the body as well`,
+        EXIT.usage,
+      );
+    }
+    await closeRun(sql, job_run_id, { actor: actor(), reason: options.reason });
+  });
+  if (options.json) return printJson({ id: job_run_id, state: "FAILED" });
+  console.log(`run ${id} is closed as FAILED (Missing)`);
+}
+
 /** A sentence for people, or the run with its `wait_reason` for programs. */
 export async function explainCommand(id: string, options: Json): Promise<void> {
   const run = await withDb((sql) => existingRun(sql, idFrom(id)));
@@ -148,6 +165,8 @@ function describe(run: RunView): string {
     ["why waiting", run.wait_reason],
     ["attempt", `${run.attempt} (failures ${run.failures}, interruptions ${run.interruptions})`],
     ["priority", run.priority],
+    ["serial key", run.serial_key],
+    ["node", run.node],
     ["args", JSON.stringify(run.args)],
     ["progress", run.progress === null ? null : `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`],
     ["scheduled for", timeText(run.scheduled_for)],
@@ -163,6 +182,7 @@ function describe(run: RunView): string {
     ["error", run.error_summary],
     ["repeats run", run.rerun_of],
     ["of bulk", run.bulk_id],
+    ["of event", run.event_id],
     ["log", run.log_ref?.replaceAll(" ", "\n")],
   ];
   return lines.filter(([, value]) => value !== null && value !== undefined)

@@ -5,8 +5,8 @@ import type { Db, Sql } from "../store/db.ts";
 import { readDemands } from "../store/definitions.ts";
 import { emitEventBy } from "../store/events.ts";
 import { requestCancel } from "../store/requests.ts";
-import { readRun, type RunView } from "../store/run_view.ts";
-import { type RunState, TERMINAL } from "../store/runs.ts";
+import { readRun, readState, type RunView } from "../store/run_view.ts";
+import { forceClose, type RunState, TERMINAL } from "../store/runs.ts";
 import { checkText, EnqueueError, Refused, storable } from "./args.ts";
 import { type Enqueued, enqueueMany, type EnqueueOptions, type EventGiven, eventOf } from "./enqueue.ts";
 import { checkArgs } from "./job_args.ts";
@@ -56,13 +56,22 @@ function noSuchRun(id: number): Refused {
 export async function cancelRun(sql: Db, id: number, by: By): Promise<{ state: RunState; requested: boolean }> {
   const answer = await requestCancel(sql, id, by);
   if (!answer) throw noSuchRun(id);
-  if (TERMINAL.includes(answer.state)) {
-    throw new Refused(`Cannot cancel run "${id}": it has ended as ${answer.state}`, {
-      why: "conflict",
-      says: { code: "run_ended", state: answer.state },
-    });
-  }
+  if (TERMINAL.includes(answer.state)) throw hasEnded("cancel", id, answer.state);
   return answer;
+}
+
+function hasEnded(verb: "cancel" | "close", id: number, state: RunState): Refused {
+  return new Refused(`Cannot ${verb} run "${id}": it has ended as ${state}`, {
+    why: "conflict",
+    says: { code: "run_ended", state },
+  });
+}
+
+/** Ends a run that nothing else ends, as FAILED (`Missing`); a body of it that may still go on is not touched. @throws Refused */
+export async function closeRun(sql: Db, id: number, by: By): Promise<void> {
+  if (await forceClose(sql, id, by)) return;
+  const state = await readState(sql, id);
+  throw state === undefined ? noSuchRun(id) : hasEnded("close", id, state);
 }
 
 /** A new run of what has ended, with its args or others. @throws Refused */

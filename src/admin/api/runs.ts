@@ -1,5 +1,5 @@
 /** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
-import { cancelRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
+import { cancelRun, closeRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
 import { RunLog } from "../../client/run_log.ts";
 import { reprioritizeRun } from "../../client/many_acts.ts";
 import { findRuns, readAttempts } from "../../store/run_view.ts";
@@ -14,6 +14,7 @@ export function addRuns(api: Api): void {
   addReads(api);
   addEnqueue(api);
   addCancel(api);
+  addClose(api);
   addRetry(api);
   addReprioritize(api);
 }
@@ -131,6 +132,27 @@ function addCancel(api: Api): void {
   }, async ({ sql, actor, params, body }) => {
     const answer = await cancelRun(sql, params.id, { actor, reason: body.reason ?? w.NO_REASON });
     return [202, { id: params.id, ...answer }];
+  });
+}
+
+function addClose(api: Api): void {
+  api.route({
+    needs: "operate",
+    method: "post",
+    path: "/runs/{id}/close",
+    tag: "runs",
+    summary: "End a run that nothing else ends, as FAILED with the error `Missing`",
+    description:
+      "The last resort: a body of it that may still go on is not touched, and its outcome will not count. `cancel` ends the body as well.",
+    params: byId,
+    body: z.strictObject({
+      reason: w.text(500).openapi({ description: "Kept in the audit, and shown as the run's error" }),
+    }),
+    answers: { 200: { description: "Closed", schema: z.object({ id: w.id, state: w.State }) } },
+    problems: ["not_found", "conflict"],
+  }, async ({ sql, actor, params: { id }, body: { reason } }) => {
+    await closeRun(sql, id, { actor, reason });
+    return [200, { id, state: "FAILED" as const }];
   });
 }
 

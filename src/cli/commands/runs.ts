@@ -61,6 +61,11 @@ export function addRuns(program: Command, signals: Signals): void {
   many(runs.command("reprioritize").description("another priority for runs that wait").argument("[id]"))
     .requiredOption("--priority <p>", "a number, lower first, or a name such as admin.high")
     .action(async (id, options) => (await load("many")).reprioritizeCommand(id, options));
+  runs.command("close")
+    .description("end a run that nothing else ends, as FAILED (Missing); a body of it that may go on is not touched")
+    .argument("<id>").requiredOption("--reason <text>", "why; kept in the audit and shown as its error")
+    .option("--yes", "do it: without it this only says what would be closed").addOption(json())
+    .action(async (id, options) => (await load("runs")).closeCommand(id, options));
   program.command("explain").description("why a run waits, or what became of it, in one sentence").argument("<id>")
     .addOption(json())
     .action(async (id, options) => (await load("runs")).explainCommand(id, options));
