@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Sql } from "../src/store/db.ts";
 import { readDefinition } from "../src/store/definitions.ts";
 import { fieldsOf, withAdmin } from "./support/admin.ts";
+import { cliWith } from "./support/cli.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)> ' & {{7*7}}`;
@@ -48,6 +49,38 @@ Deno.test("jobs are listed with what waits, runs, comes next and is out of the o
     assert.deepEqual(await names("type=time&state=failed_last"), ["daily"]);
     assert.deepEqual(await names("state=removed"), ["gone"]);
     assert.match(await browser.text("/jobs?q=nothing"), /No job fits/);
+  });
+});
+
+Deno.test("what only its file can say of a job is shown, on the page and by the command line, by the names of the file", async () => {
+  await withAdmin(async ({ sql, login, database_url }) => {
+    await aJob(sql, {
+      serial_key: "tenant:{tenant}",
+      on_failure: "block",
+      resources: { license: 2 },
+      retry_on: { ConnectError: { max: 3, backoffSeconds: 30, otherNode: true } },
+      event_types: ["device.changed"],
+      event_rules: { "device.changed": { debounce_seconds: 30, key: "{device}" } },
+      permissions: { net: ["db.internal:5432"], unsafe: { run: true } },
+    });
+    const page = await (await login("viewer")).text("/jobs/greet");
+    const { out } = await cliWith({ DATABASE_URL: database_url })("jobs", "show", "greet");
+    for (
+      const [name, text] of [
+        ["serialKey", "tenant:{tenant}"],
+        ["onFailure", "block"],
+        ["resources", "license 2"],
+        ["retry.on", "ConnectError: max 3, otherNode true, backoffSeconds 30"],
+        ["on", `device.changed {"key":"{device}","debounce_seconds":30}`],
+        ["memoryMb", "512"],
+      ] as const
+    ) {
+      const [inPage, inText] = [text.replaceAll('"', "&quot;"), `  ${name}: ${text}\n`];
+      assert(page.includes(`<dt>${name}</dt><dd>${inPage}</dd>`), name);
+      assert(out.includes(inText), name);
+    }
+    assert.doesNotMatch(page, /<dt>(retry.factor|isolation)</, "what nobody asked for is left out");
+    assert.match(out, /permissions: net db\.internal:5432; unsafe\.run anything/);
   });
 });
 

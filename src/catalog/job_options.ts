@@ -65,6 +65,30 @@ export function optionsOf(definition: StoredDefinition, overrides: Override[]): 
   });
 }
 
+/**
+ * What else its file asks for, by the names that it has there, as a text: `["resources", "license 1"]`. What is as it is without
+ * being asked for is left out, but for the memory.
+ */
+export function askedBy(definition: StoredDefinition): [name: string, text: string][] {
+  const { retry_on, resources, event_rules, isolation_reuse } = definition;
+  const parts = (of: object) => Object.entries(of).map(([name, value]) => `${name} ${value}`).join(", ");
+  const all: [name: string, value: unknown, usual?: unknown][] = [
+    ["on", Object.entries(event_rules).map(([type, rule]) => `${type} ${JSON.stringify(rule)}`).join("; "), ""],
+    ["serialKey", definition.serial_key, null],
+    ["onFailure", definition.on_failure, "continue"],
+    ["concurrency.key", definition.concurrency_key, null],
+    ["resources", parts(resources), ""],
+    ["retry.factor", definition.retry_factor, 2],
+    ["retry.jitter", definition.retry_jitter, 0.1],
+    ["retry.interruptions", definition.max_interruptions, 3],
+    ["retry.on", Object.entries(retry_on).map(([error, policy]) => `${error}: ${parts(policy)}`).join("; "), ""],
+    ["killGraceSeconds", definition.kill_grace_seconds, 10],
+    ["isolation", `reuse ${isolation_reuse}`, "reuse 0"],
+    ["memoryMb", definition.memory_mb],
+  ];
+  return all.filter(([, value, usual]) => value !== usual).map(([name, value]) => [name, String(value)]);
+}
+
 /** Columns of an option in the words of a job file: `{ dailyAt: "02:30" }`, `{ count: 60, seconds: 1 }`, `"queueOne"`, 240. */
 export function asWritten(name: string, columns: Columns): Json {
   if (name.endsWith(".time")) {

@@ -1,5 +1,6 @@
 /** `jobs`: what each job is, and options of it that are set beside its file (catalog/overrides.ts). */
-import { type JobOption, optionsOf } from "../catalog/job_options.ts";
+import { harmless } from "../base/text.ts";
+import { askedBy, type JobOption, optionsOf } from "../catalog/job_options.ts";
 import { scheduleText } from "../catalog/plan.ts";
 import { noSuchJob, resetJobOptions, setJobOptions } from "../client/job_acts.ts";
 import type { Json } from "../job.ts";
@@ -36,10 +37,18 @@ export async function showCommand(name: string, options: { json?: boolean }): Pr
     const definition = await readDefinition(sql, name);
     if (!job || !definition) throw await noSuchJob(sql, name);
     const parts = optionsOf(definition, await readOverrides(sql, definition.id));
-    if (options.json) return printJson({ ...job, schedules: definition.schedules.map(scheduleView), options: parts });
+    const asked = askedBy(definition);
+    if (options.json) {
+      const file = Object.fromEntries(asked);
+      return printJson({ ...job, schedules: definition.schedules.map(scheduleView), options: parts, file });
+    }
     console.log(`${job.name}: ${job.description || "no description"}`);
     console.log(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
-    console.log(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}\n`);
+    console.log(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}`);
+    for (const [name, text] of [...asked, ["permissions", permissionText(job)]]) {
+      console.log(harmless(`  ${name}: ${text}`));
+    }
+    console.log();
     printTable(
       ["option", "value", "the file says", "set by", "at", "reason"],
       parts.map(({ name, value, file_value, override }) => [
@@ -113,6 +122,12 @@ function stateText(job: JobView): string {
   if (job.removed_at) return "removed";
   const parts = [...(job.enabled ? [] : ["off"]), ...(job.paused_at ? [`paused by ${job.paused_by}`] : [])];
   return parts.join(", ") || "on";
+}
+
+function permissionText({ permissions }: JobView): string {
+  const { unsafe = {}, ...safe } = permissions;
+  const all = [...Object.entries(safe), ...Object.entries(unsafe).map(([name, value]) => [`unsafe.${name}`, value])];
+  return all.map(([name, value]) => `${name} ${value === true ? "anything" : value}`).join("; ") || "none";
 }
 
 function startsText({ schedules, event_types }: StoredDefinition): string {

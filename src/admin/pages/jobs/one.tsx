@@ -1,5 +1,5 @@
 /** One job: what it is and may do, what stops it, its options and schedules with what is set beside its file, its newest runs. */
-import { optionsOf } from "../../../catalog/job_options.ts";
+import { askedBy, optionsOf } from "../../../catalog/job_options.ts";
 import type { Permissions } from "../../../job.ts";
 import { readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
 import type { JobView } from "../../../store/job_view.ts";
@@ -115,8 +115,7 @@ function Details({ on, job, definition }: { on: Visit; job: JobView; definition:
           [say.next, job.next_slot && <Time on={on} at={job.next_slot} />],
           [say.waiting, <Count on={on} job={job} what="waiting" />],
           [say.running, <Count on={on} job={job} what="running" />],
-          [say.serial_key, definition.serial_key && <code>{definition.serial_key}</code>],
-          [say.memory, `${definition.memory_mb} MB`],
+          ...askedBy(definition),
           [say.digest, <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
           [say.synced, <Time on={on} at={job.synced_at} />],
         ]}
