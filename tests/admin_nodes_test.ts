@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { json } from "../src/store/db.ts";
 import { withAdmin } from "./support/admin.ts";
+import { cliWith } from "./support/cli.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
@@ -102,6 +103,44 @@ Deno.test("workers are drained, taken back and detached, alone or with their nod
     assert.match((await browser.act("/workers/w2/detach")).text, /DETACHED already, by user:operator: it hangs/);
     const acts = await sql`select action, target_id, reason from admin_action_log where action = 'worker.detach'`;
     assert.deepEqual([...acts], [{ action: "worker.detach", target_id: "w2", reason: "it hangs" }]);
+  });
+});
+
+Deno.test("a node that is gone for good is removed, and one that is not is not", async () => {
+  await withAdmin(async ({ sql, login, database_url }) => {
+    await aWorker(sql, { node_id: "old", worker_id: "w1", state: "DEAD" });
+    await aWorker(sql, { node_id: "new", worker_id: "w2" });
+    const late = await aRun(sql, { state: "RUNNING", assigned_worker_id: "w1" });
+    const browser = await login("operator");
+    assert.match(await browser.text("/nodes/old"), /data-opens="remove"|>Remove</);
+    await browser.post("/nodes/old/remove", { reason: "sold" });
+    assert.match(await browser.text("/nodes/old"), new RegExp(`run ${late.id} is still with a worker of it`));
+    await sql`update job_run set state = 'FAILED', finished_at = clock_timestamp() where id = ${late.id}`;
+    await browser.post("/nodes/new/remove", { reason: "sold" }, { "accept-language": "ja" });
+    assert.match(await browser.text("/nodes/new"), /w2 (is not DEAD|がまだ動いています)/);
+    const done = await browser.post("/nodes/old/remove", { reason: "sold" });
+    assert.equal(done.headers.get("location"), "/nodes");
+    assert.match(await browser.text("/nodes"), /Node old is removed/);
+    assert.deepEqual((await sql`select node_id from node`).map((row) => row.node_id), ["new"]);
+    assert.deepEqual((await sql`select worker_id from worker`).map((row) => row.worker_id), ["w2"]);
+    assert.equal((await sql`select from job_run where id = ${late.id}`).length, 1, "its runs stay");
+    const acts =
+      await sql`select actor, target_id, before_json, reason from admin_action_log where action = 'node.remove'`;
+    assert.deepEqual({ ...acts[0] }, {
+      actor: "user:operator",
+      target_id: "old",
+      before_json: { labels: {}, is_active: true, max_concurrent: null },
+      reason: "sold",
+    });
+    assert.equal(acts.length, 1);
+    const cli = cliWith({ DATABASE_URL: database_url });
+    assert.match(
+      (await cli("nodes", "rm", "new")).err,
+      /Cannot remove node "new": its worker w2 is not DEAD; stop it first/,
+    );
+    assert.match((await cli("nodes", "rm", "old")).err, /Cannot find node "old": there are new/);
+    await sql`update worker set state = 'DEAD'`;
+    assert.match((await cli("nodes", "rm", "new", "--reason", "sold too")).out, /node new is removed/);
   });
 });
 

@@ -50,6 +50,25 @@ Deno.test("resources are set and taken away", async () => {
   });
 });
 
+Deno.test("a node is removed when all its workers are dead", async () => {
+  await withApi(async ({ sql, call }) => {
+    await aWorker(sql, { node_id: "gpu-1", worker_id: "w1" });
+    const refused = await call("DELETE", "/nodes/gpu-1", { as: "operate" });
+    assert.equal(refused.status, 409);
+    assert.match(String(refused.body.detail), /its worker w1 is not DEAD/);
+    await sql`update worker set state = 'DEAD'`;
+    assert.equal((await call("DELETE", "/nodes/gpu-1?reason=sold", { as: "operate" })).status, 204);
+    assert.equal((await call("DELETE", "/nodes/gpu-1")).status, 404);
+    assert.deepEqual((await call("GET", "/nodes")).body.items, []);
+    const { body: acts } = await call("GET", "/audit?action=node.remove");
+    assert.deepEqual(acts.items?.map((act) => [act.actor, act.target_id, act.reason]), [[
+      "token:operate",
+      "gpu-1",
+      "sold",
+    ]]);
+  });
+});
+
 Deno.test("a node is changed, its workers drained and detached; who leads is told", async () => {
   await withApi(async ({ sql, call }) => {
     assert.deepEqual((await call("GET", "/leader", { as: "read" })).body, {

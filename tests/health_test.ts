@@ -12,6 +12,7 @@ import {
   noteCheckPart,
   readCheckParts,
   recordCheck,
+  removeNode,
   requestCheck,
 } from "../src/store/health.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
@@ -123,6 +124,22 @@ Deno.test("a node whose last worker goes is unavailable until one comes, and is 
     assert.equal((await dueChecks(sql)).length, 0);
     await register(sql, "w3");
     assert.equal((await dueChecks(sql)).length, 1);
+  });
+});
+
+Deno.test("a node is removed with its dead workers, and a worker that comes in that moment is not lost", async () => {
+  await withStores(async ({ sql }) => {
+    assert.equal(await removeNode(sql, "gpu-1", BY), "unknown");
+    for (let n = 1; n <= 20; n++) {
+      const [came, answer] = [register(sql, `w${n}`), removeNode(sql, "gpu-1", BY)];
+      await came;
+      assert(["removed", "unknown"].includes(await answer as string) || "lives" in (await answer as object));
+      const [row] = await sql`select state from worker where worker_id = ${`w${n}`}`;
+      assert.equal(row?.state, "ACTIVE");
+      await retireWorker(sql, `w${n}`);
+    }
+    assert.equal(await removeNode(sql, "gpu-1", BY), "removed");
+    assert.equal((await sql`select from worker`).length + (await listNodes(sql)).length, 0);
   });
 });
 

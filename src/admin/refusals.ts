@@ -18,6 +18,9 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   nobody_leads: () => "リーダーが不在です。ワーカーを起動してください",
   steps_down: () => "そのリーダーはすでに降格中か、降格しています",
   in_maintenance: () => "メンテナンス中のため確認しません。先に解除してください",
+  node_lives: (says) => `ワーカー ${says.worker_id} がまだ動いています。先に停止してください`,
+  node_carries: (says) =>
+    `実行 ${says.job_run_id} がまだこのノードに割り当てられています。リーダーが移すまでお待ちください`,
   no_such_worker: (says) => `${says.name} に該当する ${says.state.toUpperCase()} のワーカーがありません`,
   not_detachable: (says) => `${says.name} には切り離せるワーカー（ACTIVE か DRAINING）がありません`,
   taken: (says) => `${says.name} という名前はすでに使われています`,

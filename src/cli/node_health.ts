@@ -1,6 +1,6 @@
 /** `nodes show`, `nodes test`, `nodes set`: whether a node can work, and what operators change of it. */
 import { harmless } from "../base/text.ts";
-import { existingNode, setNode, testNode } from "../client/node_acts.ts";
+import { existingNode, forgetNode, setNode, testNode } from "../client/node_acts.ts";
 import type { CheckPart } from "../store/check_part.ts";
 import { listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
 import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
@@ -92,6 +92,12 @@ export async function setNodeCommand(
   const node = await withDb((sql) => setNode(sql, node_id, change, by));
   if (options.json) return printJson(node);
   printNodes([node]);
+}
+
+export async function removeNodeCommand(node_id: string, options: { reason: string; json?: boolean }): Promise<void> {
+  await withDb((sql) => forgetNode(sql, node_id, { actor: actor(), reason: options.reason }));
+  if (options.json) return printJson({ node_id, removed: true });
+  console.log(harmless(`node ${node_id} is removed; a worker that starts there makes it anew`));
 }
 
 function limitFrom(text: string): number | null {

@@ -13,12 +13,13 @@ import {
   type NodeChange,
   type NodeListing,
   readCheckParts,
+  removeNode,
   requestCheck,
 } from "../store/health.ts";
 import { currentLeader, type Degraded, requestDegrade } from "../store/leadership.ts";
 import { listWorkers, requestDrain } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
-import { Refused } from "./args.ts";
+import { type RefusalCode, Refused } from "./args.ts";
 import type { By } from "./run_acts.ts";
 
 /** @throws Refused, naming those that there are. */
@@ -43,6 +44,21 @@ export async function setNode(sql: Sql, node_id: string, change: NodeChange, by:
   await existingNode(sql, node_id);
   await changeNode(sql, node_id, change, by);
   return await existingNode(sql, node_id);
+}
+
+/** Forgets a node that is gone for good. What names it waits; a worker that comes there makes it anew. @throws Refused */
+export async function forgetNode(sql: Sql, node_id: string, by: By): Promise<void> {
+  await existingNode(sql, node_id);
+  const answer = await removeNode(sql, node_id, by);
+  if (typeof answer === "string") return;
+  const refused = (text: string, fix: string, says: RefusalCode) =>
+    new Refused(`Cannot remove node "${node_id}": ${text}`, { why: "conflict", fix, says });
+  if ("lives" in answer) {
+    const says = { code: "node_lives", worker_id: answer.lives } as const;
+    throw refused(`its worker ${answer.lives} is not DEAD`, "stop it first", says);
+  }
+  const says = { code: "node_carries", job_run_id: answer.carries } as const;
+  throw refused(`run ${answer.carries} is still with a worker of it`, "wait until the leader has taken it back", says);
 }
 
 /** Workers by their own id or their node's take no new runs, or take them again. @throws Refused when there are none. */

@@ -9,7 +9,8 @@
  * a result that arrives after such a wish is kept, and the node is checked again.
  */
 import type { CheckPart } from "./check_part.ts";
-import { type Db, json } from "./db.ts";
+import { recordAct } from "./audit.ts";
+import { type Db, json, type Sql } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import type { NodeRow, WorkerAddress } from "./nodes.ts";
 
@@ -205,4 +206,29 @@ export async function changeNode(
       from moved, was
     returning pg_notify('scheduler', 'node')`;
   return rows.length > 0;
+}
+
+/**
+ * Forgets a node that is gone for good, with its workers, which are all DEAD; audited. Asked and done under the node's lock, so
+ * that a worker which comes meanwhile finds it there or makes it anew. `carries`: a run of theirs has no other end yet.
+ */
+export async function removeNode(
+  sql: Sql,
+  node_id: string,
+  by: { actor: string; reason: string },
+): Promise<"removed" | "unknown" | { lives: string } | { carries: number }> {
+  return await sql.begin(async (tx) => {
+    const [node] = await tx`select is_active, max_concurrent, labels from node where node_id = ${node_id} for update`;
+    if (!node) return "unknown";
+    const [left] = await tx<{ worker_id: string | null; job_run_id: number | null }[]>`
+      select (select worker_id from worker where node_id = ${node_id} and state <> 'DEAD' limit 1) as worker_id,
+             (select r.id from worker w join job_run r on r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')
+               where w.node_id = ${node_id} limit 1) as job_run_id`;
+    if (left?.worker_id) return { lives: left.worker_id };
+    if (left?.job_run_id) return { carries: left.job_run_id };
+    await tx`delete from worker where node_id = ${node_id}`;
+    await tx`delete from node where node_id = ${node_id}`;
+    await recordAct(tx, { ...by, action: "node.remove", target_type: "node", target_id: node_id, before: node });
+    return "removed";
+  }) as "removed" | "unknown" | { lives: string } | { carries: number };
 }

@@ -1,5 +1,13 @@
 /** Nodes and the workers on them: looking, changing, checking, draining and detaching. */
-import { degradeLeader, detachWorkers, existingNode, setDrained, setNode, testNode } from "../../client/node_acts.ts";
+import {
+  degradeLeader,
+  detachWorkers,
+  existingNode,
+  forgetNode,
+  setDrained,
+  setNode,
+  testNode,
+} from "../../client/node_acts.ts";
 import { listNodes } from "../../store/health.ts";
 import { currentLeader } from "../../store/leadership.ts";
 import { listWorkers } from "../../store/nodes.ts";
@@ -110,6 +118,21 @@ function addChanges(api: Api): void {
     problems: ["not_found"],
   }, async ({ sql, actor, params: { node_id }, body: { reason = w.NO_REASON, ...change } }) => {
     return [200, await setNode(sql, node_id, change, { actor, reason })];
+  });
+  api.route({
+    needs: "operate",
+    method: "delete",
+    path: "/nodes/{node_id}",
+    tag: "nodes",
+    summary: "Forget a node that is gone for good; its runs stay",
+    description: "Only when all its workers are DEAD. A worker that starts there makes it anew.",
+    params: byNode,
+    query: z.strictObject({ reason: w.reason }),
+    answers: { 204: { description: "Gone" } },
+    problems: ["not_found", "conflict"],
+  }, async ({ sql, actor, params: { node_id }, query: { reason = w.NO_REASON } }) => {
+    await forgetNode(sql, node_id, { actor, reason });
+    return [204];
   });
   api.route({
     needs: "operate",

@@ -22,6 +22,9 @@ export function addLooking(program: Command, signals: Signals): void {
     .option("--reason <text>", "kept in the audit, and shown while in maintenance", "from the command line")
     .addOption(json())
     .action(async (node, options) => (await load("node_health")).setNodeCommand(node, options));
+  nodes.command("rm").description("forget a node that is gone for good; its runs stay").argument("<node>")
+    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .action(async (node, options) => (await load("node_health")).removeNodeCommand(node, options));
   for (const [verb, what] of [["drain", "take no new runs"], ["undrain", "take runs again"]] as const) {
     nodes.command(verb).description(`let a worker, or all of a node, ${what}`).argument(
       "<id>",

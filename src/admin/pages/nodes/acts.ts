@@ -1,5 +1,12 @@
 /** What an operator does to nodes, workers and the leader: as the command line does it (client/node_acts.ts). */
-import { degradeLeader, detachWorkers, existingNode, setDrained, setNode } from "../../../client/node_acts.ts";
+import {
+  degradeLeader,
+  detachWorkers,
+  existingNode,
+  forgetNode,
+  setDrained,
+  setNode,
+} from "../../../client/node_acts.ts";
 import { type NodeChange, requestCheck } from "../../../store/health.ts";
 import { currentLeader } from "../../../store/leadership.ts";
 import { by, orSay } from "../../acting.ts";
@@ -41,6 +48,14 @@ export async function setMaintenance(on: Act): Promise<Done> {
   return await orSay(on, to, async () => {
     await setNode(on.sql, node_id, { maintenance: field(on.form, "maintenance") === "on" }, by(on));
     return { to, text: NODES[on.lang].change_done(node_id) };
+  });
+}
+
+export async function removeOne(on: Act): Promise<Done> {
+  const node_id = nodeOf(on);
+  return await orSay(on, nodePath(on), async () => {
+    await forgetNode(on.sql, node_id, by(on));
+    return { to: "/nodes", text: NODES[on.lang].remove_done(node_id) };
   });
 }
 

@@ -67,6 +67,7 @@ function Heading({ on, node, workers }: { on: Visit; node: NodeListing; workers:
           {has("ACTIVE") && <DialogButton opens="drain" text={say.drain} />}
           {has("DRAINING") && <DialogButton opens="undrain" text={say.undrain} />}
           {(has("ACTIVE") || has("DRAINING")) && <DialogButton opens="detach" text={say.detach} danger />}
+          {workers.length === 0 && <DialogButton opens="remove" text={say.remove} danger />}
         </div>
       )}
     </div>
@@ -188,6 +189,16 @@ function Dialogs({ on, node, runs }: { on: Visit; node: NodeListing; runs: RunVi
       >
         <p>{say.off_text}</p>
         <input type="hidden" name="maintenance" value="off" />
+      </ConfirmDialog>
+      <ConfirmDialog
+        on={on}
+        id="remove"
+        title={say.remove_title(node.node_id)}
+        action={`${path}/remove`}
+        verb={say.remove}
+        danger
+      >
+        <p>{say.remove_text}</p>
       </ConfirmDialog>
       <WorkDialogs on={on} path={path} name={node.node_id} runs={runs} />
     </>

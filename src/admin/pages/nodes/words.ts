@@ -132,6 +132,15 @@ export const NODES = words({
     en: "It is checked at once, and gets runs when that passes.",
     ja: "直ちに確認し、通れば実行を受けます。",
   },
+  remove: { en: "Remove", ja: "削除" },
+  remove_title: { en: (id: string) => `Remove node ${id}?`, ja: (id) => `ノード ${id} を削除しますか？` },
+  remove_text: {
+    en:
+      "For a node that is gone for good: it and its dead workers are forgotten, with its limit and labels; its runs stay. What is pinned to it waits. A worker that starts there makes it anew.",
+    ja:
+      "もう使わないノードを、停止済みのワーカー・上限・ラベルとともに一覧から除きます。実行の履歴は残り、このノードを指定した実行は待ち続けます。ワーカーが起動すれば再び登録されます。",
+  },
+  remove_done: { en: (id: string) => `Node ${id} is removed`, ja: (id) => `ノード ${id} を削除しました` },
   drain: { en: "Drain", ja: "ドレイン" },
   drain_title: { en: (id: string) => `Drain ${id}?`, ja: (id) => `${id} をドレインしますか？` },
   drain_text: {
