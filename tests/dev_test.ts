@@ -163,5 +163,11 @@ Deno.test("facts are told in words, anything else as it is, and nothing moves th
   assert.equal(tellLine(`{"fact":"process.started","role":"worker","pid":1}`), undefined);
   assert.equal(tellLine(`{"fact":"redis.away","server":"a","error":"b"}`), "redis.away server=a error=b");
   assert.equal(tellLine("panic \x1b[2J"), "panic \uFFFD[2J");
+  assert.equal(tellLine("\x1b[0m\x1b[31merror\x1b[0m: no such file"), "error: no such file", "colours are left out");
+  assert.equal(tellLine("\x1b[36mBlocking\x1b[0m waiting for file lock on node_modules directory"), undefined);
+  assert.equal(
+    tellLine(`{"fact":"node.status","node_id":"n1","status":"unavailable","was":"available","problem":"disk: full"}`),
+    "node n1 is unavailable: disk: full",
+  );
   assert.equal(tellLine("null"), "null");
 });

@@ -3,7 +3,12 @@ import { harmless } from "../base/text.ts";
 import type { FactName, Facts } from "../base/facts.ts";
 
 /** Too many, and of no use to somebody who tries out a job. */
-const QUIET = new Set<string>(["process.started", "body.spawned", "run.assigned", "events.taken"]);
+const QUIET = new Set<string>(["process.started", "body.spawned", "run.assigned", "events.taken", "leader.ticks"]);
+/** Deno's own, when processes start together in a fresh checkout: they wait for each other, and nothing is wrong. */
+const OF_DENO = /^Blocking waiting for file lock/;
+
+// deno-lint-ignore no-control-regex
+const COLORS = /\x1b\[[0-9;]*m/g;
 
 type Tellings = { [K in FactName]?: (fact: Facts[K]) => string };
 
@@ -15,6 +20,9 @@ const TELLINGS: Tellings = {
   "worker.lost": (fact) => `${fact.worker_id} is no more: ${fact.reason}`,
   "worker.buried": (fact) => `found ${fact.worker_id} dead`,
   "leader.elected": (fact) => `leads, epoch ${fact.epoch}`,
+  "leader.tick_slow": (fact) => `is slow: a look for work took ${fact.tick_ms} ms`,
+  "subleader.seated": () => "watches the leader",
+  "node.status": (fact) => `node ${fact.node_id} is ${fact.status}${fact.problem ? `: ${fact.problem}` : ""}`,
   "leader.ended": (fact) => `leads no more: ${fact.reason}`,
   "run.started": (fact) => `run ${fact.job_run_id} ${fact.job_name} started${tryText(fact.attempt)}`,
   "run.finished": (fact) =>
@@ -33,7 +41,10 @@ const TELLINGS: Tellings = {
 /** A line that a worker printed, in words; undefined when it is not worth telling. */
 export function tellLine(line: string): string | undefined {
   const said = asFact(line);
-  if (!said) return harmless(line);
+  if (!said) {
+    const plain = line.replace(COLORS, "");
+    return OF_DENO.test(plain) ? undefined : harmless(plain);
+  }
   const { fact, at: _, ...details } = said;
   return QUIET.has(fact) ? undefined : harmless(tellFact(fact as FactName, details as unknown as Facts[FactName]));
 }
