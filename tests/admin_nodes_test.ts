@@ -136,7 +136,7 @@ Deno.test("a node that is gone for good is removed, and one that is not is not",
     const cli = cliWith({ DATABASE_URL: database_url });
     assert.match(
       (await cli("nodes", "rm", "new")).err,
-      /Cannot remove node "new": its worker w2 is not DEAD; stop it first/,
+      /Cannot remove node "new": its worker w2 is not DEAD; stop it/,
     );
     assert.match((await cli("nodes", "rm", "old")).err, /Cannot find node "old": there are new/);
     await sql`update worker set state = 'DEAD'`;

@@ -55,7 +55,11 @@ export async function forgetNode(sql: Sql, node_id: string, by: By): Promise<voi
     new Refused(`Cannot remove node "${node_id}": ${text}`, { why: "conflict", fix, says });
   if ("lives" in answer) {
     const says = { code: "node_lives", worker_id: answer.lives } as const;
-    throw refused(`its worker ${answer.lives} is not DEAD`, "stop it first", says);
+    throw refused(
+      `its worker ${answer.lives} is not DEAD`,
+      "stop it; one that was lost is DEAD once its lease is over",
+      says,
+    );
   }
   const says = { code: "node_carries", job_run_id: answer.carries } as const;
   throw refused(`run ${answer.carries} is still with a worker of it`, "wait until the leader has taken it back", says);
