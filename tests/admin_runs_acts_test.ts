@@ -46,7 +46,7 @@ Deno.test("an act on all that fit says how many and which first, and touches tho
                             and reason = 'wrong <b>list</b>'`;
     assert.equal(acts.length, 7);
     const evil = await browser.text(`/runs/many?verb=cancel&serial-key=${encodeURIComponent(EVIL)}`);
-    assert.match(evil, /Cancel 1 runs\?/);
+    assert.match(evil, /Cancel 1 run\?/);
     assert.doesNotMatch(evil, /<script>|<img/);
     assert.equal((await browser.get("/runs/many?verb=destroy")).status, 400);
     assert.equal((await browser.post(path, { at: "0" })).status, 400);

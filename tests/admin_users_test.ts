@@ -42,7 +42,7 @@ Deno.test("a user is added with a password that is shown once, and may what its 
     assert.equal((await stranger("10.0.0.2").logIn("taro", password)).status, 403);
     const again = stranger("10.0.0.3");
     assert.equal((await again.logIn("taro", renewed)).status, 303);
-    assert.match((await admin.act("/access/users/taro/sessions")).text, /1 sessions ended/);
+    assert.match((await admin.act("/access/users/taro/sessions")).text, /1 session ended/);
     assert.equal((await again.get("/runs")).status, 303);
     assert.equal((await admin.act("/access/users/taro/remove", { reason: "left" })).text, "taro is removed");
     assert.equal((await admin.act("/access/users/taro/remove")).tone, "bad");

@@ -1,5 +1,10 @@
 /** Texts for people. */
 
+/** "1 run", "2 runs", "5000+ runs". */
+export function counted(count: number | string, noun: string): string {
+  return `${count} ${noun}${String(count) === "1" ? "" : "s"}`;
+}
+
 /** What users supply may hold escape sequences; a terminal must not obey them. Tabs and line ends stay. */
 export function harmless(text: string): string {
   // deno-lint-ignore no-control-regex

@@ -1,5 +1,6 @@
 /** Acts on many runs at once: by their ids, or by a filter. A filter says first how many it means, and acts with --yes. */
 import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy, reprioritizeRun } from "../client/many_acts.ts";
+import { counted } from "../base/text.ts";
 import { priorityNumber } from "../job.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { filterFrom, idFrom, priorityFrom } from "./inputs.ts";
@@ -15,13 +16,18 @@ export interface ManyOptions {
 
 export async function cancelManyCommand(options: ManyOptions): Promise<void> {
   const filter = filterFrom(options.where ?? []);
-  await withMany(filter, { verb: "cancel" }, options, (n) => `cancel requested for ${n} runs`);
+  await withMany(filter, { verb: "cancel" }, options, (n) => `cancel requested for ${counted(n, "run")}`);
 }
 
 export async function retryManyCommand(options: ManyOptions): Promise<void> {
   const act: ManyAct = { verb: "retry", wish: crypto.randomUUID() };
   const filter = filterFrom(options.where ?? []);
-  await withMany(filter, act, options, (n) => `${n} runs enqueued, each with the args of one that had ended`);
+  await withMany(
+    filter,
+    act,
+    options,
+    (n) => `${counted(n, "run")} enqueued, each with the args of one that had ended`,
+  );
 }
 
 export async function reprioritizeCommand(
@@ -33,7 +39,7 @@ export async function reprioritizeCommand(
     throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
   }
   if (id !== undefined) return await reprioritizeOne(idFrom(id), priority, options);
-  const said = (n: number) => `${n} waiting runs have priority ${priority} now`;
+  const said = (n: number) => `${counted(n, "waiting run")} given priority ${priority}`;
   await withMany(filterFrom(options.where ?? []), { verb: "reprioritize", priority }, options, said);
 }
 
@@ -57,7 +63,7 @@ async function withMany(
     const count = await countMeant(sql, filter, verb);
     if (count === 0) throw new CommandError(`Cannot ${verb} anything: no run that could be is meant by this filter`);
     if (!options.yes) {
-      const many = count === COUNT_UP_TO ? `${COUNT_UP_TO} runs or more` : count === 1 ? "1 run" : `${count} runs`;
+      const many = counted(count, "run") + (count === COUNT_UP_TO ? " or more" : "");
       throw new CommandError(`This would ${verb} ${many}: add --yes to do it`, EXIT.usage);
     }
     const ids = await actOnMany(sql, filter, act, by(options));

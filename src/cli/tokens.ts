@@ -1,4 +1,5 @@
 /** `admin token`: tokens by which programs use the API. One is shown once, when it is made; only its digest is kept. */
+import { counted } from "../base/text.ts";
 import { digestOf, makeToken } from "../admin/passwords.ts";
 import {
   addApiToken,
@@ -33,7 +34,9 @@ export async function addTokenCommand(
   const added = await withDb((sql) => addApiToken(sql, row, { actor: actor() }));
   if (!added) throw new CommandError(`Cannot add token "${name}": there is one of that name; remove it first`);
   if (options.json) return printJson({ name, scopes: row.scopes, token });
-  console.error(`token "${name}" may ${row.scopes.join(", ")} for ${options.days} days; it is not shown again:`);
+  console.error(
+    `token "${name}" may ${row.scopes.join(", ")} for ${counted(options.days, "day")}; it is not shown again:`,
+  );
   console.log(token);
 }
 

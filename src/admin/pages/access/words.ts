@@ -1,4 +1,5 @@
 /** Words of the pages about users, tokens and hooks, and of one's own account. */
+import { counted } from "../../../base/text.ts";
 import { words } from "../../words.ts";
 
 export const ACCESS = words({
@@ -63,7 +64,7 @@ export const ACCESS = words({
     ja: (name) => `${name} を全端末でログアウトしますか？`,
   },
   log_out_text: { en: "All open sessions end at once.", ja: "すべてのセッションを直ちに終了します。" },
-  log_out_done: { en: (n: number) => `${n} sessions ended`, ja: (n) => `${n} 件のセッションを終了しました` },
+  log_out_done: { en: (n: number) => `${counted(n, "session")} ended`, ja: (n) => `${n} 件のセッションを終了しました` },
   remove: { en: "Remove", ja: "削除" },
   remove_user_title: { en: (name: string) => `Remove ${name}?`, ja: (name) => `${name} を削除しますか？` },
   remove_user_text: {

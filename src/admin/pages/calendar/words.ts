@@ -1,4 +1,5 @@
 /** Words of the pages about the calendar. */
+import { counted } from "../../../base/text.ts";
 import { words } from "../../words.ts";
 
 export const CALENDAR = words({
@@ -27,7 +28,7 @@ export const CALENDAR = words({
     ja: "枠が多すぎて表示できません。日表示またはこのジョブのみにしてください",
   },
   more_schedules: {
-    en: (n: number) => `${n} more schedules: choose a job to see them.`,
+    en: (n: number) => `${counted(n, "more schedule")}: choose a job to see them.`,
     ja: (n) => `ほか ${n} 件のスケジュールがあります。ジョブを選んでください。`,
   },
   as_now: {
@@ -49,7 +50,7 @@ export const CALENDAR = words({
   repeated: { en: (id: number) => `repeated as run ${id}`, ja: (id) => `実行 ${id} で再実行` },
   slots: { en: "Slots", ja: "枠" },
   slots_of: { en: (name: string) => `Slots of ${name}`, ja: (name) => `${name} の枠` },
-  slots_cell: { en: (n: number) => `${n} slots`, ja: (n) => `枠 ${n} 件` },
+  slots_cell: { en: (n: number) => `${counted(n, "slot")}`, ja: (n) => `枠 ${n} 件` },
   between: { en: (from: string, until: string) => `${from} – ${until}`, ja: (from, until) => `${from} 〜 ${until}` },
   no_slots: { en: "This schedule has no slot in this time.", ja: "この期間に枠はありません。" },
   only_first: { en: (n: number) => `Only the first ${n} are shown.`, ja: (n) => `最初の ${n} 件のみ表示しています。` },
@@ -58,9 +59,9 @@ export const CALENDAR = words({
   run: { en: "Run", ja: "実行" },
   started: { en: "Started", ja: "開始" },
   took: { en: "Took", ja: "所要" },
-  backfill: { en: (n: number) => `Backfill ${n} slots`, ja: (n) => `${n} 件を埋め合わせ` },
+  backfill: { en: (n: number) => `Backfill ${counted(n, "slot")}`, ja: (n) => `${n} 件を埋め合わせ` },
   backfill_title: {
-    en: (n: number, name: string) => `Make ${n} runs for ${name}?`,
+    en: (n: number, name: string) => `Make ${counted(n, "run")} for ${name}?`,
     ja: (n, name) => `${name} の実行を ${n} 件作成しますか？`,
   },
   backfill_text: {

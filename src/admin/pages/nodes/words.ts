@@ -1,4 +1,5 @@
 /** Words of the pages about nodes and workers. */
+import { counted } from "../../../base/text.ts";
 import { words } from "../../words.ts";
 
 export const NODES = words({
@@ -19,7 +20,7 @@ export const NODES = words({
   epoch: { en: "epoch", ja: "エポック" },
   since: { en: "since", ja: "開始" },
   failovers: {
-    en: (n: number) => `${n} failovers so far`,
+    en: (n: number) => `${counted(n, "failover")} so far`,
     ja: (n) => `これまでの交代（フェイルオーバー）${n} 回`,
   },
   steps_down: { en: "It was asked to step down", ja: "降格を要求済みです" },

@@ -1,4 +1,5 @@
 /** Words of the overview. */
+import { counted } from "../../../base/text.ts";
 import { words } from "../../words.ts";
 
 export const OVERVIEW = words({
@@ -19,7 +20,7 @@ export const OVERVIEW = words({
     en: (draining: number, detached: number) => `${draining} draining, ${detached} detached`,
     ja: (draining, detached) => `ドレイン ${draining}・切り離し ${detached}`,
   },
-  nodes_away: { en: (n: number) => `${n} nodes away`, ja: (n) => `不通ノード ${n}` },
+  nodes_away: { en: (n: number) => `${counted(n, "node")} away`, ja: (n) => `不通ノード ${n}` },
   slots: { en: "Slots in use", ja: "使用中スロット" },
   of: { en: (used: number, all: number) => `${used} of ${all}`, ja: (used, all) => `${used} / ${all}` },
   backlog: { en: "Waiting", ja: "待ち" },

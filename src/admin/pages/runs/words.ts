@@ -1,4 +1,5 @@
 /** Words of the pages about runs. */
+import { counted } from "../../../base/text.ts";
 import { words } from "../../words.ts";
 
 export const RUNS = words({
@@ -117,7 +118,7 @@ export const RUNS = words({
     en: (n: number, outcome: string) => `Attempt ${n}: ${outcome}`,
     ja: (n, outcome) => `試行 ${n}: ${outcome}`,
   },
-  attempts_more: { en: (n: number) => `${n} earlier attempts`, ja: (n) => `それ以前の試行 ${n} 回` },
+  attempts_more: { en: (n: number) => `${counted(n, "earlier attempt")}`, ja: (n) => `それ以前の試行 ${n} 回` },
   cancel_asked: { en: "Cancel asked for", ja: "取り消し要求" },
   back: { en: "Back", ja: "戻る" },
   schema: { en: "What the job takes (JSON Schema)", ja: "ジョブの引数（JSON Schema）" },
@@ -185,7 +186,7 @@ export const RUNS = words({
 export const MANY = {
   cancel: words({
     open: { en: "Cancel…", ja: "取り消す…" },
-    title: { en: (n: string) => `Cancel ${n} runs?`, ja: (n) => `${n} 件の実行を取り消しますか？` },
+    title: { en: (n: string) => `Cancel ${counted(n, "run")}?`, ja: (n) => `${n} 件の実行を取り消しますか？` },
     text: {
       en: "Those that have not ended end as CANCELED; bodies that run are told to stop, and killed when they do not.",
       ja: "終わっていない実行は CANCELED で終わります。動いている本体には停止を伝え、止まらなければ強制終了します。",
@@ -194,31 +195,37 @@ export const MANY = {
       en: "No run that has not ended fits these conditions.",
       ja: "条件に合う、終わっていない実行はありません。",
     },
-    verb: { en: (n: string) => `Cancel ${n} runs`, ja: (n) => `${n} 件を取り消す` },
-    done: { en: (n: string) => `Cancel is requested for ${n} runs`, ja: (n) => `${n} 件の取り消しを要求しました` },
+    verb: { en: (n: string) => `Cancel ${counted(n, "run")}`, ja: (n) => `${n} 件を取り消す` },
+    done: {
+      en: (n: string) => `Cancel is requested for ${counted(n, "run")}`,
+      ja: (n) => `${n} 件の取り消しを要求しました`,
+    },
   }),
   retry: words({
     open: { en: "Run again…", ja: "再実行…" },
-    title: { en: (n: string) => `Run ${n} runs again?`, ja: (n) => `${n} 件の実行を再実行しますか？` },
+    title: { en: (n: string) => `Run ${counted(n, "run")} again?`, ja: (n) => `${n} 件の実行を再実行しますか？` },
     text: {
       en: "For each run that has ended a new one is made, with the same args; the first ones stay as they are.",
       ja: "終わった実行ごとに、同じ引数の新しい実行を作成します。元の実行はそのまま残ります。",
     },
     none: { en: "No run that has ended fits these conditions.", ja: "条件に合う、終わった実行はありません。" },
     verb: { en: (n: string) => `Run ${n} again`, ja: (n) => `${n} 件を再実行` },
-    done: { en: (n: string) => `${n} new runs are made`, ja: (n) => `新しい実行を ${n} 件作成しました` },
+    done: { en: (n: string) => `${counted(n, "new run")} made`, ja: (n) => `新しい実行を ${n} 件作成しました` },
   }),
   reprioritize: words({
     open: { en: "Priority…", ja: "優先度…" },
-    title: { en: (n: string) => `Another priority for ${n} runs?`, ja: (n) => `${n} 件の優先度を変更しますか？` },
+    title: {
+      en: (n: string) => `Another priority for ${counted(n, "run")}?`,
+      ja: (n) => `${n} 件の優先度を変更しますか？`,
+    },
     text: {
       en: "Runs that wait are started in the new order at once.",
       ja: "待っている実行は、ただちに新しい順序で開始されます。",
     },
     none: { en: "No run that waits fits these conditions.", ja: "条件に合う、待っている実行はありません。" },
-    verb: { en: (n: string) => `Change ${n} runs`, ja: (n) => `${n} 件を変更` },
+    verb: { en: (n: string) => `Change ${counted(n, "run")}`, ja: (n) => `${n} 件を変更` },
     done: {
-      en: (n: string) => `${n} waiting runs have the new priority`,
+      en: (n: string) => `${counted(n, "waiting run")} given the new priority`,
       ja: (n) => `待っている ${n} 件の優先度を変更しました`,
     },
   }),
