@@ -39,6 +39,8 @@ Deno.test("nodes and workers are shown with why they get no work, what they carr
     for (const sign of [/ab12/, /2027-01-02 03:04:05/, /3400 ms behind the database/, /1\.2\.3/, /127\.0\.0\.1:1</]) {
       assert.match(one, sign);
     }
+    const carried = await browser.text(`/runs/${run.id}`);
+    for (const sign of [/href="\/workers\/w1">w1</, /href="\/nodes\/gpu-1">gpu-1</]) assert.match(carried, sign);
     assert.match(await browser.text("/workers/w2"), /Detached by taro: hot/);
     assert.equal((await browser.get("/nodes/nowhere")).status, 404);
     assert.equal((await browser.get("/workers/nobody")).status, 404);

@@ -9,7 +9,7 @@ import { hear } from "../src/base/facts.ts";
 import { ROLES } from "../src/store/users.ts";
 import { appendLogs } from "../src/store/run_logs.ts";
 import { withAdmin } from "./support/admin.ts";
-import { aDefinition, aRun } from "./support/factories.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { aFullHouse, pathsOf } from "./support/full_house.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)> ' & {{7*7}}`;
@@ -63,6 +63,7 @@ Deno.test("what users supply is text wherever it is shown", async () => {
       assigned_worker_id: EVIL,
       ...texts,
     };
+    await aWorker(sql, { worker_id: EVIL, node_id: EVIL });
     const run = await aRun(sql, { ...columns, state: "FAILED", result: { said: EVIL } });
     const running = { ...columns, idempotency_key: null, serial_key: null, progress: 0.5, progress_message: EVIL };
     await aRun(sql, { ...running, state: "RUNNING", cancel_requested_by: EVIL, cancel_requested_at: new Date(0) });

@@ -110,6 +110,7 @@ Deno.test("lists come in pages, the newest first, by any filter", async () => {
       `worker_id=${worker.worker_id}`,
       `bulk_id=${bulk[0]?.id}`,
     ];
+    assert.equal((await call("GET", `/runs/${special.id}`)).body.ran_on, "gpu-1");
     for (const filter of filters) {
       const { body } = await call("GET", `/runs?${filter}`);
       assert.deepEqual(body.items?.map((run) => run.id), [special.id], filter);

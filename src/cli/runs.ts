@@ -174,7 +174,9 @@ function describe(run: RunView): string {
     [
       "started",
       run.started_at &&
-      `${timeText(run.started_at)} on ${run.assigned_worker_id}, epoch ${run.leader_epoch}, fence ${run.fence}`,
+      `${timeText(run.started_at)} on ${run.assigned_worker_id}${
+        run.ran_on ? ` of ${run.ran_on}` : ""
+      }, epoch ${run.leader_epoch}, fence ${run.fence}`,
     ],
     ["finished", run.finished_at && timeText(run.finished_at)],
     ["exit code", run.exit_code],

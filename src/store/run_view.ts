@@ -31,6 +31,8 @@ export interface RunView {
   started_at: Date | null;
   finished_at: Date | null;
   assigned_worker_id: string | null;
+  /** That worker's node; null also once the node was removed. */
+  ran_on: string | null;
   leader_epoch: number | null;
   fence: number | null;
   serial_key: string | null;
@@ -154,7 +156,8 @@ function viewsOf(rows: RunRow[]): RunView[] {
 function columns(sql: Db) {
   return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
-    r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
+    r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id,
+    (select w.node_id from worker w where w.worker_id = r.assigned_worker_id) as ran_on, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
     r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when r.state in ('PENDING', 'RETRYING', 'ORPHANED') then why_waiting(r) end as waits,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }

@@ -27,6 +27,7 @@ const RUN = {
   started_at: maybeTime,
   finished_at: maybeTime,
   assigned_worker_id: word,
+  ran_on: word.openapi({ description: "That worker's node; null also once the node was removed", example: "gpu-1" }),
   leader_epoch: z.int().nullable(),
   fence: z.int().nullable().openapi({ description: "Grows with every start; to refuse late writes of an earlier one" }),
   serial_key: word,

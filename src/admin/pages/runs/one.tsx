@@ -12,6 +12,7 @@ import { Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
 import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Timeline } from "./timeline.tsx";
 import { RUNS } from "./words.ts";
@@ -178,6 +179,7 @@ function LogRef({ log_ref }: { log_ref: string }) {
 
 function Values({ on, run, reruns }: { on: Visit; run: RunView; reruns: number[] }) {
   const say = RUNS[on.lang];
+  const known = (to: string, name: string) => run.ran_on === null ? name : <a href={to}>{name}</a>;
   const run_link = (id: number | null) => id && <a href={link(on, `/runs/${id}`)}>{id}</a>;
   return (
     <div class="columns">
@@ -196,7 +198,11 @@ function Values({ on, run, reruns }: { on: Visit; run: RunView; reruns: number[]
             [say.failures, run.failures],
             [say.interruptions, run.interruptions],
             [say.priority, run.priority],
-            [say.worker, run.assigned_worker_id],
+            [
+              say.worker,
+              run.assigned_worker_id && known(workerLink(on, run.assigned_worker_id), run.assigned_worker_id),
+            ],
+            [say.node, run.ran_on && known(nodeLink(on, run.ran_on), run.ran_on)],
             [say.exit_code, run.exit_code],
             [say.serial_key, run.serial_key],
             [say.pinned, run.node],
