@@ -52,7 +52,7 @@ export const RUNS = words({
   outcome: { en: "Outcome", ja: "結果" },
   error: { en: "Error", ja: "エラー" },
   log: { en: "Log", ja: "ログ" },
-  log_none: { en: "It has said nothing yet.", ja: "まだ出力がありません。" },
+  log_none: { en: "It has said nothing.", ja: "出力はありません。" },
   log_tail: { en: (n: number) => `the last ${n} lines`, ja: (n) => `最後の ${n} 行` },
   log_archived: { en: "Older lines are read from the archive:", ja: "古い行はアーカイブから読んでいます：" },
   log_deleted: {
