@@ -20,6 +20,8 @@ insert into leader_term values (1, 0, null, '-infinity', null) on conflict do no
 alter table leader_term add column if not exists tick bigint not null default 0;
 -- The epoch that an operator asked to step down.
 alter table leader_term add column if not exists degrade_epoch bigint;
+-- When a leader last gave the seat back: nobody has led since then, where nobody does.
+alter table leader_term add column if not exists resigned_at timestamptz;
 -- How often the seat was taken from a leader that had not given it back.
 alter table leader_term add column if not exists failovers bigint not null default 0;
 

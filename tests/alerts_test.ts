@@ -151,6 +151,22 @@ Deno.test("that nobody leads, and that due work does not start, is seen by those
   });
 });
 
+Deno.test("a leader that steps down well is missed from then on, however long it has led", async () => {
+  await withStores(async ({ sql }) => {
+    const standing = new Standing({ worker_id: "w9", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+    const term = await aTerm(sql);
+    await sql`update leader_term set acquired_at = '2026-01-01'`;
+    await resign(sql, term);
+    await lookOnce({ sql, standing });
+    assert.equal((await listAlerts(sql, { open: true })).length, 0, "another one will lead in a moment");
+    await sql`update leader_term set resigned_at = clock_timestamp() - interval '31 seconds'`;
+    await lookOnce({ sql, standing });
+    const [alert] = await listAlerts(sql, { open: true });
+    const [row] = await sql<{ resigned_at: Date }[]>`select resigned_at from leader_term`;
+    assert.equal(alert?.message, `nobody has led since ${row?.resigned_at.toISOString().slice(0, 19)}Z`);
+  });
+});
+
 Deno.test("the webhook gets each message signed, the closing after the opening, and once more after a failure", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);

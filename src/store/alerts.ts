@@ -87,9 +87,9 @@ export async function watchLeader(
   return await sql<Judged[]>`
     with found as (
       select 'leader.none' as kind, 'leader' as subject, 'nobody has led since ' || to_char(
-               greatest(lease_until, acquired_at) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, jsonb_build_object('since', greatest(lease_until, acquired_at)) as detail
-        from leader_term where epoch > 0 and greatest(lease_until, acquired_at) < clock_timestamp() - ${limits.no_leader_seconds} * interval '1 s'
-         and lease_until < clock_timestamp()
+               since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, jsonb_build_object('since', since) as detail
+        from leader_term, greatest(lease_until, acquired_at, resigned_at) since
+       where epoch > 0 and since < clock_timestamp() - ${limits.no_leader_seconds} * interval '1 s' and lease_until < clock_timestamp()
       ${by.overdue ? sql`union all (${overdue(sql, limits.overdue_seconds)})` : sql``}),
     opened as (
       insert into alert (kind, subject, message, detail, opened_by) select kind, subject, message, detail, ${by.worker_id} from found

@@ -118,7 +118,7 @@ export async function depose(
 /** Ends a term at once: it can neither write nor renew any more, and the next tick elsewhere leads. Harmless when it is over. */
 export async function resign(sql: Db, term: Term): Promise<boolean> {
   const rows = await sql`
-    update leader_term set lease_until = '-infinity', worker_id = null
+    update leader_term set lease_until = '-infinity', worker_id = null, resigned_at = clock_timestamp()
      where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id} returning id`;
   return rows.length > 0;
 }
