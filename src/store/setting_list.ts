@@ -20,7 +20,8 @@ export const NUMBER_SETTINGS = {
     default: 5,
     least: 0.5,
     most: 60,
-    about: "Redis away this long: candidates go straight to Postgres",
+    about:
+      "A leader that is silent this long is asked to step down; and candidates ask Postgres this often, whatever Redis says",
   },
   heartbeat_interval_seconds: { default: 1, least: 0.05, most: 60, about: "How often a worker reports to Redis" },
   heartbeat_ttl_seconds: { default: 5, least: 0.5, most: 300, about: "A report older than this is gone" },

@@ -19,7 +19,11 @@ export const GROUP_NAMES: Record<Group, Record<Lang, string>> = {
 export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
   leader_tick_seconds: { group: "leader", ja: "リーダーは少なくともこの間隔で仕事を探します" },
   leader_lease_seconds: { group: "leader", ja: "リーダーがこの時間応答しないと任期を失います" },
-  leader_stale_seconds: { group: "leader", ja: "Redis がこの時間不在なら、候補は直接 Postgres に問い合わせます" },
+  leader_stale_seconds: {
+    group: "leader",
+    ja:
+      "この時間応答のないリーダーに降格を求めます。候補は Redis の内容にかかわらず、この間隔で Postgres に問い合わせます",
+  },
   leader_runs_jobs: {
     group: "leader",
     ja:
