@@ -66,6 +66,7 @@ async function nothingLeft({ folder, sql }: Place): Promise<void> {
   assert.equal((await readDefinition(sql, "dandori_drill"))?.enabled, false);
   assert.deepEqual([...Deno.readDirSync(folder.jobs_dir)], []);
   assert.throws(() => Deno.statSync(`${folder.state_dir}/drill`), Deno.errors.NotFound);
+  assert.deepEqual((await sql`select node_id from node where node_id not like 'dev-%'`).map((row) => row.node_id), []);
 }
 
 Deno.test("drills break a running dev, and say what came of it", async (t) => {

@@ -13,7 +13,7 @@ export function addWork(program: Command, signals: Signals): void {
     .option("--at <instant>", "not before this instant, ISO 8601")
     .option("--key <text>", "idempotency key: a second run with it is the first one")
     .option("--serial-key <text>", "runs with the same key go one at a time")
-    .option("--node <id>", "the node that must run it")
+    .option("--node <id>", "the node that must run it, or labels that it must have, such as gpu=a100")
     .option("--wait", "wait for its end, show its log, exit 0 only when it SUCCEEDED")
     .addOption(json())
     .action(async (name, options) => (await load("run")).runCommand(name, options, signals));

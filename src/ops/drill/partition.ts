@@ -12,6 +12,8 @@ import { monotonicMs, within } from "../../base/loop.ts";
 import { list } from "../../cluster/roster.ts";
 import { askToDegrade } from "../../cluster/seat.ts";
 import { signalGroup, signalProcess } from "../../sandbox/process_table.ts";
+import { isUnreachable } from "../../store/db.ts";
+import { removeNode } from "../../store/health.ts";
 import { currentLeader } from "../../store/leadership.ts";
 import { listWorkers, workerEnded, type WorkerListing } from "../../store/nodes.ts";
 import { FaultyLink } from "../faulty_link.ts";
@@ -46,7 +48,15 @@ export async function partition(scene: Scene): Promise<void> {
     scene.measure(`healed, it was at work again, as ${back.worker_id}`, await scene.now(), healed_at);
   } finally {
     await worker.end();
+    await forgetIt(scene);
   }
+}
+
+/** It left in good order, and its node would stay in every list. One that had to be killed stays until the next such drill. */
+async function forgetIt({ site }: Scene): Promise<void> {
+  await removeNode(site.sql, DRILL_NODE, { actor: "drill", reason: "the drill is over" }).catch((error) => {
+    if (!isUnreachable(error)) throw error;
+  });
 }
 
 /** The leader gives it nothing until it has reached it, and who gets a run is the leader's choice. */
