@@ -103,7 +103,7 @@ function objectOf(plain: Schema, on: Drawing, { common, depth }: { common: Commo
     name,
     drawn(schema, on, { required: required.includes(name), depth: depth + 1 }),
   ]);
-  // Postgres keeps no order of names, so what must be given comes first.
+  // In the order of the file, but what must be given first.
   return { ...common, kind: "object", fields: fields.sort(([, a], [, b]) => Number(b.required) - Number(a.required)) };
 }
 
