@@ -64,6 +64,8 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   nobody_leads: { code: "nobody_leads" },
   steps_down: { code: "steps_down" },
   in_maintenance: { code: "in_maintenance" },
+  node_lives: { code: "node_lives", worker_id: "w7" },
+  node_carries: { code: "node_carries", job_run_id: 812 },
   no_such_worker: { code: "no_such_worker", name: "W", state: "active" },
   not_detachable: { code: "not_detachable", name: "W" },
   taken: { code: "taken", name: "H" },
