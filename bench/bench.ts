@@ -49,7 +49,9 @@ async function main(): Promise<number> {
   const unknown = positionals.filter((name) => !WORKLOADS.some((workload) => workload.name === name));
   if (unknown.length > 0) return tell(`No workload "${unknown[0]}": deno task bench --list names them`, 2);
   const chosen = WORKLOADS.filter(({ name, only_by_name }) =>
-    positionals.length > 0 ? positionals.includes(name) : !(only_by_name || (values["no-peers"] && name === "peers"))
+    positionals.length > 0
+      ? positionals.includes(name)
+      : !(only_by_name || (values["no-peers"] && (name === "peers" || name === "turns")))
   );
   const bench = await prepare();
   bench.say(bench.servers.detail);

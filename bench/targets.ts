@@ -62,7 +62,15 @@ const growth = (measure: string, most: number): Target => ({
   most,
 });
 
+const inTurn = (what: string, how: string, least: number): Target => ({
+  what: `throughput, reuse, against ${what}, in turn`,
+  of: { workload: "turns", how: `against bullmq, ${how}`, measure: "ratio" },
+  least,
+});
+
 const TARGETS: Target[] = [
+  inTurn("BullMQ's processes", "sandboxed", 3),
+  inTurn("BullMQ", "as it comes", 1),
   {
     what: "throughput, reuse, against BullMQ's processes",
     of: rate("reuse"),

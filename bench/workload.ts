@@ -73,6 +73,11 @@ export function percentiles(took_ms: number[]): { p50: [number, string]; p99: [n
   return { p50: [at(0.5), "ms"], p99: [at(0.99), "ms"] };
 }
 
+export function median(values: number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  return ((sorted[(sorted.length - 1) >> 1] ?? NaN) + (sorted[sorted.length >> 1] ?? NaN)) / 2;
+}
+
 function rounded(value: number): number {
   return Number(value.toPrecision(4));
 }

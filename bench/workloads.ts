@@ -15,11 +15,13 @@ import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
 import { throughput } from "./workloads/throughput.ts";
+import { turns } from "./workloads/turns.ts";
 
 export const WORKLOADS: Workload[] = [
   bareDeno,
   throughput,
   peers,
+  turns,
   pickup,
   due,
   enqueue,

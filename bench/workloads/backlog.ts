@@ -11,7 +11,7 @@ import { rest } from "../../src/base/loop.ts";
 import type { Sql } from "../../src/store/db.ts";
 import { type Cpu, CPU_PARTS, cpuPer1000, type Project, withProject } from "../project.ts";
 import { showStatements } from "../statements.ts";
-import { type Bench, type Figure, figures, type Workload } from "../workload.ts";
+import { type Bench, type Figure, figures, median, type Workload } from "../workload.ts";
 
 const FIRST = 2_000;
 const ROUNDS = 9;
@@ -145,11 +145,6 @@ async function insert(sql: Sql, job_name: string, what: { runs: number; node?: s
     insert into job_run (job_definition_id, source, node, serial_key, held)
     select d.id, 'enqueue', ${node}, 'key:' || n % ${keys}::int, ${keys}::int is not null and n >= ${keys}::int
       from job_definition d, generate_series(0, ${runs}::int - 1) n where d.name = ${job_name}`;
-}
-
-function median(values: number[]): number {
-  const sorted = values.toSorted((one, other) => one - other);
-  return ((sorted[(sorted.length - 1) >> 1] ?? NaN) + (sorted[sorted.length >> 1] ?? NaN)) / 2;
 }
 
 function sumOf(cpus: Cpu[]): Cpu {

@@ -33,7 +33,7 @@ export const peers: Workload = {
   },
 };
 
-async function measure(bench: Bench, contest: Contest): Promise<Figure[]> {
+export async function measure(bench: Bench, contest: Contest): Promise<Figure[]> {
   const { how, timed } = contest;
   const who = contest.peer.replace("_", "-");
   const jobs = bench.quick ? Math.ceil(contest.jobs / 5) : contest.jobs;

@@ -21,7 +21,7 @@ export const throughput = ofEachIsolation({
   measure,
 });
 
-async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
+export async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Figure[]> {
   const reused = isolation === "reuse";
   const runs = bench.runs ?? (reused ? (bench.quick ? 2_000 : 30_000) : (bench.quick ? 100 : 400));
   bench.say(`throughput, ${isolation}: ${runs} runs`);
