@@ -75,6 +75,12 @@ const CHANGES: Change[] = [
     }),
   })),
   {
+    name: "post /runs/{id}/close",
+    action: "run.close",
+    target: "run",
+    act: async ({ sql }) => ({ path: `/runs/${(await aRun(sql)).id}/close`, body: {} }),
+  },
+  {
     name: "post /runs/{id}/retry",
     action: "run.retry",
     target: "run",
@@ -163,6 +169,15 @@ const CHANGES: Change[] = [
     action: "node.set",
     target: "node",
     act: async ({ sql }) => ({ path: `/nodes/${(await aWorker(sql)).node_id}`, body: { maintenance: false } }),
+  },
+  {
+    name: "delete /nodes/{node_id}",
+    action: "node.remove",
+    target: "node",
+    act: async ({ sql }) => {
+      const { node_id } = await aWorker(sql, { state: "DEAD", node_id: "gone" });
+      return { path: `/nodes/${node_id}`, query: `reason=${REASON}` };
+    },
   },
   ...["node_id", "worker_id"].flatMap((key) =>
     (["drain", "undrain", "detach"] as const).map((verb): Change => {
