@@ -305,7 +305,10 @@ export interface DelayOptions {
   priority?: Priority;
   /** Not before this instant. */
   runAt?: Date;
-  /** A second enqueue with the same key for the same job gives back the first run. */
+  /**
+   * A second enqueue with the same key for the same job gives back the first run. Without one, an enqueue that is sent again,
+   * because its reply was lost say, makes another run.
+   */
   idempotencyKey?: string;
   /** Overrides the job's serial key. */
   serialKey?: string;
