@@ -61,6 +61,13 @@ export interface ChildEnd {
 
 /** V8 reserves half a GiB for code that counts as data; threads and Deno itself need the rest. */
 const DATA_BEYOND_MEMORY_MB = 704;
+/**
+ * What V8 makes objects in comes on top of the memory of a job, in up to three such spaces: a tenth of it at most. V8 alone
+ * would take 32 MiB whatever the memory, which is its own most here. At the default of 512 a no-op body takes 80 MiB instead of
+ * 110 after many runs; one that does nothing but make objects takes up to 10 % more CPU.
+ */
+const YOUNG_PART = 32;
+const MOST_YOUNG_MB = 32;
 const LAST_WORDS_BYTES = 4 * 1024;
 const EARLY_BYTES = 64 * 1024;
 /** A grandchild that left the group can hold the pipes open for ever. */
@@ -289,7 +296,8 @@ function command(plan: ChildPlan): Deno.Command {
   // The import has a literal name, so the file is part of the module graph and loading it needs no permission.
   const entry = `import { ${enter} } from ${JSON.stringify(side)}; ` +
     `${enter}(() => import(${JSON.stringify(toFileUrl(plan.job_file).href)}));`;
-  const heap = `--max-old-space-size=${plan.memory_mb}`;
+  const young_mb = Math.min(MOST_YOUNG_MB, Math.floor(plan.memory_mb / YOUNG_PART));
+  const heap = `--max-old-space-size=${plan.memory_mb},--max-semi-space-size=${young_mb}`;
   const data_kb = (plan.memory_mb + DATA_BEYOND_MEMORY_MB) * 1024;
   const limits = Deno.build.os === "linux" ? `ulimit -c 0; ulimit -d ${data_kb} 2>/dev/null; ` : "ulimit -c 0; ";
   const setsid = setsidOf();
