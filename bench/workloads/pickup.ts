@@ -35,6 +35,7 @@ async function measure(bench: Bench, isolation: "reuse" | "process"): Promise<Fi
     for (let run = 0; run < runs + WARM; run++) {
       const began_ms = performance.timeOrigin + performance.now();
       const { id } = await project.client.enqueue("timed", {});
+      await rest(QUIET_MS); // nothing is asked meanwhile, as of peers
       await project.ended();
       if (run >= WARM) asked.set(id, began_ms);
       await rest(QUIET_MS + QUIET_MS * Math.random()); // out of step with whatever repeats

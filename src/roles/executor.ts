@@ -40,8 +40,11 @@ const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
 const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
 const FORGET_MS = 30_000;
-/** The statement that assigns a run was sent before its order was. */
-const ASSIGNED_WITHIN_MS = 1;
+/**
+ * How long after a start that came before its assignment the next ones come. The statement that assigns it was sent before the order was,
+ * so mostly it is carried out by the time the first is answered.
+ */
+const AGAIN_AFTER_MS = [0, 1];
 
 export class Executor {
   readonly #sql: Sql;
@@ -197,10 +200,9 @@ export class Executor {
 
   #lose(going: Going): void {
     const { job_run_id, attempt, assigning } = going;
-    if (assigning && !going.again) {
-      going.again = true;
-      return void after(ASSIGNED_WITHIN_MS, () => this.#starts.add(going));
-    }
+    const again_ms = assigning ? AGAIN_AFTER_MS[going.lost_starts++] : undefined;
+    if (again_ms === 0) return this.#starts.add(going);
+    if (again_ms) return void after(again_ms, () => this.#starts.add(going));
     if (!assigning) {
       observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
       this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours

@@ -28,8 +28,8 @@ export interface Going extends Order {
   abandoned_why: string | undefined;
   /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
   lost: boolean;
-  /** Its row was not assigned, and it is being tried once more. */
-  again: boolean;
+  /** How often its row was not, or not yet, assigned to us. */
+  lost_starts: number;
 }
 
 /** One whose body is gone. */
@@ -58,6 +58,6 @@ export function aGoing(order: Order): Going {
     cancel_reason: undefined,
     abandoned_why: undefined,
     lost: false,
-    again: false,
+    lost_starts: 0,
   };
 }
