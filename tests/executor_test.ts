@@ -24,7 +24,8 @@ interface Scene extends Stores {
   assigned(): Promise<Order>;
 }
 
-function withExecutor(test: (scene: Scene) => Promise<void>): Promise<void> {
+/** `found`: the digest of this worker's files as they are now. */
+function withExecutor(test: (scene: Scene) => Promise<void>, found = Promise.resolve("digest")): Promise<void> {
   return withStores(async (stores) => {
     const { sql } = stores;
     await aWorker(sql, { worker_id: ME });
@@ -38,7 +39,7 @@ function withExecutor(test: (scene: Scene) => Promise<void>): Promise<void> {
     const executor = new Executor({
       sql,
       sandbox: { start: (order: BodyOrder) => aBody(order, bodies) } as unknown as Sandbox,
-      digests: { of: () => Promise.resolve({ digest: "digest" }) } as unknown as Digests,
+      digests: { of: async () => ({ digest: await found }), last: () => "digest" } as unknown as Digests,
       standing,
       jobs_dir: "/jobs",
     });
@@ -233,4 +234,28 @@ Deno.test("an order that comes before its assignment starts nothing until that i
     await executor.accept({ ...never, assigning: false });
     assert(facts.some(({ name, fact }) => name === "run.start_lost" && fact.job_run_id === never.job_run_id));
   });
+});
+
+Deno.test("nothing begins before the files have been looked at; a run that is RUNNING by then and has others is given back", async () => {
+  const { promise: found, resolve: look } = Promise.withResolvers<string>();
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    const order = await assigned();
+    const answer = executor.accept(order);
+    await waitFor(
+      "it to be RUNNING",
+      async () => (await readRun(sql, order.job_run_id))?.state === "RUNNING" || undefined,
+    );
+    assert.equal(bodies.size, 0);
+    look("another");
+    const { result, message } = await answer;
+    assert.equal(result, "REJECTED_INVALID");
+    assert.match(message, /Code mismatch for run "\d+": job.ts was synced as digest, this worker has another/);
+    const run = await waitFor("it to be given back", async () => {
+      const row = await readRun(sql, order.job_run_id);
+      return row?.state === "ORPHANED" ? row : undefined;
+    });
+    assert.equal(run.interruptions, 0);
+    assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), ["GIVEN_BACK"]);
+    assert.deepEqual([bodies.size, executor.inHand], [0, 0]);
+  }, found);
 });

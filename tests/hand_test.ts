@@ -73,7 +73,7 @@ function withHand(
       expect: (kind: { job_file: string }) => expected.push(kind),
       roomBehind: () => 0,
     } as unknown as Sandbox;
-    const digests = { of: () => Promise.resolve({ digest: "digest" }) } as unknown as Digests;
+    const digests = { of: () => Promise.resolve({ digest: "digest" }), last: () => "digest" } as unknown as Digests;
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir: "/jobs" });
     const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir: "/jobs" });
     const ahead = async (ms: number) => {

@@ -105,6 +105,11 @@ export class Digests {
     return holds.then((holds) => holds ? { digest: known.digest } : this.#ask(command_name));
   }
 
+  /** What `of` said last; undefined: nothing yet. It may be out of date. */
+  last(command_name: string): string | undefined {
+    return this.#known.get(command_name)?.digest;
+  }
+
   #ask(command_name: string): Promise<Digest> {
     const asked = this.#asked.get(command_name) ?? this.#read(command_name).finally(() => {
       this.#asked.delete(command_name);

@@ -6,13 +6,16 @@
  * proven empty, and is repeated until Postgres has answered; a run that was meanwhile given to another is left alone
  * and the result is kept in the audit.
  *
+ * A start is asked for while the job's files are looked at, if they were right when they were looked at before. Nothing begins until both have
+ * answered; a run that is RUNNING by then and whose files are others is given back.
+ *
  * Not promised: that an ASSIGNED run starts here. The leader gives it to another worker after `reassign_after_seconds`,
  * and of the two only one gets the row.
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { FleetingMap } from "../base/fleeting.ts";
-import { after, Bell, chance, monotonicMs, rest, restUntil } from "../base/loop.ts";
+import { after, Bell, chance, monotonicMs, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
 import type { CodePace } from "../sandbox/pace.ts";
@@ -22,13 +25,15 @@ import { checkSoon } from "../store/nodes.ts";
 import { type AttemptRef, giveBack } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
+import { EndedLately } from "./ended_lately.ts";
 import { endingOf } from "./ending.ts";
-import { type Acceptance, aGoing, type Going, type Gone, type Order } from "./going.ts";
+import { type Acceptance, aGoing, type Going, type Gone, type Order, otherCode } from "./going.ts";
 import { type Ended, Records } from "./records.ts";
 import { beginsAt, type Started, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
 import type { Spool } from "./spool.ts";
 import { type Standing, UNABLE_MS } from "./standing.ts";
+import { untilHeard } from "./until_heard.ts";
 
 export type { Acceptance, Order } from "./going.ts";
 
@@ -39,7 +44,6 @@ type Lost = Extract<Outcome, { kind: "LOST" }>;
 const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
 const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
-const FORGET_MS = 30_000;
 /**
  * How long after a start that came before its assignment the next ones come. The statement that assigns it was sent before the order was,
  * so mostly it is carried out by the time the first is answered.
@@ -56,10 +60,7 @@ export class Executor {
   readonly #files = new Map<string, string>();
   readonly #going = new FleetingMap<number, Going>();
   #starting = 0;
-  /** Attempts that were recorded lately, by their runs: since FORGET_MS, and in that time before. */
-  #ended = new Map<number, number>();
-  #ended_before = new Map<number, number>();
-  #forgot_ms = monotonicMs();
+  readonly #ended = new EndedLately();
   readonly #starts: Starts<Going>;
   readonly #records: Records<Ended & Gone>;
   /** Fires when outcomes are no longer waited for. */
@@ -83,7 +84,7 @@ export class Executor {
       sql: parts.sql,
       worker_id: parts.standing.worker_id,
       standing: parts.standing,
-      untilHeard: <T>(ask: () => Promise<T>) => this.#untilHeard(ask),
+      untilHeard: <T>(ask: () => Promise<T>) => untilHeard(ask, this.#over.signal),
     };
     this.#starts = new Starts({
       ...asking,
@@ -127,9 +128,7 @@ export class Executor {
 
   /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
   knows(run: AttemptRef): boolean {
-    const { job_run_id, attempt } = run;
-    return this.#going.get(job_run_id)?.attempt === attempt || this.#ended.get(job_run_id) === attempt ||
-      this.#ended_before.get(job_run_id) === attempt;
+    return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(run);
   }
 
   /** Idempotent: an order that is repeated gets the answer of the first. */
@@ -142,8 +141,9 @@ export class Executor {
     this.#going.set(order.job_run_id, fresh);
     this.#starting++;
     const mine = this.#digests.of(order.command_name);
-    if (mine instanceof Promise) mine.then((mine) => this.#compare(fresh, mine), (error) => this.#fail(fresh, error));
-    else this.#compare(fresh, mine);
+    if (!(mine instanceof Promise)) this.#compare(fresh, mine);
+    else if (this.#digests.last(order.command_name) === order.digest) this.#startMeanwhile(fresh, mine);
+    else mine.then((mine) => this.#compare(fresh, mine), (error) => this.#fail(fresh, error));
     return fresh.accepted;
   }
 
@@ -189,13 +189,15 @@ export class Executor {
   }
 
   #compare(going: Going, mine: Digest): void {
-    if ("digest" in mine && mine.digest === going.digest) return this.#starts.add(going);
-    const found = "digest" in mine ? `this worker has ${mine.digest.slice(0, 12)}` : mine.problem;
-    const { job_run_id, command_name, digest } = going;
-    this.#drop(going, {
-      result: "REJECTED_INVALID",
-      message: `Code mismatch for run "${job_run_id}": ${command_name} was synced as ${digest.slice(0, 12)}, ${found}`,
-    });
+    const message = otherCode(going, mine);
+    if (message === undefined) this.#starts.add(going);
+    else this.#drop(going, { result: "REJECTED_INVALID", message });
+  }
+
+  /** Its files were as they should be at the last look, and the next one takes as long as half the statement. */
+  #startMeanwhile(going: Going, look: Promise<Digest>): void {
+    going.look = look.then((mine) => otherCode(going, mine), messageOf);
+    this.#starts.add(going);
   }
 
   #lose(going: Going): void {
@@ -224,10 +226,26 @@ export class Executor {
     going.answer(answer);
   }
 
-  /** At its time, which is now for all but those that are known ahead. */
+  /** At its time, which is now for all but those that are known ahead; and not before its files have been looked at. */
   #begin(going: Going, run: Started): void {
+    if (going.look) {
+      going.look.then((message) => message ? this.#disown(going, run, message) : this.#beginAtTime(going, run));
+    } else this.#beginAtTime(going, run);
+  }
+
+  #beginAtTime(going: Going, run: Started): void {
     if (run.due_in_ms <= 0) this.#launch(going, run);
     else restUntil(beginsAt(run, going.due_ms)).then(() => this.#launch(going, run));
+  }
+
+  /** RUNNING here, and nothing of it may begin: it is given back as one that was refused. */
+  #disown(going: Going, run: StartedRun, message: string): void {
+    const outcome: Lost = { kind: "LOST", error_summary: message, exit_code: null, unbegun: true };
+    this.#starting--;
+    going.stage = "recording";
+    going.lost = true;
+    going.answer({ result: "REJECTED_INVALID", message });
+    this.#giveBack({ going, run, outcome, duration_ms: 0 }, outcome);
   }
 
   #launch(going: Going, run: StartedRun): void {
@@ -277,7 +295,7 @@ export class Executor {
     const back = { ...refOf(gone.run), from: "RUNNING" as const, outcome: how, cause: error_summary };
     const given = async () => {
       await failpoint("before-give-back");
-      return await this.#untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]));
+      return await untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]), this.#over.signal);
     };
     given().then(
       ({ length }) => this.#recorded(gone, length > 0 ? "ORPHANED" : undefined),
@@ -287,7 +305,7 @@ export class Executor {
 
   #recorded(gone: Gone & Partial<Ended>, state: string | undefined): void {
     if (gone.ending) this.#spool?.drop(gone.ending);
-    this.#remember(gone.run);
+    this.#ended.add(gone.run);
     this.#leave(gone, state ?? "not ours any more");
   }
 
@@ -319,18 +337,6 @@ export class Executor {
     checkSoon(this.#sql, node_id).catch((error) =>
       observe("loop.failed", { loop: "asking for a check of the node", error: messageOf(error) })
     );
-  }
-
-  /** Asks until Postgres answers: an outcome is not lost because the database is away. Other errors are errors. */
-  async #untilHeard<T>(ask: () => Promise<T>): Promise<T> {
-    for (let wait_ms = 100;; wait_ms = Math.min(wait_ms * 2, 2_000)) {
-      try {
-        return await ask();
-      } catch (error) {
-        if (!isUnreachable(error) || this.#over.signal.aborted) throw error;
-        await rest(wait_ms, this.#over.signal);
-      }
-    }
   }
 
   /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
@@ -377,16 +383,6 @@ export class Executor {
     this.#me.watchers.add(bell);
     while (this.#going.size > 0 && patient()) await bell.rest(LOOK_MS, stop);
     this.#me.watchers.delete(bell);
-  }
-
-  /** For as long as a question that was asked before it ended may be under way; by halves, since there are thousands a second. */
-  #remember({ job_run_id, attempt }: AttemptRef): void {
-    if (monotonicMs() - this.#forgot_ms > FORGET_MS) {
-      this.#ended_before = this.#ended;
-      this.#ended = new Map();
-      this.#forgot_ms = monotonicMs();
-    }
-    this.#ended.set(job_run_id, attempt);
   }
 }
 

@@ -1,4 +1,5 @@
 /** A run in the hands of an executor, from its order until its end is recorded. */
+import type { Digest } from "../catalog/graph.ts";
 import type { StartJobResponse } from "../cluster/protocol.ts";
 import type { Body, Outcome } from "../sandbox/pool.ts";
 import type { AttemptRef } from "../store/runs.ts";
@@ -28,6 +29,8 @@ export interface Going extends Order {
   abandoned_why: string | undefined;
   /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
   lost: boolean;
+  /** Says why not, when its files are not what was synced; undefined: they have been looked at. */
+  look: Promise<string | undefined> | undefined;
   /** How often its row was not, or not yet, assigned to us. */
   lost_starts: number;
 }
@@ -58,6 +61,14 @@ export function aGoing(order: Order): Going {
     cancel_reason: undefined,
     abandoned_why: undefined,
     lost: false,
+    look: undefined,
     lost_starts: 0,
   };
+}
+
+/** Why a run cannot be run with the files that are here; undefined: they are those that were synced. */
+export function otherCode({ job_run_id, command_name, digest }: Order, mine: Digest): string | undefined {
+  if ("digest" in mine && mine.digest === digest) return undefined;
+  const found = "digest" in mine ? `this worker has ${mine.digest.slice(0, 12)}` : mine.problem;
+  return `Code mismatch for run "${job_run_id}": ${command_name} was synced as ${digest.slice(0, 12)}, ${found}`;
 }
