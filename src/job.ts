@@ -277,7 +277,10 @@ export interface JobOptions<Input, Output, Result> {
   concurrency?: "allow" | "forbid" | "replace" | "queueOne" | { limit: number; key?: string };
   /** At most `count` starts in `seconds` (default 1), spread evenly. */
   rate?: { count: number; seconds?: number };
-  /** MiB of memory for the body. 64 to 65536; default 512. */
+  /**
+   * MiB of memory for what the body keeps (`--max-old-space-size` of V8); new objects take up to a tenth on top, Deno itself about 40.
+   * 64 to 65536; default 512.
+   */
   memoryMb?: number;
   permissions?: Permissions;
   /** `"process"` (default): a fresh process for each attempt. `{ reuse: n }`: one process serves n runs, one after another. */
