@@ -62,8 +62,8 @@ export interface ChildEnd {
 /** V8 reserves half a GiB for code that counts as data; threads and Deno itself need the rest. */
 const DATA_BEYOND_MEMORY_MB = 704;
 /**
- * What V8 makes objects in comes on top of the memory of a job, in up to three such spaces: a tenth of it at most. V8 alone
- * would take 32 MiB whatever the memory, which is its own most here. At the default of 512 a no-op body takes 80 MiB instead of
+ * The space in which V8 makes new objects comes on top of a job's memory, up to three times: with a 32nd a tenth of it. V8 by itself
+ * takes 32 MiB for each whatever the memory, and no job gets more. At the default of 512 a no-op body takes 80 MiB instead of
  * 110 after many runs; one that does nothing but make objects takes up to 10 % more CPU.
  */
 const YOUNG_PART = 32;
