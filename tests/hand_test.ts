@@ -3,7 +3,7 @@
  * Short ones are sent beyond the slots, so that none of these waits for an order.
  */
 import assert from "node:assert/strict";
-import { monotonicMs, restUntil, Tempo } from "../src/base/loop.ts";
+import { monotonicMs, rest, restUntil, Tempo } from "../src/base/loop.ts";
 import type { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
 import { Hand, type TimedOrder } from "../src/roles/hand.ts";
@@ -12,6 +12,7 @@ import { Hall, hostsOf } from "../src/roles/leader/hall.ts";
 import { beginsAt, type Started } from "../src/roles/starts.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import type { Sql } from "../src/store/db.ts";
 import { DatabaseClock } from "../src/store/db_clock.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
@@ -329,6 +330,21 @@ Deno.test("the local instant at which the database's clock shows a time is never
       assert.equal(read?.reached, true);
     }
   }));
+
+Deno.test("of several answers about the database's clock the one counts that promises a time soonest", async () => {
+  const slow = [{ before_ms: 400, after_ms: 0 }, { before_ms: 0, after_ms: 300 }, { before_ms: 0, after_ms: 300 }];
+  const answers = slow.values();
+  const sql = async () => {
+    const { before_ms, after_ms } = answers.next().value as typeof slow[0];
+    await rest(before_ms);
+    const now_ms = monotonicMs(); // the two clocks are one
+    await rest(after_ms);
+    return [{ now_ms }];
+  };
+  const clock = new DatabaseClock(sql as unknown as Sql);
+  const late_ms = await clock.reaches(0);
+  assert(late_ms < 300, `${late_ms} ms late, as the answers with the shorter round trips are`);
+});
 
 Deno.test("runs whose time is known are assigned before it and started after it, by real workers", () =>
   withProcesses(2, async (cluster) => {
