@@ -124,16 +124,6 @@ export class Channel {
     this.send({ kind: "recalled", job_run_id });
   }
 
-  /** An order as it would have been read. */
-  reread(order: Order): Order {
-    const unread = this.#unread;
-    this.#unread = new Uint8Array();
-    this.#keep(new TextEncoder().encode(`${JSON.stringify(order)}\n`));
-    const again = this.#parse(this.#takeLine() as string) as Order;
-    this.#unread = unread;
-    return again;
-  }
-
   #lineSync(): string {
     let line: string | undefined;
     while ((line = this.#takeLine()) === undefined) {

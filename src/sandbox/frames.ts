@@ -33,6 +33,26 @@ export type ToBody =
   /** After a recall: the orders that follow are to be served again. */
   | { kind: "resume" };
 
+/**
+ * What a process that waits loaded is told once, as a run's order will come: it goes its way up to `run`, says nothing, and waits on.
+ * To be woken by what it reads for the first time takes it a third of a millisecond more than later.
+ */
+export const REHEARSAL: Extract<ToBody, { kind: "order" }> = {
+  kind: "order",
+  job_run_id: 0,
+  attempt: 0,
+  fence: 0,
+  job_name: "",
+  args: {},
+  scheduled_for: "",
+  temp_dir: "",
+  last: true,
+};
+
+export function isRehearsal({ job_run_id }: { job_run_id: number }): boolean {
+  return job_run_id === REHEARSAL.job_run_id;
+}
+
 export type FromBody =
   /** The job file is loaded; an order may come. */
   | { kind: "ready" }

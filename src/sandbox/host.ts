@@ -13,7 +13,14 @@
  */
 import type { Log, RunContext, Schema } from "../job.ts";
 import { Channel, type Order } from "./channel.ts";
-import { type BodyError, type FromBody, type LogLevel, MOST_LINE_BYTES, MOST_RESULT_BYTES } from "./frames.ts";
+import {
+  type BodyError,
+  type FromBody,
+  isRehearsal,
+  type LogLevel,
+  MOST_LINE_BYTES,
+  MOST_RESULT_BYTES,
+} from "./frames.ts";
 import { issuesText } from "./issues.ts";
 import { whyNotJson } from "./plain.ts";
 import { describeError } from "./thrown.ts";
@@ -33,25 +40,13 @@ export async function host(load: Load): Promise<void> {
   const body = new Body(channel);
   body.watch();
   const job = await body.load(load);
-  await body.rehearse();
   for (;;) {
     const order = await channel.nextOrder();
     if (!order) return channel.leave(0);
-    await body.serve(order, job);
+    if (isRehearsal(order)) await body.rehearse(order);
+    else await body.serve(order, job);
   }
 }
-
-const REHEARSAL: Order = {
-  kind: "order",
-  job_run_id: 0,
-  attempt: 0,
-  fence: 0,
-  job_name: "",
-  args: {},
-  scheduled_for: "",
-  temp_dir: "",
-  last: true,
-};
 
 interface LoadedJob {
   options: { args?: Schema; run(context: RunContext<unknown>): unknown };
@@ -125,10 +120,10 @@ class Body {
     }
   }
 
-  /** Whoever waits loaded has also gone its way to `run` once: else the first run would wait for code to be compiled. */
-  async rehearse(): Promise<void> {
+  /** Up to `run` and back, with a job that does nothing: else the first run would wait for code to be compiled. */
+  async rehearse(order: Order): Promise<void> {
     this.#channel.silent = true;
-    await this.#verdict(this.#channel.reread(REHEARSAL), { options: { run: () => undefined } });
+    await this.#verdict(order, { options: { run: () => undefined } });
     this.#channel.silent = false;
   }
 

@@ -12,7 +12,7 @@
 import { monotonicMs, rest, within } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
-import { FrameReader, type FromBody, type ToBody } from "./frames.ts";
+import { FrameReader, type FromBody, REHEARSAL, type ToBody } from "./frames.ts";
 import { FLOOD_BYTES, type Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, isThere, signalGroup, signalProcess } from "./process_table.ts";
@@ -225,9 +225,14 @@ export class Child {
   }
 
   #hear(frame: FromBody): void {
-    if (frame.kind === "ready") this.#ready = true;
+    if (frame.kind === "ready") this.#beReady();
     if (frame.kind === "exiting" || (frame.kind === "error" && !this.#ears)) this.#failed = true;
     this.#ears?.onFrame(frame);
+  }
+
+  #beReady(): void {
+    if (!this.#ready && !this.#ears) this.#tell(REHEARSAL);
+    this.#ready = true;
   }
 
   #text(stream: Stream, bytes: Uint8Array): void {
