@@ -5,7 +5,7 @@ import { Line } from "../src/sandbox/line.ts";
 import { Pace } from "../src/sandbox/pace.ts";
 import type { Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import type { Child, ChildEars } from "../src/sandbox/process.ts";
-import { Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
+import { type BodyName, Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
 import { waitFor } from "./support/waiting.ts";
 
 interface Served {
@@ -13,8 +13,9 @@ interface Served {
   found: number;
 }
 
-const order = (job_run_id: number, args: string, more: { timeout_ms?: number } = {}) =>
-  orderFor("waits", args, { job_run_id, isolation_reuse: 1_000, ...more });
+type More = { timeout_ms?: number; isolation_reuse?: number; name?: BodyName };
+const order = (job_run_id: number, args: string, { name = "waits", ...more }: More = {}) =>
+  orderFor(name, args, { job_run_id, isolation_reuse: 1_000, ...more });
 
 /** Whatever is measured on a busy machine. */
 class Quick extends Pace {
@@ -24,12 +25,18 @@ class Quick extends Pace {
 }
 
 /** A sandbox that knows this job as a quick one, and has one process for it. */
-function withQuickJob(test: (sandbox: Sandbox) => Promise<void>, pace: Pace = new Quick()): Promise<void> {
+function withQuickJob(
+  test: (sandbox: Sandbox) => Promise<void>,
+  pace: Pace = new Quick(),
+  name: BodyName = "waits",
+): Promise<void> {
   return withSandbox(async (sandbox) => {
-    for (let run = 1; run <= 20; run++) servedBy((await ran(sandbox, order(run, "prime"))).outcome);
+    for (let run = 1; run <= PRIMED; run++) servedBy((await ran(sandbox, order(run, "prime", { name }))).outcome);
     await test(sandbox);
   }, { spares: 3, pace });
 }
+
+const PRIMED = 20;
 
 function servedBy(outcome: Outcome): Served {
   assert(outcome.kind === "SUCCEEDED", JSON.stringify(outcome));
@@ -125,6 +132,30 @@ Deno.test("a timeout tells the run under way alone, and counts from a run's own 
     servedBy(await spins.body.outcome);
     await allRanOnce([behind]);
   }));
+
+for (
+  const [how, kind] of [["timeout", "TIMED_OUT"], ["cancel", "CANCELED"], ["abandon", "LOST"]] as const
+) {
+  Deno.test(`a run that waited, and whose process is killed for it before it has begun, is begun nowhere: ${how}`, () =>
+    withQuickJob(
+      async (sandbox) => {
+        const name = "checks";
+        const before = new Heard(sandbox, order(100, "print", { name }));
+        const timeout_ms = how === "timeout" ? 300 : 30_000;
+        const ended = new Heard(sandbox, order(101, "stall", { name, timeout_ms }));
+        assert.equal(ended.body.pid, before.body.pid);
+        await ended.saying("checking");
+        if (how !== "timeout") ended.body[how]("over");
+        let outcome: Outcome | undefined;
+        ended.body.outcome.then((its) => outcome = its);
+        const { kind: found } = await waitFor("its end", () => Promise.resolve(outcome), 10_000);
+        assert.equal(found, kind);
+        assert.deepEqual(ended.said("stdout"), ["checking"]);
+      },
+      new Quick(),
+      "checks",
+    ));
+}
 
 Deno.test("a worker that stops gives back all, and none that waited has begun", () =>
   withQuickJob(async (sandbox) => {

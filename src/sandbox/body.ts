@@ -164,11 +164,14 @@ export class RunningBody implements Body {
     return this.#took_ms;
   }
 
-  /** It has waited in vain: its process will not begin it. False: and it is not to be begun anywhere. */
+  /**
+   * It has waited in vain: its process will not begin it. False: and it is not to be begun anywhere, since that was wished while it waited, or
+   * since it was ended as the front and the process was killed for it before it had begun.
+   */
   returned(): boolean {
     this.#cancelTimeout();
-    if (!this.#wish) return true;
-    this.#ended_by_us = { ...this.#wish, step: "KILL" };
+    if (this.#wish) this.#ended_by_us ??= { ...this.#wish, step: "KILL" };
+    if (!this.#ended_by_us) return true;
     this.#finish(outcomeOf(this.#story(UNBEGUN), this.#subject));
     return false;
   }

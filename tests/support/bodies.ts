@@ -11,6 +11,7 @@ import { waitFor } from "./waiting.ts";
 const FILES = {
   add: new URL("./bodies/add.ts", import.meta.url),
   asks: new URL("./bodies/asks.ts", import.meta.url),
+  checks: new URL("./bodies/checks.ts", import.meta.url),
   context: new URL("./bodies/context.ts", import.meta.url),
   counts: new URL("./bodies/counts.ts", import.meta.url),
   ends: new URL("./bodies/ends.ts", import.meta.url),
