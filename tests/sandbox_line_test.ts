@@ -157,6 +157,21 @@ for (
     ));
 }
 
+Deno.test("a process that was told which run is its last serves none after it, also when that one was taken back", () =>
+  withQuickJob(async (sandbox) => {
+    const isolation_reuse = PRIMED + 2;
+    const long = new Heard(sandbox, order(100, "rest 300", { isolation_reuse }));
+    const last = new Heard(sandbox, order(101, "hang", { isolation_reuse }));
+    const { pid } = long.body;
+    assert.equal(last.body.pid, pid);
+    await last.saying("begun hang");
+    assert.notEqual(last.body.pid, pid, "it was taken back");
+    servedBy(await long.body.outcome);
+    servedBy((await ran(sandbox, order(102, "print 0", { isolation_reuse }))).outcome);
+    last.body.abandon("over");
+    assert.equal((await last.body.outcome).kind, "LOST");
+  }));
+
 Deno.test("a worker that stops gives back all, and none that waited has begun", () =>
   withQuickJob(async (sandbox) => {
     const { front, behind } = await queued(sandbox, "spin 3000", 20);

@@ -144,9 +144,9 @@ export class Child {
     return this.#ready;
   }
 
-  /** Alive, and nothing says that it is about to end. */
+  /** Alive, and nothing says that it is about to end: nor was it told which run is its last, after which it reads nothing more. */
   get fit(): boolean {
-    return this.#alive && !this.#failed;
+    return this.#alive && !this.#failed && !this.#last;
   }
 
   /** From now on `ears` hear it; what it printed before comes first. */

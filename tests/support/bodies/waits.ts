@@ -15,6 +15,7 @@ export default defineJob<string>({
         signal.addEventListener("abort", () => (clearTimeout(timer), reject(signal.reason)));
       });
     }
+    if (what === "rest") await new Promise((resolve) => setTimeout(resolve, Number(ms)));
     if (what === "spin") { for (const until = performance.now() + Number(ms); performance.now() < until;); }
     if (what === "print") {
       console.log(`out ${ms}`);
