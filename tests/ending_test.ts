@@ -39,6 +39,9 @@ Deno.test("a failure waits longer each time, within its jitter", () => {
   assert.equal(wait(0, 0), 5_000);
   assert.equal(wait(0, 1), 15_000);
   assert.equal(wait(1_000, 0.5), 7 * 86_400_000, "no wait beyond a week");
+  const at_once = { ...run, retry_backoff_seconds: 0, failures: 2_000 };
+  const again = endingOf(at_once, { ...failed, error_name: "Error", retry: "policy" }, 0.5);
+  assert.equal(again.retry_after_ms, 0, "and none where none is wanted, however often it has failed");
 });
 
 Deno.test("the error's name chooses its policy, and no name reaches into the prototype", () => {

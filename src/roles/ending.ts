@@ -74,7 +74,8 @@ function retryOf(
     };
   }
   const first_seconds = named?.backoffSeconds ?? run.retry_backoff_seconds;
-  const seconds = Math.min(first_seconds * run.retry_factor ** run.failures, LONGEST_WAIT_SECONDS);
+  const factor = Math.min(run.retry_factor ** run.failures, Number.MAX_VALUE); // at last it is Infinity, and 0 times that is no number
+  const seconds = Math.min(first_seconds * factor, LONGEST_WAIT_SECONDS);
   return { retry_max, other_node, retry_after_ms: seconds * 1000 * (1 + run.retry_jitter * (2 * luck - 1)) };
 }
 
