@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { monotonicMs, rest } from "../src/base/loop.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
-import { connectDb, isUnreachable } from "../src/store/db.ts";
+import { connectDb, isUnreachable, onWork } from "../src/store/db.ts";
 import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
 
 /** Between a client and Postgres; `stall` makes the connections of until now swallow everything, as a lost route does. */
 function startLine(database_url: string): { url: string; stall(): void; close(): void } {
@@ -62,6 +63,33 @@ Deno.test("a connection that fell silent is left: its query fails, and the next 
       await assert.rejects(async () => await sql`select pg_sleep(2)`, { code: "57014" });
       const queued = Array.from({ length: 14 }, () => sql`select pg_sleep(0.4)`); // longer than the limit, together
       assert.equal((await Promise.all(queued)).length, 14, "to wait for a session is no silence");
+    } finally {
+      line.close();
+      await sql.end({ timeout: 0 });
+    }
+  });
+});
+
+Deno.test("who listens on a pool that is left for its silence goes on hearing, until it has heard enough", async () => {
+  await withStores(async ({ database_url, sql: other }) => {
+    const line = startLine(database_url);
+    const sql = connectDb(line.url, { name: "listening", max: 2, statement_timeout_ms: 500 });
+    try {
+      const heard: string[] = [];
+      const silence = await onWork(sql, (what) => heard.push(what));
+      assert.equal((await sql`select 1 as one`)[0]?.one, 1);
+      line.stall();
+      await assert.rejects(async () => await sql`select 1`, (error) => isUnreachable(error));
+      heard.length = 0;
+      await waitFor("news", async () => {
+        await other`select pg_notify('scheduler', 'news')`;
+        return heard.includes("news") || undefined;
+      });
+      await silence();
+      heard.length = 0;
+      await other`select pg_notify('scheduler', 'more')`;
+      await sql`select pg_sleep(0.2)`; // whoever still listened would have heard it by then
+      assert.deepEqual(heard, []);
     } finally {
       line.close();
       await sql.end({ timeout: 0 });

@@ -4,7 +4,7 @@
  * Every session carries limits, so that a frozen client can hold a lock for two seconds at most and a statement can
  * run for five: a leader that is stopped in the middle of a transaction must not block its successor.
  * A connection that fell silent (half-open: the other side is gone and nobody said so) would hold its queries for a
- * quarter of an hour; a pool with such a query is left for a new one, and the query fails as unreachable.
+ * quarter of an hour; a pool with such a query is left for a new one, where those who listen listen again, and the query fails as unreachable.
  * The driver does not ask Postgres for its array types when it connects: a connection that was cut during that question
  * rejected a promise that nobody could hold, which ended the process. Those that we use are named here.
  * `bigint` columns arrive as numbers; a value beyond 2^53 is an error rather than a rounded id.
@@ -59,11 +59,31 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
   const open = () => openPool(database_url, { ...options, statement_timeout_ms });
   let pool = open();
   if (statement_timeout_ms === 0) return pool;
+  const ears = new Set<() => void>();
   const leave = (silent: Sql) => {
     if (pool !== silent) return;
     pool = open();
-    silent.end({ timeout: LEAVE_SECONDS }).catch(() => undefined);
+    silent.end({ timeout: LEAVE_SECONDS }).catch(() => undefined); // which ends its listening too
+    for (const hearAgain of ears) hearAgain();
   };
+  const listen = async (...what: Parameters<Sql["listen"]>) => {
+    let heard = pool.listen(...what);
+    const hearAgain = () => {
+      heard = pool.listen(...what);
+      heard.catch(() => undefined); // the driver tries again by itself
+    };
+    ears.add(hearAgain);
+    const unlisten = async () => {
+      ears.delete(hearAgain);
+      await (await heard).unlisten();
+    };
+    return { ...await heard, unlisten };
+  };
+  const end = (...how: Parameters<Sql["end"]>) => {
+    ears.clear();
+    return pool.end(...how);
+  };
+  const own = { listen, end };
   const patience = new Patience(statement_timeout_ms + SILENCE_MS);
   const watched = (query: unknown) => {
     if (!(query instanceof Promise)) return query; // a name or a list, to be put into a query
@@ -76,7 +96,7 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
   };
   return new Proxy(pool, {
     apply: (_pool, _this, args) => watched(Reflect.apply(pool, undefined, args)),
-    get: (_pool, name) => Reflect.get(pool, name),
+    get: (_pool, name) => Reflect.get(Object.hasOwn(own, name) ? own : pool, name),
   });
 }
 
