@@ -97,6 +97,32 @@ Deno.test("who listens on a pool that is left for its silence goes on hearing, u
   });
 });
 
+Deno.test("a client that stands still in the midst of a large answer holds its locks for seconds, not for as long as it stands", async () => {
+  await withStores(async ({ database_url, sql: other }) => {
+    const url = new URL(database_url);
+    const link = await FaultyLink.to(Number(url.port), url.hostname);
+    url.host = `127.0.0.1:${link.port}`;
+    const frozen = connectDb(url.href, { name: "frozen", max: 1 });
+    try {
+      await frozen`select 1`;
+      link.stall("back");
+      frozen`
+        with seat as materialized (select id from leader_term where id = 1 for update)
+        select repeat('x', 50000000) as much from seat`.catch(() => undefined);
+      await waitFor("it to be in the midst", async () => {
+        const [session] = await other`
+          select 1 from pg_stat_activity
+           where wait_event = 'ClientWrite' and application_name = 'dandori frozen' and datname = current_database()`;
+        return session;
+      });
+      await waitFor("the seat", () => other`update leader_term set tick = tick`.then(() => true, () => undefined));
+    } finally {
+      await link.close();
+      await frozen.end({ timeout: 0 });
+    }
+  });
+});
+
 Deno.test("Postgres going away while a connection is opened fails the query, and nothing else", async () => {
   await withStores(async ({ database_url }) => {
     const url = new URL(database_url);

@@ -2,7 +2,7 @@
  * The one door to Postgres.
  *
  * Every session carries limits, so that a frozen client can hold a lock for two seconds at most and a statement can
- * run for five: a leader that is stopped in the middle of a transaction must not block its successor.
+ * run for five: a leader that is stopped in the middle of a transaction, or of a large answer, must not block its successor.
  * A connection that fell silent (half-open: the other side is gone and nobody said so) would hold its queries for a
  * quarter of an hour; a pool with such a query is left for a new one, where those who listen listen again, and the query fails as unreachable.
  * The driver does not ask Postgres for its array types when it connects: a connection that was cut during that question
@@ -189,6 +189,7 @@ function openPool(database_url: string, options: DbOptions & { statement_timeout
       statement_timeout: statement_timeout_ms,
       lock_timeout: Math.min(3_000, statement_timeout_ms || 3_000),
       idle_in_transaction_session_timeout: 2_000,
+      tcp_user_timeout: statement_timeout_ms, // one that does not take its answer; no other limit counts while Postgres waits for that
       client_min_messages: "warning",
       ...RELIED_ON,
       jit: "off", // compiling takes longer than any statement of ours
