@@ -137,6 +137,28 @@ Deno.test("an outcome that Postgres refuses fails its own run with the reason, a
   });
 });
 
+Deno.test("outcomes that take Postgres too long together are recorded a few at a time", async () => {
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    await sql.unsafe(NO_MORE_THAN_TWO);
+    const orders = await Promise.all(Array.from({ length: 9 }, assigned));
+    await Promise.all(orders.map((order) => executor.accept(order)));
+    for (const { end } of bodies.values()) end(ok(0));
+    await waitFor("all ends", () => Promise.resolve(executor.runs.length === 0 || undefined), 10_000);
+    for (const { job_run_id } of orders) assert.equal((await readRun(sql, job_run_id))?.state, "SUCCEEDED");
+  });
+});
+
+/** Of runs that one statement ends: as if each took a third of the time that a statement may take. */
+const NO_MORE_THAN_TWO = `
+  create function too_long() returns trigger language plpgsql as $$
+  begin
+    if (select count(*) from moved where finished_at is not null) > 2 then
+      raise exception 'canceling statement due to statement timeout' using errcode = '57014';
+    end if;
+    return null;
+  end $$;
+  create trigger too_long after update on job_run referencing new table as moved for each statement execute function too_long();`;
+
 Deno.test("a result that comes after the run was closed is kept in the audit", async () => {
   await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
     const order = await assigned();

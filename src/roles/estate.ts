@@ -16,7 +16,7 @@ import { observe } from "../base/facts.ts";
 import { resolvePath } from "../base/paths.ts";
 import { endRemains } from "../sandbox/remains.ts";
 import { recordOnce } from "../store/audit.ts";
-import { isUnreachable, type Sql } from "../store/db.ts";
+import { isTooLong, isUnreachable, type Sql } from "../store/db.ts";
 import type { Ending } from "../store/ended_runs.ts";
 import { certifyDeath, workerState } from "../store/nodes.ts";
 import { recordedBefore } from "../store/run_view.ts";
@@ -109,13 +109,13 @@ async function record({ sql, worker_id: by }: Heir, { worker_id }: Identity, end
   return done.size;
 }
 
-/** One outcome that Postgres cannot take must not keep the others from being recorded. */
+/** One outcome that Postgres cannot take must not keep the others from being recorded, nor all of them each other, which take too long together. */
 async function finishAll(sql: Sql, worker_id: string, endings: Ending[]): Promise<{ job_run_id: number }[]> {
   try {
     return await finishRuns(sql, worker_id, endings);
   } catch (error) {
-    if (isUnreachable(error)) throw error;
     const [only, ...more] = endings as [Ending, ...Ending[]];
+    if (isUnreachable(error) && !(isTooLong(error) && more.length > 0)) throw error;
     if (more.length > 0) return (await Promise.all(endings.map((one) => finishAll(sql, worker_id, [one])))).flat();
     return await finishRuns(sql, worker_id, [unstorable(only, messageOf(error))]);
   }

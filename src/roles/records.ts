@@ -1,6 +1,7 @@
 /**
  * Records how runs ended, those that end together in one statement, and asks until Postgres has answered: an outcome is not lost because
- * the database is away. One that Postgres cannot take does not keep the others of its group from being recorded.
+ * the database is away. One that Postgres cannot take does not keep the others of its group from being recorded, nor do large results that take
+ * too long together.
  *
  * No row back means that either an earlier try was recorded and its reply lost, or that the run was meanwhile given to another: then
  * it is left alone, and the result is kept in the audit.
@@ -9,7 +10,7 @@ import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { Groups } from "../base/loop.ts";
 import { recordAct } from "../store/audit.ts";
-import { isUnreachable, type Sql } from "../store/db.ts";
+import { isTooLong, isUnreachable, type Sql } from "../store/db.ts";
 import type { Ending } from "../store/ended_runs.ts";
 import { readAttempts, readRun } from "../store/run_view.ts";
 import { finishRuns, type RunState } from "../store/runs.ts";
@@ -36,6 +37,11 @@ export interface RecordsParts<End> {
 
 const MOST_AT_ONCE = 200;
 
+/** More than one statement can do in its time: asked again as it is it would be asked for ever. */
+class TooMuch extends Error {
+  override name = "TooMuch";
+}
+
 export class Records<End extends Ended> {
   readonly #parts: RecordsParts<End>;
   readonly #groups = new Groups<End>((group) => this.#recordAll(group), { most: MOST_AT_ONCE, tempo: flushTempo() });
@@ -53,6 +59,7 @@ export class Records<End extends Ended> {
     try {
       found = await this.#finish(group.map(({ ending }) => ending));
     } catch (error) {
+      if (error instanceof TooMuch) return await this.#recordHalves(group);
       for (const ended of group) {
         if (isUnreachable(error)) this.#parts.onFailed(ended, error);
         else this.#answer(ended, this.#recordAlone(ended));
@@ -66,6 +73,13 @@ export class Records<End extends Ended> {
     }
   }
 
+  /** One after the other: that it took long may as well be Postgres' fault. */
+  async #recordHalves(group: End[]): Promise<void> {
+    const half = Math.ceil(group.length / 2);
+    await this.#recordAll(group.slice(0, half));
+    await this.#recordAll(group.slice(half));
+  }
+
   #answer(ended: End, state: Promise<string | undefined>): void {
     state.then((state) => this.#parts.onRecorded(ended, state), (error) => this.#parts.onFailed(ended, error));
   }
@@ -74,7 +88,9 @@ export class Records<End extends Ended> {
     const { sql, worker_id, untilHeard } = this.#parts;
     return untilHeard(async () => {
       await failpoint("after-body-exit-before-finish");
-      const rows = await finishRuns(sql, worker_id, endings);
+      const rows = await finishRuns(sql, worker_id, endings).catch((error) => {
+        throw endings.length > 1 && isTooLong(error) ? new TooMuch() : error;
+      });
       await failpoint("after-finish-commit");
       return new Map(rows.map((row) => [row.job_run_id, row.state]));
     });

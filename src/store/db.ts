@@ -233,6 +233,11 @@ export function isUnreachable(error: unknown): boolean {
   return UNREACHABLE.has(code) || /^(08|40|53|57P)/.test(code);
 }
 
+/** Whether Postgres gave up a statement that took too long. Also `isUnreachable`; but where it did much at once, less of it may not take too long. */
+export function isTooLong(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "57014";
+}
+
 /** Whether an error is Postgres' word for a broken unique constraint. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   const { code, constraint_name } = (error ?? {}) as { code?: string; constraint_name?: string };
