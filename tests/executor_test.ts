@@ -5,6 +5,7 @@ import type { Digests } from "../src/catalog/graph.ts";
 import { Executor, type Order } from "../src/roles/executor.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import type { Sql } from "../src/store/db.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
@@ -24,8 +25,11 @@ interface Scene extends Stores {
   assigned(): Promise<Order>;
 }
 
-/** `found`: the digest of this worker's files as they are now. */
-function withExecutor(test: (scene: Scene) => Promise<void>, found = Promise.resolve("digest")): Promise<void> {
+/** `found`: the digest of this worker's files as they are now. `through`: what the executor asks Postgres by. */
+function withExecutor(
+  test: (scene: Scene) => Promise<void>,
+  { found = Promise.resolve("digest"), through = (sql: Sql) => sql } = {},
+): Promise<void> {
   return withStores(async (stores) => {
     const { sql } = stores;
     await aWorker(sql, { worker_id: ME });
@@ -37,7 +41,7 @@ function withExecutor(test: (scene: Scene) => Promise<void>, found = Promise.res
     const facts: Scene["facts"] = [];
     const silence = hear((name, fact) => facts.push({ name, fact }));
     const executor = new Executor({
-      sql,
+      sql: through(sql),
       sandbox: { start: (order: BodyOrder) => aBody(order, bodies) } as unknown as Sandbox,
       digests: { of: async () => ({ digest: await found }), last: () => "digest" } as unknown as Digests,
       standing,
@@ -258,6 +262,43 @@ Deno.test("an order that comes before its assignment starts nothing until that i
   });
 });
 
+/** Postgres, which answers that start of all only when it is let. `asked` resolves when it has been carried out. */
+function answersLate(which: number) {
+  const asked = Promise.withResolvers<void>();
+  const let_go = Promise.withResolvers<void>();
+  let starts = 0;
+  const through = (sql: Sql) =>
+    new Proxy(sql, {
+      apply(sql, _this, args) {
+        const query = Reflect.apply(sql, undefined, args);
+        const is_start = String(args[0]).includes("nextval('fence_seq')");
+        if (!is_start || ++starts !== which) return query;
+        return query.then(async (rows: unknown) => {
+          asked.resolve();
+          await let_go.promise;
+          return rows;
+        });
+      },
+    });
+  return { through, asked: asked.promise, letGo: let_go.resolve };
+}
+
+Deno.test("an order that comes again when its run is assigned starts it, also while the last start of before is under way", async () => {
+  const { through, asked, letGo } = answersLate(3);
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    const order = await assigned();
+    const { job_run_id } = order;
+    await sql`update job_run set state = 'PENDING' where id = ${job_run_id}`;
+    const ahead = executor.accept({ ...order, assigning: true });
+    await asked;
+    await sql`update job_run set state = 'ASSIGNED' where id = ${job_run_id}`;
+    const again = executor.accept(order);
+    letGo();
+    assert.deepEqual((await Promise.all([ahead, again])).map(({ result }) => result), ["ACCEPTED", "ACCEPTED"]);
+    assert.deepEqual([...bodies.keys()], [job_run_id]);
+  }, { through });
+});
+
 Deno.test("nothing begins before the files have been looked at; a run that is RUNNING by then and has others is given back", async () => {
   const { promise: found, resolve: look } = Promise.withResolvers<string>();
   await withExecutor(async ({ sql, executor, bodies, assigned }) => {
@@ -279,5 +320,5 @@ Deno.test("nothing begins before the files have been looked at; a run that is RU
     assert.equal(run.interruptions, 0);
     assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), ["GIVEN_BACK"]);
     assert.deepEqual([bodies.size, executor.inHand], [0, 0]);
-  }, found);
+  }, { found });
 });

@@ -27,7 +27,7 @@ import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
 import { EndedLately } from "./ended_lately.ts";
 import { endingOf } from "./ending.ts";
-import { type Acceptance, aGoing, type Going, type Gone, type Order, otherCode } from "./going.ts";
+import { type Acceptance, againAfter, aGoing, type Going, type Gone, type Order, otherCode } from "./going.ts";
 import { type Ended, Records } from "./records.ts";
 import { beginsAt, type Started, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
@@ -44,11 +44,6 @@ type Lost = Extract<Outcome, { kind: "LOST" }>;
 const LEAVE_MS = 5_000;
 const LOOK_MS = 250;
 const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
-/**
- * How long after a start that came before its assignment the next ones come. The statement that assigns it was sent before the order was,
- * so mostly it is carried out by the time the first is answered.
- */
-const AGAIN_AFTER_MS = [0, 1];
 
 export class Executor {
   readonly #sql: Sql;
@@ -134,7 +129,10 @@ export class Executor {
   /** Idempotent: an order that is repeated gets the answer of the first. */
   accept(order: Order): Promise<Acceptance> {
     const going = this.#going.get(order.job_run_id);
-    if (going?.attempt === order.attempt) return going.accepted;
+    if (going?.attempt === order.attempt) {
+      if (going.assigning && !order.assigning) going.assigned_since = true;
+      return going.accepted;
+    }
     const refusal = this.#refusal(order, going);
     if (refusal) return Promise.resolve(refusal);
     const fresh = aGoing(order);
@@ -201,8 +199,8 @@ export class Executor {
   }
 
   #lose(going: Going): void {
+    const again_ms = againAfter(going);
     const { job_run_id, attempt, assigning } = going;
-    const again_ms = assigning ? AGAIN_AFTER_MS[going.lost_starts++] : undefined;
     if (again_ms === 0) return this.#starts.add(going);
     if (again_ms) return void after(again_ms, () => this.#starts.add(going));
     if (!assigning) {

@@ -33,6 +33,8 @@ export interface Going extends Order {
   look: Promise<string | undefined> | undefined;
   /** How often its row was not, or not yet, assigned to us. */
   lost_starts: number;
+  /** It was ordered again, by then as one that is assigned: the start under way may have been asked for before. */
+  assigned_since: boolean;
 }
 
 /** One whose body is gone. */
@@ -63,7 +65,21 @@ export function aGoing(order: Order): Going {
     lost: false,
     look: undefined,
     lost_starts: 0,
+    assigned_since: false,
   };
+}
+
+/**
+ * How long after a start that came before its assignment the next ones come. The statement that assigns it was sent before the order was,
+ * so mostly it is carried out by the time the first is answered.
+ */
+const AGAIN_AFTER_MS = [0, 1];
+
+/** After how long a start that was lost is asked for once more; undefined: it is not. */
+export function againAfter(going: Going): number | undefined {
+  if (!going.assigned_since) return going.assigning ? AGAIN_AFTER_MS[going.lost_starts++] : undefined;
+  going.assigned_since = going.assigning = false;
+  return 0;
 }
 
 /** Why a run cannot be run with the files that are here; undefined: they are those that were synced. */
