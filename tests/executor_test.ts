@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { type FactName, hear } from "../src/base/facts.ts";
 import type { Digests } from "../src/catalog/graph.ts";
+import { EndedLately } from "../src/roles/ended_lately.ts";
 import { Executor, type Order } from "../src/roles/executor.ts";
 import { Standing } from "../src/roles/standing.ts";
 import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
@@ -321,4 +322,16 @@ Deno.test("nothing begins before the files have been looked at; a run that is RU
     assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), ["GIVEN_BACK"]);
     assert.deepEqual([bodies.size, executor.inHand], [0, 0]);
   }, { found });
+});
+
+Deno.test("an end is known for as long as an older question may be under way, and no longer, also where no other comes", () => {
+  const run = { job_run_id: 1, attempt: 2 };
+  const ended = new EndedLately(0);
+  ended.add(run, 29_000);
+  assert.equal(ended.has({ ...run, attempt: 1 }, 29_000), false);
+  assert.equal(ended.has(run, 58_000), true);
+  ended.add({ job_run_id: 2, attempt: 1 }, 58_500);
+  assert.equal(ended.has(run, 59_000), true, "half of what is known was forgotten");
+  assert.equal(ended.has(run, 3_600_000), false);
+  assert.equal(ended.has({ job_run_id: 2, attempt: 1 }, 3_600_000), false);
 });

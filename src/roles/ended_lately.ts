@@ -1,4 +1,7 @@
-/** Attempts whose end was recorded a moment ago: a question that was asked before that may still be under way. */
+/**
+ * Attempts whose end was recorded a moment ago: a question that was asked before that may still be under way. A moment, and not until another
+ * one ends: Postgres that fails over can have lost the record, and then its row, RUNNING without a body, is to be given back.
+ */
 import { monotonicMs } from "../base/loop.ts";
 import type { AttemptRef } from "../store/runs.ts";
 
@@ -8,18 +11,27 @@ const FORGET_MS = 30_000;
 export class EndedLately {
   #ended = new Map<number, number>();
   #before = new Map<number, number>();
-  #forgot_ms = monotonicMs();
+  #forgot_ms: number;
 
-  has({ job_run_id, attempt }: AttemptRef): boolean {
+  constructor(now_ms = monotonicMs()) {
+    this.#forgot_ms = now_ms;
+  }
+
+  has({ job_run_id, attempt }: AttemptRef, now_ms = monotonicMs()): boolean {
+    this.#forget(now_ms);
     return this.#ended.get(job_run_id) === attempt || this.#before.get(job_run_id) === attempt;
   }
 
-  add({ job_run_id, attempt }: AttemptRef): void {
-    if (monotonicMs() - this.#forgot_ms > FORGET_MS) {
-      this.#before = this.#ended;
-      this.#ended = new Map();
-      this.#forgot_ms = monotonicMs();
-    }
+  add({ job_run_id, attempt }: AttemptRef, now_ms = monotonicMs()): void {
+    this.#forget(now_ms);
     this.#ended.set(job_run_id, attempt);
+  }
+
+  #forget(now_ms: number): void {
+    const for_ms = now_ms - this.#forgot_ms;
+    if (for_ms <= FORGET_MS) return;
+    this.#before = for_ms <= 2 * FORGET_MS ? this.#ended : new Map();
+    this.#ended = new Map();
+    this.#forgot_ms = now_ms;
   }
 }
