@@ -15,7 +15,9 @@ import type { Agenda } from "../src/store/agenda.ts";
 import { connectDb } from "../src/store/db.ts";
 import { emitEvent } from "../src/store/events.ts";
 import { acquire, depose } from "../src/store/leadership.ts";
+import { requestCancel } from "../src/store/requests.ts";
 import { readRun } from "../src/store/run_view.ts";
+import { cancelRequested } from "../src/store/runs.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
@@ -120,22 +122,29 @@ Deno.test("runs whose code no worker has hide none of those behind them", async 
   });
 });
 
-Deno.test("a run that was canceled before its worker heard of it says nothing about that worker's code", async () => {
-  let cancel = async (_id: number) => {};
-  const reply: Reply = async (order): Promise<StartResultCode> => {
-    await cancel(order.job_run_id);
-    return "REJECTED_INVALID";
-  };
-  await withLeader(reply, async ({ sql, me, round }) => {
-    cancel = async (id) => {
-      await sql`update job_run set state = 'CANCELED', finished_at = now() where id = ${id}`;
+for (const told of [true, false]) {
+  const when = told ? "it was canceled" : "its cancel was asked for";
+  Deno.test(`a run that was refused since ${when} says nothing about its worker's code`, async () => {
+    let cancel = async (_id: number) => {};
+    const reply: Reply = async (order): Promise<StartResultCode> => {
+      await cancel(order.job_run_id);
+      return "REJECTED_INVALID";
     };
-    const { worker_id } = await aWorker(sql, { slots: 2 });
-    await aRun(sql);
-    await round();
-    assert(me.crew.fit(worker_id));
+    await withLeader(reply, async ({ sql, me, orders, round }) => {
+      cancel = async (id) => {
+        await requestCancel(sql, id, { actor: "ann", reason: "not needed" });
+        if (told) await cancelRequested(sql, me.term);
+      };
+      const { worker_id } = await aWorker(sql, { slots: 2 });
+      const { id } = await aRun(sql);
+      await round();
+      assert.deepEqual(orders.map((order) => order.worker_id), [worker_id]);
+      assert.equal(me.crew.lacking(orders[0]?.digest as string).size, 0);
+      await round({ cancels: true });
+      assert.equal((await readRun(sql, id))?.state, "CANCELED");
+    });
   });
-});
+}
 
 Deno.test("a slot of a forbid job is skipped also when the leader that made it ended before it could say so", async () => {
   await withLeader(() => "ACCEPTED", async ({ sql, round }) => {

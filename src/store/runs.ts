@@ -194,7 +194,10 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
     select id as job_run_id, state from done`;
 }
 
-/** ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. */
+/**
+ * ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. One that was refused
+ * and is to be canceled is left to that: its start was refused for the request, whatever its worker is.
+ */
 export async function orphanAssigned(
   sql: Db,
   term: Term,
@@ -204,7 +207,7 @@ export async function orphanAssigned(
     ? sql`exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state = 'DETACHED')`
     : "refused" in which
     ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
-             as x(job_run_id bigint, attempt int))`
+             as x(job_run_id bigint, attempt int)) and r.cancel_requested_at is null`
     : sql`greatest(r.assigned_at, r.due_at) < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
   return await sql<(AttemptRef & { worker_id: string })[]>`
     with ${fence(sql, term)},

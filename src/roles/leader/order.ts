@@ -48,7 +48,7 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
     refused.push(run);
   }
   if (refused.length === 0) return;
-  // A run that was no longer assigned there, e.g. one that was canceled, was rightly refused and says nothing of the code.
+  // A run that was no longer assigned there, or that was or is to be canceled, was rightly refused and says nothing of the code.
   const digests = new Map(refused.map((run) => [run.job_run_id, run.digest]));
   for (const { job_run_id } of await takeBack(me, refused)) {
     if (without_code.has(job_run_id)) me.crew.hasOtherCode(worker_id, digests.get(job_run_id) as string);
