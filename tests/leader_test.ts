@@ -146,6 +146,31 @@ for (const told of [true, false]) {
   });
 }
 
+Deno.test("very many requests to cancel are met some at a time, whatever runs and cannot be canceled yet", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, round }) => {
+    const { worker_id } = await aWorker(sql, { lease_ms: -1_000 }); // nobody's to give work to, and not DEAD yet
+    const asked = { cancel_requested_at: new Date(0), cancel_requested_by: "ann", cancel_reason: "not needed" };
+    const goes_on = await aRun(sql, { state: "RUNNING", assigned_worker_id: worker_id, ...asked });
+    await sql`
+      insert into job_run (job_definition_id, source, state, cancel_requested_at, cancel_requested_by, cancel_reason)
+      select job_definition_id, source, 'PENDING', cancel_requested_at, cancel_requested_by, cancel_reason from job_run, generate_series(1, 5)`;
+    assert.equal((await cancelRequested(sql, me.term, 2)).length, 2);
+    assert.equal((await cancelRequested(sql, me.term, 2)).length, 2);
+    assert.deepEqual((await cancelRequested(sql, me.term, 2)).length, 1);
+    assert.equal((await readRun(sql, goes_on.id))?.state, "RUNNING");
+    await sql`
+      insert into job_run (job_definition_id, source, state, cancel_requested_at, cancel_requested_by, cancel_reason)
+      select job_definition_id, source, 'PENDING', cancel_requested_at, cancel_requested_by, cancel_reason
+        from job_run, generate_series(1, 5500) where id = ${goes_on.id}`;
+    const left = async () => (await sql`select 1 from job_run where state = 'PENDING'`).length;
+    await tick(me, { ...IDLE, cancels: true }, new Contact());
+    assert.equal(await left(), 500);
+    assert.equal(await me.bell.rest(0), 1, "it goes on at once");
+    await round({ cancels: true });
+    assert.equal(await left(), 0);
+  });
+});
+
 Deno.test("a slot of a forbid job is skipped also when the leader that made it ended before it could say so", async () => {
   await withLeader(() => "ACCEPTED", async ({ sql, round }) => {
     const { id } = await aDefinition(sql, { type: "time", concurrency_policy: "forbid" });

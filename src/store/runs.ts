@@ -340,8 +340,14 @@ export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> 
     returning r.id as job_run_id, r.attempt`;
 }
 
-/** Whatever has no body -> CANCELED, on the request in its row. RUNNING waits for its worker, unless that is DEAD. */
-export async function cancelRequested(sql: Db, term: Term): Promise<(AttemptRef & { by: string })[]> {
+/**
+ * Whatever has no body -> CANCELED, on the request in its row. RUNNING waits for its worker, unless that is DEAD. At most so many: a million takes
+ * longer than a statement may, and than the leader's term lasts.
+ */
+export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promise<(AttemptRef & { by: string })[]> {
+  const wanted = sql`
+    r.cancel_requested_at is not null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+    and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)}
     update job_run r
@@ -350,9 +356,7 @@ export async function cancelRequested(sql: Db, term: Term): Promise<(AttemptRef 
   }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
            error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
       from fence
-     where r.cancel_requested_at is not null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-       and (r.state <> 'RUNNING' or not exists (
-         select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))
+     where r.id = any(array(select r.id from job_run r where ${wanted} order by r.id limit ${most})) and ${wanted}
     returning r.id as job_run_id, r.attempt, r.cancel_requested_by as by`;
 }
 

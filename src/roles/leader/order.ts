@@ -9,6 +9,9 @@ import { cancelsToDeliver } from "../../store/requests.ts";
 import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
+/** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */
+const CANCELS_AT_ONCE = 5_000;
+
 /** One StartJobs per worker. */
 export function orderStarts(me: Leading, assigned: Assigned[]): void {
   const by_worker = Map.groupBy(assigned, (run) => run.worker_id);
@@ -67,9 +70,9 @@ async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
 /** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */
 export async function deliverCancels(me: Leading): Promise<void> {
   await failpoint("after-lease-check-cancels");
-  for (const run of await cancelRequested(me.sql, me.term)) {
-    observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
-  }
+  const canceled = await cancelRequested(me.sql, me.term, CANCELS_AT_ONCE);
+  for (const run of canceled) observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
+  if (canceled.length === CANCELS_AT_ONCE) me.bell.ring();
   for (const run of await cancelsToDeliver(me.sql)) {
     const worker = me.crew.get(run.worker_id);
     if (!worker) continue;
