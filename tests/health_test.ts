@@ -75,6 +75,19 @@ Deno.test("a new node is unavailable, due at once, and available when its first 
   });
 });
 
+Deno.test("a node whose certificate is being replaced is asked as one that may show either", async () => {
+  await withStores(async ({ sql }) => {
+    await register(sql, "w1");
+    await sql`update worker set tls_fingerprint = 'NEW', tls_former_fingerprint = 'OLD'`;
+    const [worker] = (await dueChecks(sql))[0]?.workers ?? [];
+    assert.deepEqual([worker?.node_id, worker?.tls_fingerprint, worker?.tls_former_fingerprint], [
+      "gpu-1",
+      "NEW",
+      "OLD",
+    ]);
+  });
+});
+
 Deno.test("a node is checked every 300 s, after a failure every 60 s three times, then every 30 s until it is back", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);

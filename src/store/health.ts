@@ -37,8 +37,9 @@ const NODES_AT_ONCE = 100;
 export async function dueChecks(sql: Db): Promise<DueCheck[]> {
   return await sql<DueCheck[]>`
     select n.node_id, n.next_check_at::text as due,
-           coalesce((select json_agg(json_build_object('worker_id', w.worker_id, 'grpc_host', w.grpc_host, 'grpc_port', w.grpc_port,
-                                                       'tls_fingerprint', w.tls_fingerprint)
+           coalesce((select json_agg(json_build_object('worker_id', w.worker_id, 'node_id', w.node_id, 'grpc_host', w.grpc_host,
+                                                       'grpc_port', w.grpc_port, 'tls_fingerprint', w.tls_fingerprint,
+                                                       'tls_former_fingerprint', w.tls_former_fingerprint)
                             order by w.state = 'ACTIVE' desc, w.started_at desc)
                        from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp()),
                     '[]') as workers
