@@ -216,6 +216,21 @@ Deno.test("bad files on disk are reported once, and the good ones stay in use", 
   });
 });
 
+Deno.test("a certificate that was not good when it was looked at is taken when it is, though no file changes", async () => {
+  const [server, client] = await twoNodes();
+  await hearing("tls.kept", async (heard) => {
+    await withServer({ server, client }, async ({ tls }) => {
+      const soon = await makeCertificate("server", { days: 1, from: new Date(Date.now() + 3_000) });
+      writePins(server, [server, client, soon]);
+      await until(() => tls.generation === 2);
+      writeIdentity(server, soon);
+      await until(() => heard.some(({ problem }) => /is not valid before/.test(problem)));
+      await until(() => tls.fingerprint === soon.fingerprint);
+      assert.equal(heard.filter(({ problem }) => /is not valid before/.test(problem)).length, 1);
+    });
+  });
+});
+
 Deno.test("a new certificate is announced before it is used, and waits until that is done", async () => {
   const [server, client] = await twoNodes();
   const next = await makeCertificate("server", { days: 1 });

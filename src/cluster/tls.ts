@@ -78,7 +78,9 @@ export class Tls implements Wire {
   #former: { fingerprint: string; until_ms: number } | undefined;
   #generation = 1;
   #seen: string;
-  #told_problem = "";
+  /** What lies on disk was no good when it was last read. */
+  #refused = false;
+  readonly #told_problems = new Set<string>();
   /** By fingerprint: the fewest days of which was told. */
   readonly #warned_days = new Map<string, number>();
 
@@ -121,12 +123,16 @@ export class Tls implements Wire {
   async reload(): Promise<void> {
     this.#warnOfExpiry();
     const seen = lookAt(this.#files);
-    if (seen !== this.#seen) {
+    if (seen !== this.#seen) this.#told_problems.clear();
+    // What was refused is read again though it did not change: whose file it is, who may read it, or the time may have.
+    if (seen !== this.#seen || this.#refused) {
       this.#seen = seen;
       try {
         this.#adopt(readTlsFiles(this.#files));
-        this.#told_problem = "";
+        this.#refused = false;
+        this.#told_problems.clear();
       } catch (error) {
+        this.#refused = true;
         this.#keep((error as Error).message);
       }
     }
@@ -156,7 +162,7 @@ export class Tls implements Wire {
     if (monotonicMs() < next.usable_at_ms) return;
     this.#next = undefined;
     this.#take(next.material);
-    this.#told_problem = "";
+    this.#told_problems.clear();
   }
 
   #take(material: TlsMaterial): void {
@@ -176,8 +182,8 @@ export class Tls implements Wire {
   }
 
   #keep(problem: string): void {
-    if (problem !== this.#told_problem) observe("tls.kept", { fingerprint: this.fingerprint, problem });
-    this.#told_problem = problem;
+    if (!this.#told_problems.has(problem)) observe("tls.kept", { fingerprint: this.fingerprint, problem });
+    this.#told_problems.add(problem);
   }
 
   refusal(shown: Shown | undefined, meant?: Meant): string | undefined {
