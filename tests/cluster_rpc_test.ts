@@ -1,10 +1,12 @@
 /** Calls between workers: what arrives, how they fail, and how soon a dead or stuck peer is noticed. */
 import assert from "node:assert/strict";
+import { createServer, type Socket } from "node:net";
 import { Peers } from "../src/cluster/peers.ts";
 import { RpcRefusal, type StartJobsRequest, type StartOrder, type WorkerStatus } from "../src/cluster/protocol.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import { asLeader, aStatus, at, type TestNode, twoNodes, withServer } from "./support/cluster_peers.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
+import { waitFor } from "./support/waiting.ts";
 
 /** Nothing below is about how fast this machine is. */
 const PATIENT = { deadline_ms: 30_000 };
@@ -142,6 +144,27 @@ Deno.test("a connection swallowed in the handshake is given up after two deadlin
     assert.equal((await peer.startJob(order)).ok, true);
     await link.close();
   });
+});
+
+Deno.test("connections that were swallowed in the handshake do not outlive the channel that is given up", async () => {
+  const [server, client] = await twoNodes();
+  const knocking = new Set<Socket>();
+  let knocked = 0;
+  const hole = createServer((socket) => {
+    knocked++;
+    knocking.add(socket);
+    socket.on("error", () => {}).on("close", () => knocking.delete(socket)).resume();
+  });
+  await new Promise<void>((resolve) => hole.listen(0, "127.0.0.1", resolve));
+  const { port } = hole.address() as { port: number };
+  await withServer({ server, client }, async (_serving, peers) => {
+    const peer = peers.to(at(port));
+    while (knocked < 4) await peer.ping(asLeader, { deadline_ms: 100 });
+    peers.retain([]); // as when its worker is DEAD
+    await waitFor("all of them to be closed", () => Promise.resolve(knocking.size === 0 || undefined));
+  });
+  for (const socket of knocking) socket.destroy();
+  hole.close();
 });
 
 Deno.test("a watch brings every status until its watcher ends it, which the server sees", async () => {

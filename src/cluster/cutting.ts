@@ -22,6 +22,9 @@ export function cuttable(credentials: ChannelCredentials): Cuttable {
     const connector = create(...args);
     const connect = connector.connect.bind(connector);
     connector.connect = async (socket) => {
+      // Also while the handshake is under way: who never answers it would keep this connection for ever, and each channel after it another.
+      sockets.add(socket);
+      socket.once("close", () => sockets.delete(socket));
       const made = await connect(socket);
       if (over) {
         made.socket.destroy();
