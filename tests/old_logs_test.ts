@@ -1,7 +1,7 @@
 /** Old lines move out of Postgres, and whoever reads a run's log sees no difference; what goes wrong on the way loses nothing. */
 import assert from "node:assert/strict";
 import { gunzipSync } from "node:zlib";
-import { parseLogRef } from "../src/archive/log_ref.ts";
+import { objectName, parseLogRef } from "../src/archive/log_ref.ts";
 import { LogUnreadable, RunLog } from "../src/client/run_log.ts";
 import { connectDb, type Sql } from "../src/store/db.ts";
 import { findOldLogs, MOST_LINES, moveLines, readLogRef } from "../src/store/old_logs.ts";
@@ -260,6 +260,24 @@ Deno.test("a folder that is not mounted is an error, and is not made", async () 
     assert.equal(await linesInPostgres(sql), 1);
     await assert.rejects(Deno.stat(path), Deno.errors.NotFound);
   });
+});
+
+Deno.test("a folder in which an object cannot be written whole keeps nothing of it", async () => {
+  const path = await Deno.makeTempDir();
+  try {
+    const archive = archiveAt({ kind: "folder", path });
+    const name = objectName("2026-11-22", 1);
+    await Deno.mkdir(`${path}/${name}/in-the-way`, { recursive: true });
+    await assert.rejects(archive.put(name, new Uint8Array(8)), { name: "ArchiveError" });
+    assert.deepEqual(
+      (await Array.fromAsync(Deno.readDir(`${path}/2026-11-22`))).map((one) => `2026-11-22/${one.name}`),
+      [
+        name,
+      ],
+    );
+  } finally {
+    await Deno.remove(path, { recursive: true });
+  }
 });
 
 Deno.test("without an archive lines stay, 0 days keeps them, and old_logs=delete deletes them and says so", async () => {

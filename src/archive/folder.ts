@@ -28,8 +28,13 @@ export class Folder implements Archive {
         if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
       });
       const draft = `${this.#path}/${name}.new`;
-      await written(draft, bytes);
-      await Deno.rename(draft, `${this.#path}/${name}`);
+      try {
+        await written(draft, bytes);
+        await Deno.rename(draft, `${this.#path}/${name}`);
+      } catch (error) {
+        await Deno.remove(draft).catch(() => undefined); // each try has a name of its own: on a full disk they would only add up
+        throw error;
+      }
       await synced(folder);
       await synced(this.#path);
     });
