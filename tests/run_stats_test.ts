@@ -1,5 +1,8 @@
 /** What ended is counted once: whenever it commits, whoever counts, however often and in whatever parts. */
 import assert from "node:assert/strict";
+import { House } from "../src/roles/leader/housekeeping.ts";
+import type { Leading } from "../src/roles/leader/leading.ts";
+import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Sql } from "../src/store/db.ts";
 import { acquire, depose, type Term } from "../src/store/leadership.ts";
 import { readBacklog, readBacklogSeries, readNodeUse, readUseSeries, sampleLoad } from "../src/store/load_stats.ts";
@@ -270,6 +273,25 @@ Deno.test("what is old is deleted by its grain, and the sums of all time stay", 
     const left = await sql<{ grain_seconds: number }[]>`select distinct grain_seconds from run_stat order by 1`;
     assert.deepEqual(left.map((row) => row.grain_seconds), [0, 3600]);
     assert.equal((await readAllTime(sql))[0]?.succeeded, 4);
+  });
+});
+
+Deno.test("what is too old and more than one statement deletes is gone after a few rounds, and not one part in ten minutes", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { id } = await aDefinition(sql);
+    await sql`
+      insert into run_stat (grain_seconds, at, job_definition_id, wait_seconds, run_seconds, waits, runs)
+      select 60, now() - interval '20 days' - n * interval '1 min', ${id}, 0, 0, '{}', '{}' from generate_series(1, 12000) n`;
+    const rounds = async () => (await sql<{ version: number }[]>`select version from run_stat_mark`)[0]?.version ?? 0;
+    const first = await rounds();
+    const house = new House();
+    const me = { sql, term, settings: { ...DEFAULT_SETTINGS, stat_interval_seconds: 0.001 } } as Leading;
+    await waitFor("five rounds", async () => {
+      house.keep(me);
+      return await rounds() >= first + 5 || undefined;
+    });
+    assert.equal((await sql`select from run_stat where grain_seconds = 60`).length, 0);
   });
 });
 

@@ -16,13 +16,14 @@ import { Retention } from "./retention.ts";
 
 /** A round is followed by a rest of so many times what it took, and never a shorter one than the setting. */
 const REST_FACTOR = 20;
-/** Deleting goes on once in so many rounds. */
+/** Deleting begins once in so many rounds, and goes on in the next one while more is left: a thousand jobs count more than one share in that time. */
 const TRIM_EVERY = 60;
 
 export class House {
   #busy = false;
   #next_ms = 0;
   #rounds = 0;
+  #trim_left = false;
   readonly #retention = new Retention();
 
   /** Begins a round when it is time for one. Never waits for it. */
@@ -40,13 +41,13 @@ export class House {
   }
 
   async #round(me: Leading): Promise<void> {
-    const { sql, settings } = me;
+    const { sql } = me;
     const steps = [
       () => restartCounting(sql, me.term),
       () => countEnded(me),
       () => sampleLoad(sql, me.term),
       () => judge(me),
-      ...this.#rounds % TRIM_EVERY === 0 ? [() => trim(me, settings)] : [],
+      ...this.#trim_left || this.#rounds % TRIM_EVERY === 0 ? [() => this.#trim(me)] : [],
     ];
     for (const step of steps) {
       if (!me.term.trusted) return;
@@ -58,12 +59,14 @@ export class House {
       );
     }
   }
-}
 
-async function trim({ sql, term }: Leading, { stat_minute_days, stat_hour_days }: Settings): Promise<void> {
-  await trimRunStats(sql, term, { minute_days: stat_minute_days, hour_days: stat_hour_days });
-  await trimLoadStats(sql, term, stat_minute_days);
-  await trimAlerts(sql, term, stat_hour_days);
+  async #trim({ sql, term, settings: { stat_minute_days, stat_hour_days } }: Leading): Promise<void> {
+    this.#trim_left = false; // what fails is tried again when it is time
+    const runs = await trimRunStats(sql, term, { minute_days: stat_minute_days, hour_days: stat_hour_days });
+    const load = await trimLoadStats(sql, term, stat_minute_days);
+    await trimAlerts(sql, term, stat_hour_days);
+    this.#trim_left = runs || load;
+  }
 }
 
 async function countEnded(me: Leading): Promise<void> {
