@@ -17,10 +17,11 @@ import { emitEvent } from "../src/store/events.ts";
 import { acquire, depose } from "../src/store/leadership.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { readRun } from "../src/store/run_view.ts";
-import { cancelRequested } from "../src/store/runs.ts";
+import { cancelRequested, skipLate } from "../src/store/runs.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
 
 type Order = StartJobsRequest["orders"][number];
 
@@ -168,6 +169,28 @@ Deno.test("very many requests to cancel are met some at a time, whatever runs an
     assert.equal(await me.bell.rest(0), 1, "it goes on at once");
     await round({ cancels: true });
     assert.equal(await left(), 0);
+  });
+});
+
+Deno.test("very many late slots are skipped some at a time, and nothing starts before all of them are", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, orders }) => {
+    await aWorker(sql, { slots: 9_000 });
+    const late = await aRun(sql, { source: "schedule", due_at: new Date(0) });
+    await sql`
+      insert into job_run (job_definition_id, source, state, due_at)
+      select job_definition_id, source, state, due_at from job_run, generate_series(1, 6000) where id = ${late.id}`;
+    const fresh = await aRun(sql);
+    const left = async () => (await sql`select 1 from job_run where state = 'PENDING' and source = 'schedule'`).length;
+    const all = { ...IDLE, ready: true, late: true };
+    assert.equal((await skipLate(sql, me.term, 3600, 1)).length, 1);
+    await tick(me, IDLE, new Contact()); // it looks who is there
+    await me.bell.rest(0);
+    await tick(me, all, new Contact());
+    assert.deepEqual([await left(), orders.length], [1_000, 0]);
+    assert.equal(await me.bell.rest(0), 1, "it goes on at once");
+    await tick(me, all, new Contact());
+    await waitFor("the fresh one to be ordered", () => Promise.resolve(orders.length > 0 || undefined));
+    assert.deepEqual([await left(), orders.map((order) => order.job_run_id)], [0, [fresh.id]]);
   });
 });
 

@@ -7,7 +7,7 @@ import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines, wake } from "../src/store/lines.ts";
-import { assignRuns, finishRuns, startRuns } from "../src/store/runs.ts";
+import { assignRuns, cancelRequested, finishRuns, skipLate, startRuns } from "../src/store/runs.ts";
 import { candidates } from "../src/store/waiting.ts";
 import { aDefinition, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
@@ -129,6 +129,19 @@ async function wokenBy(sql: Db, term: Term): Promise<Record<string, number>> {
   return { wake: await fetched(sql) - before };
 }
 
+/** Ten of those slots that are too late, and then ten of those requests to cancel. */
+async function swept(sql: Db, term: Term): Promise<Record<string, number>> {
+  await sql`update job_run set source = 'schedule', due_at = to_timestamp(id) where state = 'PENDING'`;
+  const before = await fetched(sql);
+  assert.equal((await skipLate(sql, term, 60, EACH)).length, EACH);
+  const late = await fetched(sql) - before;
+  await sql`
+    update job_run set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'ann', cancel_reason = 'not needed' where state = 'PENDING'`;
+  const asked = await fetched(sql);
+  assert.equal((await cancelRequested(sql, term, EACH)).length, EACH);
+  return { late, cancel: await fetched(sql) - asked };
+}
+
 /** What `act` read, for each of the things that Postgres may believe of the table. */
 async function measured(
   { sql, database_url }: Stores,
@@ -161,6 +174,9 @@ Deno.test("choosing ten of many keys and looking at their lines reads those line
 
 Deno.test("waking ten runs reads about ten rows, whatever Postgres believes of the table", () =>
   withStores((stores) => measured(stores, wokenBy, 8 * EACH)));
+
+Deno.test("skipping and canceling ten of many reads about ten rows, whatever Postgres believes of the table", () =>
+  withStores((stores) => measured(stores, swept, 8 * EACH)));
 
 // Of each that goes on its entry and its row, and what it left where it waited.
 Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>

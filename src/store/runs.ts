@@ -296,16 +296,22 @@ export async function quarantine(sql: Db, term: Term): Promise<AttemptRef[]> {
     returning r.id as job_run_id, r.attempt`;
 }
 
-/** PENDING -> SKIPPED for runs of schedules that never started and are late by the database's clock. Events and enqueues wait. */
-export async function skipLate(sql: Db, term: Term, late_seconds: number): Promise<AttemptRef[]> {
+/**
+ * PENDING -> SKIPPED for runs of schedules that never started and are late by the database's clock, those first that are the latest. Events and
+ * enqueues wait. At most so many, as of `cancelRequested`; until fewer than that come back, some may be left that must not start. The guard is in words
+ * of no index: else Postgres walks all slots that wait once more, and compares each with all that were chosen (150,000: longer than a statement may take).
+ */
+export async function skipLate(sql: Db, term: Term, late_seconds: number, most = 5_000): Promise<AttemptRef[]> {
+  const late = sql`r.due_at < clock_timestamp() - ${late_seconds} * interval '1 s' and r.cancel_requested_at is null`;
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
        set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
            error_summary = 'not started within ' || ${late_seconds}::float8 || ' s of its slot'
       from fence
-     where r.state = 'PENDING' and r.source = 'schedule'
-       and r.due_at < clock_timestamp() - ${late_seconds} * interval '1 s' and r.cancel_requested_at is null
+     where r.id = any(array(
+             select r.id from job_run r where r.state = 'PENDING' and r.source = 'schedule' and ${late} order by r.due_at limit ${most}))
+       and r.state is not distinct from 'PENDING' and ${late}
     returning r.id as job_run_id, r.attempt`;
 }
 

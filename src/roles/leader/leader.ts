@@ -225,8 +225,9 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["wake", agenda.asleep, () => wakeDue(me)],
     ["moves", agenda.moves, () => movePriorities(me)],
     ["lines", agenda.lines, () => checkLine(me)],
-    ["assign", true, () => dispatch(me, isBusy(agenda))],
+    ["assign", true, () => dispatch(me, isBusy(agenda) && !me.late_left)],
   ];
+  me.late_left = false;
   for (const [name, due, step] of steps) {
     if (!due) continue;
     if (!await mayGoOn(me, contact)) return;

@@ -34,6 +34,8 @@ export interface Leading {
   crowded?: boolean;
   /** Until the rate of some job allows its next start. */
   rate_wait_ms?: number;
+  /** There may be slots that are to be skipped, and would start if this tick gave what is due. */
+  late_left?: boolean;
   /** Runs that this tick gave to workers. */
   given?: number;
   /** Why lanes are closed, as it was last written. */

@@ -13,6 +13,7 @@ import type { Leading } from "./leading.ts";
 
 const SCHEDULES_AT_ONCE = 200;
 const EVENTS_AT_ONCE = 500;
+const LATE_AT_ONCE = 5_000;
 /** After a long outage a calendar can take long to read; the term must be renewed meanwhile. */
 const PLANNING_MS = 500;
 
@@ -86,13 +87,17 @@ export async function planEvents(me: Leading): Promise<void> {
   if (taken.events === EVENTS_AT_ONCE) me.bell.ring();
 }
 
+/** A tick skips so many; while more are left it gives nothing that is due already, or it would start some of them. */
 export async function planLate(me: Leading): Promise<void> {
   const late_seconds = me.settings.skip_late_runs_after_seconds;
   if (late_seconds === 0) return;
   await failpoint("after-lease-check-late");
-  for (const run of await skipLate(me.sql, me.term, late_seconds)) {
+  const skipped = await skipLate(me.sql, me.term, late_seconds, LATE_AT_ONCE);
+  for (const run of skipped) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: `late by more than ${late_seconds} s` });
   }
+  me.late_left = skipped.length === LATE_AT_ONCE;
+  if (me.late_left) me.bell.ring();
 }
 
 /** A definition has another priority, by whatever means: those of its runs that wait with the old one get it. */
