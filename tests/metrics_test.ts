@@ -5,11 +5,12 @@ import { observe } from "../src/base/facts.ts";
 import { serveAdmin } from "../src/admin/server.ts";
 import { clusterRegistry, METRICS_CONTENT_TYPE, metricsText } from "../src/ops/metrics/cluster.ts";
 import { serveWorkerMetrics, type Subject, WorkerMetrics } from "../src/ops/metrics/worker.ts";
+import { claimDeliveries } from "../src/store/alerts.ts";
 import type { Sql } from "../src/store/db.ts";
 import { readFigures } from "../src/store/figures.ts";
 import { acquire, depose, type Term } from "../src/store/leadership.ts";
 import { sampleLoad } from "../src/store/load_stats.ts";
-import { BOUNDS, rollUp, type Sums } from "../src/store/run_stats.ts";
+import { type AllTime, BOUNDS, readAllTime, rollUp } from "../src/store/run_stats.ts";
 import { forceClose } from "../src/store/runs.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withProcesses } from "./support/cluster.ts";
@@ -27,10 +28,10 @@ const SUBJECT: Subject = {
   spares: 1,
 };
 
-function sums(job_name: string, count: number): { job_name: string } & Sums {
+function sums(job_name: string, count: number, place = 0): AllTime {
   const counts = BOUNDS.map((_, place) => place === 6 ? count : 0).concat(0);
   const none = { failed: 0, timed_out: 0, canceled: 0, skipped: 0, quarantined: 0 };
-  return { job_name, succeeded: count, ...none, wait_seconds: 1, run_seconds: 2, waits: counts, runs: counts };
+  return { job_name, place, succeeded: count, ...none, wait_seconds: 1, run_seconds: 2, waits: counts, runs: counts };
 }
 
 /** `name{labels}` -> value. */
@@ -104,7 +105,7 @@ Deno.test("what is not known has no value, rather than 0", async () => {
 Deno.test("histograms add up, and jobs beyond the first 200 share a label", async () => {
   await withStores(async ({ sql }) => {
     const backlog = [{ priority: "admin.high" as const, waiting: 1, oldest_seconds: 1, sampled_at: new Date(0) }];
-    const jobs = Array.from({ length: 250 }, (_, n) => sums(`job_${n}`, 2));
+    const jobs = Array.from({ length: 250 }, (_, n) => sums(`job_${n}`, 2, n));
     const text = await clusterRegistry({ figures: await someFigures(sql), backlog, jobs }).metrics();
     const values = valuesIn(text);
     const bucket = (le: string, job: string) =>
@@ -120,6 +121,43 @@ Deno.test("histograms add up, and jobs beyond the first 200 share a label", asyn
     const labels = new Set([...text.matchAll(/[{,](\w+)="/g)].map(([, name]) => name));
     assert.deepEqual([...labels].sort(), ["job_name", "kind", "le", "outcome", "priority", "state", "status"]);
     assert.equal(new Set([...text.matchAll(/job_name="([^"]*)"/g)].map(([, job]) => job)).size, 201);
+  });
+});
+
+Deno.test("a job that ends its first run late takes no other job's label away", async () => {
+  await withStores(async ({ sql }) => {
+    const quiet = await aDefinition(sql, { name: "quiet" });
+    await sql`
+      with made as (
+        insert into job_definition (name, type, command_name, digest)
+        select 'job_' || n, 'demand', 'job_' || n, 'd' from generate_series(1, 199) n returning id)
+      insert into run_stat (grain_seconds, at, job_definition_id, succeeded, wait_seconds, run_seconds, waits, runs)
+      select 0, 'epoch', id, 1, 0, 0, array_fill(0::bigint, array[18]), array_fill(0::bigint, array[18]) from made`;
+    const last = 'dandori_runs_total{job_name="job_199",outcome="succeeded"}';
+    await aDefinition(sql, { name: "youngest" });
+    await sql`
+      insert into run_stat (grain_seconds, at, job_definition_id, succeeded, wait_seconds, run_seconds, waits, runs)
+      select 0, 'epoch', id, 1, 0, 0, array_fill(0::bigint, array[18]), array_fill(0::bigint, array[18]) from job_definition where name = 'youngest'`;
+    const scrape = async () => {
+      const jobs = await readAllTime(sql);
+      return valuesIn(await clusterRegistry({ figures: await readFigures(sql), backlog: [], jobs }).metrics());
+    };
+    const other = 'dandori_runs_total{job_name="(other)",outcome="succeeded"}';
+    const before = await scrape();
+    await sql`
+      insert into run_stat (grain_seconds, at, job_definition_id, succeeded, wait_seconds, run_seconds, waits, runs)
+      values (0, 'epoch', ${quiet.id}, 1, 0, 0, array_fill(0::bigint, array[18]), array_fill(0::bigint, array[18]))`;
+    const after = await scrape();
+    assert.deepEqual([before.get(last), before.get(other)], [1, 1]);
+    assert.deepEqual([after.get(last), after.get(other)], [1, 1], "nothing that was counted moves to another series");
+  });
+});
+
+Deno.test("a message that is too old to be sent is not said to wait for the webhook", async () => {
+  await withStores(async ({ sql }) => {
+    await sql`insert into alert_delivery (what, created_at) values ('test', now() - interval '25 hours'), ('test', now())`;
+    assert.equal((await claimDeliveries(sql, "w1", { lease_ms: 0, most: 10 })).length, 1);
+    assert.equal((await readFigures(sql)).deliveries_waiting, 1);
   });
 });
 

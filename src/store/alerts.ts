@@ -203,7 +203,7 @@ export interface Delivery {
 }
 
 /** After so long news is no news; it is not sent any more. */
-const NEWS_HOURS = 24;
+export const NEWS_HOURS = 24;
 
 /**
  * Takes deliveries that are due, for `lease_ms`: who has not recorded by then has lost its claim. The closing of an alert

@@ -1,4 +1,5 @@
 /** What the whole cluster is like now, in numbers: for scrapers. One round trip, over partial indexes and small tables only. */
+import { NEWS_HOURS } from "./alerts.ts";
 import type { Db } from "./db.ts";
 
 export interface Figures {
@@ -20,6 +21,7 @@ export interface Figures {
   keys_stopped: number;
   jobs_paused: number;
   alerts: Record<string, number>;
+  /** Those that are too old to be sent wait no more. */
   deliveries_waiting: number;
   /** Since the leader last counted and looked. */
   counted_seconds_ago: number;
@@ -48,7 +50,8 @@ export async function readFigures(sql: Db): Promise<Figures> {
       (select count(*)::int from job_definition where paused_at is not null) as jobs_paused,
       (select coalesce(json_object_agg(kind, open), '{}') from (
          select kind, count(*)::int as open from alert where closed_at is null group by kind) a) as alerts,
-      (select count(*)::int from alert_delivery where delivered_at is null and given_up_at is null) as deliveries_waiting,
+      (select count(*)::int from alert_delivery where delivered_at is null and given_up_at is null
+        and created_at > clock_timestamp() - ${NEWS_HOURS} * interval '1 hour') as deliveries_waiting,
       (select extract(epoch from clock_timestamp() - counted_at)::float8 from run_stat_mark where id = 1) as counted_seconds_ago
     from leader_term t where t.id = 1`;
   if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");

@@ -291,10 +291,15 @@ export async function readTotal(sql: Db, range: Range): Promise<Ended> {
   return endedOf(row ?? {});
 }
 
-/** All that was ever counted, of each job, the oldest job first. */
-export async function readAllTime(sql: Db): Promise<({ job_name: string } & Sums)[]> {
-  return await sql<({ job_name: string } & Sums)[]>`
-    select d.name as job_name, ${columns(sql)} from run_stat s join job_definition d on d.id = s.job_definition_id
+/** `place`: among all jobs by age, from 0. It never changes, also when an older job ends its first run. */
+export type AllTime = { job_name: string; place: number } & Sums;
+
+/** All that was ever counted, of each job that ended a run, the oldest job first. */
+export async function readAllTime(sql: Db): Promise<AllTime[]> {
+  return await sql<AllTime[]>`
+    select d.name as job_name, d.place, ${columns(sql)}
+      from run_stat s join (select id, name, (row_number() over (order by id) - 1)::int as place from job_definition) d
+        on d.id = s.job_definition_id
      where s.grain_seconds = 0 and s.job_definition_id <> 0 order by d.id`;
 }
 

@@ -12,7 +12,7 @@ import { ALERT_KINDS } from "../../store/alerts.ts";
 import type { Sql } from "../../store/db.ts";
 import { type Figures, readFigures } from "../../store/figures.ts";
 import { readBacklog, type Waiting } from "../../store/load_stats.ts";
-import { BOUNDS, readAllTime, type Sums } from "../../store/run_stats.ts";
+import { type AllTime, BOUNDS, readAllTime, type Sums } from "../../store/run_stats.ts";
 import { toldCounter, toldHistogram, type Value } from "./told.ts";
 
 export const METRICS_CONTENT_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
@@ -23,7 +23,7 @@ const MOST_JOBS = 200;
 interface Read {
   figures: Figures;
   backlog: Waiting[];
-  jobs: ({ job_name: string } & Sums)[];
+  jobs: AllTime[];
 }
 
 interface Cached {
@@ -60,7 +60,7 @@ export function clusterRegistry({ figures, backlog, jobs }: Read): Registry {
 }
 
 function addRuns(registry: Registry, jobs: Read["jobs"]): void {
-  const labeled = jobs.map((sums, place) => ({ ...sums, job: place < MOST_JOBS ? sums.job_name : "(other)" }));
+  const labeled = jobs.map((one) => ({ ...one, job: one.place < MOST_JOBS ? one.job_name : "(other)" }));
   const shared = merged(labeled);
   addCounter(
     registry,
