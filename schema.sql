@@ -47,6 +47,7 @@ alter table node add column if not exists check_parts jsonb;  -- of the check un
 -- When it is checked next, by the leader; infinity: when a worker of it comes. And how often in a row it was not available.
 alter table node add column if not exists next_check_at timestamptz not null default clock_timestamp();
 alter table node add column if not exists failed_checks int not null default 0;
+alter table node add column if not exists status_at timestamptz not null default clock_timestamp();  -- since when it has its status
 -- Who put it into maintenance (is_active = false), and why.
 alter table node add column if not exists inactive_by text;
 alter table node add column if not exists inactive_reason text;

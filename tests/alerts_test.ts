@@ -13,8 +13,10 @@ import {
   readDelivery,
   recordDelivery,
   requestTest,
+  trimAlerts,
 } from "../src/store/alerts.ts";
 import type { Sql } from "../src/store/db.ts";
+import { recordCheck } from "../src/store/health.ts";
 import { acquire, resign, type Term } from "../src/store/leadership.ts";
 import { rollUp } from "../src/store/run_stats.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
@@ -121,6 +123,52 @@ Deno.test("a job that failed for good stays an alert until a run of it succeeds 
     assert.deepEqual(await judged(sql, term), ["closed run.failed shaky"]);
     const [audit] = await sql`select actor, reason from admin_action_log where action = 'alert.ack'`;
     assert.deepEqual({ ...audit }, { actor: "alice", reason: "known" });
+  });
+});
+
+Deno.test("a node that somebody has seen to be away is said again only when it was there meanwhile, however often it is checked", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { worker_id } = await aWorker(sql, { node_id: "gpu-1" });
+    const check = async (problem: string | null) => {
+      const result = { worker_id, problem, parts: [] };
+      const status = problem ? "unavailable" : "available";
+      const pace = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
+      assert(await recordCheck(sql, term, { node_id: "gpu-1", due: "", status, result }, pace));
+    };
+    const ack = async () => {
+      const [open] = await listAlerts(sql, { open: true });
+      assert(await ackAlert(sql, open?.id ?? 0, { actor: "alice", reason: "a new disk is ordered" }));
+    };
+    await check(null);
+    await check("disk: 3 MB free");
+    assert.deepEqual(await judged(sql, term), ["opened node.away gpu-1"]);
+    await ack();
+    assert.deepEqual(await judged(sql, term), ["closed node.away gpu-1"]);
+    await check("disk: 2 MB free");
+    assert.deepEqual(await judged(sql, term), [], "nothing is new");
+    await check(null);
+    await check("disk: 1 MB free");
+    assert.deepEqual(await judged(sql, term), ["opened node.away gpu-1"]);
+  });
+});
+
+Deno.test("what somebody has seen is not news again when its alert was kept long enough", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { id: job_definition_id } = await aDefinition(sql, { name: "shaky" });
+    await forceClose(sql, (await aRun(sql, { job_definition_id })).id, { actor: "test", reason: "test" });
+    await rollUp(sql, term);
+    await judged(sql, term);
+    const [open] = await listAlerts(sql, { open: true });
+    await ackAlert(sql, open?.id ?? 0, { actor: "alice", reason: "known" });
+    assert.deepEqual(await judged(sql, term), ["closed run.failed shaky"]);
+    await sql`update alert set closed_at = closed_at - interval '500 days'`;
+    await trimAlerts(sql, term, 400);
+    assert.deepEqual(await judged(sql, term), []);
+    await sql`insert into alert (kind, subject, message, opened_by, closed_at) values ('run.failed', 'shaky', '', 'leader', '2020-01-01')`;
+    await trimAlerts(sql, term, 400);
+    assert.equal((await listAlerts(sql)).length, 1, "that one alone");
   });
 });
 

@@ -128,7 +128,10 @@ function overdue(sql: Db, seconds: number) {
        and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')`;
 }
 
-/** A node that stopped well is not away. Closed when it answers, is put into maintenance, or somebody has seen it. */
+/**
+ * A node that stopped well is not away. Closed when it answers, is put into maintenance, or somebody has seen it; who has seen it is not told
+ * again at each check that finds the same.
+ */
 function nodesAway(sql: Db) {
   return sql`
     select 'node.away' as kind, n.node_id as subject, coalesce(n.check_result->>'problem', 'no worker of it is alive') as message,
@@ -136,7 +139,7 @@ function nodesAway(sql: Db) {
       from node n cross join lateral (
         select w.state, w.dead_epoch, w.ended_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
      where n.is_active and n.status = 'unavailable' and n.checked_at is not null and (w.state <> 'DEAD' or w.dead_epoch is not null)
-       and not ${acked(sql, "node.away", sql`n.node_id`, sql`coalesce(w.ended_at, n.checked_at)`)}`;
+       and not ${acked(sql, "node.away", sql`n.node_id`, sql`coalesce(w.ended_at, n.status_at)`)}`;
 }
 
 function acked(sql: Db, kind: AlertKind, subject: ReturnType<Db>, since: ReturnType<Db>) {
@@ -260,7 +263,10 @@ export async function readDelivery(
   return row;
 }
 
-/** Deletes closed alerts and news that are older than they are kept, some of them. */
+/**
+ * Deletes closed alerts and news that are older than they are kept, some of them. The last of a job or node that somebody has seen stays: else
+ * what it was about, if it is so still, would be news again.
+ */
 export async function trimAlerts(sql: Db, term: Term, days: number): Promise<void> {
   await sql`
     with ${fenceBeside(sql, term)},
@@ -268,5 +274,8 @@ export async function trimAlerts(sql: Db, term: Term, days: number): Promise<voi
       delete from alert_delivery v using fence where v.created_at < clock_timestamp() - ${days} * interval '1 day'
          and v.id = any(array(select id from alert_delivery order by id limit 1000)))
     delete from alert a using fence where a.closed_at is not null and a.id = any(array(
-      select id from alert where closed_at < clock_timestamp() - ${days} * interval '1 day' order by id limit 1000))`;
+      select o.id from alert o where o.closed_at < clock_timestamp() - ${days} * interval '1 day'
+         and (o.acked_at is null or o.kind not in ('run.failed', 'run.quarantined', 'node.away')
+              or exists (select from alert n where n.kind = o.kind and n.subject = o.subject and n.acked_at > o.acked_at))
+       order by o.id limit 1000))`;
 }

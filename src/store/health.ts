@@ -81,7 +81,7 @@ export async function recordCheck(
     update node n set status = ${status}, check_parts = null, check_result = ${
     json(sql, result)
   }, checked_at = clock_timestamp(),
-           failed_checks = was.failed,
+           failed_checks = was.failed, status_at = case when was.status = ${status} then n.status_at else clock_timestamp() end,
            next_check_at = case
              when n.next_check_at::text <> ${due} then n.next_check_at
              when ${nobody}::boolean then 'infinity'
