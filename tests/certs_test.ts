@@ -176,6 +176,22 @@ function says({ code, out, err }: Said, expected = 0): string {
   return out + err;
 }
 
+for (const authority of [false, true]) {
+  Deno.test(`what was cut short while ${authority ? "an authority" : "a certificate"} was made is made whole by the next try`, async () => {
+    await withFolder(async (folder) => {
+      if (authority) await folder.ensureAuthority();
+      const trust_file = authority ? `${folder.dir}/ca.crt` : `${folder.dir}/pins.pem`;
+      const blocked = `${trust_file}.new/in-the-way`; // as if the process had been killed in that moment
+      Deno.mkdirSync(blocked, { recursive: true });
+      await assert.rejects(authority ? folder.rotateAuthority() : folder.make(["n1"], ASKED));
+      Deno.removeSync(`${trust_file}.new`, { recursive: true });
+      if (authority) await folder.switch(ASKED);
+      await folder.make(["n1"], ASKED);
+      assert.deepEqual(folder.nodes().map(({ node_id, problem }) => [node_id, problem]), [["n1", undefined]]);
+    });
+  });
+}
+
 async function withFolder(act: (folder: CertFolder, copy: (name: string) => string) => Promise<void>): Promise<void> {
   const dir = Deno.makeTempDirSync({ prefix: "dandori-certs-" });
   const copy = (name: string) => {

@@ -123,8 +123,9 @@ export class CertFolder {
       if (there) made.push({ ...there, node_id, made: false });
       else {
         const identity = await this.#issue(node_id, asked);
-        this.#use(node_id, identity.certificate, identity.private_key);
+        // First, or a node that has its certificate when this is cut short is one that all others refuse, and is not made again.
         if (!this.hasAuthority) this.#pin(identity.certificate);
+        this.#use(node_id, identity.certificate, identity.private_key);
         made.push(madeFrom(node_id, identity));
       }
     }
@@ -154,8 +155,8 @@ export class CertFolder {
   async rotateAuthority(): Promise<Certificate> {
     const { certificate, private_key } = await makeAuthority("dandori nodes", { days: AUTHORITY_DAYS });
     this.#write("next-ca.key", private_key, KEY);
+    this.#pin(certificate); // before it waits for `switch`, which would put the key of one that nobody trusts in place of the one that signs
     this.#write("next-ca.crt", certificate, PUBLIC);
-    this.#pin(certificate);
     this.#share();
     return certificatesIn(certificate)[0] as Certificate;
   }
@@ -253,6 +254,7 @@ export class CertFolder {
   }
 
   #pin(certificate: string): void {
+    mkdirSync(this.dir, { recursive: true, mode: 0o700 });
     this.#write(this.#trust_name, addPin(readOr(this.trust_file, ""), certificate), PUBLIC);
   }
 
