@@ -143,6 +143,7 @@ export class CertFolder {
       if (this.hasAuthority) this.#use(node_id, identity.certificate, identity.private_key);
       else {
         this.#pin(identity.certificate);
+        this.#drop(`${node_id}/next.crt`);
         this.#write(`${node_id}/next.key`, identity.private_key, KEY);
         this.#write(`${node_id}/next.crt`, identity.certificate, PUBLIC);
       }
@@ -154,6 +155,7 @@ export class CertFolder {
   /** The next authority, which waits for `switch`; nodes trust both from now on. */
   async rotateAuthority(): Promise<Certificate> {
     const { certificate, private_key } = await makeAuthority("dandori nodes", { days: AUTHORITY_DAYS });
+    this.#drop("next-ca.crt");
     this.#write("next-ca.key", private_key, KEY);
     this.#pin(certificate); // before it waits for `switch`, which would put the key of one that nobody trusts in place of the one that signs
     this.#write("next-ca.crt", certificate, PUBLIC);
@@ -271,6 +273,11 @@ export class CertFolder {
   /** Done already, by a switch that was cut short, is done. */
   #move(from: string, to: string): void {
     if (existsSync(this.#at(from))) Deno.renameSync(this.#at(from), this.#at(to));
+  }
+
+  /** What waits does so by its certificate: one of before must not stand beside the next key, should this be cut short. */
+  #drop(name: string): void {
+    rmSync(this.#at(name), { force: true });
   }
 
   #at(...names: string[]): string {
