@@ -8,9 +8,10 @@ import type { RedisDoor } from "../src/cluster/redis.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { Calls } from "../src/roles/leader/calls.ts";
 import { Crew } from "../src/roles/leader/crew.ts";
-import { look, tick } from "../src/roles/leader/leader.ts";
+import { lead, look, tick } from "../src/roles/leader/leader.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
 import { Contact } from "../src/roles/leader/watch_over.ts";
+import { Standing } from "../src/roles/standing.ts";
 import type { Agenda } from "../src/store/agenda.ts";
 import { connectDb } from "../src/store/db.ts";
 import { emitEvent } from "../src/store/events.ts";
@@ -191,6 +192,27 @@ Deno.test("very many late slots are skipped some at a time, and nothing starts b
     await tick(me, all, new Contact());
     await waitFor("the fresh one to be ordered", () => Promise.resolve(orders.length > 0 || undefined));
     assert.deepEqual([await left(), orders.map((order) => order.job_run_id)], [0, [fresh.id]]);
+  });
+});
+
+Deno.test("who leads no more keeps no connection to the workers that it led", async () => {
+  await withStores(async ({ sql }) => {
+    const { worker_id } = await aWorker(sql);
+    const standing = new Standing({ worker_id: "leader", node_id: "here", slots: 1, settings: DEFAULT_SETTINGS });
+    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
+    assert(term);
+    const open = new Set<string>();
+    const stop = new AbortController();
+    const peers = {
+      retain: (kept: Iterable<string>) => [...open.difference(new Set(kept))].forEach((one) => open.delete(one)),
+      to: (worker: { worker_id: string }) => {
+        open.add(worker.worker_id);
+        return { watch: () => (stop.abort(), () => {}) };
+      },
+    } as unknown as Peers;
+    const redis = { script: () => Promise.reject(new Error("away")) } as unknown as RedisDoor;
+    assert.equal(await lead(term, { sql, redis, peers, standing }, stop.signal), "the process is stopping");
+    assert.equal(open.has(worker_id), false);
   });
 });
 

@@ -83,6 +83,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
   me.crew.disband();
   deaf();
   await handOver(me, standing.epoch);
+  parts.peers.retain([]); // or each that ever led would stay connected to all workers; whom it asks later is dialed anew
   standing.tell(); // only now: who hears that this one no longer leads can take the seat at once
   observe("leader.ended", { worker_id: first.worker_id, epoch: first.epoch, reason });
   return reason;
