@@ -1,5 +1,6 @@
 /** What a job file declares, read without any permission; and every way in which a file declares nothing. */
 import assert from "node:assert/strict";
+import { checkBy } from "../src/client/job_args.ts";
 import { monotonicMs } from "../src/base/loop.ts";
 import type { Described } from "../src/sandbox/pool.ts";
 import { bodyFile, withSandbox } from "./support/bodies.ts";
@@ -39,6 +40,35 @@ Deno.test("a job file is described as plain data, its args as JSON Schema", () =
     assert.deepEqual(schedule_args_problems.map(({ schedule }) => schedule), ["everyNMinutes"]);
     assert.match(schedule_args_problems[0]?.problem ?? "", /^a: /);
   }));
+
+const TAKEN: { args: string; takes: unknown; refuses?: unknown }[] = [
+  { args: "z.object({ name: z.string().regex(/^\\p{L}+$/u) })", takes: { name: "東京" }, refuses: { name: 1 } },
+  { args: "z.object({ code: z.string().min(2).regex(/^[a-f]+$/i) })", takes: { code: "AB" }, refuses: { code: "a" } },
+  { args: "z.object({ code: z.string().trim().max(2) })", takes: { code: " ab " }, refuses: { code: 1 } },
+  {
+    args: "z.object({ n: z.coerce.number().int().min(1), m: z.number() })",
+    takes: { n: "5", m: 1 },
+    refuses: { n: "5" },
+  },
+  { args: "z.object({ yes: z.coerce.boolean(), m: z.number() })", takes: { m: 1 }, refuses: { yes: 1 } },
+  { args: "z.object({ n: z.preprocess((v) => Number(v), z.number()) })", takes: { n: "5" } },
+  { args: "z.object({ n: z.number().catch(1) })", takes: { n: "x" } },
+  { args: "z.object({ code: z.string().regex(/^[a-f]+$/) })", takes: { code: "ab" }, refuses: { code: "AB" } },
+];
+
+Deno.test("what a schema takes is not refused by the JSON Schema that is said of it", async (test) => {
+  for (const { args, takes, refuses } of TAKEN) {
+    await test.step(args, async () => {
+      const described = await describeText(
+        `${IMPORT}import { z } from "zod";\nexport default defineJob({ args: ${args}, run() {} });`,
+      );
+      assert(described.ok, JSON.stringify(described));
+      const check = checkBy(JSON.stringify(described.description.args_schema), "typed", "enqueue");
+      check(takes);
+      if (refuses !== undefined) assert.throws(() => check(refuses), /do not fit/);
+    });
+  }
+});
 
 Deno.test("what a file prints does not matter", async () => {
   const noise = 'for (let n = 0; n < 1_000; n++) console.log("\\x1e", n);\n' +
