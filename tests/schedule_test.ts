@@ -312,3 +312,17 @@ for (const { input, says, fix } of REFUSED) {
     if (fix) assert.match(parsed.complaints[0]?.fix ?? "", fix);
   });
 }
+
+Deno.test("a range of misfires that is no whole number of milliseconds is planned over a change of the clock", () => {
+  const hourly = spec({
+    cron: "0 * * * *",
+    timezone: "America/New_York",
+    misfire: { all: true, within: 86_400 * 30 / 7 },
+  });
+  const planned = planSlots(hourly, { last_slot: at("2026-10-20T00:00Z"), now: at("2026-11-03T00:30Z") });
+  assert.equal(planned.slots.length, 100);
+  assert.deepEqual([planned.slots[0], planned.slots.at(-1)].map(String), [
+    "2026-10-29T21:00:00Z",
+    "2026-11-03T00:00:00Z",
+  ]);
+});

@@ -277,7 +277,8 @@ function chosenOfMissed(
       return on.made_up_for ? [] : latest(on.calendar, { ...on.missed, most: 1 });
     case "all": {
       const { within_seconds, max } = spec.misfire;
-      const oldest = within_seconds === null ? -Infinity : on.now - within_seconds * 1000;
+      // Whole milliseconds: a third of a day has none, and Temporal, which is asked where the clock changes, takes no others.
+      const oldest = within_seconds === null ? -Infinity : Math.ceil(on.now - within_seconds * 1000);
       return latest(on.calendar, { ...on.missed, after: Math.max(on.missed.after, oldest - 1), most: max });
     }
   }
