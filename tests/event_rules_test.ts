@@ -151,6 +151,23 @@ Deno.test("many events, taken a few at a time, are each dealt with once", async 
   });
 });
 
+Deno.test("events that start more runs than one statement can bear are taken some at a time", async () => {
+  await withRule({}, async ({ sql, term }) => {
+    await sql`
+      insert into job_definition (name, command_name, type, digest, event_types)
+      select 'wide_' || n, 'wide.ts', 'event', 'digest', '{wide}' from generate_series(1, 400) n`;
+    for (let n = 0; n < 20; n++) await emitEvent(sql, { event_type: "wide", payload: { n } });
+    assert.deepEqual(await takeEvents(sql, term), { events: 12, runs: 4_800, absorbed: 0, more: true });
+    assert.deepEqual(await takeEvents(sql, term), { events: 8, runs: 3_200, absorbed: 0, more: false });
+
+    const payload = { text: Array.from({ length: 6_000 }, () => crypto.randomUUID()).join() };
+    for (let n = 0; n < 60; n++) await emitEvent(sql, { event_type: "changed", payload });
+    const { events, more } = await takeEvents(sql, term);
+    assert(events > 10 && events < 60 && more, `${events} large events were taken at once`);
+    for (let left = 60 - events; left > 0;) left -= (await takeEvents(sql, term)).events;
+  });
+});
+
 Deno.test("a dedupe key makes one event of two, and is refused for another type, whose event would be lost", async () => {
   await withRule({}, async ({ sql, database_url }) => {
     const cli = cliWith({ DATABASE_URL: database_url });

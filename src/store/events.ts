@@ -53,7 +53,13 @@ export interface EventsTaken {
   events: number;
   runs: number;
   absorbed: number;
+  /** Some were left for the next time. */
+  more: boolean;
 }
+
+/** Of one statement, but for its first event: a thousand jobs may wait for one type, and payloads be large. */
+const RUNS_AT_ONCE = 5_000;
+const BYTES_AT_ONCE = 8_000_000;
 
 /**
  * Events become runs, exactly once, in one statement. Never a cursor "id > last": ids are not committed in their order.
@@ -65,9 +71,10 @@ export interface EventsTaken {
 export async function takeEvents(sql: Db, term: Term, most = 500): Promise<EventsTaken> {
   const [row] = await sql<EventsTaken[]>`
     with ${fence(sql, term)},
+    ${firstEvents(sql, most)},
     taken as (
-      select e.id, e.event_type, e.payload_json from event e, fence where e.processed_at is null
-       order by e.id limit ${most} for update of e skip locked),
+      select e.id, e.event_type, e.payload_json from event e, fence
+       where e.id = any(array(select id from few)) and e.processed_at is null order by e.id for update of e skip locked),
     hit as materialized (
       select t.id as event_id, t.payload_json as args, d.id as job_definition_id, d.name, d.priority, d.node,
              (rule ->> 'debounce_seconds')::float8 * interval '1 s' as debounce,
@@ -124,8 +131,24 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<Event
     marked as (
       update event e set processed_at = clock_timestamp() from taken t where e.id = t.id returning 1)
     select (select count(*) from marked)::int as events, (select count(*) from born)::int as runs,
-           (select count(*) from absorbed)::int as absorbed`;
-  return row ?? { events: 0, runs: 0, absorbed: 0 };
+           (select count(*) from absorbed)::int as absorbed,
+           (select count(*) from first) = ${most} or (select count(*) from few) < (select count(*) from first) as more`;
+  return row ?? { events: 0, runs: 0, absorbed: 0, more: false };
+}
+
+/** Of the events that wait, `first`, and `few` of them whose runs one statement can bear. */
+function firstEvents(sql: Db, most: number) {
+  return sql`
+    first as materialized (
+      select id, event_type, pg_column_size(payload_json)::bigint as bytes from event where processed_at is null order by id limit ${most}),
+    wanted as materialized (
+      select t.event_type, (select count(*) from job_definition d where d.event_types @> array[t.event_type] and d.enabled) as jobs
+        from (select distinct event_type from first) t),
+    few as materialized (
+      select id from (
+        select id, row_number() over w as place, sum(jobs) over w as runs, sum(jobs * bytes) over w as bytes
+          from first join wanted using (event_type) window w as (order by id)) s
+       where place = 1 or (runs <= ${RUNS_AT_ONCE} and bytes <= ${BYTES_AT_ONCE}))`;
 }
 
 export interface EventView {
