@@ -377,3 +377,19 @@ Deno.test("a tick that takes longer than the lease keeps the seat, as long as ea
     }
   });
 });
+
+Deno.test("schedules that make up for a thousand slots each are planned some at a time", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, round }) => {
+    const { id } = await aDefinition(sql);
+    await sql`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, misfire, last_slot, next_slot)
+      select ${id}, 's' || n, 'every_n_minutes', '1', '{"policy": "all", "within_seconds": null, "max": 1000}', '2026-01-01Z',
+             '2026-01-01 00:01Z' from generate_series(1, 12) n`;
+    const made = async () => (await sql`select count(*)::int as n from job_run`)[0]?.n;
+    for (const runs of [5_000, 10_000, 12_000]) {
+      await round({ slots: true, ready: false });
+      assert((await made()) >= runs && (await made()) < runs + 1_000, `${await made()} runs, not ${runs}`);
+    }
+    assert(me.term.trusted);
+  });
+});

@@ -14,6 +14,8 @@ import type { Leading } from "./leading.ts";
 const SCHEDULES_AT_ONCE = 200;
 const EVENTS_AT_ONCE = 500;
 const LATE_AT_ONCE = 5_000;
+/** Schedules that make up for a thousand slots each are together more than one statement can bear within its time. */
+const RUNS_AT_ONCE = 5_000;
 /** After a long outage a calendar can take long to read; the term must be renewed meanwhile. */
 const PLANNING_MS = 500;
 
@@ -23,13 +25,15 @@ export async function planDueSlots(me: Leading): Promise<void> {
   const until_ms = monotonicMs() + PLANNING_MS;
   const plans: SlotPlan[] = [];
   let more = schedules.length === SCHEDULES_AT_ONCE;
+  let runs = 0;
   for (const schedule of schedules) {
-    if (monotonicMs() > until_ms) {
+    if (runs >= RUNS_AT_ONCE || monotonicMs() > until_ms) {
       more = true;
       break;
     }
     const plan = planOf(schedule, now);
     if (plan) plans.push(plan);
+    runs += plan?.slots.length ?? 0;
   }
   if (plans.length === 0) return;
   me.overlaps_settled = false;
@@ -82,9 +86,9 @@ function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefi
 
 export async function planEvents(me: Leading): Promise<void> {
   await failpoint("after-lease-check-events");
-  const taken = await takeEvents(me.sql, me.term, EVENTS_AT_ONCE);
+  const { more, ...taken } = await takeEvents(me.sql, me.term, EVENTS_AT_ONCE);
   if (taken.events > 0) observe("events.taken", taken);
-  if (taken.events === EVENTS_AT_ONCE) me.bell.ring();
+  if (more && taken.events > 0) me.bell.ring();
 }
 
 /** A tick skips so many; while more are left it gives nothing that is due already, or it would start some of them. */
