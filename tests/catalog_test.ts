@@ -1,7 +1,7 @@
 /** Module graphs, digests, file names and plans: what a sync is made of, without a database. */
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
-import { Digests, moduleGraph } from "../src/catalog/graph.ts";
+import { Digests, moduleGraph, moduleGraphs } from "../src/catalog/graph.ts";
 import { findJobFiles } from "../src/catalog/job_files.ts";
 import { wordLike } from "../src/catalog/problem.ts";
 import { type JobFolder, withJobs } from "./support/job_files/folder.ts";
@@ -41,6 +41,16 @@ Deno.test("a digest changes with the job, with what it imports and with its name
   assert.notEqual(await changed({ "q.sql": "select 2" }), digest, "a text");
   assert.notEqual(await changed({ "b.ts": files["a.ts"] }, "b.ts"), digest, "the name");
   assert.notEqual(await changed({ "a.ts": `import "zod";\n${files["a.ts"]}` }), digest, "a package");
+});
+
+Deno.test("many jobs in folders with long names are read, also where a letter becomes many in a URL", async () => {
+  const folder = "請求書の作成と送付".repeat(5);
+  const names = Array.from({ length: 200 }, (_, n) => `${folder}/job_${n}.ts`);
+  await withJobs(Object.fromEntries(names.map((name) => [name, JOB])), async (jobs) => {
+    const paths = names.map((name) => jobs.path(name));
+    const graphs = await moduleGraphs(paths, { jobs_dir: jobs.dir, project_dir: PROJECT_DIR });
+    assert.deepEqual(paths.filter((path) => !graphs.get(path)?.ok), []);
+  });
 });
 
 const OUTSIDE: { name: string; source: string; says: RegExp }[] = [

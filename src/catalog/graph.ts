@@ -28,8 +28,11 @@ export interface Graph {
 
 export type GraphAnswer = { ok: true; graph: Graph } | { ok: false; problems: Problem[] };
 
-/** Files whose names do not fit one command line are asked for in several. */
-const FILES_AT_ONCE = 200;
+/**
+ * Files whose names do not fit one argument are asked for in several: Linux takes 128 KiB. A letter of a name may become fifteen
+ * on the way, since it is escaped in the file's URL and again in that of the entry.
+ */
+const ENTRY_CHARACTERS = 100_000;
 /** It takes about 20 ms. */
 const INFO_MS = 10_000;
 /** First line of what is digested: raised when a stored definition means something else than before. */
@@ -44,12 +47,31 @@ export async function moduleGraph(job_file: string, folders: Folders): Promise<G
 export async function moduleGraphs(job_files: string[], folders: Folders): Promise<Map<string, GraphAnswer>> {
   const answers = new Map<string, GraphAnswer>();
   const roots = await rootsOf(folders);
-  for (let at = 0; at < job_files.length; at += FILES_AT_ONCE) {
-    const files = job_files.slice(at, at + FILES_AT_ONCE);
+  for (const files of inEntries(job_files)) {
     const modules = await askDeno(files, folders.project_dir);
     for (const file of files) answers.set(file, await graphOf(file, modules, roots));
   }
   return answers;
+}
+
+function inEntries(job_files: string[]): string[][] {
+  const entries: string[][] = [];
+  let characters = Infinity;
+  for (const file of job_files) {
+    const { length } = importOf(file);
+    if (characters + length > ENTRY_CHARACTERS) {
+      entries.push([]);
+      characters = 0;
+    }
+    characters += length;
+    entries.at(-1)?.push(file);
+  }
+  return entries;
+}
+
+/** The line of a file in the entry that is asked for, as it stands in a URL. */
+function importOf(file: string): string {
+  return encodeURIComponent(`import ${JSON.stringify(toFileUrl(file).href)};\n`);
 }
 
 export type Digest = { digest: string } | { problem: string };
@@ -218,12 +240,11 @@ async function rootsOf(folders: Folders): Promise<Roots> {
 
 /** All modules that some files lead to. A file that is broken is a module with an error; it does not spoil the others. */
 async function askDeno(files: string[], project_dir: string): Promise<Map<string, Module>> {
-  const entry = files.map((file) => `import ${JSON.stringify(toFileUrl(file).href)};`).join("\n");
   const config = resolvePath(project_dir, "deno.json");
   // deno info installs npm packages that it meets into node_modules unless told not to.
   const flags = ["--json", "--no-lock", "--no-npm", "--no-remote", "--config", config];
   const asked = new Deno.Command(Deno.execPath(), {
-    args: ["info", ...flags, `data:application/typescript,${encodeURIComponent(entry)}`],
+    args: ["info", ...flags, `data:application/typescript,${files.map(importOf).join("")}`],
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
