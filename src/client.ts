@@ -115,7 +115,7 @@ export interface Client {
 
 /**
  * Opens a client; the first one also serves `job.delay()`. Connects when first used.
- * @throws EnqueueError when `databaseUrl` is no URL of a Postgres.
+ * @throws EnqueueError when `databaseUrl` is no URL of a Postgres, or `maxConnections` no whole number from 1.
  */
 export function createClient(options: ClientOptions): Client {
   if (!/^postgres(ql)?:\/\//.test(options.databaseUrl ?? "") || !URL.canParse(options.databaseUrl)) {
@@ -124,7 +124,16 @@ export function createClient(options: ClientOptions): Client {
       { says: { code: "misuse" } },
     );
   }
-  const sql = connectDb(options.databaseUrl, { name: "client", max: options.maxConnections, steady: true });
+  const { maxConnections = 4 } = options;
+  if (!Number.isInteger(maxConnections) || maxConnections < 1) { // with none, every call would wait for ever
+    throw new EnqueueError(
+      `Cannot open a client: maxConnections is a whole number from 1: current value is ${maxConnections}`,
+      {
+        says: { code: "misuse" },
+      },
+    );
+  }
+  const sql = connectDb(options.databaseUrl, { name: "client", max: maxConnections, steady: true });
   const client: Client = {
     ...callsOn(sql),
     within: (transaction) => callsOn(transaction as unknown as TransactionSql),
@@ -163,7 +172,7 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
           says: { code: "none", what: String(id) },
         });
       }
-      return made.bulk_id === null ? undefined : { id: made.bulk_id, isNew: true, items: made.items };
+      return made.bulk_id === null ? undefined : { id: Number(made.bulk_id), isNew: true, items: made.items };
     },
   };
 }

@@ -112,6 +112,59 @@ Deno.test("inside the application's own transaction a run exists exactly when th
   });
 });
 
+Deno.test("inside the application's own transaction ids are numbers, whatever its connection makes of a bigint", async () => {
+  await withClient(async ({ client, sql, database_url }) => {
+    await aDefinition(sql, {
+      name: "report",
+      args_schema: z.toJSONSchema(z.object({ bulk_id: z.number() }), { io: "input" }),
+    });
+    const app = postgres(database_url, { max: 1 });
+    try {
+      const { made, progress } = await app.begin(async (tx) => {
+        const made = await client.within(tx).bulk(job, [{ tenant: "a" }, { tenant: "b" }], { onFinish: "report" });
+        return { made, progress: await client.within(tx).bulkProgress(made.id) };
+      });
+      assert.deepEqual(made, { id: made.id, isNew: true, items: 2 });
+      assert.equal(typeof made.id, "number");
+      const { done_from: _, done_to: __, ...outside } = await client.bulkProgress(made.id) ?? {};
+      const { done_from: ___, done_to: ____, ...inside } = progress ?? {};
+      assert.deepEqual({ ...inside, waits: null, wait_reason: null }, { ...outside, waits: null, wait_reason: null });
+    } finally {
+      await app.end();
+    }
+  });
+});
+
+Deno.test("what Postgres would refuse in words of its own is refused at the door", async () => {
+  await withClient(async ({ client, sql }) => {
+    const args = { tenant: "a" };
+    for (const text of ["a\0b", "a\ud800"]) {
+      for (const option of ["idempotencyKey", "serialKey", "node"]) {
+        await assert.rejects(client.enqueue(job, args, { [option]: text }), EnqueueError);
+      }
+      await assert.rejects(client.enqueue(text, args), EnqueueError);
+      await assert.rejects(client.emit(text), EnqueueError);
+      await assert.rejects(client.emit("a", {}, { dedupeKey: text }), EnqueueError);
+      await assert.rejects(async () => await client.bulk(job, [args], { name: text }), EnqueueError);
+      await assert.rejects(client.changeBulk(1, { state: "PAUSED", reason: text }), EnqueueError);
+    }
+    await assert.rejects(client.emit("long".repeat(200)), EnqueueError);
+    for (const year of ["+010000", "0000", "-000001"]) {
+      await assert.rejects(client.enqueue(job, args, { runAt: new Date(`${year}-06-01T00:00:00Z`) }), EnqueueError);
+    }
+    await assert.rejects(client.enqueue(job, args, { runAt: "2026-01-01" as never }), EnqueueError);
+    await client.enqueue(job, args, { runAt: new Date("9999-12-31T23:59:59.999Z") });
+    await client.enqueue(job, args, { runAt: new Date("0001-01-01T00:00:00Z") });
+    assert.equal((await sql`select from job_run`).length, 2);
+  });
+});
+
+Deno.test("a client that could never connect is refused", () => {
+  for (const maxConnections of [0, -1, 1.5, NaN]) {
+    assert.throws(() => createClient({ databaseUrl: "postgres://localhost/none", maxConnections }), EnqueueError);
+  }
+});
+
 Deno.test("what cannot be enqueued is refused with the reason and the fix", async () => {
   await withClient(async ({ client }) => {
     const refused = (message: RegExp, act: Promise<unknown>) =>

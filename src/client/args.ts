@@ -86,16 +86,25 @@ const MOST_KEY_CHARACTERS = 500;
 
 export function nameOf(job: Job | string): string {
   const name = typeof job === "string" ? job : job.name;
-  if (name) return name;
+  if (name) return checkText("tell the job", "its name", name), name;
   throw new EnqueueError(
     "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
     { says: { code: "misuse" } },
   );
 }
 
-/** An empty text is a mistake of the caller: it would name a node that never comes, or one key for all. */
+/**
+ * An empty text is a mistake of the caller: it would name a node that never comes, or one key for all. What Postgres cannot
+ * store it would refuse in words of its own, or the driver would store something else.
+ */
 export function checkText(what: string, option: string, text: string | undefined): void {
-  if (text === undefined || (text.length >= 1 && text.length <= MOST_KEY_CHARACTERS)) return;
+  if (text === undefined) return;
+  if (typeof text === "string" && (text.includes("\0") || !text.isWellFormed())) {
+    throw new EnqueueError(`Cannot ${what}: ${option} holds NUL or half a character, which Postgres refuses`, {
+      says: { code: "unstorable" },
+    });
+  }
+  if (text.length >= 1 && text.length <= MOST_KEY_CHARACTERS) return;
   throw new EnqueueError(
     `Cannot ${what}: ${option} has 1 to ${MOST_KEY_CHARACTERS} characters: current value has ${text.length}`,
     { says: { code: "length", option, least: 1, most: MOST_KEY_CHARACTERS } },
@@ -108,6 +117,16 @@ export function priorityFrom(what: string, priority: Priority): number {
   } catch (error) {
     throw new EnqueueError(`Cannot ${what}: ${(error as Error).message}`, { says: { code: "priority" } });
   }
+}
+
+/** From year 1 to 9999: what else a Date can hold is written in a way that Postgres does not read. */
+export function checkDate(what: string, option: string, date: Date | undefined): void {
+  if (!date) return;
+  const year = date instanceof Date ? date.getUTCFullYear() : NaN;
+  if (year >= 1 && year <= 9999) return;
+  throw new EnqueueError(`Cannot ${what}: ${option} is an invalid date, or not of the years 1 to 9999`, {
+    says: { code: "date", option },
+  });
 }
 
 export function storable(what: string, value: unknown): unknown {

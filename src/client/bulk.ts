@@ -101,7 +101,8 @@ async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarte
     const { unknown_job: name } = made;
     throw await noSuchJob(tx, name, name === bulk.job_name ? "start a bulk of" : "run at the end of a bulk");
   }
-  const { bulk_id: id, is_new: isNew } = made;
+  const { is_new: isNew } = made;
+  const id = Number(made.bulk_id); // the application's own connection reads a bigint as a text
   if (!isNew) return { id, isNew, items: 0 };
   await checkNext(tx, bulk, id);
   const items = "sql" in ask.items
@@ -228,6 +229,7 @@ export async function applyChanges(
       says: { code: "choice", option: "state", words: ["RUNNING", "PAUSED", "CANCELED"] },
     });
   }
+  if (reason) checkText(what, "reason", reason);
   const changed = await changeBulk(sql, id, { state, ...pace(what, changes) }, { actor, reason });
   if (!changed) {
     throw new EnqueueError(`Cannot ${what}: there is none`, {

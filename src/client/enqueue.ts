@@ -4,7 +4,7 @@ import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/b
 import type { Db } from "../store/db.ts";
 import { type Demands, readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
-import { checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
+import { checkDate, checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
 import { checkBy, noSuchJob } from "./job_args.ts";
 import { checkNeeds, needsOf } from "./needs.ts";
 
@@ -92,6 +92,7 @@ export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
       says: { code: "no_event_type" },
     });
   }
+  checkText("emit an event", "its type", type);
   checkText(`emit "${type}"`, "dedupeKey", dedupeKey);
   return { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: dedupeKey };
 }
@@ -101,11 +102,7 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
     const answer = await job.options.args["~standard"].validate(item.args);
     if (answer.issues) throw doNotFit({ what: `enqueue "${name}": its args` }, answer.issues);
   }
-  if (item.runAt && Number.isNaN(item.runAt.getTime())) {
-    throw new EnqueueError(`Cannot enqueue "${name}": runAt is an invalid date`, {
-      says: { code: "date", option: "runAt" },
-    });
-  }
+  checkDate(`enqueue "${name}"`, "runAt", item.runAt);
   for (const option of ["idempotencyKey", "serialKey", "node"] as const) {
     checkText(`enqueue "${name}"`, option, item[option]);
   }

@@ -146,6 +146,7 @@ interface Which {
   most: number;
 }
 
+/** Numbers are float8: what a bigint becomes is a matter of the connection, and an application may ask on its own. */
 async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
   const { id, open, before_id, after_id, most } = which;
   return await sql<BulkRow[]>`
@@ -155,10 +156,11 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
          and ${before_id === undefined ? sql`true` : sql`b.id < ${before_id}`}
          and ${after_id === undefined ? sql`true` : sql`b.id > ${after_id}`}
        order by b.id ${after_id === undefined ? sql`desc` : sql``} limit ${most})
-    select b.id, b.name, d.name as job_name, b.state, b.parallel, b.running_limit, b.throttle_above::float8, b.throttled,
-           b.interval_seconds::float8, b.priority, b.serial_key, b.max_failures, f.name as on_finish, e.name as on_failure, b.retry_of,
-           i.items, c.fed, c.waiting, c.running, c.retrying, coalesce(b.succeeded, c.fed - c.others) as succeeded,
-           coalesce(b.failed, c.failed) as failed, coalesce(c.fed - b.succeeded - b.failed, c.canceled) as canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
+    select b.id::float8, b.name, d.name as job_name, b.state, b.parallel, b.running_limit, b.throttle_above::float8, b.throttled,
+           b.interval_seconds::float8, b.priority, b.serial_key, b.max_failures, f.name as on_finish, e.name as on_failure, b.retry_of::float8,
+           i.items::float8, c.fed::float8, c.waiting::float8, c.running::float8, c.retrying::float8,
+           coalesce(b.succeeded, c.fed - c.others)::float8 as succeeded, coalesce(b.failed, c.failed)::float8 as failed,
+           coalesce(c.fed - b.succeeded - b.failed, c.canceled)::float8 as canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
            b.created_by, b.changed_by, b.reason, b.created_at, b.started_at, b.finished_at, clock_timestamp() as now,
            (select coalesce(sum(slots), 0)::int from worker where state = 'ACTIVE' and lease_until > clock_timestamp()) as slots,
            ${whyWaiting(sql)} as waits
