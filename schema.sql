@@ -752,15 +752,17 @@ create or replace trigger event_born after insert on event for each statement ex
 -- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its birth.
 create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable strict as $$
 declare
-  field text;
+  filled text := '';
+  part text[];
 begin
   if position('{' in template) = 0 then
     return template;
   end if;
-  for field in select distinct m[1] from regexp_matches(template, '\{([^{}]+)\}', 'g') m loop
-    template := replace(template, '{' || field || '}', coalesce(args #>> string_to_array(field, '.'), ''));
+  -- Part by part: a value that looks like a field is a value, or whoever supplies it could have the key of somebody else.
+  for part in select regexp_matches(template, '\{([^{}]+)\}|([^{]+|\{)', 'g') loop
+    filled := filled || coalesce(part[2], args #>> string_to_array(part[1], '.'), '');
   end loop;
-  return case when length(template) <= 500 then template else left(template, 450) || ':' || md5(template) end;
+  return case when length(filled) <= 500 then filled else left(filled, 450) || ':' || md5(filled) end;
 end $$;
 
 -- Whether a payload is what a rule's `where` asks for: each field has the value, or one of the values; one that is missing is null.

@@ -1,6 +1,6 @@
 /** Events with a rule: which count, which are put together, which come too soon; and that none is lost without a trace. */
 import assert from "node:assert/strict";
-import type { Sql } from "../src/store/db.ts";
+import { json, type Sql } from "../src/store/db.ts";
 import { readDefinition } from "../src/store/definitions.ts";
 import { emitEvent, listEvents, takeEvents } from "../src/store/events.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
@@ -137,6 +137,19 @@ Deno.test("only payloads with the values that are asked for start a run", async 
     );
     assert.deepEqual((await runs()).map((one) => (one.args_json as { n: number }).n), [1, 2]);
     assert.deepEqual(await outcomes(no), []);
+  });
+});
+
+Deno.test("a value that looks like a field of a key is a value: nobody gets into the line of another by it", async () => {
+  await withRule({}, async ({ sql }) => {
+    const filled = async (template: string, args: Record<string, unknown>) =>
+      (await sql<{ key: string }[]>`select fill_template(${template}, ${json(sql, args)}) as key`)[0]?.key;
+    assert.equal(await filled("{tenant}:{device}", { tenant: "{device}", device: "x" }), "{device}:x");
+    assert.equal(await filled("{device}:{tenant}", { tenant: "{device}", device: "x" }), "x:{device}");
+    assert.equal(await filled("a{b.c}-{gone}d{n}", { b: { c: "\\1&" }, n: 7 }), "a\\1&-d7");
+    assert.equal(await filled("日{本}}{", { 本: "語" }), "日語}{");
+    assert.equal(await filled("{t}", { t: "" }), "");
+    assert.equal((await filled("k:{t}", { t: "x".repeat(9_000) }))?.length, 450 + 33);
   });
 });
 
