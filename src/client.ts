@@ -64,24 +64,28 @@ export interface Transaction {
 /** Made by `createClient`. All its functions may be used at once. */
 export interface Client {
   /**
-   * Enqueues one run. `job` is what the job file exports, then the args are typed and checked here; or the job's name,
-   * then they are checked by the worker before the body starts.
+   * Enqueues one run. `job` is what the job file exports, then the args are typed and checked by its schema; or the job's name,
+   * then by what was last synced of it. The worker checks them again before the body starts.
    * @throws EnqueueError when the job is unknown or removed, the args do not fit, or an option is out of range.
    */
   enqueue<Input>(job: Job<Input>, args: NoInfer<Input>, options?: EnqueueOptions): Promise<Enqueued>;
   enqueue(job: string, args: unknown, options?: EnqueueOptions): Promise<Enqueued>;
-  /** Enqueues many runs of one job as one statement: all of them or none. Answers in the order of `items`. */
+  /**
+   * Enqueues many runs of one job as one statement: all of them or none. Answers in the order of `items`. A statement may take
+   * five seconds: more than some ten thousand are a matter for `bulk`.
+   */
   enqueueMany<Input>(job: Job<Input>, items: readonly EnqueueItem<NoInfer<Input>>[]): Promise<Enqueued[]>;
   enqueueMany(job: string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]>;
   /**
    * Emits an event; every job whose `on` names the type gets one run with the payload as its args. A `dedupeKey` that was
    * used before gives the id of that event and starts nothing.
+   * @throws EnqueueError when the key belongs to an event of another type, or the payload cannot be stored.
    */
   emit(type: string, payload?: unknown, options?: { dedupeKey?: string }): Promise<{ id: number }>;
   /**
    * Makes a bulk: many runs of one job, fed a few at a time, so that a hundred thousand items load neither the database nor
    * the workers. All items are stored or none: in one transaction, in which the source of the items may take up to a
-   * minute for each few thousand. Args are typed and checked as in `enqueue`; those of a query are checked by the worker.
+   * minute for each few thousand. Args are typed and checked as in `enqueue`; those of a query by what was last synced of the job.
    *
    * ```ts ignore
    * const { id } = await client.bulk(wipe, devices.map((device) => ({ device })), {

@@ -98,6 +98,7 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   priority: { code: "priority" },
   date: { code: "date", option: "D" },
   no_event_type: { code: "no_event_type" },
+  key_of_other: { code: "key_of_other" },
   options: {
     code: "options",
     complaints: [{ key: "K", reason: "is not what the test wants", fix: "give it", says: { code: "truth" } }],

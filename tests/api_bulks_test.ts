@@ -138,6 +138,8 @@ Deno.test("events are emitted once for each dedupe key, and show the runs that t
     assert.deepEqual([first.status, first.body.is_new], [201, true]);
     const again = await call("POST", "/events", { as: "emit", body });
     assert.deepEqual([again.status, again.body], [200, { id: first.body.id, is_new: false }]);
+    const taken = await call("POST", "/events", { body: { ...body, event_type: "order.shipped" } });
+    assert.equal(taken.status, 409, "the key of an event of another type");
     const other = await call("POST", "/events", { body: { event_type: "other" } });
     const job = await aDefinition(sql, { name: "bill" });
     const key = `event:${first.body.id}:${job.id}`;

@@ -185,6 +185,8 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
     await refused(/at most 262144; enqueue a reference/, client.enqueue(job, { tenant: "x".repeat(300_000) }));
     await refused(/which Postgres refuses/, client.enqueue(job, { tenant: "a\0" }));
     await refused(/event without a type/, client.emit(""));
+    await client.emit("placed", {}, { dedupeKey: "k" });
+    await assert.rejects(client.emit("shipped", {}, { dedupeKey: "k" }), EnqueueError);
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
     await assert.rejects(client.enqueue("client_test", cyclic), EnqueueError);

@@ -49,6 +49,7 @@ export type RefusalCode =
   | { code: "priority" }
   | { code: "date"; option: string }
   | { code: "no_event_type" }
+  | { code: "key_of_other" }
   | { code: "options"; complaints: readonly Complaint[] }
   /** What only a program can ask for, and no page or command. */
   | { code: "misuse" };

@@ -1,7 +1,7 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
 import type { DelayOptions, Job } from "../job.ts";
 import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/births.ts";
-import type { Db } from "../store/db.ts";
+import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type Demands, readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
 import { checkDate, checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
@@ -77,7 +77,13 @@ async function bornAsRead(sql: Db, job: Job | string, births: Birth[]): Promise<
 
 /** Emits an event; one whose `dedupeKey` was used before gives the id of that one. */
 export async function emit(sql: Db, type: string, given: EventGiven): Promise<{ id: number }> {
-  return { id: Number(await emitEvent(sql, eventOf(type, given))) };
+  return { id: Number(await emitEvent(sql, eventOf(type, given)).catch(refuseKeyOfOther)) };
+}
+
+/** The key belongs to an event of another type, and Postgres says of which: a refusal, and no failure. */
+export function refuseKeyOfOther(error: unknown): never {
+  if (!isUniqueViolation(error)) throw error;
+  throw new EnqueueError((error as Error).message, { why: "conflict", says: { code: "key_of_other" } });
 }
 
 export interface EventGiven {

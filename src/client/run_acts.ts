@@ -8,7 +8,14 @@ import { requestCancel } from "../store/requests.ts";
 import { readRun, readState, type RunView } from "../store/run_view.ts";
 import { forceClose, type RunState, TERMINAL } from "../store/runs.ts";
 import { checkText, EnqueueError, Refused, storable } from "./args.ts";
-import { type Enqueued, enqueueMany, type EnqueueOptions, type EventGiven, eventOf } from "./enqueue.ts";
+import {
+  type Enqueued,
+  enqueueMany,
+  type EnqueueOptions,
+  type EventGiven,
+  eventOf,
+  refuseKeyOfOther,
+} from "./enqueue.ts";
 import { checkArgs } from "./job_args.ts";
 import { checkNeeds } from "./needs.ts";
 
@@ -34,7 +41,7 @@ export async function enqueueRun(
 
 /** Emits an event; `isNew` false: the dedupe key was used before, and this is the event of that time. @throws EnqueueError */
 export async function emitAs(sql: Db, type: string, given: EventGiven, by: By): Promise<Enqueued> {
-  const { id, is_new } = await emitEventBy(sql, eventOf(type, given), by);
+  const { id, is_new } = await emitEventBy(sql, eventOf(type, given), by).catch(refuseKeyOfOther);
   return { id, isNew: is_new };
 }
 

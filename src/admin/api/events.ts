@@ -30,6 +30,7 @@ export function addEvents(api: Api): void {
     path: "/events",
     tag: "events",
     summary: "Emit an event",
+    problems: ["conflict"],
     body: z.strictObject({
       event_type: eventType,
       payload: w.json.optional().openapi({

@@ -1,6 +1,5 @@
 /** An event emitted by hand: a type, a payload, and a key under which it counts once. */
 import { emitAs } from "../../../client/run_acts.ts";
-import { isUniqueViolation } from "../../../store/db.ts";
 import { readDefinitions } from "../../../store/definitions.ts";
 import { listEvents } from "../../../store/events.ts";
 import { by, jsonField, wordsOf } from "../../acting.ts";
@@ -72,10 +71,7 @@ export async function emitFromForm(on: Act): Promise<Done | Page> {
     const { id, isNew } = await emitAs(on.sql, typed.type, given, by(on));
     return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
   } catch (error) {
-    // The key belongs to an event of another type: the database says of which.
-    const wrong = isUniqueViolation(error)
-      ? say.key_taken((error as Error).message, typed.dedupe_key)
-      : wordsOf(on.lang, error);
+    const wrong = wordsOf(on.lang, error);
     if (wrong === undefined) throw error;
     return { ...await emitPage(on, typed, wrong), status: 400 };
   }

@@ -54,10 +54,6 @@ export const EVENTS = words({
   },
   emit_again: { en: "Emit again, edited", ja: "編集して再発行" },
   emit_refused: { en: "Nothing was emitted", ja: "発行していません" },
-  key_taken: {
-    en: (said: string, _key: string) => said,
-    ja: (_said, key) => `重複排除キー ${key} は、種類の異なるイベントですでに使われています`,
-  },
   emit_done: { en: (id: number) => `Event ${id} is emitted`, ja: (id) => `イベント ${id} を発行しました` },
   emit_known: {
     en: (id: number) => `The dedupe key was used before: this is event ${id} of that time`,
