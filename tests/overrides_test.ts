@@ -111,6 +111,24 @@ const EVERYTHING: Record<string, [Json, Partial<StoredDefinition>]> = {
   node: ["gpu=a100", { node: "gpu=a100" }],
 };
 
+Deno.test("a file whose jitter or days off do not go with the times that an operator has set is taken with a warning", async () => {
+  const file = (more: string) => job(`schedule: { id: "nightly", dailyAt: "02:30"${more} },`);
+  await withSync({ "a.ts": file("") }, async ({ sql, jobs, sync }) => {
+    await sync();
+    await set(sql, { "schedule.nightly.cron": "*/30 * 25 12 *" });
+    const warnings = async (more: string) => {
+      jobs.write("a.ts", file(more));
+      return (await sync()).plan?.warnings.map(({ warning }) => warning);
+    };
+    assert.deepEqual(await warnings(", jitterSeconds: 600"), []);
+    assert.match(
+      (await warnings(", jitterSeconds: 1800"))?.join() ?? "",
+      /operator has set.* may start out of their order/,
+    );
+    assert.match((await warnings(', exclude: "12-25"'))?.join() ?? "", /operator has set, cron .* it never comes/);
+  });
+});
+
 Deno.test("each option can be set, and each set and reset is audited with what was before", async () => {
   await withSync({ "a.ts": job() }, async ({ sql, sync }) => {
     await sync();

@@ -15,6 +15,7 @@ import type {
 } from "../store/definitions.ts";
 import type { Override } from "../store/overrides.ts";
 import type { DescribedJob } from "./describe.ts";
+import { shortestDistance } from "./jitter.ts";
 import type { JobFile } from "./job_files.ts";
 import { asFiled, asWritten, fileValue, withOverrides } from "./job_options.ts";
 import { nextSlots, previewWarnings } from "./schedule.ts";
@@ -140,6 +141,7 @@ export function makePlan(
     (old && !change.returns ? plan.changed : plan.added).push(change);
     if (old) changes.touched.set(old.name, old.id);
     const { schedules, ...definition } = withOverrides({ enabled: true, ...rowsOfFile(job) }, own);
+    plan.warnings.push(...clashesOf(schedules, job.schedules, now).map((warning) => ({ job: file.name, warning })));
     const { enabled: enable, ...setting } = definition;
     changes.save.push({ ...setting, enable });
     changes.schedules.push(...schedules.map((schedule) => savedSchedule(file.name, schedule, { old, now })));
@@ -326,6 +328,19 @@ function warningsOf(job: DescribedJob, now: Temporal.Instant): string[] {
       .map((warning) => `schedule "${schedule.schedule_id}": ${warning.message}`)
   );
   return [...job.warnings, ...clocks];
+}
+
+/** The times that an operator has set were checked against the jitter and the days off of another file: what this one says may not go with them. */
+function clashesOf(schedules: ScheduleSetting[], filed: ScheduleSetting[], now: Temporal.Instant): string[] {
+  return schedules.flatMap((schedule, place) => {
+    const { schedule_id, jitter_seconds } = schedule;
+    if (sameTimes(schedule, filed[place] as ScheduleSetting)) return [];
+    const set = `schedule "${schedule_id}": at the times that an operator has set, ${scheduleText(schedule)},`;
+    if (nextSlots(schedule, { after: now, count: 1 }).length === 0) return [`${set} it never comes`];
+    return jitter_seconds > 0 && jitter_seconds * 1000 >= shortestDistance(schedule, now)
+      ? [`${set} the jitter is not shorter than the time between two fires: its runs may start out of their order`]
+      : [];
+  });
 }
 
 function permissionsGained(before: Permissions, after: Permissions): PermissionGain[] {
