@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
+import { dueSchedules } from "../src/store/definitions.ts";
 import { checkLines, wake } from "../src/store/lines.ts";
 import { assignRuns, cancelRequested, finishRuns, skipLate, startRuns } from "../src/store/runs.ts";
 import { candidates } from "../src/store/waiting.ts";
@@ -42,11 +43,11 @@ async function born(sql: Db, definition_id: number, runs: number): Promise<void>
     select ${definition_id}, 'enqueue', 'PENDING' from generate_series(1, ${runs}::int)`;
 }
 
-/** Rows of `job_run` that this transaction has read so far, and entries of its indexes. */
-async function fetched(sql: Db): Promise<number> {
+/** Rows of a table that this transaction has read so far, and entries of its indexes. */
+async function fetched(sql: Db, table = "job_run"): Promise<number> {
   const [row] = await sql<{ rows: number }[]>`
-    select (pg_stat_get_xact_tuples_returned('job_run'::regclass) + (
-      select sum(pg_stat_get_xact_tuples_returned(indexrelid)) from pg_index where indrelid = 'job_run'::regclass))::int as rows`;
+    select (pg_stat_get_xact_tuples_returned(${table}::text::regclass) + (
+      select sum(pg_stat_get_xact_tuples_returned(indexrelid)) from pg_index where indrelid = ${table}::text::regclass))::int as rows`;
   return row?.rows as number;
 }
 
@@ -181,3 +182,28 @@ Deno.test("skipping and canceling ten of many reads about ten rows, whatever Pos
 // Of each that goes on its entry and its row, and what it left where it waited.
 Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>
   withStores((stores) => measured(stores, lookAt, 3 * LIVE + 100)));
+
+Deno.test("what schedules have come due is told by those, not by all that there are", () =>
+  withStores(async ({ sql, database_url }) => {
+    await sql`
+      insert into job_definition (name, command_name, type, digest)
+      select 'job_' || n, 'job.ts', 'time', 'digest' from generate_series(1, ${RUNS}::int) n`;
+    await sql`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, next_slot)
+      select id, 'nightly', 'daily_at', '02:30', clock_timestamp() + case when id > ${EACH} then interval '1 h' else '0' end
+        from job_definition`;
+    for (const analyzed of [false, true]) {
+      if (analyzed) await sql`analyze job_schedule, job_definition`;
+      const fresh = connectDb(database_url, { name: "plans", max: 1, steady: true });
+      try {
+        await fresh.begin(async (tx) => {
+          const { schedules } = await dueSchedules(tx as unknown as Sql, 200, 5);
+          assert.equal(schedules.length, EACH);
+          const rows = await fetched(tx, "job_schedule");
+          assert(rows <= 3 * EACH, `${rows} rows and entries were read for ${EACH}`);
+        });
+      } finally {
+        await fresh.end();
+      }
+    }
+  }));
