@@ -42,7 +42,9 @@ Deno.test("assets are kept for ever under a path that changes with them, and onl
     assert.equal(answer.headers.get("cache-control"), "public, max-age=31536000, immutable");
     assert.match(answer.headers.get("content-type") ?? "", /^text\/css/);
     assert.equal((await browser.get("/assets/0000000000000000/style.css")).status, 404);
-    assert.equal((await browser.get(assetPath("style.css").replace("style.css", "__proto__"))).status, 404);
+    for (const name of ["__proto__", "none.js"]) {
+      assert.equal((await browser.get(assetPath("style.css").replace("style.css", name))).status, 404);
+    }
   });
 });
 
@@ -294,5 +296,32 @@ Deno.test("runs are found by what the URL says, page after page, and nothing twi
     assert.deepEqual(ids(await browser.text(link(second, "Newer") as string)), ids(first));
     assert.match(await browser.text("/runs?job=none"), /No run fits/);
     assert.equal(ids(await browser.text("/runs?state=NONSENSE&bulk=x&within=y&before=z")).length, 50, "as if not said");
+  });
+});
+
+Deno.test("a NUL in an address or a form, which no text of Postgres holds, is refused in words and fails nothing", async () => {
+  await withAdmin(async ({ login, stranger }) => {
+    const failed: unknown[] = [];
+    const silence = hear((name, fact) => name === "admin.failed" && failed.push(fact));
+    try {
+      const admin = await login("admin");
+      const paths = [
+        "/jobs/a%00",
+        "/workers/%00",
+        "/runs?job=%00",
+        "/runs?error=a%00b",
+        "/events?type=%00",
+        "/audit?actor=%00",
+      ];
+      for (const path of [...paths, "/audit.csv?target=%00"]) assert.equal((await admin.get(path)).status, 400, path);
+      assert.match(await admin.text(paths[0] as string), /<h1>This makes no sense<\/h1>/);
+      assert.equal((await admin.post("/access/tokens/%00/remove", {})).status, 400);
+      assert.equal((await admin.post("/access/tokens/none/remove", { reason: "a\0b" })).status, 400);
+      assert.equal((await stranger().post("/login", { name: "a\0b", password: "guess" })).status, 400);
+      assert.equal((await admin.get("/runs?job=%2500")).status, 200, "a percent sign is none");
+    } finally {
+      silence();
+    }
+    assert.deepEqual(failed, []);
   });
 });

@@ -12,7 +12,7 @@ import { observe } from "../base/facts.ts";
 import { isUnreachable, type JsonValue } from "../store/db.ts";
 import { mayActAs } from "../store/users.ts";
 import { buildApi } from "./api/api.ts";
-import { answerAsset, assetPath } from "./assets.ts";
+import { answerAsset, assetPath, isAsset } from "./assets.ts";
 import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./asking.ts";
 import { callerOf, sessionOf } from "./callers.ts";
 import { answerHealth, answerMetrics, answerReady } from "./health.ts";
@@ -42,13 +42,15 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   app.get("/readyz", (c) => answerReady(c, sql));
   app.get("/metrics", (c) => answerMetrics(c, parts));
   app.get("/assets/:digest/:name", (c) => {
-    const current = c.req.path === assetPath(c.req.param("name"));
-    return (current ? answerAsset(c.req.param("name")) : undefined) ?? c.text("There is no such file", 404);
+    const name = c.req.param("name");
+    const current = isAsset(name) && c.req.path === assetPath(name);
+    return current ? answerAsset(name) : c.text("There is no such file", 404);
   });
   app.use(async (c, next) => {
     c.header("cache-control", "no-store");
     c.set("address", addressOf(place, c.req.raw.headers, c.env?.address ?? ""));
     c.set("session", await sessionOf(c, sql));
+    if (c.req.url.includes("%00")) throw new Refusal(400); // no text of Postgres holds it, so every lookup would fail
     await next();
   });
   app.post("/preferences", async (c) => {

@@ -30,11 +30,12 @@ export interface Env {
   Variables: { session: OpenSession | undefined; address: string };
 }
 
-/** The body of a request that changes something, if it comes from a page of ours. */
+/** The body of a request that changes something, if it comes from a page of ours. @throws Refusal 403; 400 for what Postgres cannot hold */
 export async function ownForm(c: Context<Env>, { place }: Pick<AdminParts, "place">): Promise<FormData> {
   const form = await c.req.formData().catch(() => new FormData());
   const given = c.req.header("x-csrf") ?? field(form, "csrf");
   if (!isOwnForm({ place, headers: c.req.raw.headers, csrf: c.get("session")?.csrf, given })) throw new Refusal(403);
+  if ([...form.values()].some((value) => typeof value === "string" && value.includes("\0"))) throw new Refusal(400);
   return form;
 }
 

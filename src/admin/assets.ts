@@ -25,14 +25,17 @@ const TEXTS: Record<string, string> = {
 
 const DIGEST = createHash("sha256").update(JSON.stringify(TEXTS)).digest("hex").slice(0, 16);
 
+export function isAsset(name: string): boolean {
+  return Object.hasOwn(TEXTS, name);
+}
+
 /** From the base on. */
 export function assetPath(name: string): string {
-  if (!(name in TEXTS)) throw new Error(`Cannot link to asset "${name}": there is none`);
+  if (!isAsset(name)) throw new Error(`Cannot link to asset "${name}": there is none`);
   return `/assets/${DIGEST}/${name}`;
 }
 
-export function answerAsset(name: string): Response | undefined {
-  if (!Object.hasOwn(TEXTS, name)) return undefined;
+export function answerAsset(name: string): Response {
   return new Response(TEXTS[name], {
     headers: {
       "content-type": name.endsWith(".css") ? "text/css; charset=utf-8" : "text/javascript; charset=utf-8",
