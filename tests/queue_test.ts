@@ -211,6 +211,21 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     const edited = JSON.parse((await cli("runs", "retry", String(ids[0]), "--args", '{"other":1}', "--json")).out);
     assert.equal((await cluster.ends(edited.id)).state, "SUCCEEDED");
     assert.equal((await cli("runs", "cancel", "--where", "colour=red", "--yes")).code, 2);
+    const before = await sql`select id, state, priority, cancel_requested_at from job_run order by id`;
+    for (
+      const args of [
+        ["cancel", "1", "--where", "job=free"],
+        ["retry", "1", "--where", "job=free"],
+        ["retry", "--where", "job=free", "--args", "{}"],
+        ["reprioritize", "1", "--where", "job=free", "--priority", "1"],
+        ["retry", "--where", "job=free", "job=other"],
+        ["retry"],
+      ]
+    ) {
+      const said = await cli("runs", ...args, "--yes");
+      assert.equal(said.code, 2, `${args.join(" ")}: which of both is meant? ${said.out}${said.err}`);
+    }
+    assert.deepEqual(await sql`select id, state, priority, cancel_requested_at from job_run order by id`, before);
   },
 };
 

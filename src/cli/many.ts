@@ -30,20 +30,17 @@ export async function retryManyCommand(options: ManyOptions): Promise<void> {
   );
 }
 
-export async function reprioritizeCommand(
-  id: string | undefined,
-  options: ManyOptions & { priority: string },
-): Promise<void> {
+export async function reprioritizeManyCommand(options: ManyOptions & { priority: string }): Promise<void> {
   const priority = priorityNumber(priorityFrom(options.priority));
-  if (id === undefined && !options.where) {
-    throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
-  }
-  if (id !== undefined) return await reprioritizeOne(idFrom(id), priority, options);
   const said = (n: number) => `${counted(n, "waiting run")} given priority ${priority}`;
   await withMany(filterFrom(options.where ?? []), { verb: "reprioritize", priority }, options, said);
 }
 
-async function reprioritizeOne(id: number, priority: number, options: ManyOptions): Promise<void> {
+export async function reprioritizeOneCommand(
+  text: string,
+  options: Omit<ManyOptions, "where"> & { priority: string },
+): Promise<void> {
+  const [id, priority] = [idFrom(text), priorityNumber(priorityFrom(options.priority))];
   await withDb((sql) => reprioritizeRun(sql, id, priority, by(options)));
   if (options.json) return printJson({ ids: [id] });
   console.log(`run ${id} has priority ${priority} now`);
@@ -72,6 +69,6 @@ async function withMany(
   });
 }
 
-function by(options: ManyOptions): { actor: string; reason: string } {
+function by(options: { reason: string }): { actor: string; reason: string } {
   return { actor: actor(), reason: options.reason };
 }

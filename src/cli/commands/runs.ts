@@ -49,18 +49,22 @@ export function addRuns(program: Command, signals: Signals): void {
     .action(async (id, options) => (await load("runs")).logsCommand(id, options, signals));
   many(runs.command("cancel").description("end a run that has not ended, or all that --where means").argument("[id]"))
     .action(async (id, options) => {
-      if (!options.where) return (await load("runs")).cancelCommand(oneOf(id), options);
+      if (isOne(id, options)) return (await load("runs")).cancelCommand(id, options);
       return (await load("many")).cancelManyCommand(options);
     });
   many(runs.command("retry").description("a new run with the args of one that has ended, or of all that --where means"))
     .argument("[id]").option("--args <json>", "other args, for one run")
     .action(async (id, options) => {
-      if (!options.where) return (await load("runs")).retryCommand(oneOf(id), options);
+      if (isOne(id, options)) return (await load("runs")).retryCommand(id, options);
+      if (options.args !== undefined) throw new CommandError("Give --args for one run, not with --where", EXIT.usage);
       return (await load("many")).retryManyCommand(options);
     });
   many(runs.command("reprioritize").description("another priority for runs that wait").argument("[id]"))
     .requiredOption("--priority <p>", "a number, lower first, or a name such as admin.high")
-    .action(async (id, options) => (await load("many")).reprioritizeCommand(id, options));
+    .action(async (id, options) => {
+      if (isOne(id, options)) return (await load("many")).reprioritizeOneCommand(id, options);
+      return (await load("many")).reprioritizeManyCommand(options);
+    });
   runs.command("close")
     .description("end a run that nothing else ends, as FAILED (Missing); a body of it that may go on is not touched")
     .argument("<id>").requiredOption("--reason <text>", "why; kept in the audit and shown as its error")
@@ -84,7 +88,11 @@ function many(command: Command): Command {
     .option("--reason <text>", "kept in the audit", "from the command line").addOption(json());
 }
 
-function oneOf(id: string | undefined): string {
-  if (id !== undefined) return id;
+/** Whether one run is named, rather than all that --where means. Of both, whichever won would surprise somebody, and acts cannot be undone. */
+function isOne(id: string | undefined, { where }: { where?: string[] }): id is string {
+  if (id !== undefined && where) {
+    throw new CommandError(`Name run ${id} or give --where, not both: quote a condition that has blanks`, EXIT.usage);
+  }
+  if (id !== undefined || where) return id !== undefined;
   throw new CommandError("Name a run, or runs with --where job=NAME", EXIT.usage);
 }
