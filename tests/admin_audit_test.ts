@@ -135,6 +135,10 @@ Deno.test("hostile actors, targets, values and reasons are text, and hostile fil
       assert.equal(answer.status, 200);
       assert.doesNotMatch(await answer.text(), /<script>|<img|href="javascript:/);
     }
+    for (const time of ["0000-01-01", "9999-12-31T23:59-23:00", "0001-01-01T00:00+23:00"]) { // none that Postgres can read
+      const answer = await browser.get(`/audit?${new URLSearchParams({ since: time, until: time })}`);
+      assert.equal(answer.status, 200, time);
+    }
   });
 });
 

@@ -73,3 +73,20 @@ Deno.test("whatever text stands in whatever field, no route fails: it is taken o
     }
   });
 });
+
+Deno.test("an instant that Postgres has no text for is refused as one that does not fit", async () => {
+  await withApi(async ({ sql, call }) => {
+    await aDefinition(sql, { name: "echo" });
+    for (const at of ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]) {
+      for (const path of ["/runs?since=", "/runs?until=", "/audit?since=", "/audit?until="]) {
+        assert.equal((await call("GET", path + encodeURIComponent(at))).status, 422, path + at);
+      }
+      assert.equal((await call("POST", "/runs", { body: { job_name: "echo", run_at: at } })).status, 422);
+      const filter = { job_name: "echo", since: at };
+      assert.equal((await call("POST", "/runs/cancel", { body: { filter, dry_run: true } })).status, 422);
+    }
+    for (const at of ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]) {
+      assert.equal((await call("GET", `/runs?since=${at}`)).status, 200);
+    }
+  });
+});

@@ -46,6 +46,8 @@ const STEPS: Record<string, Step> = {
     const unfit = await cli("run", "double", "--args", '{"n":"x"}');
     assert.deepEqual([unfit.code, unfit.out], [1, ""]);
     assert.match(unfit.err, /Cannot enqueue "double": its args do not fit: n: /);
+    const never = await cli("run", "double", "--args", '{"n":1}', "--at", "0000-01-01T00:00:00Z");
+    assert.deepEqual([never.code, /instant of the years 1 to 9999/.test(never.err)], [2, true], never.err);
     const no_json = await cli("run", "double", "--args", "{n:1}");
     assert.equal(no_json.code, 2);
     const nobody = await cli("run", "nobody", "--json");

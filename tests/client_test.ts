@@ -180,7 +180,9 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
       client.enqueue(nobody, { tenant: "a" }),
     );
     await refused(/whole number from 0 to 999/, client.enqueue(job, { tenant: "a" }, { priority: "admin" as never }));
-    await refused(/runAt is an invalid date/, client.enqueue(job, { tenant: "a" }, { runAt: new Date("never") }));
+    for (const runAt of [new Date("never"), new Date("0000-01-01"), new Date("+010000-01-01")]) {
+      await refused(/runAt is an invalid date/, client.enqueue(job, { tenant: "a" }, { runAt }));
+    }
     await refused(/idempotencyKey has 1 to 500/, client.enqueue(job, { tenant: "a" }, { idempotencyKey: "" }));
     await refused(/at most 262144; enqueue a reference/, client.enqueue(job, { tenant: "x".repeat(300_000) }));
     await refused(/which Postgres refuses/, client.enqueue(job, { tenant: "a\0" }));

@@ -1,5 +1,6 @@
 /** What people type, as values; what cannot be one is refused with the way to write it. */
 import { type Priority, priorityNumber } from "../job.ts";
+import { isStorableDate } from "../store/db.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { type RunState, STATES } from "../store/runs.ts";
 import { CommandError, EXIT } from "./output.ts";
@@ -27,10 +28,13 @@ export function priorityFrom(text: string): Priority {
 
 export function instantFrom(text: string): Date {
   try {
-    return new Date(Temporal.Instant.from(text).toString());
+    const at = new Date(Temporal.Instant.from(text).epochMilliseconds);
+    if (isStorableDate(at)) return at;
   } catch {
-    throw new CommandError(`Cannot use "${text}": give an instant such as 2026-01-31T09:00:00Z`, EXIT.usage);
+    // said below
   }
+  const example = "an instant of the years 1 to 9999, such as 2026-01-31T09:00:00Z";
+  throw new CommandError(`Cannot use "${text}": give ${example}`, EXIT.usage);
 }
 
 export function idFrom(text: string): number {
@@ -50,8 +54,11 @@ const PARTS = "job, state, serial-key, node, ran-on, worker, error, bulk, since,
 /** `["job=export", "state=FAILED,TIMED_OUT"]`: all of them must hold. @throws CommandError at what it does not know. */
 export function filterFrom(parts: string[]): RunFilter {
   const filter: RunFilter = {};
+  const seen = new Set<string>();
   for (const part of parts) {
     const [, name = "", value = ""] = /^([a-z-]+)=(.+)$/s.exec(part) ?? [];
+    if (seen.has(name)) throw new CommandError(`Cannot use --where ${part}: ${name} is given before`, EXIT.usage);
+    seen.add(name);
     if (name === "job") filter.job_name = value;
     else if (name === "state") filter.states = value.split(",").map(stateFrom);
     else if (name === "serial-key") filter.serial_key = value;

@@ -2,6 +2,7 @@
 import type { Complaint } from "../catalog/problem.ts";
 import type { Lack } from "../catalog/supply.ts";
 import { type Job, type Priority, priorityNumber, type SchemaIssue } from "../job.ts";
+import { isStorableDate } from "../store/db.ts";
 
 /** Where args do not fit their schema, e.g. "tenant" or "devices.0.id"; an empty path is the whole. */
 export interface ArgsIssue {
@@ -120,11 +121,9 @@ export function priorityFrom(what: string, priority: Priority): number {
   }
 }
 
-/** From year 1 to 9999: what else a Date can hold is written in a way that Postgres does not read. */
+/** One that is given is one that Postgres can hold. @throws EnqueueError */
 export function checkDate(what: string, option: string, date: Date | undefined): void {
-  if (!date) return;
-  const year = date instanceof Date ? date.getUTCFullYear() : NaN;
-  if (year >= 1 && year <= 9999) return;
+  if (!date || (date instanceof Date && isStorableDate(date))) return;
   throw new EnqueueError(`Cannot ${what}: ${option} is an invalid date, or not of the years 1 to 9999`, {
     says: { code: "date", option },
   });

@@ -227,6 +227,12 @@ export function json(sql: Db, value: unknown): postgres.Parameter {
   return sql.json(value as JsonValue);
 }
 
+/** Whether Postgres reads a Date as the driver writes it, in ISO 8601: a year 0, one before or one of five digits it takes for no time. */
+export function isStorableDate(at: Date): boolean {
+  const year = at.getUTCFullYear();
+  return year >= 1 && year <= 9999;
+}
+
 /** Whether an error says that Postgres could not be reached, cut the session or could not do it just now: trying again later may help. */
 export function isUnreachable(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");

@@ -1,6 +1,7 @@
 /** The words that requests and answers share: ids, times, texts, filters, pages. Fields are named as the columns are. */
 import { z } from "@hono/zod-openapi";
 import { priorityNumber } from "../../job.ts";
+import { isStorableDate } from "../../store/db.ts";
 import type { RunFilter } from "../../store/run_filter.ts";
 import { STATES } from "../../store/runs.ts";
 
@@ -20,6 +21,7 @@ export const idText = z.string().regex(/^[1-9]\d{0,14}$/, "must be a whole numbe
 export const count = z.int().min(0);
 export const time = z.iso.datetime().openapi({ description: "RFC 3339, UTC", example: "2026-01-31T09:00:00.000Z" });
 export const timeIn = z.iso.datetime({ offset: true }).transform((at) => new Date(at))
+  .refine(isStorableDate, "must be in the years 1 to 9999, in UTC as well")
   .openapi({ type: "string", format: "date-time", description: "RFC 3339", example: "2026-01-31T09:00:00Z" });
 /** Any JSON. */
 export const json = z.unknown().openapi({ description: "Any JSON" });

@@ -1,5 +1,6 @@
 /** A filter of the audit as it stands in the URL. What cannot be used is as if it were not there. */
 import type { ActFilter } from "../../../store/audit.ts";
+import { isStorableDate } from "../../../store/db.ts";
 import type { Visit } from "../../visit.ts";
 
 export interface WantedActs {
@@ -30,10 +31,11 @@ function instantOf(text: string | undefined, zone: string): Date | undefined {
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?))?(Z|[+-]\d{2}:\d{2})?$/.exec(text ?? "") ?? [];
   if (!day) return undefined;
   try {
-    const at = offset
+    const instant = offset
       ? Temporal.Instant.from(`${day}T${time}${offset}`)
       : Temporal.PlainDateTime.from(`${day}T${time}`).toZonedDateTime(zone).toInstant();
-    return new Date(at.epochMilliseconds);
+    const at = new Date(instant.epochMilliseconds);
+    return isStorableDate(at) ? at : undefined;
   } catch {
     return undefined;
   }
