@@ -2,8 +2,11 @@
 import assert from "node:assert/strict";
 import { hashPassword, makePassword, passwordFits, problemWithPassword } from "../src/admin/passwords.ts";
 import { addApiToken, readApiToken, removeApiToken, scopesAllow } from "../src/store/api_tokens.ts";
-import { removeUser, setPassword, setRole } from "../src/store/users.ts";
+import { openSession } from "../src/store/sessions.ts";
+import { readCredentials, removeUser, setPassword, setRole } from "../src/store/users.ts";
+import type { Sql } from "../src/store/db.ts";
 import { aUser, PASSWORD, withAdmin } from "./support/admin.ts";
+import { waitFor } from "./support/waiting.ts";
 
 Deno.test("a login opens a session, a logout ends it, and both leave cookies that only this server reads", async () => {
   await withAdmin(async ({ sql, stranger }) => {
@@ -95,6 +98,58 @@ Deno.test("a session ends when it is not used, at its last hour, with its passwo
     await sql`update admin_session set seen_at = seen_at - interval '13 hours' where ${of("idle")}`;
     await sql`update admin_session set expires_at = clock_timestamp() where ${of("old")}`;
     for (const browser of [idle, old, changed, removed]) assert.equal(await open(browser), false);
+  });
+});
+
+/** Until so many statements wait for somebody else's lock. */
+async function waiting(sql: Sql, statements: number): Promise<void> {
+  await waitFor("statements that wait", async () => {
+    const rows =
+      await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    return rows.length === statements || undefined;
+  });
+}
+
+Deno.test("a password that is changed while the old one is checked lets nobody in, and is not overwritten by the old one's owner", async () => {
+  await withAdmin(async ({ sql, stranger, login }) => {
+    const browser = await login("viewer", "taro");
+    const fresh = "scrypt$1024$8$1$AA$AA";
+    let old: Promise<Response> | undefined, account: Promise<Response> | undefined;
+    await sql.begin(async (tx) => { // as an admin does who sets another one
+      await tx`select from admin_user where name = 'taro' for update`;
+      old = stranger("10.2.2.2").logIn("taro", PASSWORD);
+      const theirs = "of somebody who took it";
+      account = browser.post("/account/password", { current: PASSWORD, fresh: theirs, again: theirs });
+      await waiting(sql, 2);
+      await tx`update admin_user set password_hash = ${fresh} where name = 'taro'`;
+      await tx`delete from admin_session`;
+    });
+    assert.equal((await old)?.status, 403);
+    await account;
+    assert.equal((await sql`select from admin_session`).length, 0, "who knew the old password is out");
+    const [user] = await sql`select password_hash from admin_user where name = 'taro'`;
+    assert.equal(user?.password_hash, fresh);
+    assert.equal((await sql`select from admin_action_log where action = 'user.set_password'`).length, 0);
+  });
+});
+
+Deno.test("a new password ends also the session that is being opened with the old one", async () => {
+  await withAdmin(async ({ sql }) => {
+    await aUser(sql, { name: "taro", role: "viewer" });
+    const { id, password_hash } = await readCredentials(sql, "taro") ?? assert.fail();
+    const of = { admin_user_id: id, password_hash, token_digest: "d", address: "10.2.2.2", user_agent: "" };
+    let changed: Promise<boolean> | undefined;
+    await sql.begin(async (tx) => {
+      assert(await openSession(tx, of));
+      changed = setPassword(sql, { name: "taro", password_hash: "another" }, { actor: "test" });
+      await waiting(sql, 1);
+    });
+    assert(await changed);
+    assert.equal((await sql`select from admin_session`).length, 0);
+    assert.equal(await openSession(sql, of), false, "its password is another one now");
+    await removeUser(sql, "taro", { actor: "test" });
+    assert.equal(await openSession(sql, of), false, "the user is gone");
+    assert.equal((await sql`select from admin_action_log where action = 'user.login'`).length, 1);
   });
 });
 

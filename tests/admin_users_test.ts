@@ -83,11 +83,20 @@ Deno.test("everybody changes their own password, knowing the old one, and is the
     assert.equal((await back.logIn("viewer", fresh)).status, 303);
     for (let n = 0; n < 6; n++) await back.act("/account/password", { current: `guess ${n}`, fresh, again: fresh });
     assert.match((await back.act("/account/password", { current: fresh, fresh, again: fresh })).text, /Too many tries/);
+    for (const name of ["b", "c", "d"]) {
+      const guesser = await login("viewer", name);
+      for (let n = 0; n < 6; n++) {
+        await guesser.act("/account/password", { current: `guess ${n}`, fresh, again: fresh });
+      }
+    }
+    const another = await login("viewer", "another");
+    const own = await another.act("/account/password", { current: PASSWORD, fresh, again: fresh });
+    assert.match(own.text, /is changed/, "others' guesses keep nobody from changing their own");
     await back.act("/account/logout");
     assert.equal((await back.get("/runs")).status, 303);
     const acts =
-      await sql`select actor from admin_action_log where action in ('user.set_password', 'user.end_sessions')`;
-    assert.deepEqual(acts.map(({ actor }) => actor), ["user:viewer", "user:viewer"]);
+      await sql`select actor from admin_action_log where action in ('user.set_password', 'user.end_sessions') order by id`;
+    assert.deepEqual(acts.map(({ actor }) => actor), ["user:viewer", "user:another", "user:viewer"]);
   });
 });
 

@@ -57,7 +57,9 @@ async function logIn(
   const fits = await passwordFits(password.slice(0, 1000), user?.password_hash);
   if (!user || !fits) return { result: "wrong" };
   const token = makeToken();
-  await openSession(sql, { ...who, admin_user_id: user.id, token_digest: await digestOf(token) });
+  const { id: admin_user_id, password_hash } = user;
+  const opened = await openSession(sql, { ...who, admin_user_id, password_hash, token_digest: await digestOf(token) });
+  if (!opened) return { result: "wrong" };
   await forgetTries(sql, who);
   return { result: "in", token };
 }

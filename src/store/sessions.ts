@@ -16,23 +16,30 @@ export interface SessionView {
   role: Role;
 }
 
-/** Opens one, and forgets those that are over. Audited in the same statement. */
+/**
+ * Opens one, and forgets those that are over. Audited in the same statement. False: the password that was checked is not the user's
+ * any more, or the user is gone: checking takes a while, and whoever sets another one meanwhile ends what is open then.
+ */
 export async function openSession(
   sql: Db,
-  of: { admin_user_id: number; token_digest: string; address: string; user_agent: string },
-): Promise<void> {
-  await sql`
-    with over as (
+  of: { admin_user_id: number; password_hash: string; token_digest: string; address: string; user_agent: string },
+): Promise<boolean> {
+  const rows = await sql`
+    with checked as (
+      select id from admin_user
+       where id = ${of.admin_user_id} and password_hash = ${of.password_hash} and disabled_at is null for update),
+    over as (
       delete from admin_session
        where expires_at < clock_timestamp() or seen_at < clock_timestamp() - ${IDLE_SECONDS} * interval '1 second'),
     opened as (
       insert into admin_session (token_digest, admin_user_id, expires_at, address, user_agent)
-      values (${of.token_digest}, ${of.admin_user_id}, clock_timestamp() + ${LONGEST_SESSION_SECONDS} * interval '1 second',
-              ${of.address}, ${of.user_agent.slice(0, 300)})
+      select ${of.token_digest}, id, clock_timestamp() + ${LONGEST_SESSION_SECONDS} * interval '1 second',
+             ${of.address}, ${of.user_agent.slice(0, 300)} from checked
       returning admin_user_id, address)
     insert into admin_action_log (actor, action, target_type, target_id, after_json)
     select 'user:' || u.name, 'user.login', 'user', u.name, jsonb_build_object('address', opened.address)
-      from opened join admin_user u on u.id = opened.admin_user_id`;
+      from opened join admin_user u on u.id = opened.admin_user_id returning 1`;
+  return rows.length > 0;
 }
 
 /** Undefined: there is none, or it is over. */

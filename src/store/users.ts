@@ -1,5 +1,5 @@
 /** Who may use the admin page, and how far. Passwords come here as hashes; every change writes its audit row in the same statement. */
-import type { Db } from "./db.ts";
+import type { Db, Sql } from "./db.ts";
 
 /** Each may do what those before it may: look; act on runs, jobs and nodes; change settings, users and tokens. */
 export const ROLES = ["viewer", "operator", "admin"] as const;
@@ -84,20 +84,29 @@ export async function setRole(
   return rows.length > 0;
 }
 
-/** Ends all its sessions as well: whoever knew the old password is out. False: no such user. */
+/**
+ * Ends all its sessions as well: whoever knew the old password is out. False: no such user, or its password is not the one that was
+ * checked (`instead_of`): somebody set another meanwhile.
+ */
 export async function setPassword(
-  sql: Db,
-  user: { name: string; password_hash: string },
+  sql: Sql,
+  user: { name: string; password_hash: string; instead_of?: string },
   by: { actor: string; reason?: string },
 ): Promise<boolean> {
-  const rows = await sql`
+  const rows = await sql.begin(async (tx) => {
+    // A login may hold the row: the statement that ends the sessions must begin after it, to see the one that it opened.
+    await tx`select from admin_user where name = ${user.name} for update`;
+    return await tx`
     with changed as (
-      update admin_user set password_hash = ${user.password_hash} where name = ${user.name} returning id, name),
+      update admin_user set password_hash = ${user.password_hash}
+       where name = ${user.name} and password_hash = coalesce(${user.instead_of ?? null}, password_hash)
+      returning id, name),
     ended as (delete from admin_session s using changed where s.admin_user_id = changed.id),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, reason)
       select ${by.actor}, 'user.set_password', 'user', name, ${by.reason ?? null} from changed)
     select from changed`;
+  });
   return rows.length > 0;
 }
 

@@ -76,12 +76,15 @@ export async function changeOwnPassword(on: Act): Promise<Done> {
   const bad = (text: string): Done => ({ to: "/account", tone: "bad", text });
   if (problemWithPassword(fresh)) return bad(say.unfit);
   if (fresh !== again) return bad(say.differ);
-  const who = { name, address: "account" };
+  const who = { name, address: `account of ${name}` }; // the tries from one address are few, and others' are not one's own
   if (!await mayTry(on.sql, who)) return bad(say.too_many);
   const known = await readCredentials(on.sql, name);
   if (!await passwordFits(current.slice(0, 1000), known?.password_hash)) return bad(say.wrong);
   await forgetTries(on.sql, who);
-  await setPassword(on.sql, { name, password_hash: await hashPassword(fresh) }, { actor: on.actor });
+  const password_hash = await hashPassword(fresh);
+  if (!await setPassword(on.sql, { name, password_hash, instead_of: known?.password_hash }, { actor: on.actor })) {
+    return bad(say.wrong);
+  }
   return { to: "/account", text: say.password_done };
 }
 
