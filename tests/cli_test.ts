@@ -16,6 +16,9 @@ const JOBS = {
         return args.n * 2;
       },
     });`,
+  "painter.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob({ run: () => "\u009b31m red" });`,
 };
 
 type Step = (cluster: Cluster, cli: Cli, alone: Cli) => Promise<void>;
@@ -40,6 +43,22 @@ const STEPS: Record<string, Step> = {
     const run = JSON.parse(out);
     assert.deepEqual([code, run.state, run.error_name], [1, "FAILED", "RangeError"]);
     assert.match(run.error_summary, /too small[\s\S]*double\.ts:\d+/);
+  },
+
+  "what others wrote moves no terminal, be it a result, a reason to wait or a part of an error": async (
+    cluster,
+    cli,
+  ) => {
+    const key = "\u009b2J\u001b[31m";
+    const ended = await cli("run", "painter", "--wait");
+    assert.match(ended.out, /SUCCEEDED .*: "\ufffd31m red"/);
+    const { sql } = cluster.stores;
+    await sql`update node set labels = jsonb_build_object('gpu', ${key}::text)`;
+    const nowhere = await cli("run", "double", "--node", "gpu=none");
+    assert.match(nowhere.err, /gpu=\ufffd2J/);
+    await sql`update node set labels = '{}'`;
+    // deno-lint-ignore no-control-regex
+    for (const { out, err } of [ended, nowhere]) assert.doesNotMatch(out + err, /[\x1b\x80-\x9f]/);
   },
 
   "args that do not fit, no JSON, and a job that is not there are refused at the door": async (_, cli) => {

@@ -1,6 +1,7 @@
 /** The commands and their help. What a command does is in the file that its action loads, so that none waits for the others. */
 import { Command, CommanderError } from "commander";
 import { ConfigError } from "../base/config.ts";
+import { harmless } from "../base/text.ts";
 import { Refused } from "../client/args.ts";
 import { VERSION } from "../base/version.ts";
 import { explain, explanation } from "../ops/explain.ts";
@@ -27,7 +28,7 @@ function report(error: unknown, json: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken itself
   const message = explanation(error);
   if (message && json) printJson({ error: message });
-  else if (message) console.error(`error: ${message}`);
+  else if (message) console.error(harmless(`error: ${message}`)); // it may name what others named
   if (error instanceof CommandError) return error.exit_code;
   if (error instanceof Refused && error.why === "late") return EXIT.unreachable;
   return error instanceof ConfigError || explain(error)?.unreachable ? EXIT.unreachable : EXIT.failed;

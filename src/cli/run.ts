@@ -81,7 +81,7 @@ async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: 
     if (!told && monotonicMs() - began_ms > TELL_WHY_AFTER_MS) {
       told = true;
       const why = (await readRun(sql, id))?.wait_reason;
-      if (why) console.error(`run ${id} waits: ${why}`);
+      if (why) console.error(harmless(`run ${id} waits: ${why}`));
     }
     await rest(Math.min(20 + (monotonicMs() - began_ms) / 20, 500), how.stop);
   }
@@ -107,6 +107,6 @@ function endText(run: RunView): string {
   const took = run.started_at && run.finished_at
     ? ` in ${((run.finished_at.getTime() - run.started_at.getTime()) / 1000).toFixed(2)} s`
     : "";
-  const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : harmless(run.error_summary ?? "");
-  return `run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`;
+  const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : run.error_summary ?? "";
+  return harmless(`run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`);
 }
