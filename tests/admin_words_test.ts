@@ -81,6 +81,7 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
     found: z.object({ n: z.number() }).safeParse({ n: "x" }, { reportInput: true }).error?.issues ?? [],
   },
   too_large: { code: "too_large", bytes: 9, most: 8 },
+  too_deep: { code: "too_deep", most: 100 },
   unstorable: { code: "unstorable" },
   too_many_slots: { code: "too_many_slots", most: 9 },
   range_empty: { code: "range_empty" },

@@ -90,3 +90,19 @@ Deno.test("an instant that Postgres has no text for is refused as one that does 
     }
   });
 });
+
+Deno.test("JSON that is nested thousands of levels deep is refused, since no body could be given it and no page show it", async () => {
+  await withApi(async ({ sql, call }) => {
+    await aDefinition(sql, { name: "echo" });
+    for (const levels of [4_000, 50_000]) {
+      const deep = JSON.parse("[".repeat(levels) + "]".repeat(levels));
+      const asked: [string, unknown][] = [
+        ["/events", { event_type: "deep", payload: deep }],
+        ["/runs", { job_name: "echo", args: { deep } }],
+        ["/bulks", { job_name: "echo", items: [{ deep }] }],
+      ];
+      for (const [path, body] of asked) assert.equal((await call("POST", path, { body })).status, 422, path);
+    }
+    assert.equal((await sql`select from event union all select from job_run`).length, 0);
+  });
+});

@@ -184,6 +184,13 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
       await refused(/runAt is an invalid date/, client.enqueue(job, { tenant: "a" }, { runAt }));
     }
     await refused(/idempotencyKey has 1 to 500/, client.enqueue(job, { tenant: "a" }, { idempotencyKey: "" }));
+    for (const levels of [101, 6_000]) {
+      const tenant = JSON.parse("[".repeat(levels) + "]".repeat(levels));
+      await refused(/nested more than 100 levels deep/, client.emit("device.added", tenant));
+      await refused(/nested more than 100 levels deep/, client.enqueue("client_test", { tenant: "a", more: tenant }));
+    }
+    const flat = { tenant: "[{".repeat(200) + '\\"[', more: Array.from({ length: 200 }, () => [{}]) };
+    await client.emit("flat", { flat, deep: JSON.parse("[".repeat(99) + "]".repeat(99)) });
     await refused(/at most 262144; enqueue a reference/, client.enqueue(job, { tenant: "x".repeat(300_000) }));
     await refused(/which Postgres refuses/, client.enqueue(job, { tenant: "a\0" }));
     await refused(/event without a type/, client.emit(""));

@@ -32,6 +32,7 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   job_gone: (says) => `ジョブ ${says.job_name} は同期されていないか、ファイルが削除されています`,
   args_unfit: (says) => `引数がジョブのスキーマに合いません：${says.found.map(foundJa).join("、")}`,
   too_large: (says) => `大きすぎます：JSON ${says.bytes} バイト（最大 ${says.most}）`,
+  too_deep: (says) => `入れ子が深すぎます（最大 ${says.most} 段）`,
   unstorable: () => "Postgres に保存できない文字（NUL または不完全な文字）が含まれています",
   too_many_slots: (says) => `範囲に ${says.most} を超える枠があります。範囲を短くしてください`,
   range_empty: () => "範囲の始まりは終わりより前にしてください",

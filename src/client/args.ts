@@ -33,6 +33,7 @@ export type RefusalCode =
   | { code: "job_gone"; job_name: string }
   | { code: "args_unfit"; found: readonly SchemaIssue[]; item?: number }
   | { code: "too_large"; bytes: number; most: number; item?: number }
+  | { code: "too_deep"; most: number; item?: number }
   | { code: "unstorable"; item?: number }
   | { code: "too_many_slots"; most: number }
   | { code: "range_empty" }
@@ -84,6 +85,8 @@ export class EnqueueError extends Refused {
 
 /** Args beyond this do not belong in a queue: store them and enqueue a reference. */
 const MOST_ARGS_BYTES = 256 * 1024;
+/** Lists and objects within each other. Some thousands are more than a body's process can be given, or Postgres read, and fill a page with blanks. */
+const MOST_LEVELS = 100;
 const MOST_KEY_CHARACTERS = 500;
 
 export function nameOf(job: Job | string): string {
@@ -154,6 +157,11 @@ export function jsonText({ what, item }: { what: string; item?: number }, value:
       { says: { code: "too_large", bytes: text.length, most: MOST_ARGS_BYTES, item } },
     );
   }
+  if (isDeep(text)) {
+    throw new EnqueueError(`Cannot store ${what}: it is nested more than ${MOST_LEVELS} levels deep`, {
+      says: { code: "too_deep", most: MOST_LEVELS, item },
+    });
+  }
   const [unstorable] = text.match(UNSTORABLE) ?? [];
   if (unstorable) {
     throw new EnqueueError(`Cannot store ${what}: it holds a text with ${unstorable}, which Postgres refuses`, {
@@ -161,6 +169,22 @@ export function jsonText({ what, item }: { what: string; item?: number }, value:
     });
   }
   return text;
+}
+
+/** By what opens and closes outside the texts; what is short cannot be deep, and most args are. */
+function isDeep(json: string): boolean {
+  if (json.length <= 2 * MOST_LEVELS) return false;
+  let [levels, quoted] = [0, false];
+  for (let at = 0; at < json.length; at++) {
+    const sign = json[at];
+    if (quoted && sign === "\\") at++;
+    else if (sign === '"') quoted = !quoted;
+    else if (quoted) continue;
+    else if (sign === "[" || sign === "{") levels++;
+    else if (sign === "]" || sign === "}") levels--;
+    if (levels > MOST_LEVELS) return true;
+  }
+  return false;
 }
 
 /** What says why args do not fit; `what` such as `enqueue "hello": its args`, `item` which of many they are. */
