@@ -189,6 +189,18 @@ const STEPS: Record<string, Step> = {
     assert.equal((await alone("nonsense")).code, 2);
     assert.match((await cli("--version")).out, /^\d+\.\d+\.\d+$/m);
     assert.equal((await cli("run")).code, 2);
+    const misunderstood = [["runs", "show"], ["runs", "ls", "--colour"], ["runs", "ls", "1"], ["nonsense"], [
+      "runs",
+      "ls",
+      "--job",
+      "a",
+      "--where",
+      "job=b",
+    ]];
+    for (const args of misunderstood) {
+      const { code, out } = await cli(...args, "--json");
+      assert.deepEqual([code, typeof JSON.parse(out).error], [2, "string"], args.join(" "));
+    }
   },
 };
 

@@ -25,7 +25,11 @@ export async function runCli(args: string[], signals: Signals): Promise<number> 
 }
 
 function report(error: unknown, json: boolean): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage; // it has spoken itself
+  if (error instanceof CommanderError) { // it has spoken itself, but not to programs
+    if (error.exitCode === 0) return EXIT.ok;
+    if (json) printJson({ error: error.message.replace(/^error: /, "") });
+    return EXIT.usage;
+  }
   const message = explanation(error);
   if (message && json) printJson({ error: message });
   else if (message) console.error(harmless(`error: ${message}`)); // it may name what others named

@@ -8,7 +8,7 @@ import { cancelRun, closeRun, existingRun, retryRun } from "../client/run_acts.t
 import { connectDb, type Sql } from "../store/db.ts";
 import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
-import { filterFrom, idFrom, parseJson, stateFrom } from "./inputs.ts";
+import { filterFrom, idFrom, parseJson } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
 
@@ -19,9 +19,11 @@ interface Json {
 export async function listCommand(
   options: Json & { job?: string; state?: string[]; where?: string[]; limit: number },
 ): Promise<void> {
-  const filter = filterFrom(options.where ?? []);
-  if (options.job !== undefined) filter.job_name = options.job;
-  if (options.state) filter.states = options.state.map(stateFrom);
+  const filter = filterFrom([
+    ...options.where ?? [],
+    ...options.job === undefined ? [] : [`job=${options.job}`],
+    ...options.state ? [`state=${options.state.join(",")}`] : [],
+  ]);
   const runs = await withDb((sql) => listRuns(sql, { ...filter, most: options.limit }));
   if (options.json) return printJson(runs);
   printTable(
