@@ -1,5 +1,8 @@
 /** One source for all who look: however many browsers watch, Postgres is asked once for each look, and a change is told to all of them. */
 import assert from "node:assert/strict";
+import { Hono } from "hono";
+import { Live } from "../src/admin/live.ts";
+import { answerLive } from "../src/admin/live_stream.ts";
 import { serveAdmin } from "../src/admin/server.ts";
 import type { Sql } from "../src/store/db.ts";
 import { aUser, PASSWORD } from "./support/admin.ts";
@@ -58,3 +61,16 @@ Deno.test("fifty browsers that watch cost the statements of one, and each hears 
       await serving;
     }
   }));
+
+Deno.test("a thousand who ask for the head of a stream alone take nobody's place", async () => {
+  const live = new Live({} as Sql); // which nobody looks at here
+  const stop = new AbortController();
+  const app = new Hono().get("/live", (c) => answerLive(c, { live, stop: stop.signal }));
+  for (let n = 0; n < 1_000; n++) {
+    assert.equal((await app.request("/live?topics=runs", { method: "HEAD" })).status, 200);
+  }
+  const stream = await app.request("/live?topics=runs");
+  assert.equal(stream.status, 200);
+  stop.abort();
+  await stream.body?.cancel();
+});

@@ -19,6 +19,7 @@ export function topicsIn(text: string): Topic[] {
 
 /** Ends with `stop`, with the browser, or after a while. */
 export function answerLive(c: Context, { live, stop }: { live: Live; stop: AbortSignal }): Response {
+  if (c.req.method === "HEAD") return c.body(null); // nobody reads its stream, so nothing would end it before its time
   const told: { event: string; data: string }[] = [];
   const bell = new Bell();
   const tell = (event: string, data = "") => {
