@@ -223,7 +223,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     refuses(
       await backfill("report", "--from", "yesterday", "--to", "2026-01-01T00:00:00Z"),
       2,
-      /give an instant such as/,
+      /give an instant of the years 1 to 9999, such as/,
     );
     refuses(await backfill("beat", ...DAYS), 2, /holds more than 10000 slots; do it in shorter ranges/);
     refuses(await backfill("report", ...DAYS, "--parallel", "0"), 2, /at least 1/);

@@ -91,11 +91,14 @@ const MOST_KEY_CHARACTERS = 500;
 
 export function nameOf(job: Job | string): string {
   const name = typeof job === "string" ? job : job.name;
-  if (name) return checkText("tell the job", "its name", name), name;
-  throw new EnqueueError(
-    "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
-    { says: { code: "misuse" } },
-  );
+  if (!name) {
+    throw new EnqueueError(
+      "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
+      { says: { code: "misuse" } },
+    );
+  }
+  checkText("tell the job", "its name", name);
+  return name;
 }
 
 /**
