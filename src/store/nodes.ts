@@ -357,6 +357,6 @@ function listing(sql: Db, more: ReturnType<Db> = sql``) {
            (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
            w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint,
            w.tls_trust_digest, w.tls_not_after, w.clock_skew_ms, w.version, w.started_at, w.seen_at,
-           greatest(0, extract(epoch from w.lease_until - clock_timestamp()))::float8 as lease_seconds_left ${more}
+           greatest(0, extract(epoch from w.lease_until) - extract(epoch from clock_timestamp()))::float8 as lease_seconds_left ${more}
       from worker w, leader_term t`;
 }

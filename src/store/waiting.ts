@@ -130,7 +130,7 @@ function lanesOf(sql: Db) {
     select l.job_definition_id, l.node, d.name as job_name, d.digest, d.removed_at is not null as removed, d.paused_by,
            d.concurrency_limit, d.concurrency_key, coalesce(a.runs, 0) as running, d.resources,
            d.rate_count, d.rate_seconds::float8,
-           greatest(-1e9, extract(epoch from d.rate_next_at - clock_timestamp()) * 1000)::float8 as rate_wait_ms
+           greatest(-1e9, (extract(epoch from d.rate_next_at) - extract(epoch from clock_timestamp())) * 1000)::float8 as rate_wait_ms
       from lane l join job_definition d on d.id = l.job_definition_id left join live a on a.job_definition_id = l.job_definition_id`;
 }
 
