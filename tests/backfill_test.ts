@@ -4,9 +4,11 @@
  */
 import assert from "node:assert/strict";
 import { createBackfill, type PastSlot, readSlots } from "../src/store/backfill.ts";
-import { createSlotRuns, rerunWhere } from "../src/store/births.ts";
+import { createRuns, createSlotRuns, rerunWhere } from "../src/store/births.ts";
 import type { Sql } from "../src/store/db.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
+import { emitEvent, takeEvents } from "../src/store/events.ts";
+import { feed } from "../src/store/feeding.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { requestReplaced } from "../src/store/requests.ts";
 import { skipForbidden, skipLate } from "../src/store/runs.ts";
@@ -55,6 +57,24 @@ async function plan({ sql, term, schedule_id }: Scene, slots: string[], starts?:
   }];
   return (await createSlotRuns(sql, term, plans)).map(({ id }) => id);
 }
+
+Deno.test("what one statement bears is due at one instant: it goes by id, in whatever order a plan has its rows", () =>
+  withSchedule(async ({ sql, term, job, slots }) => {
+    const instants = async () => (await sql`select from job_run group by due_at`).length;
+    await createBackfill(sql, { ...WISH, job_name: job.name, slots });
+    assert.equal(await instants(), 1, "a backfill");
+    await createRuns(sql, slots.map(() => ({ job_name: job.name, args: {} })));
+    assert.equal(await instants(), 2, "enqueued together");
+    await sql`update job_definition set event_types = '{happened}'`;
+    for (const _ of slots) await emitEvent(sql, { event_type: "happened", payload: {} });
+    await takeEvents(sql, term);
+    assert.equal(await instants(), 3, "events that are taken together");
+    const [bulk] = await sql<{ id: number }[]>`insert into bulk (job_definition_id) values (${job.id}) returning id`;
+    const bulk_id = bulk?.id as number;
+    await sql`insert into bulk_item (bulk_id, seq) select ${bulk_id}, generate_series(1, 4)`;
+    await feed(sql, term, [{ bulk_id, next_seq: 1, items: 4 }]);
+    assert.equal(await instants(), 4, "items that are fed together");
+  }));
 
 function idsOf(runs: { job_run_id: number }[]): number[] {
   return Array.from(runs, (run) => run.job_run_id);

@@ -6,7 +6,7 @@
  * leader or another backfill, makes none. One that repeats a slot that was SKIPPED has that key with `:again` behind it, and so
  * comes once as well. A slot so old that its run may have been deleted is none of a backfill's. They are no runs of source `schedule`, so they are never late, and never in the way of a slot of today.
  */
-import { bearing } from "./births.ts";
+import { bearing, now } from "./births.ts";
 import { recordAct } from "./audit.ts";
 import { createBulk } from "./bulks.ts";
 import { type Db, json, type Sql } from "./db.ts";
@@ -110,7 +110,7 @@ async function bear(
   const rows = await tx`
     with ask as (
       select a.place, d.id as job_definition_id, 'bulk' as source, case when old.id is null then a.key else a.key || ':again' end as key,
-             d.default_args_json || s.args_json as args, b.priority, clock_timestamp() as due_at, a.slot,
+             d.default_args_json || s.args_json as args, b.priority, ${now(tx)} as due_at, a.slot,
              fill_template(d.node, d.default_args_json || s.args_json) as node, old.id as rerun_of, null as own_serial_key,
              case when old.id is null then s.id end as job_schedule_id, null::bigint as event_id, b.id as bulk_id,
              null::bigint as leader_epoch

@@ -63,7 +63,7 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
     with ask as (
       select a.place, case when ${holds} then d.id end as job_definition_id, d.id is not null and not ${holds} as changed,
              'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
-             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, clock_timestamp()) as due_at,
+             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, ${now(sql)}) as due_at,
              (select o.scheduled_for from job_run o where o.id = a.rerun_of) as slot,
              coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
              null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, null::bigint as leader_epoch
@@ -98,7 +98,7 @@ export async function rerunWhere(
   return await sql<{ id: number; rerun_of: number }[]>`
     with ask as (
       select row_number() over (order by r.id) as place, d.id as job_definition_id, 'enqueue' as source,
-             'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, clock_timestamp() as due_at,
+             'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, ${now(sql)} as due_at,
              r.scheduled_for as slot, r.node,
              r.id as rerun_of, r.serial_key as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id,
              null::bigint as leader_epoch
@@ -151,6 +151,11 @@ export async function createSlotRuns(
         from advanced a cross join unnest(a.slots, a.starts) as s(slot, start) join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
     ${bearing(sql)}
     select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
+}
+
+/** The same for all that one statement bears, so that they go in the order of their ids: asked for row by row it is the order in which a plan has them. */
+export function now(sql: Db) {
+  return sql`(select clock_timestamp())`;
 }
 
 /**

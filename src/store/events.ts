@@ -8,7 +8,7 @@
  *
  * An event that a rule left without a run of its own has a row in `event_absorbed`, which names the run there is instead.
  */
-import { bearing } from "./births.ts";
+import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import type { RunState } from "./runs.ts";
@@ -109,7 +109,7 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<Event
     ask as (
       select row_number() over (order by k.event_id, k.job_definition_id) as place, k.job_definition_id, 'event' as source,
              'event:' || k.event_id || ':' || k.job_definition_id as key, k.args, k.priority,
-             clock_timestamp() + coalesce(k.debounce, interval '0') as due_at, null::timestamptz as slot,
+             ${now(sql)} + coalesce(k.debounce, interval '0') as due_at, null::timestamptz as slot,
              fill_template(k.node, k.args) as node, null::bigint as rerun_of, null as own_serial_key,
              null::bigint as job_schedule_id, k.event_id, null::bigint as bulk_id, fence.epoch as leader_epoch, k.event_key
         from ranked k, fence

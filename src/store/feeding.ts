@@ -14,7 +14,7 @@
  * How many run is counted from rows each time. Items are read by their number, so a bulk of a million costs what one of
  * ten does. `running_limit` also binds dispatch (waiting.ts): runs beyond it are held, and `letGo` frees them again.
  */
-import { bearing } from "./births.ts";
+import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { behindKey, beyondLimit } from "./lines.ts";
@@ -122,7 +122,7 @@ export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ 
       returning b.id, b.job_definition_id, b.priority, h.next_seq as first_seq, h.items, fence.epoch),
     ask as (
       select row_number() over (order by f.id, i.seq) as place, d.id as job_definition_id, 'bulk' as source,
-             'bulk:' || f.id || ':' || i.seq as key, i.args_json as args, f.priority, clock_timestamp() as due_at,
+             'bulk:' || f.id || ':' || i.seq as key, i.args_json as args, f.priority, ${now(sql)} as due_at,
              (select o.scheduled_for from job_run o where o.id = i.rerun_of) as slot,
              fill_template(d.node, i.args_json) as node, i.rerun_of, null as own_serial_key, null::bigint as job_schedule_id,
              null::bigint as event_id, f.id as bulk_id, f.epoch as leader_epoch, i.seq
