@@ -56,7 +56,7 @@ async function conclude(sql: Sql, term: Term, result: CheckResult): Promise<numb
   assert(node, "no node is due");
   await recordCheck(sql, term, { node_id: node.node_id, due: node.due, status, result }, PACE);
   const [row] = await sql<{ seconds: number }[]>`
-    select extract(epoch from next_check_at - checked_at)::float8 as seconds from node where node_id = ${node.node_id}`;
+    select (extract(epoch from next_check_at) - extract(epoch from checked_at))::float8 as seconds from node where node_id = ${node.node_id}`;
   await sql`update node set next_check_at = clock_timestamp() where next_check_at < 'infinity'`;
   return Math.round(row?.seconds ?? NaN);
 }
