@@ -285,6 +285,9 @@ create table if not exists bulk_check (
 create or replace function check_bulk() returns trigger language plpgsql as $$
 begin
   insert into bulk_check (bulk_id) values (new.id);
+  if tg_op = 'UPDATE' and new.serial_key is distinct from old.serial_key then  -- by hand: who waits behind it need not any more
+    insert into line_check (line) select 'serial:' || old.serial_key where old.serial_key is not null;
+  end if;
   if tg_op = 'UPDATE' and new.priority <> old.priority then  -- runs that wait move as well, but not one that was moved by itself
     update job_run set priority = new.priority where id = any(array(
       select id from job_run where bulk_id = new.id and state in ('PENDING', 'RETRYING', 'ORPHANED') and priority = old.priority
@@ -800,9 +803,23 @@ begin
   return event_id;
 end $$;
 
+create or replace function key_stopped(s serial_key_stop) returns jsonb language sql immutable as $$
+  select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
+           'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
+             '; let it go: deno task queue unblock "' || s.serial_key || '"')
+$$;
+create or replace function behind_bulk(o bulk) returns jsonb language sql immutable as $$
+  select jsonb_build_object('code', 'behind_bulk', 'bulk_id', o.id, 'serial_key', o.serial_key,
+           'text', 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"')
+$$;
 create or replace function behind_run(o job_run) returns jsonb language sql immutable as $$
   select jsonb_build_object('code', 'behind_run', 'run_id', o.id, 'serial_key', o.serial_key,
            'text', 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"')
+$$;
+
+-- Whether a bulk goes before a run of its serial key (store/lines.ts).
+create or replace function goes_before(b bulk, r job_run) returns boolean language sql immutable as $$
+  select r.bulk_id is null and b.serial_key = r.serial_key and b.finished_at is null and (b.started_at is not null or b.created_at <= r.created_at)
 $$;
 
 -- Why a run that has not started waits: a code and what it is about (store/wait_reason.ts), and `text`, the same in one sentence.
@@ -828,15 +845,14 @@ begin
   end if;
   if r.serial_key is not null then
     said := coalesce(
-      (select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
-                'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
-                  '; let it go: deno task queue unblock "' || s.serial_key || '"')
-         from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
+      (select key_stopped(s) from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
+      (select behind_bulk(b) from bulk b where r.state = 'PENDING' and goes_before(b, r) order by b.started_at, b.created_at, b.id limit 1),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and r.state = 'PENDING' and o.state = 'PENDING' and o.due_at <= clock_timestamp()
-          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) order by o.priority, o.due_at, o.id limit 1));
+          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) and not exists (select from bulk b where goes_before(b, o))
+        order by o.priority, o.due_at, o.id limit 1));
     if said is not null then
       return said;
     end if;

@@ -245,7 +245,8 @@ export interface JobOptions<Input, Output, Result> {
   priority?: Priority;
   /**
    * Runs with the same key are done one at a time, retries included, by priority, due time and id.
-   * `{name}` is replaced by that field of the args.
+   * `{name}` is replaced by that field of the args. An item of a bulk gets its key when it becomes a run: to keep what is asked for
+   * after a bulk behind all of it, give both the same key (`serialKey` of the bulk's options, and of the run's).
    */
   serialKey?: string;
   /**
@@ -313,7 +314,7 @@ export interface DelayOptions {
    * because its reply was lost say, makes another run.
    */
   idempotencyKey?: string;
-  /** Overrides the job's serial key. */
+  /** Overrides the job's serial key. After a bulk that has the same key the run waits until all of that has ended. */
   serialKey?: string;
   /** The node that must run it. */
   node?: string;

@@ -215,14 +215,14 @@ Deno.test("how many are fed, and how throttling moves", () => {
     last_seq: 100,
     live: 0,
     retrying: 0,
-    behind_bulk_id: null,
+    behind: false,
     recent: 20,
     recent_failures: 10,
   } as BulkState;
   assert.equal(roomFor(bulk), 10);
   assert.equal(roomFor({ ...bulk, live: 15, retrying: 12 }), 5);
   assert.equal(roomFor({ ...bulk, last_seq: 3 }), 3);
-  assert.equal(roomFor({ ...bulk, behind_bulk_id: 1 }), 0);
+  assert.equal(roomFor({ ...bulk, behind: true }), 0);
   assert.equal(roomFor({ ...bulk, state: "PAUSED" }), 0);
   assert.equal(throttleFor(bulk), null, "as much as it says is not more");
   assert.equal(throttleFor({ ...bulk, recent_failures: 11 }), 5);

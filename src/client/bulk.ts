@@ -31,7 +31,10 @@ export interface BulkOptions {
   intervalSeconds?: number;
   /** Of its runs; default that of the job. A change also moves those that wait. */
   priority?: Priority;
-  /** Fixed. Bulks that share one go one after another, in the order in which they were made; the items of each in parallel. */
+  /**
+   * Fixed. Bulks that share one go one after another, in the order in which they were made; the items of each in parallel. Runs of the
+   * same key that were asked for before a bulk go before it, and those that are asked for after it wait until all of it has ended.
+   */
   serialKey?: string;
   /** More runs than these that end FAILED or TIMED_OUT pause the bulk. Counted anew when it is resumed. */
   maxFailures?: number;

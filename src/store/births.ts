@@ -176,7 +176,8 @@ export function bearing(sql: Db, { event_keys = false } = {}) {
           (k.serial_key is not null and (
             row_number() over (partition by k.serial_key order by k.early, k.priority, k.due_at, k.place) > 1
             or exists (select from job_run o where o.serial_key = k.serial_key
-                        and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))))
+                        and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+            or (k.bulk_id is null and exists (select from bulk b where b.serial_key = k.serial_key and b.finished_at is null))))
           or (k.limit_key is not null and
             row_number() over (partition by k.limit_key order by k.early, k.priority, k.due_at, k.place) + (
               select count(*) from (select from job_run o where o.limit_key = k.limit_key

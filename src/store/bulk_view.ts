@@ -195,11 +195,16 @@ function whyWaiting(sql: Db) {
       'text', 'it is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
         || '; resume it: deno task bulk resume ' || b.id)
     when b.state = 'CANCELED' then jsonb_build_object('code', 'bulk_ending', 'text', 'it is canceled; its runs are being ended')
-    when b.started_at is null then (
-      select jsonb_build_object('code', 'behind_bulk', 'bulk_id', o.id, 'serial_key', o.serial_key,
-                                'text', 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"') from bulk o
-       where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id and (o.started_at is not null or o.id < b.id)
-       order by o.started_at nulls last, o.id limit 1)
+    when b.started_at is null then coalesce(
+      (select behind_bulk(o) from bulk o
+        where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
+          and (o.started_at is not null or (o.created_at, o.id) < (b.created_at, b.id))
+        order by o.started_at, o.created_at, o.id limit 1),
+      (select key_stopped(s) from serial_key_stop s where s.serial_key = b.serial_key),
+      (select behind_run(o) from job_run o
+        where o.serial_key = b.serial_key and (o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+          or (o.state = 'PENDING' and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp()))
+        order by o.state = 'PENDING', o.priority, o.due_at, o.id limit 1))
     when b.next_feed_at > clock_timestamp() and c.running + c.waiting + c.retrying < b.running_limit
       then jsonb_build_object('code', 'interval', 'at', b.next_feed_at,
         'text', 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))

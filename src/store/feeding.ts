@@ -17,7 +17,7 @@
 import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
-import { behindKey, beyondLimit } from "./lines.ts";
+import { behindKey, beyondLimit, bulkBehindKey } from "./lines.ts";
 
 /** A bulk that may need something, and all that tells what. */
 export interface BulkState {
@@ -43,8 +43,8 @@ export interface BulkState {
   wait_ms: number;
   /** Until the feed that is planned, less than 0 when that is over; null: none is. */
   plan_ms: number | null;
-  /** The bulk of its serial key that goes before it. */
-  behind_bulk_id: number | null;
+  /** It has not begun, and somebody of its serial key goes before it, or that is stopped. */
+  behind: boolean;
   /** While it may be throttled: how many of its last runs ended since it last was, `THROTTLE_WINDOW` at most, and how many of those failed. */
   recent: number;
   recent_failures: number;
@@ -81,8 +81,7 @@ export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[
               limit b.max_failures + 1) f)::int as failures,
            greatest(0, coalesce(extract(epoch from b.fed_at + b.interval_seconds * interval '1 s' - clock_timestamp()) * 1000, 0))::float8 as wait_ms,
            (extract(epoch from b.next_feed_at - clock_timestamp()) * 1000)::float8 as plan_ms,
-           (select min(o.id) from bulk o where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
-               and b.started_at is null and (o.started_at is not null or o.id < b.id)) as behind_bulk_id,
+           ${bulkBehindKey(sql)} as behind,
            t.recent, t.recent_failures
       from bulk b join job_definition d on d.id = b.job_definition_id
       cross join lateral (
@@ -118,7 +117,7 @@ export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ 
          set next_seq = b.next_seq + h.items, started_at = coalesce(b.started_at, clock_timestamp()), fed_at = clock_timestamp(),
              next_feed_at = null
         from fence, jsonb_to_recordset(${json(sql, helpings)}) as h(bulk_id bigint, next_seq bigint, items int)
-       where b.id = h.bulk_id and b.next_seq = h.next_seq and b.state = 'RUNNING'
+       where b.id = h.bulk_id and b.next_seq = h.next_seq and b.state = 'RUNNING' and not ${bulkBehindKey(sql)}
       returning b.id, b.job_definition_id, b.priority, h.next_seq as first_seq, h.items, fence.epoch),
     ask as (
       select row_number() over (order by f.id, i.seq) as place, d.id as job_definition_id, 'bulk' as source,
@@ -190,7 +189,7 @@ export interface Ended {
 }
 
 /**
- * The end of a bulk, and with it the runs of on_finish and, where something failed, on_failure; and the next bulk of its
+ * The end of a bulk, and with it the runs of on_finish and, where something failed, on_failure; and whoever is next in the line of its
  * serial key is looked at. Undefined: it has not ended yet, or has before.
  */
 export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Ended | undefined> {
@@ -210,6 +209,7 @@ export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Ende
     next as (
       insert into bulk_check (bulk_id)
       select o.id from ended e join bulk o on o.serial_key = e.serial_key and o.finished_at is null and o.id <> e.id),
+    line as (insert into line_check (line) select 'serial:' || serial_key from ended where serial_key is not null),
     ask as (
       select row_number() over (order by c.what) as place, d.id as job_definition_id, 'bulk' as source,
              'bulk:' || e.id || ':' || c.what as key, d.default_args_json || jsonb_build_object('bulk_id', e.id, 'name', e.name, 'state', e.state,

@@ -2,6 +2,9 @@
  * Who may start among runs that must wait for each other: runs of one serial key, of one limit key, and runs that are
  * not yet due. Those who may not are `held`, outside the index that dispatch reads, so that a million of them cost nothing.
  *
+ * A bulk stands in the line of its serial key as a whole. What was asked for before it goes before it, what comes later waits until it has
+ * ended; in between runs go by priority. Runs of bulks wait for no other bulk, only for runs: else two bulks could wait for each other's.
+ *
  *   not held --the leader finds its key taken: hold--> held --its line was checked and it is next: checkLines--> not held
  *   held until wakes_at --that time comes: wake--> not held
  *
@@ -32,7 +35,7 @@ export async function wake(sql: Db, term: Term, most = 1000): Promise<{ more: bo
 
 /** Looks at lines in which something has changed, and lets go who is next in them. */
 export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ more: boolean }> {
-  const [row] = await sql<{ taken: number }[]>`
+  const [row] = await sql<{ taken: number; bulks: number }[]>`
     with ${fence(sql, term)},
     taken as (
       delete from line_check c using fence where c.id in (select id from line_check order by id limit ${most}) returning c.line),
@@ -45,6 +48,7 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
       select n.id from serial k cross join lateral (
         select r.id from job_run r
          where r.serial_key = k.key and ${of(sql, sql`r.state`, ["PENDING"])} and r.due_at <= clock_timestamp()
+           and not ${behindBulk(sql, sql`r`)}
          order by r.priority, r.due_at, r.id limit 1) n
        where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') offset 0)
          and not exists (select from serial_key_stop s where s.serial_key = k.key offset 0)
@@ -59,9 +63,12 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
   }))) n),
     freed as (
       update job_run r set held = false, wakes_at = null from fence where r.id = any(array(select id from next)) and r.held::int = 1
-      returning 1)
-    select (select count(*) from taken)::int as taken, (select count(*) from freed)::int as freed`;
-  return { more: row?.taken === most };
+      returning 1),
+    bulks as (
+      insert into bulk_check (bulk_id)
+      select b.id from serial k join bulk b on b.serial_key = k.key and b.finished_at is null and b.started_at is null returning 1)
+    select (select count(*) from taken)::int as taken, (select count(*) from freed)::int as freed, (select count(*) from bulks)::int as bulks`;
+  return { more: row !== undefined && (row.taken === most || row.bulks > 0) };
 }
 
 /**
@@ -87,13 +94,33 @@ export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<
 /** Whether run `r` may not start because of its serial key: somebody has it, goes first, or it is stopped. */
 export function behindKey(sql: Db) {
   return sql`(r.serial_key is not null and r.state = 'PENDING' and (
+    ${behindBulk(sql, sql`r`)} or
     exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
              and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
     or exists (select from job_run o where o.serial_key = r.serial_key and ${
     of(sql, sql`o.state`, ["PENDING"])
   } and o.due_at <= clock_timestamp()
-             and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id))
+             and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) and not ${behindBulk(sql, sql`o`)})
     or exists (select from serial_key_stop s where s.serial_key = r.serial_key offset 0)))`;
+}
+
+/** Whether a bulk of its serial key goes before this run, which is of none: it began, or was asked for before the run. */
+export function behindBulk(sql: Db, run: Fragment) {
+  return sql`(${run}.bulk_id is null and exists (select from bulk b where b.serial_key = ${run}.serial_key and b.finished_at is null
+                and (b.started_at is not null or b.created_at <= ${run}.created_at) offset 0))`;
+}
+
+/** Whether bulk `b` may not begin because of its serial key: a bulk or a run goes first, or it is stopped. */
+export function bulkBehindKey(sql: Db) {
+  return sql`(b.serial_key is not null and b.started_at is null and (
+    exists (select from bulk o where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
+             and (o.started_at is not null or (o.created_at, o.id) < (b.created_at, b.id)) offset 0)
+    or exists (select from job_run o where o.serial_key = b.serial_key and ${
+    of(sql, sql`o.state`, ["ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"])
+  } offset 0)
+    or exists (select from job_run o where o.serial_key = b.serial_key and ${of(sql, sql`o.state`, ["PENDING"])}
+                and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp() offset 0)
+    or exists (select from serial_key_stop s where s.serial_key = b.serial_key offset 0)))`;
 }
 
 /** Whether run `r` may not start because its limit key has as many at once as definition `d` allows. */

@@ -158,6 +158,7 @@ function nearOf(sql: Db) {
        and (r.serial_key is null or not (
          exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
                   and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+         or exists (select from bulk b where b.serial_key = r.serial_key and b.finished_at is null)
          or exists (select from serial_key_stop s where s.serial_key = r.serial_key)))
      order by r.wakes_at, r.priority, r.id limit ${NEAR_RUNS}`;
 }
@@ -194,7 +195,7 @@ function candidatesOf(sql: Db, shares: Fragment, most: number) {
     with first as materialized (
       select r.*, l.node as lane
         from ${shares} cross join lateral (
-          select id, job_definition_id, version, state, priority, due_at, serial_key, limit_key, avoid_node, bulk_id, interruptions
+          select id, job_definition_id, version, state, priority, due_at, created_at, serial_key, limit_key, avoid_node, bulk_id, interruptions
             from job_run r
            where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
              and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held

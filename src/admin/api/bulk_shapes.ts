@@ -24,7 +24,7 @@ export const PACE = {
 /** What is said once. */
 export const FIXED = {
   name: text(200).optional().openapi({ description: "For people" }),
-  serial_key: text(500).optional().openapi({ description: "Bulks that share one go one after another" }),
+  serial_key: text(500).optional().openapi({ description: "Bulks and runs that share one go one after another" }),
   on_finish: jobName.optional().openapi({ description: "A job that gets one run when the bulk ends" }),
   on_failure: jobName.optional().openapi({ description: "The same if something of it failed" }),
 };

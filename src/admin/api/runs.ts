@@ -83,7 +83,9 @@ function addEnqueue(api: Api): void {
       }),
       priority: w.priorityIn.optional(),
       run_at: w.timeIn.optional().openapi({ description: "Not before this instant, RFC 3339" }),
-      serial_key: w.text(500).optional().openapi({ description: "Runs with the same key go one at a time" }),
+      serial_key: w.text(500).optional().openapi({
+        description: "Runs with the same key go one at a time, and not beside a bulk of that key",
+      }),
       node: w.text(500).optional().openapi({ description: "The node, or labels, that must run it" }),
       reason: w.reason,
     }),

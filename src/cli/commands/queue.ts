@@ -46,7 +46,7 @@ export function addBulks(program: Command): void {
       "--key <text>",
       "idempotency key: a second bulk with it is the first one",
     )
-    .option("--serial-key <text>", "bulks that share one go one after another")
+    .option("--serial-key <text>", "bulks and runs that share one go one after another")
     .option("--on-finish <job>", "a job that gets one run at its end")
     .option("--on-failure <job>", "a job that gets one run at its end if something failed").addOption(json())
     .action(async (name, options) => (await load("bulk")).startCommand(name, options));

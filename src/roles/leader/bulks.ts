@@ -85,7 +85,7 @@ async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefi
 
 /** How many items are to become runs, if its interval is over. */
 export function roomFor(bulk: BulkState): number {
-  if (bulk.state !== "RUNNING" || bulk.behind_bulk_id !== null) return 0;
+  if (bulk.state !== "RUNNING" || bulk.behind) return 0;
   const going = bulk.live - bulk.retrying;
   return Math.min(
     bulk.running_limit - going,
@@ -105,7 +105,7 @@ async function end(me: Leading, bulk_id: number): Promise<void> {
   const ended = await finish(me.sql, me.term, bulk_id);
   if (!ended) return;
   observe("bulk.finished", { bulk_id, ...ended });
-  me.bell.ring(); // for the next bulk of its serial key
+  me.bell.ring(); // for who is next of its serial key
 }
 
 async function isFailing(me: Leading, { bulk_id, failures, max_failures }: BulkState): Promise<boolean> {
