@@ -209,6 +209,35 @@ Deno.test("cancel, retry and another priority of one run, and why not", async ()
   });
 });
 
+Deno.test("a run again with other args has the key and the node of those, but keeps what it was given beside its args", async () => {
+  await withApi(async ({ sql, call }) => {
+    for (const node_id of ["gpu-1", "gpu-2"]) await aWorker(sql, { worker_id: `w-${node_id}`, node_id });
+    const { id } = await aDefinition(sql, { name: "wipe", serial_key: "device:{device}", node: "{at}" });
+    const ended = async (more: Record<string, unknown>) => {
+      const run = { job_definition_id: id, state: "FAILED", args_json: { device: 7, at: "gpu-1" }, ...more };
+      return (await aRun(sql, run)).id;
+    };
+    const derived = await ended({ serial_key: "device:7", node: "gpu-1" });
+    const given = await ended({ serial_key: "tenant:a", node: "zone=x" });
+    const excluded = await ended({ serial_key: "job:wipe", node: "gpu-1" });
+    const again = async (run: number, args?: unknown) => {
+      const { status, body } = await call("POST", `/runs/${run}/retry`, { body: { args } });
+      assert.equal(status, 201, JSON.stringify(body));
+      const [row] = await sql`select serial_key, node from job_run where id = ${Number(body.id)}`;
+      return [row?.serial_key, row?.node];
+    };
+    const other = { device: 8, at: "gpu-2" };
+    assert.deepEqual(await again(derived, other), ["device:8", "gpu-2"]);
+    assert.deepEqual(await again(derived), ["device:7", "gpu-1"]);
+    assert.deepEqual(await again(excluded), ["device:7", "gpu-1"], "its job does not forbid any more");
+    await sql`update node set labels = '{"zone": "x"}'`;
+    assert.deepEqual(await again(given, other), ["tenant:a", "zone=x"]);
+    const refused = await call("POST", `/runs/${derived}/retry`, { body: { args: { device: 8, at: "gpu-3" } } });
+    assert.equal(refused.status, 422);
+    assert.match(JSON.stringify(refused.body), /gpu-3/);
+  });
+});
+
 Deno.test("acts on many say first how many they mean, and then do that", async () => {
   await withApi(async ({ sql, call }) => {
     const job = await aDefinition(sql, { name: "wipe" });

@@ -1,6 +1,6 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
 import { recordAct } from "../store/audit.ts";
-import { createRuns } from "../store/births.ts";
+import { createRuns, givenOwn } from "../store/births.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { readDemands } from "../store/definitions.ts";
 import { emitEventBy } from "../store/events.ts";
@@ -17,7 +17,7 @@ import {
   refuseKeyOfOther,
 } from "./enqueue.ts";
 import { checkArgs } from "./job_args.ts";
-import { checkNeeds } from "./needs.ts";
+import { checkNeeds, needsOf } from "./needs.ts";
 
 export interface By {
   /** Kept in the audit. */
@@ -81,7 +81,10 @@ export async function closeRun(sql: Db, id: number, by: By): Promise<void> {
   throw state === undefined ? noSuchRun(id) : hasEnded("close", id, state);
 }
 
-/** A new run of what has ended, with its args or others. @throws Refused */
+/**
+ * A new run of what has ended, with its args or others: its key and node are those of the args, unless it was given its own.
+ * @throws Refused
+ */
 export async function retryRun(
   sql: Sql,
   id: number,
@@ -97,16 +100,19 @@ export async function retryRun(
   const edited = wish.args !== undefined;
   if (edited) await checkArgs(sql, run.job_name, wish.args);
   checkText(`retry run "${id}"`, "idempotencyKey", wish.idempotencyKey);
-  const { resources = {} } = await readDemands(sql, run.job_name) ?? {};
-  await checkNeeds(sql, `retry run "${id}"`, { selectors: [run.node ?? ""], resources });
+  const args = edited ? storable(`a run of "${run.job_name}"`, wish.args) : run.args;
+  const own = await givenOwn(sql, id);
+  const demands = await readDemands(sql, run.job_name);
+  if (!demands) throw jobRemoved(run);
+  const needs = await needsOf(sql, demands, own.node === undefined ? [args] : []);
+  await checkNeeds(sql, `retry run "${id}"`, { ...needs, selectors: [...needs.selectors, own.node ?? ""] });
   return await sql.begin(async (tx) => {
     const [born] = await createRuns(tx, [{
       job_name: run.job_name,
-      args: edited ? storable(`a run of "${run.job_name}"`, wish.args) : run.args,
+      args,
       idempotency_key: wish.idempotencyKey,
       priority: run.priority,
-      serial_key: run.serial_key ?? undefined,
-      node: run.node ?? undefined,
+      ...own,
       rerun_of: run.id,
     }]);
     if (born?.job_run_id === undefined) throw jobRemoved(run);

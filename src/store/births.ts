@@ -87,7 +87,8 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
 }
 
 /**
- * Runs again what has ended, with the same args, linked to the first by `rerun_of`; audited in the same statement. A run
+ * Runs again what has ended, with the same args, linked to the first by `rerun_of`; audited in the same statement. Its key and node are those
+ * of its job and args as they are now, unless it was given its own. A run
  * that was run again already under the same `wish` is left out, so a wish that is repeated adds nothing.
  */
 export async function rerunWhere(
@@ -99,8 +100,10 @@ export async function rerunWhere(
     with ask as (
       select row_number() over (order by r.id) as place, d.id as job_definition_id, 'enqueue' as source,
              'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, ${now(sql)} as due_at,
-             r.scheduled_for as slot, r.node,
-             r.id as rerun_of, r.serial_key as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id,
+             r.scheduled_for as slot, coalesce(${ownNode(sql)}, fill_template(d.node, r.args_json)) as node,
+             r.id as rerun_of, ${
+    ownSerialKey(sql)
+  } as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id,
              null::bigint as leader_epoch
         from job_run r join job_definition d on d.id = r.job_definition_id
        where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}
@@ -112,6 +115,24 @@ export async function rerunWhere(
       insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
       select ${by.actor}, 'run.retry', 'run', rerun_of::text, jsonb_build_object('rerun', id), ${by.reason} from fresh)
     select id, rerun_of from fresh order by id`;
+}
+
+/** What an enqueue gave run `r` of definition `d` that does not follow from its job and args; null: nothing. No other birth gives any. */
+function ownNode(sql: Db) {
+  return sql`case when r.source = 'enqueue' and r.node is distinct from fill_template(d.node, r.args_json) then r.node end`;
+}
+
+function ownSerialKey(sql: Db) {
+  return sql`case when r.source = 'enqueue' and r.serial_key is distinct from fill_template(d.serial_key, r.args_json)
+                   and r.serial_key is distinct from 'job:' || d.name then r.serial_key end`;
+}
+
+/** The same of one run: what a repeat of it with other args keeps. */
+export async function givenOwn(sql: Db, job_run_id: number): Promise<{ node?: string; serial_key?: string }> {
+  const [row] = await sql<{ node: string | null; serial_key: string | null }[]>`
+    select ${ownNode(sql)} as node, ${ownSerialKey(sql)} as serial_key
+      from job_run r join job_definition d on d.id = r.job_definition_id where r.id = ${job_run_id}`;
+  return { node: row?.node ?? undefined, serial_key: row?.serial_key ?? undefined };
 }
 
 /** The slots of one schedule that the calendar chose, and how far it looked. */
