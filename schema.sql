@@ -51,7 +51,24 @@ alter table node add column if not exists status_at timestamptz not null default
 -- Who put it into maintenance (is_active = false), and why.
 alter table node add column if not exists inactive_by text;
 alter table node add column if not exists inactive_reason text;
-create index if not exists node_checks on node (next_check_at) where is_active;
+drop index if exists node_checks;
+create index if not exists node_due on node (next_check_at);
+-- In maintenance it is checked only when somebody asks. After it, it is as a new one: whatever was done to it, it takes no work before it was checked.
+create or replace function turn_node() returns trigger language plpgsql as $$
+begin
+  if new.is_active then
+    new.status := 'unavailable';
+    new.status_at := clock_timestamp();
+    new.checked_at := null;
+    new.check_result := null;
+    new.failed_checks := 0;
+    new.next_check_at := clock_timestamp();
+  else
+    new.next_check_at := 'infinity';
+  end if;
+  return new;
+end $$;
+create or replace trigger node_turned before update on node for each row when (old.is_active <> new.is_active) execute function turn_node();
 
 -- One process. worker_id is never used twice; DEAD is final, and the same process comes back under a new id.
 create table if not exists worker (

@@ -157,7 +157,9 @@ Deno.test("a test of the connection is asked of the leader, shown while it is un
     assert.equal((await browser.act("/nodes/a/test")).tone, "good");
     assert.match(await browser.text("/nodes/a"), /checking.*The leader is checking it now/s);
     await sql`update node set is_active = false`;
-    assert.match((await browser.act("/nodes/a/test")).text, /maintenance/);
+    assert.doesNotMatch(await browser.text("/nodes/a"), /checking/, "in maintenance only when somebody asks");
+    assert.equal((await browser.act("/nodes/a/test")).tone, "good");
+    assert.match(await browser.text("/nodes/a"), /maintenance.*checking.*The leader is checking it now/s);
   });
 });
 

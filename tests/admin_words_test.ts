@@ -63,7 +63,6 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   none: { code: "none", what: "X" },
   nobody_leads: { code: "nobody_leads" },
   steps_down: { code: "steps_down" },
-  in_maintenance: { code: "in_maintenance" },
   node_lives: { code: "node_lives", worker_id: "w7" },
   node_carries: { code: "node_carries", job_run_id: 812 },
   no_such_worker: { code: "no_such_worker", name: "W", state: "active" },
@@ -151,7 +150,7 @@ Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, 
   };
   const found = [{ node: "A", failed, checked: true }, { node: "B", checked: false }];
   const several = whyText(ON, { ...WAITS.unavailable, found, text: "" });
-  assert.match(several, /A ディスク：空き 5 MB／B 最初の確認がまだ終わっていません/);
+  assert.match(several, /A ディスク：空き 5 MB／B 確認がまだ終わっていません/);
   japanese(several);
   assert.equal(whyText(ON, { text: "of a newer leader" }), "of a newer leader");
   assert.equal(whyText(ON, { code: "constructor", text: "of nobody" } as unknown as Waits), "of nobody");

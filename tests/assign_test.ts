@@ -167,7 +167,7 @@ Deno.test("a closed lane says why", () => {
   const away = { status: "unavailable", problem: "disk: 1 MB free" } as const;
   assert.equal(reasonOf(lane(), nodes(away)), 'node "n1" is unavailable: disk: 1 MB free');
   const fresh = { status: "unavailable", checked: false } as const;
-  assert.equal(reasonOf(lane(), nodes(fresh)), 'node "n1" is unavailable: its first check has not passed yet');
+  assert.equal(reasonOf(lane(), nodes(fresh)), 'node "n1" is unavailable: its check has not passed yet');
   const busy = { status: "busy", problem: "load: 9 % per core of 2" } as const;
   assert.equal(reasonOf(lane(), nodes(busy)), 'node "n1" is busy: load: 9 % per core of 2');
   assert.match(reasonOf(lane(), hall({ a: { load: 2 } })), /no free slot/);

@@ -135,8 +135,20 @@ Deno.test("from the command line nodes are shown, tested and changed, with an au
         ) ||
           undefined;
       });
-      assert.match((await cli("nodes", "test", "node-1")).err, /it is in maintenance; end that with/);
+      license.taken();
+      const ill = await cli("nodes", "test", "node-1");
+      assert.deepEqual(
+        [ill.code, /^node-1 is unavailable: .+ \(it is in maintenance\)$/m.test(ill.out)],
+        [1, true],
+        ill.out,
+      );
       await set("--maintenance", "off", "--max-concurrent", "none");
+      await waitFor("the check after the maintenance", async () => {
+        return await reasonOf(cluster, waits) === 'node "node-1" is unavailable: script license: no license is free' ||
+          undefined;
+      });
+      license.free();
+      assert.equal((await cli("nodes", "test", "node-1")).code, 0);
       assert.equal((await cluster.ends(waits)).state, "SUCCEEDED");
       const audit =
         await sql`select before_json, after_json, reason from admin_action_log where action = 'node.set' order by id`;

@@ -17,7 +17,6 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   none: (says) => `${says.what} は見つかりません`,
   nobody_leads: () => "リーダーが不在です。ワーカーを起動してください",
   steps_down: () => "そのリーダーはすでに降格中か、降格しています",
-  in_maintenance: () => "メンテナンス中のため確認しません。先に解除してください",
   node_lives: (says) => `ワーカー ${says.worker_id} がまだ動いています。先に停止してください`,
   node_carries: (says) =>
     `実行 ${says.job_run_id} がまだこのノードに割り当てられています。リーダーが移すまでお待ちください`,

@@ -25,7 +25,7 @@ export function printNodes(nodes: NodeListing[]): void {
 function whyOf({ is_active, inactive_by, inactive_reason, status, problem, checked_at }: NodeListing): string | null {
   if (!is_active) return [inactive_by, inactive_reason].filter((word) => word !== null).join(": ") || null;
   if (status === "available") return null;
-  return problem ?? (checked_at === null ? "its first check has not passed yet" : null);
+  return problem ?? (checked_at === null ? "its check has not passed yet" : null);
 }
 
 export async function showNodesCommand(node_id: string | undefined, options: { json?: boolean }): Promise<void> {
@@ -71,7 +71,8 @@ export async function testNodeCommand(node_id: string, options: { json?: boolean
   else {
     console.log();
     printParts(node.check_result?.parts ?? []);
-    console.log(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}`);
+    const rests = node.is_active ? "" : " (it is in maintenance)";
+    console.log(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}${rests}`);
   }
   if (node.status !== "available") throw new CommandError("");
 }

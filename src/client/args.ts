@@ -19,7 +19,6 @@ export type RefusalCode =
   | { code: "none"; what: string }
   | { code: "nobody_leads" }
   | { code: "steps_down" }
-  | { code: "in_maintenance" }
   | { code: "node_lives"; worker_id: string }
   | { code: "node_carries"; job_run_id: number }
   | { code: "no_such_worker"; name: string; state: string }

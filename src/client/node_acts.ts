@@ -159,14 +159,14 @@ const PATIENCE_MS = 15_000;
 /**
  * The leader checks the node, over the way that work would take; gives the node with what was found. `asked` hears who,
  * and `came` each part as it comes, before it is judged by the settings.
- * @throws Refused when nobody leads, there is no such node, it is in maintenance, or no answer came.
+ * @throws Refused when nobody leads, there is no such node, or no answer came.
  */
 export async function testNode(
   sql: Sql,
   node_id: string,
   on: By & { asked?: (leader: string) => void; came?: (part: CheckPart) => void },
 ): Promise<NodeListing> {
-  const { is_active } = await existingNode(sql, node_id);
+  await existingNode(sql, node_id);
   const leader = await currentLeader(sql);
   if (leader.worker_id === undefined) {
     throw new Refused(`Cannot test node "${node_id}": nobody leads; start a worker: deno task worker`, {
@@ -174,14 +174,8 @@ export async function testNode(
       says: { code: "nobody_leads" },
     });
   }
-  const due = is_active ? await requestCheck(sql, node_id, on) : undefined;
-  if (due === undefined) {
-    throw new Refused(`Cannot test node "${node_id}": it is in maintenance`, {
-      why: "conflict",
-      says: { code: "in_maintenance" },
-      fix: `end that with deno task nodes set ${node_id} --maintenance off`,
-    });
-  }
+  const due = await requestCheck(sql, node_id, on);
+  if (due === undefined) return await existingNode(sql, node_id); // removed meanwhile, which that says
   on.asked?.(leader.worker_id);
   const late_ms = monotonicMs() + (await readSettings(sql)).node_script_seconds * 2_000 + PATIENCE_MS;
   let told = 0;

@@ -101,7 +101,7 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
       (select id from job_run where cancel_requested_at is not null
          and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') order by id limit 1) is not null as cancels,
       trouble.stuck, trouble.lost or exists (select from worker where state <> 'DEAD' and lease_until < clock.now) as lost,
-      exists (select from node where is_active and next_check_at <= clock.now) as checks,
+      exists (select from node where next_check_at <= clock.now) as checks,
       (extract(epoch from least(
         (select next_slot from job_schedule where enabled and paused_at is null and next_slot > clock.now
           order by next_slot limit 1),
@@ -111,7 +111,7 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
         (select min(wakes_at) from soon),
         (select greatest(wakes_at - ${ahead}, clock.now + ${ahead} / 4) from job_run where wakes_at > clock.now + ${ahead}
           order by wakes_at limit 1),
-        (select next_check_at from node where is_active and next_check_at > clock.now and next_check_at < 'infinity'
+        (select next_check_at from node where next_check_at > clock.now and next_check_at < 'infinity'
           order by next_check_at limit 1)) - clock.now) * 1000)::float8 as next_due_ms,
       ${sight(sql, !look.crowded)}
     from renewed, clock, (${troubles(sql, look.reassign_after_ms)}) trouble`;

@@ -3,9 +3,9 @@
  *
  *   unavailable (new) --its check passes--> available <--checks--> busy, unavailable
  *
- * `status` is what the last check said, and only the leader writes it; `is_active = false` (maintenance) is an operator's,
- * and such a node is not checked. A node that is full is not written down as busy: capacity is counted from rows.
- * A check is due at `next_check_at`. Whoever wants one sooner (a worker that comes or goes, an operator) sets that to now;
+ * `status` is what the last check said, and only the leader writes it; `is_active = false` (maintenance) is an operator's, and such
+ * a node is checked only when somebody asks. Its end forgets what was found before (a trigger does): whatever was done to
+ * the node may have broken it. A node that is full is not written down as busy: capacity is counted from rows. A check is due at `next_check_at`. Whoever wants one sooner (a worker that comes or goes, an operator) sets that to now;
  * a result that arrives after such a wish is kept, and the node is checked again.
  */
 import type { CheckPart } from "./check_part.ts";
@@ -43,7 +43,7 @@ export async function dueChecks(sql: Db): Promise<DueCheck[]> {
                             order by w.state = 'ACTIVE' desc, w.started_at desc)
                        from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp()),
                     '[]') as workers
-      from node n where n.is_active and n.next_check_at <= clock_timestamp() order by n.next_check_at limit ${NODES_AT_ONCE}`;
+      from node n where n.next_check_at <= clock_timestamp() order by n.next_check_at limit ${NODES_AT_ONCE}`;
 }
 
 export interface Pace {
@@ -62,7 +62,7 @@ export interface Judged {
 
 /**
  * Writes what a check found and when the next is due. A node without workers waits for one to come. Undefined: nothing was
- * written, since the term is over, the node is in maintenance now, or a worker came to one that had none.
+ * written, since the term is over, or a worker came to one that had none.
  */
 export async function recordCheck(
   sql: Db,
@@ -75,7 +75,7 @@ export async function recordCheck(
     with ${fence(sql, term)},
     was as (
       select n.node_id, n.status, case when ${status}::text = 'available' then 0 else n.failed_checks + 1 end as failed
-        from node n, fence where n.node_id = ${node_id} and n.is_active
+        from node n, fence where n.node_id = ${node_id}
          and not (${nobody}::boolean and exists (
                select from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp())))
     update node n set status = ${status}, check_parts = null, check_result = ${
@@ -84,7 +84,7 @@ export async function recordCheck(
            failed_checks = was.failed, status_at = case when was.status = ${status} then n.status_at else clock_timestamp() end,
            next_check_at = case
              when n.next_check_at::text <> ${due} then n.next_check_at
-             when ${nobody}::boolean then 'infinity'
+             when ${nobody}::boolean or not n.is_active then 'infinity'
              else clock_timestamp() + interval '1 second' * case
                when was.failed = 0 then ${pace.check_seconds}::float8
                when was.failed <= ${pace.retry_count}::int then ${pace.retry_seconds}::float8
@@ -94,10 +94,7 @@ export async function recordCheck(
   return row;
 }
 
-/**
- * An operator's wish to have it checked now, by which its answer is known, audited in the same statement. Undefined: no
- * such node, or it is in maintenance.
- */
+/** An operator's wish to have it checked now, by which its answer is known, audited in the same statement. Undefined: no such node. */
 export async function requestCheck(
   sql: Db,
   node_id: string,
@@ -105,7 +102,7 @@ export async function requestCheck(
 ): Promise<string | undefined> {
   const [row] = await sql<{ due: string }[]>`
     with asked as (
-      update node set next_check_at = clock_timestamp(), check_parts = null where node_id = ${node_id} and is_active
+      update node set next_check_at = clock_timestamp(), check_parts = null where node_id = ${node_id}
       returning node_id, next_check_at::text as due),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, reason)
@@ -132,7 +129,7 @@ export async function readCheckParts(sql: Db, node_id: string): Promise<CheckPar
 /** Whether a check that began after that wish has been written down, or none will be. */
 export async function isAnswered(sql: Db, node_id: string, due: string): Promise<boolean> {
   const rows = await sql`
-    select 1 from node where node_id = ${node_id} and is_active and (next_check_at::text = ${due} or next_check_at <= clock_timestamp())`;
+    select 1 from node where node_id = ${node_id} and (next_check_at::text = ${due} or next_check_at <= clock_timestamp())`;
   return rows.length === 0;
 }
 
@@ -141,7 +138,7 @@ export interface NodeListing extends Omit<NodeRow, "checked"> {
   workers: number;
   load: number;
   checked_at: Date | null;
-  /** Null: only when a worker of it comes, or after its maintenance. */
+  /** Null: only when a worker of it comes, after its maintenance, or when somebody asks. */
   next_check_at: Date | null;
   /** A check is due or under way. */
   checking: boolean;
@@ -158,7 +155,7 @@ export async function listNodes(sql: Db): Promise<NodeListing[]> {
                 else n.check_result->>'problem' end as problem,
            n.inactive_by, n.inactive_reason, l.workers, l.load, n.checked_at,
            case when n.is_active and n.next_check_at < 'infinity' then n.next_check_at end as next_check_at,
-           n.is_active and n.next_check_at <= clock_timestamp() as checking, n.failed_checks, n.check_result
+           n.next_check_at <= clock_timestamp() as checking, n.failed_checks, n.check_result
       from node n cross join lateral (
         select count(distinct w.worker_id)::int as workers, count(r.id)::int as load
           from worker w left join job_run r on r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')
@@ -175,7 +172,10 @@ export interface NodeChange {
   maintenance?: boolean;
 }
 
-/** Changes a node, audited in the same statement; false: there is none of that name. After maintenance it is checked at once. */
+/**
+ * Changes a node, audited in the same statement; false: there is none of that name. After maintenance it is checked at once, and takes no
+ * work before that has passed.
+ */
 export async function changeNode(
   sql: Db,
   node_id: string,
@@ -197,8 +197,7 @@ export async function changeNode(
              labels = (n.labels || given.added) - given.removed,
              is_active = coalesce(not ${maintenance}::boolean, n.is_active),
              inactive_by = case ${maintenance}::boolean when true then ${by.actor} when false then null else n.inactive_by end,
-             inactive_reason = case ${maintenance}::boolean when true then ${by.reason} when false then null else n.inactive_reason end,
-             next_check_at = case when not ${maintenance}::boolean then clock_timestamp() else n.next_check_at end
+             inactive_reason = case ${maintenance}::boolean when true then ${by.reason} when false then null else n.inactive_reason end
         from was, given where n.node_id = was.node_id returning n.*)
     insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
     select ${by.actor}, 'node.set', 'node', moved.node_id,

@@ -49,7 +49,7 @@ export async function registerWorker(sql: Db, me: Registration, lease_ms: number
   const rows = await sql`
     with host as (
       insert into node as n (node_id) values (${me.node_id})
-      on conflict (node_id) do update set next_check_at = clock_timestamp()
+      on conflict (node_id) do update set next_check_at = case when n.is_active then clock_timestamp() else n.next_check_at end
       returning node_id, pg_notify('scheduler', 'node'))
     insert into worker (worker_id, node_id, lease_until, pid, process_started, host, grpc_host, grpc_port, tls_fingerprint, slots, version)
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
@@ -222,13 +222,13 @@ export async function retireWorker(sql: Db, worker_id: string): Promise<void> {
 /** Whoever marks workers DEAD has their nodes checked, in the same statement. */
 function nodeChecks(sql: Db) {
   return sql`
-    checks as (update node n set next_check_at = clock_timestamp() where n.node_id in (select node_id from dead))`;
+    checks as (update node n set next_check_at = clock_timestamp() where n.node_id in (select node_id from dead) and n.is_active)`;
 }
 
 /** Asks for a check of a node: a worker of it cannot do its work. */
 export async function checkSoon(sql: Db, node_id: string): Promise<void> {
   await sql`
-    with soon as (update node set next_check_at = clock_timestamp() where node_id = ${node_id} and next_check_at > clock_timestamp() returning 1)
+    with soon as (update node set next_check_at = clock_timestamp() where node_id = ${node_id} and is_active and next_check_at > clock_timestamp() returning 1)
     select pg_notify('scheduler', 'node') from soon`;
 }
 

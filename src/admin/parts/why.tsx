@@ -161,7 +161,7 @@ function foundJa({ problem, found }: { problem: string; found?: Found[] }): stri
       ? `${partName("ja", failed.name)}：${partText("ja", failed).replaceAll("\n", "、")}`
       : checked
       ? "理由は分かりません"
-      : "最初の確認がまだ終わっていません";
+      : "確認がまだ終わっていません";
   return found.map((one) => found.length === 1 ? text(one) : `${one.node} ${text(one)}`).join("／");
 }
 

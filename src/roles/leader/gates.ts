@@ -177,7 +177,7 @@ function failing(hosts: readonly Host[], code: "unavailable" | "busy"): Closed {
 /** What the checks of these nodes found, with the node's name where there are several. */
 function problemOf(hosts: readonly Host[]): string {
   return hosts.map(({ node }) => {
-    const problem = node.problem ?? (node.checked ? "nothing says why" : "its first check has not passed yet");
+    const problem = node.problem ?? (node.checked ? "nothing says why" : "its check has not passed yet");
     return hosts.length === 1 ? problem : `${node.node_id}: ${problem}`;
   }).join("; ");
 }

@@ -56,12 +56,10 @@ function Heading({ on, node, workers }: { on: Visit; node: NodeListing; workers:
       </h1>
       {may(on, "operator") && (
         <div class="buttons">
-          {node.is_active && (
-            <form method="post" action={link(on, `/nodes/${encodeURIComponent(node.node_id)}/test`)}>
-              <Csrf on={on} />
-              <button type="submit" class="primary" disabled={node.checking}>{say.test}</button>
-            </form>
-          )}
+          <form method="post" action={link(on, `/nodes/${encodeURIComponent(node.node_id)}/test`)}>
+            <Csrf on={on} />
+            <button type="submit" class="primary" disabled={node.checking}>{say.test}</button>
+          </form>
           <DialogButton opens="change" text={say.change} />
           <DialogButton opens={node.is_active ? "maintenance" : "back"} text={node.is_active ? say.on : say.off} />
           {has("ACTIVE") && <DialogButton opens="drain" text={say.drain} />}

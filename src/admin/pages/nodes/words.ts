@@ -37,7 +37,7 @@ export const NODES = words({
   status: { en: "Status", ja: "状態" },
   maintenance: { en: "maintenance", ja: "メンテナンス" },
   checking: { en: "checking", ja: "確認中" },
-  never: { en: "its first check has not passed yet", ja: "最初の確認がまだ通っていません" },
+  never: { en: "its check has not passed yet", ja: "確認がまだ通っていません" },
   load: { en: "Load", ja: "負荷" },
   labels: { en: "Labels", ja: "ラベル" },
   last_check: { en: "Last check", ja: "最後の確認" },
@@ -91,10 +91,6 @@ export const NODES = words({
   },
   test: { en: "Test connection", ja: "接続テスト" },
   test_done: { en: "The leader is asked to check it now", ja: "リーダーに確認を要求しました" },
-  test_maintenance: {
-    en: "It is in maintenance and not checked: end that first",
-    ja: "メンテナンス中のため確認しません。先に解除してください",
-  },
   test_no_leader: {
     en: "Nobody leads, so nobody can check it: start a worker",
     ja: "リーダーが不在のため確認できません。ワーカーを起動してください",
@@ -121,8 +117,9 @@ export const NODES = words({
   on: { en: "Maintenance on", ja: "メンテナンス開始" },
   on_title: { en: (id: string) => `Put ${id} into maintenance?`, ja: (id) => `${id} をメンテナンスにしますか？` },
   on_text: {
-    en: "It gets no new runs and is not checked, until somebody ends that. Runs that it has go on.",
-    ja: "解除するまで新しい実行を受けず、確認も行いません。実行中のものは続きます。",
+    en:
+      "It gets no new runs until somebody ends that, and is checked only when you ask for a test. Runs that it has go on.",
+    ja: "解除するまで新しい実行を受けません。確認は接続テストを押したときだけ行います。実行中のものは続きます。",
   },
   off: { en: "Maintenance off", ja: "メンテナンス解除" },
   off_title: {
