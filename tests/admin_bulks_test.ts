@@ -91,7 +91,7 @@ Deno.test("a what-if changes nothing, and says when it would be done", async () 
     await sql`update job_run set started_at = clock_timestamp() - interval '60 s' where bulk_id = ${id} and state = 'RUNNING'`;
     await scene.end(id, 10);
     assert.match(await at("20"), /^At 20 instead of 10: done .+ instead of .+/);
-    assert.match(await at("5000"), /have 1000 slots/);
+    assert.match(await at("5000"), /no more than 1000 of its runs can go on at once/);
     assert.match(await at("10"), /Move a slider/);
     assert.match(await at("many"), /Move a slider/);
     assert.equal((await scene.bulk(id)).parallel, 10);

@@ -5,10 +5,10 @@ import { z } from "zod";
 import { EnqueueError } from "../src/client.ts";
 import { defineJob } from "../src/job.ts";
 import { roomFor, throttleFor } from "../src/roles/leader/bulks.ts";
-import { forecast } from "../src/store/bulk_view.ts";
+import { forecast, forecastBulk } from "../src/store/bulk_view.ts";
 import type { BulkState } from "../src/store/feeding.ts";
 import { type BulkScene, numbered, withBulks } from "./support/bulk_scene.ts";
-import { aDefinition } from "./support/factories.ts";
+import { aDefinition, aWorker } from "./support/factories.ts";
 
 // Here the file is named bulk_failures_test, so that is the job's name.
 const job = defineJob({ args: z.object({ n: z.number() }), run: ({ args }) => args.n });
@@ -245,6 +245,7 @@ Deno.test("a forecast is a band, at this pace or at another, and none where noth
     seconds_p25: 2,
     seconds_p75: 4,
     interval_seconds: 0,
+    rate_each_seconds: null as number | null,
     finished_at: null,
     now,
   };
@@ -257,4 +258,42 @@ Deno.test("a forecast is a band, at this pace or at another, and none where noth
   assert.deepEqual(band(50), [20, 10, 25], "more than there are slots does not help");
   assert.deepEqual(band(5, { interval_seconds: 30 }), [5, 600, 600]);
   assert.deepEqual(band(5, { seconds_p25: null as unknown as number }), [5, null, null]);
+  assert.deepEqual(band(5, { rate_each_seconds: 3 }), [5, 300, 300], "its rate lets no more begin");
+  assert.deepEqual(band(50, { rate_each_seconds: 0.01 }), [20, 10, 25]);
 });
+
+Deno.test("a forecast counts the slots that its runs can have: by limit, resources, nodes, and not those of a leader that works for none", () =>
+  withBulks(async ({ sql, client }) => {
+    const { id } = await client.bulk("each", numbered(100), { parallel: 5 });
+    const at = async (job: string) => {
+      await sql.unsafe(`update job_definition set ${job}`);
+      return (await forecastBulk(sql, id, 400))?.at.at_once;
+    };
+    await sql`update worker set slots = 30`;
+    for (const [worker_id, node_id] of [["leader", "a"], ["w-a", "a"], ["w-b", "b"], ["w-c", "c"]]) {
+      await aWorker(sql, { worker_id, node_id, slots: 20 });
+    }
+    await sql`update node set status = 'available', checked_at = now(), labels = '{"gpu": "x"}' where node_id in ('a', 'b')`;
+    await sql`update node set is_active = false where node_id = 'c'`;
+    await sql`update node set max_concurrent = 7 where node_id = 'b'`;
+    await sql`insert into resource values ('license', 9)`;
+    const all = 30 + 20 + 7;
+    assert.equal(await at("node = null"), all);
+    assert.equal(await at("node = '{where}'"), all, "each item may name another");
+    assert.equal(await at("node = 'a'"), 20);
+    assert.equal(await at("node = 'gpu=x'"), 27);
+    assert.equal(await at("node = 'gpu=y'"), 400, "nobody knows");
+    assert.equal(await at(`node = null, resources = '{"license": 2}'`), 4);
+    assert.equal(await at("concurrency_limit = 3"), 3);
+    assert.equal(await at("concurrency_key = '{n}'"), 4);
+    assert.equal(await at("concurrency_policy = 'forbid'"), 1);
+    await at("concurrency_policy = 'allow', concurrency_limit = null, concurrency_key = null, resources = '{}'");
+    await sql`insert into scheduler_settings (name, value) values ('leader_runs_jobs', '"always"')`;
+    assert.equal(await at("node = 'a'"), 40);
+    await sql`update worker set state = 'DEAD' where worker_id = 'w-a'`;
+    await sql`update scheduler_settings set value = '"alone"'`;
+    assert.equal(await at("node = 'a'"), 20, "the leader stands in");
+    assert.equal(await at("node = null"), 37);
+    await sql`update scheduler_settings set value = '"never"'`;
+    assert.equal(await at("node = 'a'"), 400);
+  }));

@@ -132,7 +132,7 @@ export async function whatIfCommand(id: string, options: Json & { parallel: numb
 
 function whatIfText(bulk: BulkView, at: Forecast): string {
   if (!at.done_from) return `bulk ${bulk.id}: nothing can be said yet, since too few of its runs have ended`;
-  const slots = at.at_once < at.parallel ? ` (the workers that are alive have ${at.at_once} slots)` : "";
+  const slots = at.at_once < at.parallel ? ` (no more than ${at.at_once} of its runs can go on at once)` : "";
   return `bulk ${bulk.id} at ${at.parallel} instead of ${bulk.running_limit}: done ${bandText(at)} instead of ${
     bandText(bulk)
   }${slots}`;

@@ -55,7 +55,13 @@ export interface BulkView {
   finished_at: Date | null;
 }
 
-type BulkRow = Omit<BulkView, "wait_reason" | "progress" | "done_from" | "done_to"> & { slots: number; now: Date };
+type BulkRow = Omit<BulkView, "wait_reason" | "progress" | "done_from" | "done_to"> & {
+  /** That its runs can have at once; 0: nobody knows. */
+  slots: number;
+  /** From one start to the next, by the rate of its job. */
+  rate_each_seconds: number | null;
+  now: Date;
+};
 
 /** How many ends the rate and the forecast look back. */
 const LOOK_BACK = 100;
@@ -74,7 +80,7 @@ export async function listBulks(sql: Db, filter: Omit<Which, "id">): Promise<Bul
 
 export interface Forecast {
   parallel: number;
-  /** Fewer than `parallel` where the workers that are alive have fewer slots. */
+  /** Fewer than `parallel` where its runs can have fewer slots: by the workers alive on their nodes, the limit of its job, its resources. */
   at_once: number;
   done_from: Date | null;
   done_to: Date | null;
@@ -91,7 +97,7 @@ export async function forecastBulk(
 }
 
 function viewOf(row: BulkRow): BulkView {
-  const { slots: _slots, now: _now, ...bulk } = row;
+  const { slots: _slots, rate_each_seconds: _rate, now: _now, ...bulk } = row;
   const ended = row.succeeded + row.failed + row.canceled;
   const { done_from, done_to } = row.running_limit > 0 ? forecast(row, row.running_limit) : NEVER;
   const wait_reason = row.waits?.text ?? null;
@@ -113,11 +119,12 @@ export function forecast(
   const { seconds_p25, seconds_p75, interval_seconds, now } = row;
   if (seconds_p25 === null || seconds_p75 === null || row.finished_at) return { parallel, at_once, ...NEVER };
   const waves = Math.ceil(left / at_once);
-  const from_s = waves * Math.max(seconds_p25, interval_seconds);
+  const by_rate_s = left * (row.rate_each_seconds ?? 0);
+  const from_s = Math.max(waves * Math.max(seconds_p25, interval_seconds), by_rate_s);
   const at_this_pace_s = row.per_minute === null || row.per_minute === 0
     ? 0
     : left / row.per_minute * 60 * Math.min(row.parallel, Math.max(row.slots, 1)) / at_once;
-  const to_s = Math.max(waves * Math.max(seconds_p75, interval_seconds), at_this_pace_s);
+  const to_s = Math.max(waves * Math.max(seconds_p75, interval_seconds), at_this_pace_s, by_rate_s);
   const after = (seconds: number) => new Date(now.getTime() + Math.min(seconds, LONGEST_S) * 1000);
   return { parallel, at_once, done_from: after(from_s), done_to: after(to_s) };
 }
@@ -133,6 +140,7 @@ type Forecasting =
   | "seconds_p25"
   | "seconds_p75"
   | "interval_seconds"
+  | "rate_each_seconds"
   | "finished_at"
   | "now";
 
@@ -162,7 +170,7 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
            coalesce(b.succeeded, c.fed - c.others)::float8 as succeeded, coalesce(b.failed, c.failed)::float8 as failed,
            coalesce(c.fed - b.succeeded - b.failed, c.canceled)::float8 as canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
            b.created_by, b.changed_by, b.reason, b.created_at, b.started_at, b.finished_at, clock_timestamp() as now,
-           (select coalesce(sum(slots), 0)::int from worker where state = 'ACTIVE' and lease_until > clock_timestamp()) as slots,
+           coalesce(${slots(sql)}, 0)::int as slots, (d.rate_seconds / d.rate_count)::float8 as rate_each_seconds,
            ${whyWaiting(sql)} as waits
       from chosen b join job_definition d on d.id = b.job_definition_id
       left join job_definition f on f.id = b.on_finish left join job_definition e on e.id = b.on_failure
@@ -182,6 +190,27 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
           from (select started_at, finished_at from job_run
                  where bulk_id = b.id and finished_at is not null order by finished_at desc limit ${LOOK_BACK}) l) t
      order by b.id desc`;
+}
+
+/** Of the runs of definition `d`; null: nobody knows. Where each item names its own node, those of all nodes. */
+function slots(sql: Db) {
+  return sql`least(
+    case when d.concurrency_policy <> 'allow' then 1 when d.concurrency_key is null then d.concurrency_limit end,
+    (select min(s.capacity / e.value::int) from jsonb_each_text(d.resources) e join resource s on s.name = e.key where e.value::int > 0),
+    (with there as materialized (
+       select w.node_id, w.slots, n.max_concurrent, w.worker_id = (select worker_id from leader_term) as leads
+         from worker w join node n using (node_id)
+        where w.state = 'ACTIVE' and w.lease_until > clock_timestamp() and n.is_active and (n.status <> 'unavailable' or n.checked_at is null)
+          and case when d.node is null or d.node like '%{%' then true
+                   when d.node not like '%=%' then n.node_id = d.node
+                   else not exists (select from string_to_table(d.node, ',') pair
+                                     where n.labels->>trim(split_part(pair, '=', 1)) is distinct from trim(split_part(pair, '=', 2))) end),
+     works as (
+       select node_id, least(sum(slots), min(max_concurrent)) as slots
+         from there left join scheduler_settings rule on rule.name = 'leader_runs_jobs'
+        where not leads or rule.value = '"always"'
+           or (rule.value is distinct from '"never"' and not exists (select from there o where not o.leads)) group by node_id)
+     select sum(slots) from works))`;
 }
 
 function seconds(sql: Db, share: number) {

@@ -82,7 +82,7 @@ export const BulkMade = z.object({
 
 const Forecast = z.object({
   parallel: count,
-  at_once: count.openapi({ description: "Fewer than `parallel` where there are fewer slots" }),
+  at_once: count.openapi({ description: "Fewer than `parallel` where its runs can have fewer slots" }),
   done_from: time.nullable(),
   done_to: time.nullable(),
 });

@@ -75,8 +75,10 @@ export const BULKS = words({
     ja: (parallel, now, then, band) => `${now} でなく ${parallel} なら: ${then} に完了（現在の見込み ${band}）`,
   },
   what_if_slots: {
-    en: (slots: number) => `The workers that are alive have ${slots} slots for it, so more than that changes nothing.`,
-    ja: (slots) => `稼働中のワーカーのスロットは ${slots} なので、それより増やしても変わりません。`,
+    en: (slots: number) =>
+      `By slots, limits and resources no more than ${slots} of its runs can go on at once, so more changes nothing.`,
+    ja: (slots) =>
+      `スロット・上限・リソースにより同時に実行できるのは ${slots} 件までなので、それより増やしても変わりません。`,
   },
   what_if_none: {
     en: "When it will be done can be said once three of its runs have ended.",
