@@ -137,7 +137,11 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     assert.equal((await cluster.ends(bad)).state, "FAILED");
     const { id } = await client.enqueue("careful", {});
     await waitsBecause(cli, id, new RegExp(`serial key "careful" is stopped by system: run ${bad} ended FAILED`));
-    assert.match((await cli("queue", "ls")).out, /careful +1 .*system +run \d+ ended FAILED/);
+    await client.enqueue("careful", {}, { runAt: new Date(Date.now() + 3_600_000), serialKey: "later" });
+    const { out } = await cli("queue", "ls");
+    assert.match(out, /careful +1 .*system +run \d+ ended FAILED/);
+    assert.match(out, /^careful .* 1 behind their serial key, or beyond their limit; 1 not due yet$/m);
+    await cluster.sql`delete from job_run where serial_key = 'later'`;
     await cli("queue", "unblock", "careful", "--reason", "looked at it");
     assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
   },

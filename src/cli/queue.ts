@@ -1,7 +1,7 @@
 /** `queue`: what waits and why, and stopping and letting go: everything, a job, a serial key. `resources`: how much there is. */
 import { changeResource, setPaused } from "../client/queue_acts.ts";
 import { readSettings } from "../store/settings.ts";
-import { listStoppedKeys, readQueue } from "../store/stops.ts";
+import { listStoppedKeys, type QueueLine, readQueue } from "../store/stops.ts";
 import { readResources } from "../store/waiting.ts";
 import { CommandError, EXIT, printJson, printTable } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
@@ -31,9 +31,11 @@ export async function listCommand(options: { json?: boolean }): Promise<void> {
   });
 }
 
-function whyText({ paused_by, reasons }: { paused_by: string | null; reasons: string[] }): string | null {
-  if (reasons.length > 0) return [...new Set(reasons)].join("; ");
-  return paused_by === null ? null : `paused by ${paused_by}`;
+function whyText({ paused_by, reasons, held, later }: QueueLine): string | null {
+  const paused = paused_by === null || reasons.length > 0 ? [] : [`paused by ${paused_by}`];
+  const behind = held > 0 ? [`${held} behind their serial key, or beyond their limit`] : [];
+  const early = later > 0 ? [`${later} not due yet`] : [];
+  return [...new Set(reasons), ...paused, ...behind, ...early].join("; ") || null;
 }
 
 export async function pauseCommand(

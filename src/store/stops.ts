@@ -118,6 +118,8 @@ export interface QueueLine {
   waits: Waits[];
   /** Of those that wait: behind their serial key, or beyond their job's limit. */
   held: number;
+  /** Of those that wait: not due yet, or not yet to be tried again. */
+  later: number;
 }
 
 /** What waits, job by job, the longest waiting first. Jobs without work are left out, unless they are paused. */
@@ -125,14 +127,15 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
   return await sql<QueueLine[]>`
     select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
            r.oldest_due_at, d.paused_by,
-           coalesce(r.held, 0)::int as held, w.reasons, w.waits
+           coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, w.reasons, w.waits
       from job_definition d left join (
         select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where not waits) as running,
-               count(*) filter (where held) as held, min(due_at) filter (where waits) as oldest_due_at
-          from (select job_definition_id, due_at, true as waits, false as held from job_run
+               count(*) filter (where held) as held, count(*) filter (where later) as later, min(due_at) filter (where waits) as oldest_due_at
+          from (select job_definition_id, due_at, true as waits, false as held, false as later from job_run
                  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
-                union all select job_definition_id, due_at, true, true from job_run where held
-                union all select job_definition_id, due_at, false, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
+                union all select job_definition_id, due_at, true, true, false from job_run where held and wakes_at is null
+                union all select job_definition_id, due_at, true, false, true from job_run where wakes_at is not null
+                union all select job_definition_id, due_at, false, false, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
          group by job_definition_id) r
         on r.job_definition_id = d.id
       cross join lateral (

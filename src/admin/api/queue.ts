@@ -19,6 +19,7 @@ const Queue = z.object({
     reasons: z.array(z.string()).openapi({ description: "Why nothing of it starts now; empty: nothing keeps it" }),
     waits: z.array(w.Waits.unwrap()),
     held: w.count.openapi({ description: "Of those that wait: behind their serial key, or beyond their job's limit" }),
+    later: w.count.openapi({ description: "Of those that wait: not due yet, or not yet to be tried again" }),
   })),
   stopped_serial_keys: z.array(z.object({
     serial_key: z.string(),

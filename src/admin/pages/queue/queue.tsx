@@ -128,11 +128,11 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
   ];
 }
 
-function whyIdle(on: Visit, { paused_by, waits, held }: QueueLine): string {
+function whyIdle(on: Visit, { paused_by, waits, held, later }: QueueLine): string {
   const say = QUEUE[on.lang];
   if (paused_by !== null) return say.paused_by(paused_by);
   const reasons = waits.map((one) => whyText(on, one));
-  return [...new Set(held > 0 ? [...reasons, say.held(held)] : reasons)].join("; ");
+  return [...new Set(reasons), ...held > 0 ? [say.held(held)] : [], ...later > 0 ? [say.later(later)] : []].join("; ");
 }
 
 function keyColumns(on: Visit): Column<StoppedKey>[] {

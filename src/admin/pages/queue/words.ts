@@ -21,6 +21,7 @@ export const QUEUE = words({
     en: (n: number) => `${n} behind their serial key, or beyond their limit`,
     ja: (n) => `${n} 件は直列キーの順番待ち、または上限待ち`,
   },
+  later: { en: (n: number) => `${n} not due yet`, ja: (n) => `${n} 件は開始時刻前` },
   keys: { en: "Stopped serial keys", ja: "停止中の直列キー" },
   keys_none: { en: "No serial key is stopped.", ja: "停止中の直列キーはありません。" },
   key: { en: "Serial key", ja: "直列キー" },
