@@ -7,7 +7,7 @@ import { type BareSql, SQL_WRITES, storeFunctions } from "./support/store_functi
 import { renewAndLook } from "../src/store/agenda.ts";
 import { rollUp, trimRunStats } from "../src/store/run_stats.ts";
 import { bulksSeen, feed, finish, letGo, pauseFailing, planFeed, throttle } from "../src/store/feeding.ts";
-import { recordCheck } from "../src/store/health.ts";
+import { keepPace, recordCheck } from "../src/store/health.ts";
 import { createSlotRuns } from "../src/store/births.ts";
 import type { Db, Sql } from "../src/store/db.ts";
 import { detachSilent } from "../src/store/detach.ts";
@@ -162,6 +162,12 @@ const STATEMENTS: Record<string, Scene> = {
     const result = { worker_id: "test", problem: null, parts: [] };
     const pace = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
     return (term) => recordCheck(sql, term, { node_id, due: node?.due ?? "", status: "available", result }, pace);
+  },
+  keepPace: async (sql) => {
+    await aWorker(sql);
+    await sql`update node set checked_at = '2026-01-01', next_check_at = clock_timestamp() + interval '1 day'`;
+    return (term) =>
+      keepPace(sql, term, { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 });
   },
   ...OF_HOUSEKEEPING,
   renewAndLook: (sql) =>

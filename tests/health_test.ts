@@ -1,7 +1,8 @@
 /** When nodes are checked, what checks find, and what is written down of it. */
 import assert from "node:assert/strict";
 import type { CheckNodeResponse } from "../src/cluster/protocol.ts";
-import { judge } from "../src/roles/leader/health.ts";
+import { followPace, judge } from "../src/roles/leader/health.ts";
+import type { Leading } from "../src/roles/leader/leading.ts";
 import { testNode } from "../src/client/node_acts.ts";
 import { CheckUp } from "../src/roles/check_up.ts";
 import {
@@ -98,6 +99,32 @@ Deno.test("a node is checked every 300 s, after a failure every 60 s three times
       seconds.push(await conclude(sql, term, result));
     }
     assert.deepEqual(seconds, [300, 60, 60, 60, 30, 30, 300, 60]);
+  });
+});
+
+Deno.test("checks that were planned by settings that have changed since come sooner, and none later", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    for (const node_id of ["fine", "ill", "due", "resting", "deserted"]) await register(sql, `w-${node_id}`, node_id);
+    await sql`update node set checked_at = clock_timestamp() - interval '100 s', next_check_at = clock_timestamp() + interval '1 day'`;
+    await sql`update node set failed_checks = 4 where node_id = 'ill'`;
+    await sql`update node set next_check_at = '2026-01-01' where node_id = 'due'`;
+    await sql`update node set is_active = false where node_id = 'resting'`;
+    await sql`update node set next_check_at = 'infinity' where node_id = 'deserted'`;
+    const planned = async () => {
+      const rows = await sql<{ node_id: string; seconds: number }[]>`
+        select node_id, extract(epoch from next_check_at - checked_at)::float8 as seconds from node
+         where next_check_at between '2026-01-02' and '2100-01-01' order by node_id`;
+      return rows.map(({ node_id, seconds }) => [node_id, seconds]);
+    };
+    const settings = { ...DEFAULT_SETTINGS, node_check_seconds: 60_000, node_recheck_seconds: 50_000 };
+    let rings = 0;
+    const me = { sql, term, settings, bell: { ring: () => rings++ } } as unknown as Leading;
+    await followPace(me);
+    assert.deepEqual([await planned(), rings], [[["fine", 60_000], ["ill", 50_000]], 1]);
+    await followPace({ ...me, settings: { ...settings, node_check_seconds: 80_000 } });
+    assert.deepEqual([await planned(), rings], [[["fine", 60_000], ["ill", 50_000]], 1]);
+    assert.deepEqual(await dueChecks(sql).then((due) => due.map((one) => one.node_id)), ["due"]);
   });
 });
 

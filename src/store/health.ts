@@ -10,8 +10,8 @@
  */
 import type { CheckPart } from "./check_part.ts";
 import { recordAct } from "./audit.ts";
-import { type Db, json, type Sql } from "./db.ts";
-import { fence, type Term } from "./leadership.ts";
+import { type Db, type Fragment, json, type Sql } from "./db.ts";
+import { fence, fenceBeside, type Term } from "./leadership.ts";
 import type { NodeRow, WorkerAddress } from "./nodes.ts";
 
 export interface CheckResult {
@@ -85,13 +85,25 @@ export async function recordCheck(
            next_check_at = case
              when n.next_check_at::text <> ${due} then n.next_check_at
              when ${nobody}::boolean or not n.is_active then 'infinity'
-             else clock_timestamp() + interval '1 second' * case
-               when was.failed = 0 then ${pace.check_seconds}::float8
-               when was.failed <= ${pace.retry_count}::int then ${pace.retry_seconds}::float8
-               else ${pace.recheck_seconds}::float8 end end
+             else clock_timestamp() + ${until(sql, sql`was.failed`, pace)} end
       from was where n.node_id = was.node_id
     returning was.status as status_was, was.failed as failed_checks`;
   return row;
+}
+
+function until(sql: Db, failed_checks: Fragment, pace: Pace) {
+  return sql`interval '1 second' * case when ${failed_checks} = 0 then ${pace.check_seconds}::float8
+               when ${failed_checks} <= ${pace.retry_count}::int then ${pace.retry_seconds}::float8 else ${pace.recheck_seconds}::float8 end`;
+}
+
+/** Checks that were planned at a slower pace than this one come sooner; how many. */
+export async function keepPace(sql: Db, term: Term, pace: Pace): Promise<number> {
+  const rows = await sql`
+    with ${fenceBeside(sql, term)}
+    update node n set next_check_at = n.checked_at + ${until(sql, sql`n.failed_checks`, pace)} from fence
+     where n.is_active and n.next_check_at > clock_timestamp() and n.next_check_at < 'infinity'
+       and n.next_check_at > n.checked_at + ${until(sql, sql`n.failed_checks`, pace)} returning 1`;
+  return rows.length;
 }
 
 /** An operator's wish to have it checked now, by which its answer is known, audited in the same statement. Undefined: no such node. */

@@ -13,7 +13,7 @@ import { observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import type { CheckNodeResponse } from "../../cluster/protocol.ts";
 import type { CheckPart } from "../../store/check_part.ts";
-import { type CheckResult, type DueCheck, dueChecks, recordCheck } from "../../store/health.ts";
+import { type CheckResult, type DueCheck, dueChecks, keepPace, type Pace, recordCheck } from "../../store/health.ts";
 import type { NodeRow } from "../../store/nodes.ts";
 import type { Settings } from "../../store/settings.ts";
 import type { Leading } from "./leading.ts";
@@ -34,13 +34,8 @@ export async function checkNodes(me: Leading): Promise<void> {
 async function checkNode(me: Leading, node: DueCheck): Promise<void> {
   const { status, result } = await ask(me, node);
   if (!me.term.trusted) return;
-  const { settings } = me;
-  const written = await recordCheck(me.sql, me.term, { node_id: node.node_id, due: node.due, status, result }, {
-    check_seconds: settings.node_check_seconds,
-    retry_seconds: settings.node_retry_seconds,
-    retry_count: settings.node_retry_count,
-    recheck_seconds: settings.node_recheck_seconds,
-  });
+  const judged = { node_id: node.node_id, due: node.due, status, result };
+  const written = await recordCheck(me.sql, me.term, judged, paceOf(me.settings));
   if (!written) return;
   if (written.status_was !== status) {
     observe("node.status", {
@@ -51,6 +46,20 @@ async function checkNode(me: Leading, node: DueCheck): Promise<void> {
     });
   }
   me.bell.ring(); // what waited for it may start
+}
+
+/** What was planned by settings that have changed since; the next tick looks what is due. */
+export async function followPace(me: Leading): Promise<void> {
+  if (await keepPace(me.sql, me.term, paceOf(me.settings)) > 0) me.bell.ring();
+}
+
+function paceOf(settings: Settings): Pace {
+  return {
+    check_seconds: settings.node_check_seconds,
+    retry_seconds: settings.node_retry_seconds,
+    retry_count: settings.node_retry_count,
+    recheck_seconds: settings.node_recheck_seconds,
+  };
 }
 
 /** One worker after the other until one answers: a node is there as long as one of its workers is. */

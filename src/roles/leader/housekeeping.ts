@@ -1,5 +1,5 @@
 /**
- * What the leader does besides the work: counts what ended, looks at what waits, judges alerts, and deletes what is old. What takes a
+ * What the leader does besides the work: counts what ended, looks at what waits, judges alerts, has checks of nodes follow their settings, and deletes what is old. What takes a
  * while, moving old logs, goes on beside this (retention.ts).
  *
  * Beside the tick, which must not wait for it; one piece after another, each a bounded statement under the term. Nothing is
@@ -11,6 +11,7 @@ import { judgeAlerts, type Limits, trimAlerts } from "../../store/alerts.ts";
 import { sampleLoad, trimLoadStats } from "../../store/load_stats.ts";
 import { restartCounting, rollUp, trimRunStats } from "../../store/run_stats.ts";
 import type { Settings } from "../../store/settings.ts";
+import { followPace } from "./health.ts";
 import type { Leading } from "./leading.ts";
 import { Retention } from "./retention.ts";
 
@@ -21,7 +22,8 @@ const TRIM_EVERY = 60;
 
 export class House {
   #busy = false;
-  #next_ms = 0;
+  #ended_ms = -Infinity;
+  #took_ms = 0;
   #rounds = 0;
   #trim_left = false;
   readonly #retention = new Retention();
@@ -29,12 +31,13 @@ export class House {
   /** Begins a round when it is time for one. Never waits for it. */
   keep(me: Leading): void {
     this.#retention.keep(me);
-    if (this.#busy || monotonicMs() < this.#next_ms) return;
+    const rest_ms = Math.max(me.settings.stat_interval_seconds * 1000, REST_FACTOR * this.#took_ms);
+    if (this.#busy || monotonicMs() < this.#ended_ms + rest_ms) return;
     this.#busy = true;
     const began_ms = monotonicMs();
     this.#round(me).finally(() => {
-      const now_ms = monotonicMs();
-      this.#next_ms = now_ms + Math.max(me.settings.stat_interval_seconds * 1000, REST_FACTOR * (now_ms - began_ms));
+      this.#ended_ms = monotonicMs();
+      this.#took_ms = this.#ended_ms - began_ms;
       this.#rounds++;
       this.#busy = false;
     });
@@ -47,6 +50,7 @@ export class House {
       () => countEnded(me),
       () => sampleLoad(sql, me.term),
       () => judge(me),
+      () => followPace(me),
       ...this.#trim_left || this.#rounds % TRIM_EVERY === 0 ? [() => this.#trim(me)] : [],
     ];
     for (const step of steps) {
