@@ -305,9 +305,10 @@ begin
   if tg_op = 'UPDATE' and new.serial_key is distinct from old.serial_key then  -- by hand: who waits behind it need not any more
     insert into line_check (line) select 'serial:' || old.serial_key where old.serial_key is not null;
   end if;
-  if tg_op = 'UPDATE' and new.priority <> old.priority then  -- runs that wait move as well, but not one that was moved by itself
+  if tg_op = 'UPDATE' and new.priority <> old.priority then  -- its runs move as well, also those that may be tried again, but not one that was moved by itself
     update job_run set priority = new.priority where id = any(array(
-      select id from job_run where bulk_id = new.id and state in ('PENDING', 'RETRYING', 'ORPHANED') and priority = old.priority
+      select id from job_run where bulk_id = new.id and priority = old.priority
+         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
          for update skip locked));  -- one that is just being given to a worker needs none
   end if;
   perform pg_notify('scheduler', 'bulk');

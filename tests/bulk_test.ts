@@ -249,6 +249,20 @@ Deno.test("a bulk none of whose runs can start says what they wait for", () =>
     assert.equal((await scene.bulk(id)).wait_reason, reason);
   }));
 
+Deno.test("a run that goes on when its bulk's priority changes has the new one when it is tried again", () =>
+  withBulks(async (scene) => {
+    const { id } = await scene.client.bulk("each", numbered(3), { parallel: 3, priority: "admin.high" });
+    await scene.round();
+    await scene.sql`update job_run set priority = 7 where id = (select max(id) from job_run)`;
+    await scene.client.changeBulk(id, { priority: "system.low" });
+    await scene.end(id, 3, "FAILED", 1);
+    const runs = await scene.sql`select state, priority from job_run order by id`;
+    assert.deepEqual(runs.map((run) => [run.state, run.priority]), [["RETRYING", 360], ["RETRYING", 360], [
+      "RETRYING",
+      7,
+    ]]);
+  }));
+
 Deno.test("bulks of one serial key go one after another, their items in parallel; others go meanwhile", () =>
   withBulks(async (scene) => {
     const { client } = scene;

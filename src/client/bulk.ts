@@ -29,7 +29,7 @@ export interface BulkOptions {
   parallel?: number;
   /** At least so long from one feed of up to `parallel` items to the next; default 0: each item as soon as another has ended. */
   intervalSeconds?: number;
-  /** Of its runs; default that of the job. A change also moves those that wait. */
+  /** Of its runs; default that of the job. A change also moves those that wait or may be tried again. */
   priority?: Priority;
   /**
    * Fixed. Bulks that share one go one after another, in the order in which they were made; the items of each in parallel. Runs of the

@@ -78,8 +78,8 @@ export async function reprioritizeWhere(
 }
 
 /**
- * Runs that wait with the priority that their definition had follow it to the one that it has; those that were given another,
- * and those of bulks, stay. One definition at a time, a part of its runs at a time. True: there are more. A run may have been
+ * Runs that wait with the priority that their definition had follow it to the one that it has, and those that go on, since they may be tried
+ * again (one that is just ending needs none); those that were given another, and those of bulks, stay. One definition at a time, a part of its runs at a time. True: there are more. A run may have been
  * made with the old one by a transaction that is still open: what was under way at the first look is waited for, and then the
  * move is made again.
  */
@@ -95,13 +95,15 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
             and r.bulk_id is null limit ${most})
         union all
         (select r.id from job_run r where r.job_definition_id = m.job_definition_id
-            and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null limit ${most})) w
+            and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null limit ${most})
+        union all
+        (select l.id from (select r.id from job_run r where r.job_definition_id + 0 = m.job_definition_id
+            and r.state in ('ASSIGNED', 'RUNNING') and r.priority = m.was and r.bulk_id is null limit ${most} for update skip locked) l)) w
        where m.was <> m.priority limit ${most}),
     moved as (
       update job_run r set priority = m.priority, version = r.version + 1
         from move m, fence
-       where r.id = any(array(select id from waiting)) and r.priority = m.was
-         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')),
+       where r.id = any(array(select id from waiting)) and r.priority = m.was and r.finished_at is null),
     looked as (
       update priority_move m set until_xid = coalesce(${
     untilXid(sql)
