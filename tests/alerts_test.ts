@@ -153,6 +153,27 @@ Deno.test("a node that somebody has seen to be away is said again only when it w
   });
 });
 
+Deno.test("a node whose worker is being replaced is not away: that nobody was there is old when the next one comes", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const gone = await aWorker(sql, { node_id: "gpu-1" });
+    const check = async (worker_id: string | null) => {
+      const result = { worker_id, problem: "connection: nobody", parts: [] };
+      const pace = { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 };
+      const judgement = { node_id: "gpu-1", due: "", status: "unavailable" as const, result };
+      assert(await recordCheck(sql, term, judgement, pace));
+    };
+    await sql`update worker set state = 'DEAD', dead_epoch = 1 where worker_id = ${gone.worker_id}`;
+    await check(null);
+    const { worker_id } = await aWorker(sql, { node_id: "gpu-1" });
+    assert.deepEqual(await judged(sql, term), []);
+    await check(worker_id);
+    assert.deepEqual(await judged(sql, term), ["opened node.away gpu-1"], "it is there and does not answer");
+    await aWorker(sql, { node_id: "gpu-1" });
+    assert.deepEqual(await judged(sql, term), [], "that holds until another check");
+  });
+});
+
 Deno.test("what somebody has seen is not news again when its alert was kept long enough", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);

@@ -129,7 +129,7 @@ function overdue(sql: Db, seconds: number) {
 }
 
 /**
- * A node that stopped well is not away. Closed when it answers, is put into maintenance, or somebody has seen it; who has seen it is not told
+ * A node that stopped well is not away, nor is one to which a worker has come since a check found none. Closed when it answers, is put into maintenance, or somebody has seen it; who has seen it is not told
  * again at each check that finds the same.
  */
 function nodesAway(sql: Db) {
@@ -137,8 +137,9 @@ function nodesAway(sql: Db) {
     select 'node.away' as kind, n.node_id as subject, coalesce(n.check_result->>'problem', 'no worker of it is alive') as message,
            jsonb_build_object('checked_at', n.checked_at) as detail
       from node n cross join lateral (
-        select w.state, w.dead_epoch, w.ended_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
+        select w.state, w.dead_epoch, w.started_at, w.ended_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
      where n.is_active and n.status = 'unavailable' and n.checked_at is not null and (w.state <> 'DEAD' or w.dead_epoch is not null)
+       and not (w.state <> 'DEAD' and w.started_at > n.checked_at and n.check_result->>'worker_id' is null)
        and not ${acked(sql, "node.away", sql`n.node_id`, sql`coalesce(w.ended_at, n.status_at)`)}`;
 }
 
