@@ -162,13 +162,28 @@ Deno.test("a run that is canceled, paused or taken back while it is in hand does
     assert.deepEqual(begun, [kept.job_run_id]);
     assert.equal((await readRun(sql, canceled.job_run_id))?.state, "CANCELED");
     assert.equal((await readRun(sql, taken.job_run_id))?.state, "ASSIGNED");
+  }));
 
-    const paused = await ahead(300);
-    await hand.take(paused);
-    await sql`update job_definition set paused_at = clock_timestamp(), paused_by = 'test'`;
-    const given_back = async () => (await readRun(sql, paused.job_run_id))?.state === "ORPHANED" || undefined;
-    await waitFor("it to be given back", given_back);
-    assert.deepEqual(begun, [kept.job_run_id]);
+Deno.test("what an operator has stopped meanwhile does not start when its time comes: all dispatch, its node, its job", () =>
+  withHand(async ({ sql, hand, begun, ahead }) => {
+    const stops: [() => Promise<unknown>, () => Promise<unknown>][] = [
+      [
+        () => sql`insert into scheduler_settings (name, value) values ('dispatch', '"paused"')`,
+        () => sql`delete from scheduler_settings`,
+      ],
+      [() => sql`update node set is_active = false`, () => sql`update node set is_active = true`],
+      [() => sql`update job_definition set paused_at = clock_timestamp(), paused_by = 'test'`, () => Promise.resolve()],
+    ];
+    for (const [stop, resume] of stops) {
+      const order = await ahead(300);
+      await hand.take(order);
+      await stop();
+      await waitFor("it to be given back", async () => {
+        return (await readRun(sql, order.job_run_id))?.state === "ORPHANED" || undefined;
+      });
+      await resume();
+    }
+    assert.deepEqual(begun, []);
   }));
 
 Deno.test("a worker that takes no work any more gives back what it has in hand, and that sleeps again until it is due", () =>

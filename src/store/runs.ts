@@ -123,7 +123,8 @@ export interface StartOrder extends AttemptRef {
 export const START_AHEAD_MS = 50;
 
 /**
- * ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body.
+ * ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body. One that was given ahead of
+ * its time starts only if nobody has stopped its job, its node or all dispatch since.
  * The rows are found by `= any(ids)` and their orders by place, not by a join: whatever the planner thinks of the size
  * of either side, it is one look-up of the primary key for each (a join was seen to read the whole table).
  */
@@ -137,7 +138,9 @@ export async function startRuns(
   const place = placeAmong(sql, ids);
   return mannered(
     await sql<StartedRow[]>`
-    with me as materialized (select worker_id from worker where worker_id = ${me.worker_id} and state = 'ACTIVE' for share),
+    with me as materialized (
+      select w.worker_id, n.is_active and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"') as takes
+        from worker w join node n using (node_id) where w.worker_id = ${me.worker_id} and w.state = 'ACTIVE' for share of w),
     started as (
       update job_run r
          set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
@@ -148,7 +151,7 @@ export async function startRuns(
          and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
          and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
-         and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and (d.paused_at is null or r.assigned_at > r.due_at)
+         and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and ((d.paused_at is null and me.takes) or r.assigned_at > r.due_at)
       returning ${startedColumns(sql)})
     ${startedAndManners(sql)}`,
   );
