@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { toFileUrl } from "../src/base/paths.ts";
 import { eachLine, WORKER_ARGS } from "../src/dev/crew.ts";
+import { connectDb } from "../src/store/db.ts";
 import { cliWith, type Said } from "./support/cli.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 
@@ -54,6 +55,36 @@ Deno.test("without the schema every command says so, `schema` applies it, and ag
     const again = JSON.parse((await cli("schema", "--json")).out) as { tables: number; made: string[] };
     assert.deepEqual([again.made, again.tables > 10], [[], true]);
     assert.equal((await cli("runs", "ls")).code, 0);
+  });
+});
+
+Deno.test("doctor tells a schema that another version applied, or one that left no word of it, from its own", async () => {
+  await withEmptyDatabase(async ({ empty_url, redis_url, prefix }) => {
+    const cli = cliWith({ DATABASE_URL: empty_url, REDIS_URL: redis_url, SCHEDULER_REDIS_PREFIX: prefix });
+    const found = async () => {
+      const findings = JSON.parse((await cli("doctor", "--json")).out) as {
+        check: string;
+        state: string;
+        fix: string;
+      }[];
+      const { state, fix } = findings.find((one) => one.check === "schema") ?? {};
+      return [state, fix];
+    };
+    await cli("schema");
+    assert.deepEqual(await found(), ["ok", ""]);
+    const sql = connectDb(empty_url, { name: "test", max: 1 });
+    try {
+      for (const word of ["'schema.sql 0123456789abcdef'", "null"]) {
+        await sql.unsafe(`comment on table leader_term is ${word}`);
+        const [state, fix] = await found();
+        assert.equal(state, "warning");
+        assert.match(fix ?? "", /deno task schema.*docs\/operations\.md#upgrade/);
+      }
+    } finally {
+      await sql.end({ timeout: 1 });
+    }
+    await cli("schema");
+    assert.deepEqual(await found(), ["ok", ""]);
   });
 });
 

@@ -4,12 +4,12 @@
  */
 import { readdirSync } from "node:fs";
 import { openArchive } from "../archive/open_archive.ts";
-import { type Config, ConfigError, isLoopback, readConfig, readConfigForFiles } from "../base/config.ts";
+import { type Config, ConfigError, isLoopback, PROJECT_DIR, readConfig, readConfigForFiles } from "../base/config.ts";
 import { wallClock, within } from "../base/loop.ts";
 import { connectRedis } from "../cluster/redis.ts";
 import { daysLeft, EXPIRY_WARNING_DAYS } from "../cluster/tls.ts";
 import { readTlsFiles } from "../cluster/tls_files.ts";
-import { connectDb, type Sql } from "../store/db.ts";
+import { connectDb, isSchemaOf, type Sql } from "../store/db.ts";
 import { readDefinitions } from "../store/definitions.ts";
 import { listJobs } from "../store/job_view.ts";
 import { currentLeader } from "../store/leadership.ts";
@@ -134,7 +134,14 @@ async function postgres(sql: Sql): Promise<Answer> {
 
 async function schema(sql: Sql): Promise<Answer> {
   const synced = (await readDefinitions(sql)).filter((job) => !job.removed_at);
-  return ok(`applied, ${synced.length} jobs are synced`);
+  const jobs = `${synced.length} jobs are synced`;
+  if (await isSchemaOf(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`))) return ok(`applied, ${jobs}`);
+  return {
+    state: "warning",
+    detail: `applied by another version than this checkout's, ${jobs}`,
+    fix:
+      "if this checkout is the newer one: deno task schema, as docs/operations.md#upgrade says; else bring it up to date",
+  };
 }
 
 async function settings(sql: Sql): Promise<Answer> {
