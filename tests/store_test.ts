@@ -1,8 +1,7 @@
 /** The schema and the stores' promises: births are exactly-once, terms are exclusive, settings are checked. */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../src/base/config.ts";
 import { createRuns, createSlotRuns } from "../src/store/births.ts";
-import { applySchema, connectDb, type Sql } from "../src/store/db.ts";
+import { connectDb } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, currentLeader, resign, type Term } from "../src/store/leadership.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
@@ -16,53 +15,6 @@ import {
 } from "../src/store/settings.ts";
 import { aDefinition, aRun } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
-
-const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
-
-async function everything(sql: Sql): Promise<string> {
-  const objects = await sql`
-    select 'column' as kind, table_name || '.' || column_name as name, data_type || coalesce(column_default, '') as what
-      from information_schema.columns where table_schema = 'public'
-    union all select 'index', indexname, indexdef from pg_indexes where schemaname = 'public'
-    union all select 'constraint', conname, pg_get_constraintdef(oid) from pg_constraint where connamespace = 'public'::regnamespace
-    union all select 'trigger', tgname, pg_get_triggerdef(oid) from pg_trigger where not tgisinternal order by 1, 2, 3`;
-  const rows =
-    await sql`select (select json_agg(r) from job_run r) as runs, (select json_agg(d) from job_definition d) as definitions,
-    (select json_agg(t) from leader_term t) as terms`;
-  return JSON.stringify([objects, rows]);
-}
-
-Deno.test("applying schema.sql again, also over rows, changes nothing", async () => {
-  await withStores(async ({ sql }) => {
-    const { id } = await aDefinition(sql, { name: "kept" });
-    await aRun(sql, { job_definition_id: id, state: "SUCCEEDED" });
-    assert(await acquire(sql, { worker_id: "w", lease_ms: 60_000, epoch_hint: 41 }));
-    const before = await everything(sql);
-    await applySchema(sql, schema);
-    await Promise.all([applySchema(sql, schema), applySchema(sql, schema)]);
-    assert.equal(await everything(sql), before);
-  });
-});
-
-Deno.test("the index of all keys becomes one by bytes of those that there are, and the runs stay", async () => {
-  await withStores(async ({ sql }) => {
-    await aRun(sql, { idempotency_key: "enqueue:1:of before" });
-    const before = await everything(sql);
-    const collation = async (index: string) => {
-      const [row] = await sql<{ name: string }[]>`
-        select c.collname as name from pg_index i join pg_collation c on c.oid = i.indcollation[0]
-         where i.indexrelid = to_regclass(${index})`;
-      return row?.name;
-    };
-    await sql`drop index job_run_idempotency`;
-    await sql`alter table job_run alter column idempotency_key type text collate "default", add unique (idempotency_key)`;
-    assert.equal(await collation("job_run_idempotency_key_key"), "default");
-    await applySchema(sql, schema);
-    assert.equal(await collation("job_run_idempotency"), "C");
-    assert.equal(await collation("job_run_idempotency_key_key"), undefined);
-    assert.equal(await everything(sql), before);
-  });
-});
 
 Deno.test("the schema refuses what the rules forbid", async () => {
   await withStores(async ({ sql }) => {

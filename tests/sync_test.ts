@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { reportText } from "../src/catalog/plan_text.ts";
-import { applySchema } from "../src/store/db.ts";
+import { applySchema } from "../src/store/schema.ts";
 import { dueSchedules, readDefinition, readDefinitions } from "../src/store/definitions.ts";
 import { aRun } from "./support/factories.ts";
 import { assertApplied, job, withSync } from "./support/job_files/bench.ts";

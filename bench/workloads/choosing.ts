@@ -5,7 +5,8 @@
  */
 import { PROJECT_DIR } from "../../src/base/config.ts";
 import { renewAndLook } from "../../src/store/agenda.ts";
-import { applySchema, connectDb, type Sql } from "../../src/store/db.ts";
+import { connectDb, type Sql } from "../../src/store/db.ts";
+import { applySchema } from "../../src/store/schema.ts";
 import { acquire, type Term } from "../../src/store/leadership.ts";
 import { checkLines, wake } from "../../src/store/lines.ts";
 import { assignRuns } from "../../src/store/runs.ts";

@@ -4,7 +4,8 @@
  * act, and the lists of the API. A part of a page that is refreshed while it is looked at asks for its whole page.
  */
 import { PROJECT_DIR } from "../../src/base/config.ts";
-import { applySchema, connectDb } from "../../src/store/db.ts";
+import { connectDb } from "../../src/store/db.ts";
+import { applySchema } from "../../src/store/schema.ts";
 import { type Asked, everyPage } from "../../tests/support/every_page.ts";
 import { fillHistory, type Sights } from "../../tests/support/history.ts";
 import type { Loader } from "../../tests/support/page_load.ts";

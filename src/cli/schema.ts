@@ -1,6 +1,7 @@
 /** `schema`: the tables of schema.sql, in the database of DATABASE_URL. Applying it again changes nothing. */
 import { PROJECT_DIR } from "../base/config.ts";
-import { applySchema, connectDb, type Sql } from "../store/db.ts";
+import { connectDb, type Sql } from "../store/db.ts";
+import { applySchema } from "../store/schema.ts";
 import { readConfigForDb } from "./opening.ts";
 import { printJson } from "./output.ts";
 

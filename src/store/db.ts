@@ -9,7 +9,6 @@
  * rejected a promise that nobody could hold, which ended the process. Those that we use are named here.
  * `bigint` columns arrive as numbers; a value beyond 2^53 is an error rather than a rounded id.
  */
-import { createHash } from "node:crypto";
 import postgres from "postgres";
 import { after, monotonicMs } from "../base/loop.ts";
 
@@ -197,27 +196,6 @@ function openPool(database_url: string, options: DbOptions & { statement_timeout
       ...options.steady ? STEADY : options.by_index ? BY_INDEX : {},
     },
   }) as Sql;
-}
-
-/** Applies schema.sql as one transaction, and leaves a word of which one it was; two processes that do it at once take turns. */
-export async function applySchema(sql: Sql, text: string): Promise<void> {
-  await sql.begin(async (tx) => {
-    await tx`select pg_advisory_xact_lock(hashtext('dandori schema'))`;
-    await tx.unsafe(text);
-    await tx.unsafe(`comment on table leader_term is '${wordOf(text)}'`);
-  });
-}
-
-/** Whether this text of schema.sql was the last to be applied. */
-export async function isSchemaOf(sql: Sql, text: string): Promise<boolean> {
-  const [row] = await sql<
-    { word: string | null }[]
-  >`select obj_description('leader_term'::regclass, 'pg_class') as word`;
-  return row?.word === wordOf(text);
-}
-
-function wordOf(schema: string): string {
-  return `schema.sql ${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
 }
 
 /** Calls `ring` for each notification on `scheduler`, and once after every reconnect, when some may have been missed. */

@@ -1,0 +1,87 @@
+/**
+ * schema.sql over a database that is in use.
+ *
+ * Most of its statements lock their table against everybody, also where there is nothing to change. Locked one by one, the first
+ * would be kept, the leader's among them, while a later one waits for an application's transaction; and that may need one
+ * that is taken already: one of both fails of a deadlock, and it was seen to be the application's. So all are taken before
+ * anything else, and given back when they are not to be had at once.
+ */
+import { createHash } from "node:crypto";
+import { monotonicMs, rest } from "../base/loop.ts";
+import type { Sql } from "./db.ts";
+
+/**
+ * Longer than Postgres lets a vacuum go on that is waited for, and shorter than it takes to call an application's transaction a deadlock
+ * that began to wait after us: `deadlock_timeout` (1 s), and twice that.
+ */
+const LOCK_MS = 1_500;
+/** For those who waited behind us. */
+const PAUSE_MS = 1_000;
+const PATIENCE_MS = 60_000;
+
+/** Somebody's transaction keeps a table; nothing was changed. */
+export class SchemaInUse extends Error {
+  override name = "SchemaInUse";
+}
+
+/** As one transaction; two processes that do it at once take turns. @throws SchemaInUse */
+export async function applySchema(sql: Sql, text: string, patience_ms = PATIENCE_MS): Promise<void> {
+  const tables = [...text.matchAll(/^create table if not exists (\w+)/gm)].map(([, name]) => name as string);
+  const until_ms = monotonicMs() + patience_ms;
+  while (!await tryToApply(sql, { tables, text })) {
+    if (monotonicMs() > until_ms) throw new SchemaInUse(`Cannot apply the schema: ${await whoKeeps(sql, tables)}`);
+    await rest(PAUSE_MS);
+  }
+}
+
+/** False: a table was not to be had. */
+async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: string }): Promise<boolean> {
+  let locked = false;
+  try {
+    await sql.begin(async (tx) => {
+      await tx`set local lock_timeout = 0`;
+      await tx`select pg_advisory_xact_lock(hashtext('dandori schema'))`;
+      await tx.unsafe(`set local lock_timeout = ${LOCK_MS}`);
+      const there = await tx<{ name: string }[]>`
+        select name from unnest(${tables}::text[]) with ordinality as t(name, place)
+         where to_regclass(format('%I.%I', current_schema(), name)) is not null order by place`;
+      if (there.length > 0) await tx`lock table ${tx(there.map(({ name }) => name))} in access exclusive mode`;
+      locked = true;
+      await tx.unsafe(text);
+      await tx.unsafe(`comment on table leader_term is '${wordOf(text)}'`);
+    });
+    return true;
+  } catch (error) {
+    if (locked || (error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
+    return false;
+  }
+}
+
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** The transaction that has gone on for the longest, of those that have locked one of these tables. */
+async function whoKeeps(sql: Sql, tables: string[]): Promise<string> {
+  const [row] = await sql<{ name: string; pid: number; who: string; seconds: number; query: string }[]>`
+    select l.relation::regclass::text as name, a.pid, coalesce(nullif(a.application_name, ''), a.backend_type) as who,
+           extract(epoch from clock_timestamp() - a.xact_start)::int as seconds, left(a.query, 100) as query
+      from pg_locks l join pg_stat_activity a using (pid)
+     where l.granted and l.database = (select oid from pg_database where datname = current_database())
+       and l.relation = any(array(select to_regclass(format('%I.%I', current_schema(), name))::oid from unnest(${tables}::text[]) t(name)))
+     order by a.xact_start limit 1`;
+  if (!row) return "its tables were in use; try again";
+  const { name, pid, who, seconds, query } = row;
+  return `table ${name} is kept by "${who}" (pid ${pid}), in a transaction for ${seconds} s, last: ${query}; ` +
+    `let it end, or end it: select pg_terminate_backend(${pid})`;
+}
+
+/** Whether this text of schema.sql was the last to be applied; what was leaves its digest with a table, and a dump keeps that. */
+export async function isSchemaOf(sql: Db, text: string): Promise<boolean> {
+  const [row] = await sql<
+    { word: string | null }[]
+  >`select obj_description('leader_term'::regclass, 'pg_class') as word`;
+  return row?.word === wordOf(text);
+}
+
+function wordOf(schema: string): string {
+  return `schema.sql ${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
+}

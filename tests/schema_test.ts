@@ -1,0 +1,148 @@
+/**
+ * schema.sql over what is there: nothing, itself, an older one with rows, or a database in use.
+ */
+import assert from "node:assert/strict";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { renewAndLook } from "../src/store/agenda.ts";
+import { connectDb, type Sql } from "../src/store/db.ts";
+import { emitEvent, takeEvents } from "../src/store/events.ts";
+import { acquire, type Term } from "../src/store/leadership.ts";
+import { STATES } from "../src/store/runs.ts";
+import { applySchema, SchemaInUse } from "../src/store/schema.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { withStores } from "./support/stores.ts";
+
+const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
+/** As they were on these days, without their comments; the first is the oldest that can be upgraded. */
+const OLD = `${PROJECT_DIR}/tests/support/old_schemas`;
+
+/** All that was made, but for the order of columns. */
+async function catalog(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ what: string }[]>`
+    select concat_ws(' ', 'column', c.relname || '.' || a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
+                     a.attgenerated, pg_get_expr(d.adbin, d.adrelid), a.attcollation::regcollation) as what
+      from pg_attribute a join pg_class c on c.oid = a.attrelid left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
+    union all select concat_ws(' ', 'relation', relname, relkind, reloptions) from pg_class where relnamespace = 'public'::regnamespace
+    union all select indexdef from pg_indexes where schemaname = 'public'
+    union all select concat_ws(' ', 'constraint', conrelid::regclass, conname, pg_get_constraintdef(oid))
+      from pg_constraint where connamespace = 'public'::regnamespace
+    union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
+    union all select pg_get_functiondef(oid) from pg_proc where pronamespace = 'public'::regnamespace order by 1`;
+  return rows.map(({ what }) => what);
+}
+
+/** Every row of every table, by its columns. */
+async function contents(sql: Sql): Promise<Map<string, Record<string, unknown>[]>> {
+  const tables = await sql<{ name: string }[]>`
+    select tablename::text as name from pg_tables where schemaname = 'public' order by 1`;
+  const found = new Map<string, Record<string, unknown>[]>();
+  for (const { name } of tables) {
+    const rows = await sql<{ row: Record<string, unknown> }[]>`select to_jsonb(t) as row from ${sql(name)} t`;
+    found.set(name, rows.map(({ row }) => row));
+  }
+  return found;
+}
+
+/** Rows of all kinds, by columns that there always were. */
+async function fill(sql: Sql): Promise<void> {
+  const { worker_id } = await aWorker(sql);
+  const { id } = await aDefinition(sql, { name: "kept", event_types: ["happened"], args_schema: { type: "object" } });
+  for (const [place, state] of STATES.entries()) {
+    const taken = state === "ASSIGNED" || state === "RUNNING" ? { assigned_worker_id: worker_id } : {};
+    const { id: run } = await aRun(sql, {
+      ...{ job_definition_id: id, state, idempotency_key: `key ${place}`, serial_key: `line ${place}`, ...taken },
+    });
+    await sql`insert into job_run_log (job_run_id, attempt, level, message) values (${run}, 1, 'info', 'a line')`;
+    await sql`insert into job_run_attempt (job_run_id, attempt, outcome) values (${run}, 1, 'FAILED')`;
+  }
+  await sql`
+    insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value)
+    values (${id}, 'nightly', 'daily_at', '02:30')`;
+  await sql`insert into event (event_type, payload_json, dedupe_key) values ('happened', '{"a": 1}', 'once')`;
+  await sql`insert into bulk (job_definition_id, state, finished_at) values (${id}, 'RUNNING', null), (${id}, 'FINISHED', now())`;
+  await sql`insert into resource values ('license', 3)`;
+  await sql`insert into scheduler_settings (name, value) values ('leader_tick_seconds', '2')`;
+  await sql`insert into admin_action_log (actor, action, target_type, target_id) values ('a', 'b', 'c', 'd')`;
+}
+
+Deno.test("applying schema.sql again, also over rows, changes nothing", async () => {
+  await withStores(async ({ sql }) => {
+    await fill(sql);
+    const [before, rows] = [await catalog(sql), await contents(sql)];
+    await applySchema(sql, schema);
+    await Promise.all([applySchema(sql, schema), applySchema(sql, schema)]);
+    assert.deepEqual(await catalog(sql), before);
+    assert.deepEqual(await contents(sql), rows);
+  });
+});
+
+for (const { name } of [...Deno.readDirSync(OLD)].sort((a, b) => a.name < b.name ? -1 : 1)) {
+  Deno.test(`the schema of ${name.slice(0, -4)} becomes that of now, with its rows, and work goes on`, async () => {
+    await withStores(async ({ sql }) => {
+      const wanted = await catalog(sql);
+      await sql.unsafe("drop schema public cascade; create schema public");
+      await sql.unsafe(Deno.readTextFileSync(`${OLD}/${name}`));
+      await fill(sql);
+      const before = await contents(sql);
+      await applySchema(sql, schema);
+      await applySchema(sql, schema);
+      assert.deepEqual(await catalog(sql), wanted);
+      const after = await contents(sql);
+      for (const [table, rows] of before) {
+        const known = Object.keys(rows[0] ?? {});
+        const still = after.get(table)?.map((row) => Object.fromEntries(known.map((column) => [column, row[column]])));
+        assert.deepEqual(still, rows, table);
+      }
+      const term = await acquire(sql, { worker_id: "w", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+      const looked = await renewAndLook(sql, term, {
+        ...{ lease_ms: 60_000, reassign_after_ms: 1_000, late_seconds: 0, ahead_seconds: 1 },
+      });
+      assert.deepEqual([looked?.agenda.ready, looked?.agenda.events], [true, true]);
+      assert.deepEqual(await takeEvents(sql, looked?.term as Term), { events: 1, runs: 1, absorbed: 0, more: false });
+    });
+  });
+}
+
+Deno.test("the index of all keys becomes one by bytes of those that there are, and the runs stay", async () => {
+  await withStores(async ({ sql }) => {
+    await aRun(sql, { idempotency_key: "enqueue:1:of before" });
+    const [before, rows] = [await catalog(sql), await contents(sql)];
+    await sql`drop index job_run_idempotency`;
+    await sql`alter table job_run alter column idempotency_key type text collate "default", add unique (idempotency_key)`;
+    assert.notDeepEqual(await catalog(sql), before);
+    await applySchema(sql, schema);
+    assert.deepEqual(await catalog(sql), before);
+    assert.deepEqual(await contents(sql), rows);
+  });
+});
+
+Deno.test("an application's transaction is waited for without the tables of others being kept, and named when it does not end", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const app = connectDb(database_url, { name: "shop", max: 1, statement_timeout_ms: 0 });
+    const begun = Promise.withResolvers<void>();
+    const refused = Promise.withResolvers<void>();
+    const transaction = app.begin(async (tx) => {
+      await tx`set local idle_in_transaction_session_timeout = 0`;
+      await aRun(tx as unknown as Sql, { idempotency_key: "of the shop" });
+      begun.resolve();
+      await refused.promise;
+      await emitEvent(tx, { event_type: "sold", payload: {} }); // of another table: it would wait for the schema, and that for it
+    });
+    await begun.promise;
+    await assert.rejects(applySchema(sql, schema, 0), (error: Error) => {
+      assert(error instanceof SchemaInUse);
+      assert.match(
+        error.message,
+        /^Cannot apply the schema: table \w+ is kept by "dandori shop" \(pid \d+\), in a transaction for \d+ s/,
+      );
+      return true;
+    });
+    assert.equal((await sql`update leader_term set tick = tick + 1 returning 1`).length, 1);
+    const applied = applySchema(sql, schema);
+    refused.resolve();
+    await Promise.all([transaction, applied]);
+    assert.equal((await sql`select from event`).length, 1);
+    await app.end();
+  });
+});
