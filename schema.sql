@@ -267,9 +267,19 @@ create index if not exists bulk_open on bulk (id) where finished_at is null;
 create unique index if not exists bulk_serial on bulk (serial_key)
   where serial_key is not null and started_at is not null and finished_at is null;
 create index if not exists bulk_keyed on bulk (serial_key, id) where serial_key is not null and finished_at is null;
+-- One that is beyond what a time or an int can hold would fail every look at bulks, at this one and at all others.
 do $$
 begin
-  if not exists (select from pg_constraint where conname = 'bulk_finished') then
+  if not exists (select from pg_constraint where conrelid = 'bulk'::regclass and conname = 'bulk_within_bounds') then
+    update bulk set parallel = least(parallel, 1000000), interval_seconds = least(interval_seconds, 31536000), max_failures = least(max_failures, 1000000)
+     where parallel > 1000000 or interval_seconds > 31536000 or max_failures > 1000000;
+    alter table bulk add constraint bulk_within_bounds
+      check (parallel <= 1000000 and interval_seconds <= 31536000 and coalesce(max_failures, 0) <= 1000000);
+  end if;
+end $$;
+do $$
+begin
+  if not exists (select from pg_constraint where conrelid = 'bulk'::regclass and conname = 'bulk_finished') then
     alter table bulk add constraint bulk_finished check ((finished_at is not null and state in ('CANCELED', 'FINISHED'))
       or (finished_at is null and state <> 'FINISHED'));
   end if;

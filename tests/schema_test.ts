@@ -1,14 +1,17 @@
 /**
- * schema.sql over what is there: nothing, itself, an older one with rows, or a database in use.
+ * schema.sql over what is there: nothing, itself, an older one with rows, or a database in use. And what it refuses of plain SQL, since
+ * one row that no statement can read would stop a step of the leader for all.
  */
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
+import { lookAfterBulks } from "../src/roles/leader/bulks.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb, type Sql } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { STATES } from "../src/store/runs.ts";
 import { applySchema, SchemaInUse } from "../src/store/schema.ts";
+import { numbered, withBulks } from "./support/bulk_scene.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -146,3 +149,27 @@ Deno.test("an application's transaction is waited for without the tables of othe
     await app.end();
   });
 });
+
+Deno.test("a bulk that plain SQL sets beyond what a time or a number holds is refused, and stops no other", () =>
+  withBulks(async (scene) => {
+    const { id } = await scene.client.bulk("each", numbered(4), { parallel: 2, throttleAbove: 0.5 });
+    await scene.round();
+    for (
+      const set of [
+        "interval_seconds = 1e13",
+        "interval_seconds = 'NaN'",
+        "parallel = 2147483647",
+        "max_failures = 2147483647",
+      ]
+    ) {
+      await assert.rejects(scene.sql.unsafe(`update bulk set ${set} where id = ${id}`), /bulk_within_bounds/, set);
+    }
+    await scene.sql`alter table bulk drop constraint bulk_within_bounds`;
+    await scene
+      .sql`update bulk set interval_seconds = 'NaN', parallel = 2147483647, max_failures = 2147483647 where id = ${id}`;
+    await assert.rejects(lookAfterBulks(scene.me), /out of range/);
+    await applySchema(scene.sql, schema);
+    const [bulk] = await scene.sql`select interval_seconds::int, parallel, max_failures from bulk where id = ${id}`;
+    assert.deepEqual(bulk, { interval_seconds: 31_536_000, parallel: 1_000_000, max_failures: 1_000_000 });
+    await lookAfterBulks(scene.me);
+  }));
