@@ -808,6 +808,7 @@ $$;
 
 -- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that
 -- was used before gives the id of that event and adds nothing; used with another type it is refused, so that no event is lost.
+-- So is what a client refuses (client/args.ts): the leader gives the payload to each job that waits for it, in one statement.
 create or replace function emit_event(event_type text, payload jsonb default '{}', dedupe_key text default null)
 returns bigint language plpgsql as $$
 declare
@@ -816,6 +817,15 @@ declare
 begin
   if coalesce(emit_event.event_type, '') = '' then
     raise exception 'Cannot emit an event without a type: give a name such as "order.placed"' using errcode = 'check_violation';
+  elsif length(emit_event.event_type) > 500 or length(emit_event.dedupe_key) > 500 then
+    raise exception 'Cannot emit an event: type and dedupe key have at most 500 characters: current values have % and %',
+      length(emit_event.event_type), coalesce(length(emit_event.dedupe_key), 0) using errcode = 'check_violation';
+  elsif length(emit_event.payload::text) > 1000000 then
+    raise exception 'Cannot emit "%": its payload is % characters of JSON, at most 1000000; store it, and emit a reference instead',
+      emit_event.event_type, length(emit_event.payload::text) using errcode = 'check_violation';
+  elsif jsonb_path_exists(emit_event.payload, 'strict $.**{100} ? (@.type() == "object" || @.type() == "array")') then
+    raise exception 'Cannot emit "%": its payload is nested more than 100 levels deep', emit_event.event_type
+      using errcode = 'check_violation';
   end if;
   insert into event (event_type, payload_json, dedupe_key)
   values (emit_event.event_type, coalesce(emit_event.payload, '{}'), emit_event.dedupe_key)
@@ -829,6 +839,11 @@ begin
     end if;
   end if;
   return event_id;
+end $$;
+-- It finds Dandori's tables whatever the path of who calls it: an application may have an `event` of its own.
+do $$
+begin
+  execute format('alter function emit_event(text, jsonb, text) set search_path = %I, pg_temp', current_schema());
 end $$;
 
 create or replace function key_stopped(s serial_key_stop) returns jsonb language sql immutable as $$

@@ -173,3 +173,26 @@ Deno.test("a bulk that plain SQL sets beyond what a time or a number holds is re
     assert.deepEqual(bulk, { interval_seconds: 31_536_000, parallel: 1_000_000, max_failures: 1_000_000 });
     await lookAfterBulks(scene.me);
   }));
+
+Deno.test("emit_event refuses what no job could take, in words, and finds its table whatever the caller's path", async () => {
+  await withStores(async ({ sql }) => {
+    const deep = (levels: number) => sql`(repeat('{"a":', ${levels}) || '1' || repeat('}', ${levels}))::jsonb`;
+    const refused = (call: ReturnType<Sql>, why: RegExp) => assert.rejects(sql`select emit_event(${call})`, why);
+    await refused(sql`null`, /without a type/);
+    await refused(sql`repeat('t', 501)`, /at most 500 characters: current values have 501 and 0/);
+    await refused(sql`'t', '{}', repeat('k', 501)`, /current values have 1 and 501/);
+    await refused(
+      sql`'t', to_jsonb(repeat('p', 1000000))`,
+      /"t": its payload is 1000002 characters of JSON, at most 1000000/,
+    );
+    await refused(sql`'t', ${deep(101)}`, /"t": its payload is nested more than 100 levels deep/);
+    await refused(sql`'t', (repeat('[', 101) || repeat(']', 101))::jsonb`, /more than 100 levels/);
+    await sql`select emit_event('t', ${deep(100)}), emit_event('t', null), emit_event('t', '[1, "a"]')`;
+    await sql.begin(async (tx) => {
+      await tx.unsafe("create schema shop; create table shop.event (id int); create temp table event (id int)");
+      await tx.unsafe("set local search_path = shop, public");
+      await tx`select public.emit_event('t', '{}', 'from elsewhere')`;
+    });
+    assert.equal((await sql`select from public.event`).length, 4);
+  });
+});
