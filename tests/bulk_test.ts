@@ -173,6 +173,29 @@ Deno.test("cancel ends what waits, asks what runs to end, feeds nothing more, an
     await assert.rejects(client.changeBulk(id, { parallel: 2 }), /it has ended/);
   }));
 
+Deno.test("a bulk that very many runs of go on is canceled some at a time", () =>
+  withBulks(async (scene) => {
+    const { id } = await scene.client.bulk("each", numbered(1), { parallel: 10_000 });
+    await scene.round();
+    await scene.sql`
+      insert into job_run (job_definition_id, source, bulk_id) select job_definition_id, 'bulk', ${id} from bulk, generate_series(1, 6000)`;
+    await scene.client.changeBulk(id, { state: "CANCELED" });
+    const asked = async () =>
+      (await scene.sql`select from job_run where bulk_id = ${id} and cancel_requested_at is not null`).length;
+    await lookAfterBulks(scene.me);
+    assert.equal(await asked(), 5_000);
+    assert.equal(
+      (await scene.sql`select from bulk where next_feed_at <= clock_timestamp()`).length,
+      1,
+      "looked at again",
+    );
+    await lookAfterBulks(scene.me);
+    assert.equal(await asked(), 6_001);
+    await scene.sql`update job_run set state = 'CANCELED', finished_at = clock_timestamp() where state = 'RUNNING'`;
+    await scene.round();
+    assert.notEqual((await scene.bulk(id)).finished_at, null);
+  }));
+
 Deno.test("the runs of onFinish and onFailure are born in the statement that ends the bulk, once", () =>
   withBulks(async (scene) => {
     const { sql, client } = scene;

@@ -8,7 +8,8 @@ import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
 import { checkLines, wake } from "../src/store/lines.ts";
-import { assignRuns, cancelRequested, finishRuns, skipLate, startRuns } from "../src/store/runs.ts";
+import { requestReplaced } from "../src/store/requests.ts";
+import { assignRuns, cancelRequested, finishRuns, skipForbidden, skipLate, startRuns } from "../src/store/runs.ts";
 import { candidates } from "../src/store/waiting.ts";
 import { aDefinition, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
@@ -143,6 +144,22 @@ async function swept(sql: Db, term: Term): Promise<Record<string, number>> {
   return { late, cancel: await fetched(sql) - asked };
 }
 
+/** Ten of those that a newer slot replaces, and then ten of those that an older one forbids. */
+async function overlapped(sql: Db, term: Term): Promise<Record<string, number>> {
+  await sql`update job_definition set concurrency_policy = 'replace'`;
+  await sql`update job_run set serial_key = 'job:many', held = true, due_at = to_timestamp(id) where state = 'PENDING'`;
+  await sql`
+    update job_run set source = 'schedule', due_at = clock_timestamp() where id = (select max(id) from job_run where state = 'PENDING')`;
+  const before = await fetched(sql);
+  assert.equal((await requestReplaced(sql, term, EACH)).length, EACH);
+  const replace = await fetched(sql) - before;
+  await sql`update job_definition set concurrency_policy = 'forbid'`;
+  await sql`update job_run set source = 'schedule', cancel_requested_at = null where state = 'PENDING'`;
+  const asked = await fetched(sql);
+  assert.equal((await skipForbidden(sql, term, EACH)).length, EACH);
+  return { replace, forbid: await fetched(sql) - asked };
+}
+
 /** What `act` read, for each of the things that Postgres may believe of the table. */
 async function measured(
   { sql, database_url }: Stores,
@@ -178,6 +195,10 @@ Deno.test("waking ten runs reads about ten rows, whatever Postgres believes of t
 
 Deno.test("skipping and canceling ten of many reads about ten rows, whatever Postgres believes of the table", () =>
   withStores((stores) => measured(stores, swept, 8 * EACH)));
+
+// Each of those that wait in the line is read, but not for each of them.
+Deno.test("what overlaps is told by its line, whatever Postgres believes of the table", () =>
+  withStores((stores) => measured(stores, overlapped, 8 * RUNS)));
 
 // Of each that goes on its entry and its row, and what it left where it waited.
 Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>

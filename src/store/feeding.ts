@@ -144,8 +144,8 @@ export async function planFeed(sql: Db, term: Term, bulk_id: number, wait_ms: nu
      where id = ${bulk_id} and finished_at is null`;
 }
 
-/** Lets go as many of its held runs as it may start now. Those behind a serial key or limit key wait for their line. */
-export async function letGo(sql: Db, term: Term, bulk_id: number): Promise<number> {
+/** Lets go as many of its held runs as it may start now, at most so many: the ends of these will have it looked at again. Those behind a serial key or limit key wait for their line. */
+export async function letGo(sql: Db, term: Term, bulk_id: number, most = 1_000): Promise<number> {
   const rows = await sql`
     with ${fence(sql, term)},
     next as (
@@ -153,8 +153,8 @@ export async function letGo(sql: Db, term: Term, bulk_id: number): Promise<numbe
        where b.id = ${bulk_id} and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.held and r.wakes_at is null
          and not ${behindKey(sql)} and not ${beyondLimit(sql)}
        order by r.priority, r.due_at, r.id
-       limit greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - (
-         select count(*) from job_run o where o.bulk_id = ${bulk_id} and o.state in ('ASSIGNED', 'RUNNING'))))
+       limit least(${most}, greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - (
+         select count(*) from job_run o where o.bulk_id = ${bulk_id} and o.state in ('ASSIGNED', 'RUNNING')))))
     update job_run r set held = false from fence where r.id = any(array(select id from next)) and r.held::int = 1 returning 1`;
   return rows.length;
 }

@@ -5,7 +5,7 @@
 import type { Db } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
-import { type AttemptRef, type RunState, wasThere } from "./runs.ts";
+import type { AttemptRef, RunState } from "./runs.ts";
 
 /** A request in the row, with its audit; the state moves later, by the leader or by the worker that kills the body. */
 export async function requestCancel(
@@ -140,28 +140,41 @@ export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_
      where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
 }
 
-/** Active runs of `replace` jobs that a newer slot has come for: asked to end, so that the newer one can start. */
-export async function requestReplaced(sql: Db, term: Term): Promise<AttemptRef[]> {
+/**
+ * Active runs of `replace` jobs that a newer slot has come for: asked to end, so that the newer one can start. At most so many; of each line
+ * the newest slot says it for all: asked of each run, which slot it is, would be looked for among all that waits.
+ */
+export async function requestReplaced(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
-    with ${fence(sql, term)}
+    with ${fence(sql, term)},
+    newest as materialized (
+      select r.serial_key, max(r.due_at) as due_at, max(r.id) as id, (array_agg(r.id order by r.due_at desc, r.id desc))[1] as last_id
+        from job_run r join job_definition d on d.id = r.job_definition_id + 0 and d.concurrency_policy = 'replace'
+       where r.state = 'PENDING' and r.source = 'schedule' and r.due_at <= clock_timestamp() group by 1),
+    replaced as materialized (
+      select o.id from newest n cross join lateral (
+        select o.id from job_run o
+         where o.serial_key = n.serial_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+           and o.cancel_requested_at is null and (o.state <> 'PENDING' or o.source <> 'bulk')
+           and case when o.state = 'PENDING' then (o.due_at, o.id) < (n.due_at, n.last_id) else o.id < n.id or o.created_at <= n.due_at end
+         order by o.priority, o.due_at, o.id limit ${most}) o limit ${most})
     update job_run o set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'system', version = o.version + 1,
            cancel_reason = 'replaced by a newer run of this job'
-      from fence, job_definition d
-     where o.cancel_requested_at is null and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-       and d.id = o.job_definition_id and d.concurrency_policy = 'replace' and (o.state <> 'PENDING' or o.source <> 'bulk')
-       and exists (select from job_run r where r.serial_key = o.serial_key and r.id <> o.id and r.source = 'schedule'
-                    and r.state = 'PENDING' and r.due_at <= clock_timestamp() and ${wasThere(sql)})
+      from fence
+     where o.id = any(array(select id from replaced)) and num_nulls(o.cancel_requested_at, o.finished_at) = 2
     returning o.id as job_run_id, o.attempt`;
 }
 
-/** Runs of a bulk that was canceled: asked to end, those that run as well. Again each time it is asked, for what is new. */
-export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number): Promise<AttemptRef[]> {
+/** Runs of a bulk that was canceled: asked to end, those that run as well, at most so many. Again each time it is asked, for what is left. */
+export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = coalesce(b.changed_by, 'system'),
            cancel_reason = 'bulk ' || b.id || ' is canceled' || coalesce(': ' || b.reason, ''), version = r.version + 1
       from fence, bulk b
-     where b.id = ${bulk_id} and b.state = 'CANCELED' and r.bulk_id = b.id and r.cancel_requested_at is null
-       and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+     where b.id = ${bulk_id} and b.state = 'CANCELED' and num_nulls(r.cancel_requested_at, r.finished_at) = 2
+       and r.id = any(array(
+         select id from job_run where bulk_id = ${bulk_id} and cancel_requested_at is null
+            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit ${most}))
     returning r.id as job_run_id, r.attempt`;
 }

@@ -285,8 +285,8 @@ function keepAttempts(sql: Db, outcome: string, cause: string) {
       from lost on conflict do nothing`;
 }
 
-/** ORPHANED -> FAILED for runs that were interrupted more often than their job allows: they may be what kills the workers. */
-export async function quarantine(sql: Db, term: Term): Promise<AttemptRef[]> {
+/** ORPHANED -> FAILED for runs that were interrupted more often than their job allows, at most so many: they may be what kills the workers. */
+export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
@@ -295,7 +295,10 @@ export async function quarantine(sql: Db, term: Term): Promise<AttemptRef[]> {
   }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
            error_summary = 'interrupted ' || r.interruptions || ' times, more than max_interruptions (' || d.max_interruptions || ')'
       from fence, job_definition d
-     where r.state = 'ORPHANED' and d.id = r.job_definition_id and r.interruptions > d.max_interruptions
+     where r.id = any(array(
+             select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
+              where r.state = 'ORPHANED' and r.interruptions > d.max_interruptions limit ${most}))
+       and r.state is not distinct from 'ORPHANED' and d.id = r.job_definition_id + 0
     returning r.id as job_run_id, r.attempt`;
 }
 
@@ -328,9 +331,9 @@ export function wasThere(sql: Db) {
 
 /**
  * PENDING -> SKIPPED for slots of `forbid` jobs of which another run was there and has not ended, of `queueOne` another slot that
- * waits. What waits in a bulk, such as a backfill of last year, is no reason.
+ * waits, at most so many. What waits in a bulk, such as a backfill of last year, is no reason.
  */
-export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> {
+export async function skipForbidden(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r
@@ -339,13 +342,16 @@ export async function skipForbidden(sql: Db, term: Term): Promise<AttemptRef[]> 
              when 'forbid' then 'an older run of this job had not ended, and its concurrency is "forbid"'
              else 'an older slot of this job was waiting, and its concurrency is "queueOne"' end
       from fence, job_definition d
-     where r.state = 'PENDING' and r.source = 'schedule'
-       and d.id = r.job_definition_id and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
-       and r.due_at <= clock_timestamp()
-       and exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
-                    and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-                    and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}
-                    and (d.concurrency_policy = 'forbid' or (o.state = 'PENDING' and o.source = 'schedule')))
+     where r.id = any(array(
+             select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
+              where r.state = 'PENDING' and r.source = 'schedule' and r.due_at <= clock_timestamp()
+                and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
+                and exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
+                             and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+                             and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}
+                             and (d.concurrency_policy = 'forbid' or (o.state = 'PENDING' and o.source = 'schedule')))
+              order by r.due_at limit ${most}))
+       and r.state is not distinct from 'PENDING' and r.cancel_requested_at is null and d.id = r.job_definition_id + 0
     returning r.id as job_run_id, r.attempt`;
 }
 

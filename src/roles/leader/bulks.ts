@@ -25,6 +25,8 @@ import type { Leading } from "./leading.ts";
 const CHECKS_AT_ONCE = 1000;
 /** Items of one bulk at once, so that no statement takes long. */
 const ITEMS_AT_ONCE = 1000;
+/** Requests of one bulk at once. */
+const CANCELS_AT_ONCE = 5_000;
 /** A plan that is this far off is left as it is. */
 const PLAN_SLACK_MS = 20;
 
@@ -65,9 +67,10 @@ async function feedAll(me: Leading, helpings: Helping[], names: Map<number, stri
 async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefined> {
   const { bulk_id } = bulk;
   if (bulk.state === "CANCELED" && bulk.unasked > 0) {
-    const asked = await requestBulkCancel(me.sql, me.term, bulk_id);
+    const asked = await requestBulkCancel(me.sql, me.term, bulk_id, CANCELS_AT_ONCE);
     observe("bulk.canceled", { bulk_id, runs: asked.length });
     me.bell.ring(); // for the step that delivers them
+    if (asked.length === CANCELS_AT_ONCE) return void await planFeed(me.sql, me.term, bulk_id, 0); // some are left
   }
   if (bulk.live === 0 && (bulk.state === "CANCELED" || bulk.next_seq > bulk.last_seq)) {
     return void await end(me, bulk_id);

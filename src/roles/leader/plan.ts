@@ -13,6 +13,7 @@ import type { Leading } from "./leading.ts";
 
 const SCHEDULES_AT_ONCE = 200;
 const EVENTS_AT_ONCE = 500;
+const OVERLAPS_AT_ONCE = 5_000;
 const LATE_AT_ONCE = 5_000;
 /** Schedules that make up for a thousand slots each are together more than one statement can bear within its time. */
 const RUNS_AT_ONCE = 5_000;
@@ -50,12 +51,15 @@ export async function planDueSlots(me: Leading): Promise<void> {
 export async function settleOverlaps(me: Leading): Promise<void> {
   if (me.overlaps_settled) return;
   await failpoint("after-lease-check-forbid");
-  for (const run of await skipForbidden(me.sql, me.term)) {
+  const skipped = await skipForbidden(me.sql, me.term, OVERLAPS_AT_ONCE);
+  for (const run of skipped) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: "another run of its job, by its concurrency" });
   }
   await failpoint("after-lease-check-replaced");
-  await requestReplaced(me.sql, me.term);
-  me.overlaps_settled = true;
+  const replaced = await requestReplaced(me.sql, me.term, OVERLAPS_AT_ONCE);
+  me.overlaps_settled = Math.max(skipped.length, replaced.length) < OVERLAPS_AT_ONCE;
+  if (skipped.length === OVERLAPS_AT_ONCE) me.late_left = true;
+  if (!me.overlaps_settled) me.bell.ring();
 }
 
 /**
@@ -100,8 +104,9 @@ export async function planLate(me: Leading): Promise<void> {
   for (const run of skipped) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: `late by more than ${late_seconds} s` });
   }
-  me.late_left = skipped.length === LATE_AT_ONCE;
-  if (me.late_left) me.bell.ring();
+  if (skipped.length < LATE_AT_ONCE) return;
+  me.late_left = true;
+  me.bell.ring();
 }
 
 /** A definition has another priority, by whatever means: those of its runs that wait with the old one get it. */
