@@ -10,7 +10,7 @@ import { connectDb, type Sql } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { STATES } from "../src/store/runs.ts";
-import { applySchema, SchemaInUse } from "../src/store/schema.ts";
+import { applySchema, lackOfSchema, SchemaInUse } from "../src/store/schema.ts";
 import { numbered, withBulks } from "./support/bulk_scene.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
@@ -18,6 +18,7 @@ import { withStores } from "./support/stores.ts";
 const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
 /** As they were on these days, without their comments; the first is the oldest that can be upgraded. */
 const OLD = `${PROJECT_DIR}/tests/support/old_schemas`;
+const OLDEST = "2026-11-20.sql";
 
 /** All that was made, but for the order of columns. */
 async function catalog(sql: Sql): Promise<string[]> {
@@ -88,8 +89,16 @@ for (const { name } of [...Deno.readDirSync(OLD)].sort((a, b) => a.name < b.name
       await sql.unsafe(Deno.readTextFileSync(`${OLD}/${name}`));
       await fill(sql);
       const before = await contents(sql);
+      const lack = await lackOfSchema(sql, schema);
+      if (name === OLDEST) {
+        assert.match(
+          lack ?? "",
+          /schema of an older version, without leader_term_epoch, leader_term\.tick, leader_term\.degrade_epoch and \d+ more$/,
+        );
+      }
       await applySchema(sql, schema);
       await applySchema(sql, schema);
+      assert.equal(await lackOfSchema(sql, schema), undefined);
       assert.deepEqual(await catalog(sql), wanted);
       const after = await contents(sql);
       for (const [table, rows] of before) {

@@ -39,6 +39,7 @@ import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/work
 import type { Sandbox } from "../sandbox/pool.ts";
 import { connectDb, isUnreachable, type Sql } from "../store/db.ts";
 import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
+import { lackOfSchema } from "../store/schema.ts";
 import { readSettings, type Settings } from "../store/settings.ts";
 import { VERSION } from "../base/version.ts";
 import { oneByOne, printFacts } from "./fact_lines.ts";
@@ -132,8 +133,14 @@ interface LostLife {
 async function runWorker(
   { config, wire, stop, hurry, epoch, me: self }: { config: Config; wire: Wire; epoch: number; me: Self } & Signals,
 ): Promise<LostLife | undefined> {
+  const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
   const open = openAll(config, wire);
   const settings = await patiently(() => readSettings(open.sql), stop);
+  const lack = settings && await patiently(() => lackOfSchema(open.sql, schema), stop);
+  if (lack) {
+    await closeAll(open);
+    throw new CommandError(`Cannot start a worker: ${lack}; apply the schema first: deno task schema`);
+  }
   const worker_id = settings && await patiently(() => newWorkerId(open, settings), stop);
   if (!settings || !worker_id || stop.aborted) return await closeAll(open);
   const standing = new Standing({ worker_id, node_id: config.node_id, slots: config.slots, settings });

@@ -16,6 +16,7 @@ import { listJobs } from "../store/job_view.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { countOverdueLogs } from "../store/old_logs.ts";
 import { listWorkers } from "../store/nodes.ts";
+import { lackOfSchema } from "../store/schema.ts";
 import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys } from "../store/stops.ts";
 import { explain } from "./explain.ts";
@@ -134,6 +135,8 @@ async function postgres(sql: Sql): Promise<Answer> {
 }
 
 async function schema(sql: Sql): Promise<Answer> {
+  const lack = await lackOfSchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+  if (lack) return problem(lack, "apply the schema: deno task schema");
   const synced = (await readDefinitions(sql)).filter((job) => !job.removed_at);
   const jobs = `${synced.length} jobs are synced`;
   if (await isSchemaOf(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`))) return ok(`applied, ${jobs}`);

@@ -8,7 +8,7 @@
  */
 import { createHash } from "node:crypto";
 import { monotonicMs, rest } from "../base/loop.ts";
-import type { Sql } from "./db.ts";
+import type { Db, Sql } from "./db.ts";
 
 /**
  * Longer than Postgres lets a vacuum go on that is waited for, and shorter than it takes to call an application's transaction a deadlock
@@ -85,3 +85,35 @@ export async function isSchemaOf(sql: Db, text: string): Promise<boolean> {
 function wordOf(schema: string): string {
   return `schema.sql ${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
 }
+
+/** What `text` makes that is not there, by name, in its order: of a database whose schema is older. Not whether each is as it says. */
+async function missingFrom(sql: Db, text: string): Promise<string[]> {
+  const made = [...text.matchAll(MAKES)].map(([, relation, table, column, routine]) => ({
+    ...{ relation, table, column, routine, name: relation ?? (table ? `${table}.${column}` : `${routine}()`) },
+  }));
+  const of = (what: "relation" | "table" | "column" | "routine") => made.map((one) => one[what] ?? null);
+  const rows = await sql<{ name: string }[]>`
+    select m.name
+      from unnest(${made.map(({ name }) => name)}::text[], ${of("relation")}::text[], ${of("table")}::text[], ${
+    of("column")
+  }::text[], ${of("routine")}::text[]) with ordinality as m(name, relation, tab, col, routine, place)
+     where not coalesce(
+       to_regclass(m.relation) is not null
+         or exists (select from pg_attribute a where a.attrelid = to_regclass(m.tab) and a.attname = m.col and not a.attisdropped)
+         or exists (select from pg_proc p where p.proname = m.routine and pg_function_is_visible(p.oid)), false)
+     order by m.place`;
+  return rows.map(({ name }) => name);
+}
+
+const MAKES =
+  /^(?:create (?:table|sequence|index|unique index) if not exists (\w+)|alter table (\w+) add column if not exists (\w+)|create or replace function (\w+)\()/gm;
+
+/** Undefined: nothing is missing. */
+export async function lackOfSchema(sql: Db, text: string): Promise<string | undefined> {
+  const missing = await missingFrom(sql, text);
+  if (missing.length === 0) return undefined;
+  const [shown, more] = [missing.slice(0, MOST_SHOWN).join(", "), missing.length - MOST_SHOWN];
+  return `the database has the schema of an older version, without ${shown}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+const MOST_SHOWN = 3;
