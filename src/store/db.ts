@@ -236,6 +236,11 @@ export function isTooLong(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
 }
 
+/** Whether Postgres gave up waiting for a row or a table that somebody's transaction keeps. */
+export function isLockTimeout(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "55P03";
+}
+
 /** Whether an error is Postgres' word for a broken unique constraint. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   const { code, constraint_name } = (error ?? {}) as { code?: string; constraint_name?: string };

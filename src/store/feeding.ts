@@ -53,22 +53,44 @@ export interface BulkState {
 /** Ends of runs that a decision to throttle looks at. */
 export const THROTTLE_WINDOW = 20;
 
+export interface ToSee {
+  check_ids: number[];
+  bulk_ids: number[];
+  /** There may be others. */
+  more: boolean;
+}
+
 /** What to look at: checks in the order in which they were written, and bulks whose interval is over. */
-export async function bulksToSee(sql: Db, most = 1000): Promise<{ check_ids: number[]; bulk_ids: number[] }> {
+export async function bulksToSee(sql: Db, most = 1000): Promise<ToSee> {
   const rows = await sql<{ check_id: number | null; bulk_id: number }[]>`
     (select id as check_id, bulk_id from bulk_check order by id limit ${most})
     union all (select null, id from bulk where next_feed_at <= clock_timestamp() order by next_feed_at limit ${most})`;
+  const checks = rows.flatMap(({ check_id, bulk_id }) => check_id === null ? [] : [{ check_id, bulk_id }]);
   return {
-    check_ids: rows.flatMap(({ check_id }) => check_id === null ? [] : [check_id]),
+    check_ids: checks.map(({ check_id }) => check_id),
     bulk_ids: [...new Set(rows.map(({ bulk_id }) => bulk_id))],
+    more: checks.length === most,
   };
 }
 
-/** What was looked at. A check that was written meanwhile stays. */
-export async function bulksSeen(sql: Db, term: Term, check_ids: number[]): Promise<void> {
+/** Those of these bulks whose row somebody's open transaction keeps: whoever changes it waits until that ends. */
+export async function bulksKept(sql: Db, bulk_ids: number[]): Promise<number[]> {
+  const asked = sql`any(array(${numbers(sql, bulk_ids)}))`;
+  const rows = await sql<{ id: number }[]>`
+    with free as materialized (select id from bulk where id = ${asked} for no key update skip locked)
+    select id from bulk where id = ${asked} and id not in (select id from free)`;
+  return rows.map(({ id }) => id);
+}
+
+/** What was looked at, but for one check of each that was `kept`. A check that was written meanwhile stays. */
+export async function bulksSeen(sql: Db, term: Term, check_ids: number[], kept: number[] = []): Promise<void> {
   await sql`
     with ${fence(sql, term)}
-    delete from bulk_check c using fence where c.id = any(array(${numbers(sql, check_ids)}))`;
+    delete from bulk_check c using fence where c.id = any(array(${numbers(sql, check_ids)}))
+       and (c.bulk_id <> all(array(${numbers(sql, kept)}))
+            or exists (select from bulk_check o where o.bulk_id = c.bulk_id and o.id > c.id and o.id = any(array(${
+    numbers(sql, check_ids)
+  }))))`;
 }
 
 export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[]> {

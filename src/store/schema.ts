@@ -8,7 +8,7 @@
  */
 import { createHash } from "node:crypto";
 import { monotonicMs, rest } from "../base/loop.ts";
-import type { Db, Sql } from "./db.ts";
+import { type Db, isLockTimeout, type Sql } from "./db.ts";
 
 /**
  * Longer than Postgres lets a vacuum go on that is waited for, and shorter than it takes to call an application's transaction a deadlock
@@ -52,12 +52,10 @@ async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: 
     });
     return true;
   } catch (error) {
-    if (locked || (error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error;
+    if (locked || !isLockTimeout(error)) throw error;
     return false;
   }
 }
-
-const LOCK_NOT_AVAILABLE = "55P03";
 
 /** The transaction that has gone on for the longest, of those that have locked one of these tables. */
 async function whoKeeps(sql: Sql, tables: string[]): Promise<string> {

@@ -4,8 +4,9 @@
  * those of store/feeding.ts. A leader that dies in the middle leaves the checks to the next one.
  */
 import { observe } from "../../base/facts.ts";
-import { isUniqueViolation } from "../../store/db.ts";
+import { isLockTimeout, isUniqueViolation } from "../../store/db.ts";
 import {
+  bulksKept,
   bulksSeen,
   type BulkState,
   bulksToSee,
@@ -30,20 +31,35 @@ const CANCELS_AT_ONCE = 5_000;
 /** A plan that is this far off is left as it is. */
 const PLAN_SLACK_MS = 20;
 
+/**
+ * A bulk whose row an open transaction keeps would hold up the tick for as long as a statement waits for a lock. When one did, those are
+ * left for later until there are none.
+ */
 export async function lookAfterBulks(me: Leading): Promise<void> {
-  const { check_ids, bulk_ids } = await bulksToSee(me.sql, CHECKS_AT_ONCE);
+  const { check_ids, bulk_ids, more } = await bulksToSee(me.sql, CHECKS_AT_ONCE);
   if (bulk_ids.length === 0) return;
+  const kept = me.bulks_kept ? await bulksKept(me.sql, bulk_ids) : [];
+  me.bulks_kept = kept.length > 0;
+  const seen = await seeTo(me, bulk_ids.filter((id) => !kept.includes(id))).catch((error) => {
+    me.bulks_kept ||= isLockTimeout(error);
+    throw error;
+  });
+  if (!seen) return;
+  if (check_ids.length > 0) await bulksSeen(me.sql, me.term, check_ids, kept);
+  if (more) me.bell.ring();
+}
+
+/** False: they are to be looked at again. */
+async function seeTo(me: Leading, bulk_ids: number[]): Promise<boolean> {
   const helpings: Helping[] = [];
   const names = new Map<number, string>();
   for (const bulk of await readBulks(me.sql, bulk_ids)) {
-    if (!me.term.trusted) return;
+    if (!me.term.trusted) return false;
     names.set(bulk.bulk_id, bulk.job_name);
     const helping = await lookAfter(me, bulk);
     if (helping) helpings.push(helping);
   }
-  if (helpings.length > 0 && !await feedAll(me, helpings, names)) return;
-  if (check_ids.length > 0) await bulksSeen(me.sql, me.term, check_ids);
-  if (check_ids.length === CHECKS_AT_ONCE) me.bell.ring();
+  return helpings.length === 0 || await feedAll(me, helpings, names);
 }
 
 /** False: two bulks of one serial key wanted to begin. What was read is old, so the next tick looks again. */

@@ -36,6 +36,8 @@ export interface Leading {
   rate_wait_ms?: number;
   /** There may be slots that are to be skipped, and would start if this tick gave what is due. */
   late_left?: boolean;
+  /** Some transaction kept a bulk's row at the last look. */
+  bulks_kept?: boolean;
   /** Runs that this tick gave to workers. */
   given?: number;
   /** Why lanes are closed, as it was last written. */
