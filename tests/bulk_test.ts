@@ -1,7 +1,6 @@
 /** Bulks: fed a few at a time, changed while they run, and ended once. */
 import assert from "node:assert/strict";
 import { lookAfterBulks } from "../src/roles/leader/bulks.ts";
-import { connectDb } from "../src/store/db.ts";
 import { feed, finish } from "../src/store/feeding.ts";
 import { Term } from "../src/store/leadership.ts";
 import { sayWhy } from "../src/store/waiting.ts";
@@ -172,29 +171,6 @@ Deno.test("cancel ends what waits, asks what runs to end, feeds nothing more, an
       args,
     ]]);
     await assert.rejects(client.changeBulk(id, { parallel: 2 }), /it has ended/);
-  }));
-
-Deno.test("a bulk whose row an open transaction keeps holds up no other, and is looked at when that has ended", () =>
-  withBulks(async (scene) => {
-    const { id: kept } = await scene.client.bulk("each", numbered(4), { parallel: 2 });
-    await scene.round();
-    const app = connectDb(scene.database_url, { name: "shop", max: 1, statement_timeout_ms: 0 });
-    await app.begin(async (tx) => {
-      await tx`set local idle_in_transaction_session_timeout = 0`;
-      await scene.client.within(tx).changeBulk(kept, { parallel: 4 });
-      await scene.end(kept, 2);
-      const { id: other } = await scene.client.bulk("each", numbered(2), { parallel: 2 });
-      await assert.rejects(lookAfterBulks(scene.me), /lock timeout/);
-      for (let look = 0; look < 2; look++) await lookAfterBulks(scene.me);
-      assert.equal((await scene.runs(other, ["PENDING"])).length, 2);
-      const checks = await scene.sql`select bulk_id from bulk_check`;
-      assert.deepEqual(checks.map(({ bulk_id }) => bulk_id), [kept], "one is left, however many ends there are");
-      throw new Error("not after all");
-    }).catch((error) => assert.match(error.message, /not after all/));
-    await app.end();
-    await scene.round();
-    assert.equal((await scene.running(kept)).length, 2);
-    assert(!scene.me.bulks_kept);
   }));
 
 Deno.test("a bulk that very many runs of go on is canceled some at a time", () =>

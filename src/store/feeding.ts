@@ -73,15 +73,6 @@ export async function bulksToSee(sql: Db, most = 1000): Promise<ToSee> {
   };
 }
 
-/** Those of these bulks whose row somebody's open transaction keeps: whoever changes it waits until that ends. */
-export async function bulksKept(sql: Db, bulk_ids: number[]): Promise<number[]> {
-  const asked = sql`any(array(${numbers(sql, bulk_ids)}))`;
-  const rows = await sql<{ id: number }[]>`
-    with free as materialized (select id from bulk where id = ${asked} for no key update skip locked)
-    select id from bulk where id = ${asked} and id not in (select id from free)`;
-  return rows.map(({ id }) => id);
-}
-
 /** What was looked at, but for one check of each that was `kept`. A check that was written meanwhile stays. */
 export async function bulksSeen(sql: Db, term: Term, check_ids: number[], kept: number[] = []): Promise<void> {
   await sql`

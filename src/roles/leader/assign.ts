@@ -8,9 +8,10 @@ import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
-import { type Fragment, isUniqueViolation } from "../../store/db.ts";
+import { type Fragment, isLockTimeout, isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
 import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
+import { keptRows } from "../../store/kept.ts";
 import { type Assigned, type Assignment, assignRuns, quarantine } from "../../store/runs.ts";
 import {
   type Candidate,
@@ -227,11 +228,20 @@ function lease(me: Leading, assigned: Assigned[]): void {
 
 const LEASE_MS = 5_000;
 
-/** A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. */
+/**
+ * A serial key that was taken between reading and writing refuses the whole statement; the next tick reads again. So it is with a run whose
+ * row somebody's transaction keeps: when it did, such runs are looked for and left out, for a while.
+ */
 export async function writeAssignments(me: Leading, chosen: Assignment[], besides?: Fragment): Promise<Assigned[]> {
+  const looks = me.runs_kept_ms !== undefined && monotonicMs() - me.runs_kept_ms < KEPT_MS;
+  const kept = looks ? await keptRows(me.sql, "job_run", chosen.map((run) => run.job_run_id)) : [];
+  if (kept.length > 0) me.runs_kept_ms = monotonicMs();
+  const given = chosen.filter((run) => !kept.includes(run.job_run_id));
+  if (given.length === 0) return [];
   await failpoint("after-lease-check-assign");
-  const assigned = await assignRuns(me.sql, me.term, chosen, besides).catch((error) => {
+  const assigned = await assignRuns(me.sql, me.term, given, besides).catch((error) => {
     me.unclear = true; // its reply may be lost, and the statement still under way
+    if (isLockTimeout(error)) me.runs_kept_ms = monotonicMs();
     if (!isUniqueViolation(error, "job_run_serial")) throw error;
     me.bell.ring();
     return [];
@@ -239,3 +249,5 @@ export async function writeAssignments(me: Leading, chosen: Assignment[], beside
   if (assigned.length > 0) await failpoint("after-assign-before-rpc");
   return assigned;
 }
+
+const KEPT_MS = 60_000;

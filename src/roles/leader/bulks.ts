@@ -6,7 +6,6 @@
 import { observe } from "../../base/facts.ts";
 import { isLockTimeout, isUniqueViolation } from "../../store/db.ts";
 import {
-  bulksKept,
   bulksSeen,
   type BulkState,
   bulksToSee,
@@ -20,6 +19,7 @@ import {
   throttle,
   THROTTLE_WINDOW,
 } from "../../store/feeding.ts";
+import { keptRows } from "../../store/kept.ts";
 import { requestBulkCancel } from "../../store/requests.ts";
 import type { Leading } from "./leading.ts";
 
@@ -38,7 +38,7 @@ const PLAN_SLACK_MS = 20;
 export async function lookAfterBulks(me: Leading): Promise<void> {
   const { check_ids, bulk_ids, more } = await bulksToSee(me.sql, CHECKS_AT_ONCE);
   if (bulk_ids.length === 0) return;
-  const kept = me.bulks_kept ? await bulksKept(me.sql, bulk_ids) : [];
+  const kept = me.bulks_kept ? await keptRows(me.sql, "bulk", bulk_ids) : [];
   me.bulks_kept = kept.length > 0;
   const seen = await seeTo(me, bulk_ids.filter((id) => !kept.includes(id))).catch((error) => {
     me.bulks_kept ||= isLockTimeout(error);

@@ -38,6 +38,8 @@ export interface Leading {
   late_left?: boolean;
   /** Some transaction kept a bulk's row at the last look. */
   bulks_kept?: boolean;
+  /** When one last kept the row of a run that was to be assigned. */
+  runs_kept_ms?: number;
   /** Runs that this tick gave to workers. */
   given?: number;
   /** Why lanes are closed, as it was last written. */
