@@ -6,7 +6,8 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { lookAfterBulks } from "../src/roles/leader/bulks.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
-import { connectDb, type Sql } from "../src/store/db.ts";
+import { explanation } from "../src/ops/explain.ts";
+import { connectDb, type Sql, type TransactionSql } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { STATES } from "../src/store/runs.ts";
@@ -156,6 +157,52 @@ Deno.test("an application's transaction is waited for without the tables of othe
     await Promise.all([transaction, applied]);
     assert.equal((await sql`select from event`).length, 1);
     await app.end();
+  });
+});
+
+Deno.test("a database that cannot hold every character is refused before anything is made", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const name = `${new URL(database_url).pathname.slice(1)}_latin`;
+    await sql.unsafe(`create database ${name} encoding 'LATIN1' locale 'C' template template0`);
+    const latin = connectDb(database_url.replace(/[^/]+$/, name), { name: "latin", max: 1 });
+    try {
+      await assert.rejects(
+        applySchema(latin, schema),
+        /its encoding is LATIN1, which lacks most characters; give it one that is made so/,
+      );
+      assert.equal((await latin`select from pg_tables where schemaname = 'public'`).length, 0);
+    } finally {
+      await latin.end();
+      await sql.unsafe(`drop database ${name} with (force)`);
+    }
+  });
+});
+
+Deno.test("what Postgres refuses is said with what to do about it", async () => {
+  await withStores(async ({ sql }) => {
+    const explained = (act: (tx: TransactionSql) => Promise<unknown>) =>
+      sql.begin(async (tx) => void await act(tx)).then(() => "", explanation);
+    assert.match(
+      await explained(async (tx) => {
+        await tx`set transaction read only`;
+        await tx`update leader_term set tick = 0`;
+      }),
+      /^Postgres takes no writes here \(cannot execute UPDATE in a read-only transaction\); name the primary in DATABASE_URL/,
+    );
+    await sql.begin(async (tx) => {
+      await tx`select from leader_term for update`;
+      const waiting = explained((other) => other`select from leader_term for update nowait`);
+      assert.match(
+        await waiting,
+        /^Somebody's open transaction keeps what this would change .*; let it end, and try again$/,
+      );
+    });
+    assert.match(
+      await explained((tx) =>
+        tx`select set_config('statement_timeout', '1', true), pg_sleep(0)`.then(() => tx`select pg_sleep(5)`)
+      ),
+      /^Postgres gave this up, since it took too long/,
+    );
   });
 });
 

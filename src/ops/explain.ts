@@ -53,6 +53,26 @@ const FROM_POSTGRES: Record<string, Explained> = {
   "42P01": NO_SCHEMA, // no such table
   "42703": NO_SCHEMA, // no such column
   "42883": NO_SCHEMA, // no such function
+  "25006": {
+    message: "Postgres takes no writes here",
+    fix: "name the primary in DATABASE_URL, or take back default_transaction_read_only of the database or the role",
+    unreachable: true,
+  },
+  "42501": {
+    message: "The role in DATABASE_URL may not do this",
+    fix: "use the one that applied the schema, or grant it what it lacks",
+    unreachable: false,
+  },
+  "55P03": {
+    message: "Somebody's open transaction keeps what this would change",
+    fix: "let it end, and try again",
+    unreachable: true,
+  },
+  "57014": {
+    message: "Postgres gave this up, since it took too long",
+    fix: "try again when Postgres has less to do, or ask for less at once",
+    unreachable: true,
+  },
   "28P01": NOT_LET_IN,
   "28000": NOT_LET_IN,
   "3D000": {

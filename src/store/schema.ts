@@ -45,7 +45,8 @@ async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: 
       const there = await tx<{ name: string }[]>`
         select name from unnest(${tables}::text[]) with ordinality as t(name, place)
          where to_regclass(format('%I.%I', current_schema(), name)) is not null order by place`;
-      if (there.length > 0) await tx`lock table ${tx(there.map(({ name }) => name))} in access exclusive mode`;
+      if (there.length === 0) await refuseEncoding(tx);
+      else await tx`lock table ${tx(there.map(({ name }) => name))} in access exclusive mode`;
       locked = true;
       await tx.unsafe(text);
       await tx.unsafe(`comment on table leader_term is '${wordOf(text)}'`);
@@ -55,6 +56,17 @@ async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: 
     if (locked || !isLockTimeout(error)) throw error;
     return false;
   }
+}
+
+/** What bodies say and return may hold any character. Not of a database that has the tables: it was taken once. */
+async function refuseEncoding(sql: Db): Promise<void> {
+  const [row] = await sql<{ encoding: string; name: string }[]>`
+    select current_setting('server_encoding') as encoding, current_database() as name`;
+  if (!row || row.encoding === "UTF8") return;
+  throw new Error(
+    `Cannot apply the schema to "${row.name}": its encoding is ${row.encoding}, which lacks most characters; ` +
+      `give it one that is made so: create database dandori encoding 'UTF8' template template0`,
+  );
 }
 
 /** The transaction that has gone on for the longest, of those that have locked one of these tables. */
