@@ -160,6 +160,26 @@ Deno.test("an application's transaction is waited for without the tables of othe
   });
 });
 
+Deno.test("a table of somebody else's is not taken for ours; in a schema of its own Dandori stands beside it", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    await sql.unsafe("drop schema public cascade; create schema public; create table resource (id int)");
+    await assert.rejects(
+      applySchema(sql, schema),
+      /table "resource" is there already, and somebody else's; give Dandori a schema of its own/,
+    );
+    assert.equal((await sql`select from pg_tables where schemaname = 'public'`).length, 1);
+    await sql`create schema dandori`;
+    await sql.unsafe(`alter database ${new URL(database_url).pathname.slice(1)} set search_path = dandori`);
+    const own = connectDb(database_url, { name: "own", max: 1 });
+    await applySchema(own, schema);
+    await applySchema(own, schema);
+    assert.equal(await lackOfSchema(own, schema), undefined);
+    assert.equal(await emitEvent(own, { event_type: "t", payload: {} }), 1);
+    await own.end();
+    assert.equal((await sql`select from pg_tables where schemaname = 'public'`).length, 1);
+  });
+});
+
 Deno.test("a database that cannot hold every character is refused before anything is made", async () => {
   await withStores(async ({ sql, database_url }) => {
     const name = `${new URL(database_url).pathname.slice(1)}_latin`;

@@ -45,7 +45,7 @@ async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: 
       const there = await tx<{ name: string }[]>`
         select name from unnest(${tables}::text[]) with ordinality as t(name, place)
          where to_regclass(format('%I.%I', current_schema(), name)) is not null order by place`;
-      if (there.length === 0) await refuseEncoding(tx);
+      if (there[0]?.name !== tables[0]) await refusePlace(tx, there);
       else await tx`lock table ${tx(there.map(({ name }) => name))} in access exclusive mode`;
       locked = true;
       await tx.unsafe(text);
@@ -58,14 +58,21 @@ async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: 
   }
 }
 
-/** What bodies say and return may hold any character. Not of a database that has the tables: it was taken once. */
-async function refuseEncoding(sql: Db): Promise<void> {
-  const [row] = await sql<{ encoding: string; name: string }[]>`
-    select current_setting('server_encoding') as encoding, current_database() as name`;
-  if (!row || row.encoding === "UTF8") return;
+/** Before anything is made: what bodies say may hold any character, and a table of another's would be taken for ours. */
+async function refusePlace(sql: Db, there: { name: string }[]): Promise<void> {
+  const [row] = await sql<{ encoding: string; database: string }[]>`
+    select current_setting('server_encoding') as encoding, current_database() as database`;
+  const what = `Cannot apply the schema to database "${row?.database}"`;
+  if (there[0]) {
+    throw new Error(
+      `${what}: table "${there[0].name}" is there already, and somebody else's; give Dandori a schema of its own: ` +
+        "create schema dandori; alter role NAME set search_path = dandori",
+    );
+  }
+  if (row?.encoding === "UTF8") return;
   throw new Error(
-    `Cannot apply the schema to "${row.name}": its encoding is ${row.encoding}, which lacks most characters; ` +
-      `give it one that is made so: create database dandori encoding 'UTF8' template template0`,
+    `${what}: its encoding is ${row?.encoding}, which lacks most characters; give it one that is made so: ` +
+      "create database dandori encoding 'UTF8' template template0",
   );
 }
 
