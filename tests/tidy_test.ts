@@ -67,10 +67,6 @@ const FORBIDDEN: { what: string; sign: RegExp }[] = [
   { what: "a mark of unfinished work", sign: new RegExp(["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|")) },
 ];
 
-/** A distance from an instant that may be infinite, by the columns that have such. */
-const ENDLESS = "(lease_until|rate_next_at|next_check_at|failures_from|throttled_at|window_at)";
-const ENDLESS_DISTANCE = new RegExp(`\\b${ENDLESS} - |- (\\w+\\.)?${ENDLESS}\\b`);
-
 /** Besides what is imported: started by a path, by a task or by name. */
 const ENTRIES = ["src/job.ts", "src/client.ts"];
 
@@ -178,19 +174,6 @@ Deno.test("some words stand nowhere", () => {
     texts.filter(({ text }) => sign.test(text))
       .map(({ path, text }) => `${path}:${text.slice(0, text.search(sign)).split("\n").length} holds ${what}`)
   ));
-});
-
-Deno.test("no statement takes an infinite instant from another: before 17, Postgres refuses that", () => {
-  const texts = [...ours, { path: "schema.sql", text: textOf("schema.sql") }];
-  refuse(
-    texts.flatMap(({ path, text }) =>
-      text.split("\n").map((line, place) => ({ at: `${path}:${place + 1}`, line }))
-        .filter(({ line }) => ENDLESS_DISTANCE.test(line))
-        .map(({ at, line }) => `${at} takes the epoch of a distance: take the distance of two epochs: ${line.trim()}`)
-    ),
-  );
-  assert.match("extract(epoch from d.rate_next_at - clock_timestamp())", ENDLESS_DISTANCE);
-  assert.match("clock_timestamp() - w.lease_until", ENDLESS_DISTANCE);
 });
 
 Deno.test("a program of ours is given the same permissions wherever it is started", () => {

@@ -10,13 +10,12 @@ import { connectRedis } from "../cluster/redis.ts";
 import { daysLeft, EXPIRY_WARNING_DAYS } from "../cluster/tls.ts";
 import { readTlsFiles } from "../cluster/tls_files.ts";
 import { connectDb, type Sql } from "../store/db.ts";
-import { isSchemaOf } from "../store/schema.ts";
 import { readDefinitions } from "../store/definitions.ts";
 import { listJobs } from "../store/job_view.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { countOverdueLogs } from "../store/old_logs.ts";
 import { listWorkers } from "../store/nodes.ts";
-import { lackOfSchema } from "../store/schema.ts";
+import { isSchemaOf, lackOfSchema } from "../store/schema.ts";
 import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys } from "../store/stops.ts";
 import { explain } from "./explain.ts";
@@ -135,11 +134,12 @@ async function postgres(sql: Sql): Promise<Answer> {
 }
 
 async function schema(sql: Sql): Promise<Answer> {
-  const lack = await lackOfSchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+  const text = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
+  const lack = await lackOfSchema(sql, text);
   if (lack) return problem(lack, "apply the schema: deno task schema");
   const synced = (await readDefinitions(sql)).filter((job) => !job.removed_at);
   const jobs = `${synced.length} jobs are synced`;
-  if (await isSchemaOf(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`))) return ok(`applied, ${jobs}`);
+  if (await isSchemaOf(sql, text)) return ok(`applied, ${jobs}`);
   return {
     state: "warning",
     detail: `applied by another version than this checkout's, ${jobs}`,
