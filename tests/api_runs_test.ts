@@ -197,6 +197,13 @@ Deno.test("cancel, retry and another priority of one run, and why not", async ()
       ...fresh,
       is_new: false,
     });
+    const twin = await aRun(sql, { job_definition_id: job.id, args_json: { tenant: "d" }, state: "FAILED" });
+    const [taken, why] = await act(`${twin.id}/retry`, {}, { "Idempotency-Key": "again" });
+    assert.equal(taken, 409, "the key stands for a retry of another run");
+    assert.match(
+      why.detail as string,
+      new RegExp(`key was used before, for run ${fresh.id}, which is no retry of this`),
+    );
     const { body: run } = await call("GET", `/runs/${fresh.id}`);
     assert.deepEqual([run.args, run.serial_key, run.rerun_of], [{ tenant: "b" }, "k", done.id]);
     const [, edited] = await act(`${done.id}/retry`, { args: { tenant: "c" }, reason: "typing error" });

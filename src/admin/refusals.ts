@@ -53,7 +53,7 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   priority: () => "優先度は 0 から 999 までの整数か、admin.high のような名前です",
   date: (says) => `${nameJa(says.option)}は日時として読めません`,
   no_event_type: () => "イベントの種類を入力してください（例 order.placed）",
-  key_of_other: () => "その重複排除キーは、種類の異なるイベントですでに使われています",
+  key_of_other: () => "そのキーは、別のイベントの種類、または別の実行ですでに使われています",
   options: (says) => complaintsText("ja", [...says.complaints]),
   nowhere: lackJa,
   resource_unknown: lackJa,

@@ -116,10 +116,20 @@ export async function retryRun(
       rerun_of: run.id,
     }]);
     if (born?.job_run_id === undefined) throw jobRemoved(run);
+    if (!born.is_new) await checkIsRetryOf(tx, run, born.job_run_id);
     const act = { actor: wish.actor, reason: wish.reason, action: "run.retry", target_type: "run", target_id: run.id };
     if (born.is_new) await recordAct(tx, { ...act, after: { rerun: born.job_run_id, edited } });
     return { id: born.job_run_id, isNew: born.is_new, rerun_of: run.id };
   }) as Enqueued & { rerun_of: number };
+}
+
+/** A key that was given for something else would answer that this run is repeated, and nothing would be. */
+async function checkIsRetryOf(sql: Db, run: RunView, earlier_id: number): Promise<void> {
+  if ((await readRun(sql, earlier_id))?.rerun_of === run.id) return;
+  throw new Refused(
+    `Cannot retry run "${run.id}": its idempotency key was used before, for run ${earlier_id}, which is no retry of this one; give another key`,
+    { why: "conflict", says: { code: "key_of_other" } },
+  );
 }
 
 function jobRemoved(run: RunView): EnqueueError {
