@@ -57,8 +57,16 @@ const STEPS: Record<string, Step> = {
     const nowhere = await cli("run", "double", "--node", "gpu=none");
     assert.match(nowhere.err, /gpu=\ufffd2J/);
     await sql`update node set labels = '{}'`;
+    const said = [ended, nowhere];
+    for (const act of ["pause", "resume"]) said.push(await cli("queue", act, "--key", key), await cli("doctor"));
+    for (const act of [["set", key, "3"], ["rm", key]]) said.push(await cli("resources", ...act));
+    said.push(await cli("run", "double", "--args", JSON.stringify({ n: 1, note: key }), "--serial-key", key));
+    const listed = await cli("runs", "ls", "--json");
+    said.push(listed, await cli("runs", "ls"));
+    assert.equal(JSON.parse(listed.out)[0].args.note, key, "as JSON it is whole, though written otherwise");
+    assert.match(said[3]?.out ?? "", /serial key "\ufffd2J\ufffd\[31m" is stopped/);
     // deno-lint-ignore no-control-regex
-    for (const { out, err } of [ended, nowhere]) assert.doesNotMatch(out + err, /[\x1b\x80-\x9f]/);
+    for (const { out, err } of said) assert.doesNotMatch(out + err, /[\x1b\x80-\x9f]/);
   },
 
   "args that do not fit, no JSON, and a job that is not there are refused at the door": async (_, cli) => {

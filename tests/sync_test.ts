@@ -157,6 +157,12 @@ Deno.test("plan and check show what would change, and change nothing", async () 
       }
     }
     assert.deepEqual(await readDefinitions(sql), before);
+    jobs.write("a.ts", 'throw new Error("\\u009b2J\\u001b[31mred");');
+    const broken = await sync("plan");
+    assert.match(
+      reportText(broken, { color: true }),
+      /: \ufffd2J\ufffd\[31mred\n/,
+    );
   });
 });
 

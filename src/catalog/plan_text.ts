@@ -1,4 +1,5 @@
 /** A plan and a report of a sync as text for a terminal. Programs take the report itself, as JSON. */
+import { harmless } from "../base/text.ts";
 import type { Json } from "../job.ts";
 import type { JobChange, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
 import { problemText } from "./problem.ts";
@@ -13,13 +14,27 @@ export interface TextOptions {
 
 /** What a sync found and did, ready to be printed; several lines, no newline at the end. */
 export function reportText(report: SyncReport, options: TextOptions): string {
-  const { problems, plan } = report;
-  const paint = painter(options);
+  // What files say is made harmless before it is colored, since the colors would not outlive it.
+  return reportLines(report, options).map((line) => {
+    const { text, color } = typeof line === "string" ? { text: line } : line;
+    return options.color && color ? `\x1b[${color}m${harmless(text)}\x1b[0m` : harmless(text);
+  }).join("\n");
+}
+
+type Line = string | { text: string; color: number };
+
+const paint = {
+  red: (text: string): Line => ({ text, color: 31 }),
+  green: (text: string): Line => ({ text, color: 32 }),
+  yellow: (text: string): Line => ({ text, color: 33 }),
+};
+
+function reportLines({ problems, plan, ...report }: SyncReport, options: TextOptions): Line[] {
   if (problems.length > 0) {
     const texts = problems.map((problem) => problemText(problem, options.folder));
-    return [...texts, paint.red(`${count(problems.length, "problem")}; nothing was changed`)].join("\n");
+    return [...texts, paint.red(`${count(problems.length, "problem")}; nothing was changed`)];
   }
-  if (!plan) return "nothing was planned";
+  if (!plan) return ["nothing was planned"];
   const verdict = !report.drift
     ? "no changes"
     : report.applied
@@ -27,7 +42,7 @@ export function reportText(report: SyncReport, options: TextOptions): string {
     : report.mode === "check"
     ? "the definitions differ from the files; `deno task sync` applies this"
     : "not applied; `deno task sync` does";
-  return [...planLines(plan, options), `${summaryText(plan)}: ${verdict}`].join("\n");
+  return [...planLines(plan), `${summaryText(plan)}: ${verdict}`];
 }
 
 /** "1 added, 2 changed, 0 removed, 12 unchanged" */
@@ -36,11 +51,10 @@ export function summaryText(plan: Plan): string {
   return `${added.length} added, ${changed.length} changed, ${removed.length} removed, ${unchanged.length} unchanged`;
 }
 
-function planLines(plan: Plan, options: TextOptions): string[] {
-  const paint = painter(options);
+function planLines(plan: Plan): Line[] {
   return [
-    ...plan.added.flatMap((job) => [paint.green(`+ ${headText(job)}`), ...detailLines(job, options)]),
-    ...plan.changed.flatMap((job) => [paint.yellow(`~ ${headText(job)}`), ...detailLines(job, options)]),
+    ...plan.added.flatMap((job) => [paint.green(`+ ${headText(job)}`), ...detailLines(job)]),
+    ...plan.changed.flatMap((job) => [paint.yellow(`~ ${headText(job)}`), ...detailLines(job)]),
     ...plan.removed.flatMap((job) => [
       paint.red(`- ${headText(job)}`),
       "    its file is gone: it takes no new runs, its history stays",
@@ -63,8 +77,7 @@ function headText(job: JobChange): string {
   return `${job.name}  ${job.file}${notes.length > 0 ? `  (${notes.join("; ")})` : ""}`;
 }
 
-function detailLines(job: JobChange, options: TextOptions): string[] {
-  const paint = painter(options);
+function detailLines(job: JobChange): Line[] {
   const gained = job.permissions_gained.filter((gain) => !gain.unsafe);
   const unsafe = job.permissions_gained.filter((gain) => gain.unsafe);
   return [
@@ -108,9 +121,4 @@ function valueText(value: Json): string {
 
 function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
-}
-
-function painter({ color }: TextOptions): Record<"red" | "green" | "yellow", (text: string) => string> {
-  const paint = (code: number) => (text: string) => color ? `\x1b[${code}m${text}\x1b[0m` : text;
-  return { red: paint(31), green: paint(32), yellow: paint(33) };
 }

@@ -17,7 +17,7 @@ import {
   setRole,
 } from "../store/users.ts";
 import { readConfigForDb, redisPlace } from "./opening.ts";
-import { CommandError, EXIT, printJson, printTable, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say, type Signals } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 import { readSecret } from "./secret.ts";
 
@@ -106,8 +106,8 @@ async function newPassword(
 
 function tell(options: Json, value: Record<string, unknown> & { password?: string }, text: string): void {
   if (options.json) return printJson(value);
-  console.log(text);
-  if (value.password) console.log(`its password, shown this once: ${value.password}`);
+  say(text);
+  if (value.password) say(`its password, shown this once: ${value.password}`);
 }
 
 function roleFrom(text: string): Role {

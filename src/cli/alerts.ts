@@ -1,7 +1,7 @@
 /** `alerts ls`, `alerts ack`, `alerts test`: what somebody should look at, and whether the webhook hears of it. */
 import { monotonicMs, rest } from "../base/loop.ts";
 import { ackAlert, listAlerts, readDelivery, requestTest } from "../store/alerts.ts";
-import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { all?: boolean; limit: number; json?: boolean }): Promise<void> {
@@ -36,7 +36,7 @@ export async function ackCommand(text: string, options: { reason: string; json?:
     throw new CommandError(`Cannot ack alert ${id}: it is not open, or was seen before; see deno task alerts ls`);
   }
   if (options.json) printJson({ id, acked: true });
-  else console.log(`alert ${id} is marked as seen`);
+  else say(`alert ${id} is marked as seen`);
 }
 
 const ASK_EVERY_MS = 200;
@@ -56,7 +56,7 @@ export async function testCommand(options: { json?: boolean }): Promise<void> {
   });
   if (options.json) printJson(told);
   if (told?.delivered_at) {
-    if (!options.json) console.log(`the webhook took it, from ${told.claimed_by}`);
+    if (!options.json) say(`the webhook took it, from ${told.claimed_by}`);
     return;
   }
   throw new CommandError(

@@ -1,10 +1,9 @@
 /** `bulk`: many runs of one job, looked at, made and changed while they run. Acts are audited under the name of the shell's user. */
-import { harmless } from "../base/text.ts";
 import { applyChanges, type BulkChanges, startBulk } from "../client/bulk.ts";
 import { argsCheck } from "../client/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
 import { retryBulk } from "../store/bulks.ts";
-import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
 import { priorityFrom } from "./inputs.ts";
 import { actor, withDb } from "./runs.ts";
 
@@ -45,7 +44,7 @@ export async function showCommand(id: string, options: Json): Promise<void> {
   const bulk = await withDb((sql) => readBulk(sql, bulkIdFrom(id)));
   if (!bulk) throw noSuchBulk(id);
   if (options.json) return printJson(bulk);
-  console.log(describe(bulk));
+  say(describe(bulk));
 }
 
 interface StartOptions extends Json, Pace {
@@ -76,7 +75,7 @@ export async function startCommand(job: string, options: StartOptions): Promise<
     return await startBulk(sql, { job, items, options: all, actor: actor() });
   });
   if (options.json) return printJson({ id: made.id, is_new: made.isNew, items: made.items });
-  console.log(
+  say(
     made.isNew
       ? `bulk ${made.id} made, with ${made.items} items; see \`deno task bulk show ${made.id}\``
       : `bulk ${made.id} was made before with this key`,
@@ -91,7 +90,7 @@ export async function setCommand(id: string, options: Json & Pace & { reason?: s
   }
   const bulk = await change(id, { ...changes, reason: options.reason });
   if (options.json) return printJson(bulk);
-  console.log(`bulk ${id}: ${settingsText(bulk)}`);
+  say(`bulk ${id}: ${settingsText(bulk)}`);
 }
 
 const STATES = { pause: "PAUSED", resume: "RUNNING", cancel: "CANCELED" } as const;
@@ -108,7 +107,7 @@ export async function stateCommand(
     resume: `goes on, at most ${bulk.parallel} at once`,
     cancel: `canceled; its ${bulk.running} running runs are being ended`,
   };
-  console.log(`bulk ${id}: ${what[verb]}`);
+  say(`bulk ${id}: ${what[verb]}`);
 }
 
 export async function retryCommand(id: string, options: Json): Promise<void> {
@@ -118,7 +117,7 @@ export async function retryCommand(id: string, options: Json): Promise<void> {
     throw new CommandError(`Cannot retry bulk "${id}": none of its runs has failed, or they were repeated before`);
   }
   if (options.json) return printJson({ id: made.bulk_id, retry_of: Number(id), items: made.items });
-  console.log(`bulk ${made.bulk_id} made, with the ${made.items} items of bulk ${id} that failed`);
+  say(`bulk ${made.bulk_id} made, with the ${made.items} items of bulk ${id} that failed`);
 }
 
 export async function whatIfCommand(id: string, options: Json & { parallel: number }): Promise<void> {
@@ -127,7 +126,7 @@ export async function whatIfCommand(id: string, options: Json & { parallel: numb
   const { bulk, at } = found;
   if (bulk.finished_at) throw new CommandError(`Cannot forecast bulk "${id}": it has ended`);
   if (options.json) return printJson({ id: bulk.id, now: bandOf(bulk), at: { ...at } });
-  console.log(whatIfText(bulk, at));
+  say(whatIfText(bulk, at));
 }
 
 function whatIfText(bulk: BulkView, at: Forecast): string {
@@ -232,7 +231,7 @@ function describe(bulk: BulkView): string {
     ["finished", bulk.finished_at && timeText(bulk.finished_at)],
   ];
   return lines.filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value))}`).join("\n");
+    .map(([name, value]) => `${name.padEnd(14)} ${String(value)}`).join("\n");
 }
 
 function settingsText(bulk: BulkView): string {

@@ -7,7 +7,7 @@ import { CertFolder, CertFolderError, type Made } from "../ops/cert_folder.ts";
 import { daysLeft } from "../cluster/tls.ts";
 import { connectDb } from "../store/db.ts";
 import { listWorkers, type WorkerListing } from "../store/nodes.ts";
-import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 
 interface Common {
   json?: boolean;
@@ -183,9 +183,9 @@ export async function forgetCommand(dir: string, what: string | undefined, optio
       : []),
   ];
   if (options.json) return printJson({ forgotten: gone.map((one) => one.fingerprint), next });
-  for (const one of gone) console.log(`forgotten: ${one.fingerprint} ${one.subject}`);
-  if (gone.length === 0) console.log("no certificate had to be forgotten");
-  console.log(`\nnext:\n${next.map((line) => `  ${line}`).join("\n")}`);
+  for (const one of gone) say(`forgotten: ${one.fingerprint} ${one.subject}`);
+  if (gone.length === 0) say("no certificate had to be forgotten");
+  say(`\nnext:\n${next.map((line) => `  ${line}`).join("\n")}`);
 }
 
 function showsOrShowed(worker: WorkerListing, fingerprint: string): boolean {
@@ -217,7 +217,7 @@ export function statusCommand(dir: string, options: Common): void {
       ) => [one.node_id, short(one.fingerprint), one.days_left, short(one.next_fingerprint), one.problem]),
       `no node has a certificate in ${dir}`,
     );
-    console.log(`\n${folder.trust_file}, set ${folder.trust_digest}:`);
+    say(`\n${folder.trust_file}, set ${folder.trust_digest}:`);
     printTable(
       ["certificate", "of", "days left", "use"],
       trusted.map((one) => [one.fingerprint, one.subject, one.days_left, one.use]),
@@ -266,7 +266,7 @@ function tell(options: Common, said: { nodes: Made[]; next: string[] }): void {
     nodes.map((one) => [one.node_id, one.fingerprint, one.days_left, one.made ? "now" : "before, kept"]),
     "",
   );
-  console.log(`\nnext:\n${said.next.map((line) => `  ${line}`).join("\n")}`);
+  say(`\nnext:\n${said.next.map((line) => `  ${line}`).join("\n")}`);
 }
 
 function short(fingerprint: string | null): string | null {

@@ -1,6 +1,6 @@
 /** `doctor`: what is missing, and how to mend it. Exits 1 when something is. */
 import { examine } from "../ops/doctor.ts";
-import { CommandError, EXIT, printJson } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
 
 export async function doctorCommand(options: { json?: boolean }): Promise<void> {
   const findings = await examine();
@@ -8,7 +8,7 @@ export async function doctorCommand(options: { json?: boolean }): Promise<void> 
   else {
     const signs = { ok: "ok      ", warning: "warning ", problem: "PROBLEM " };
     for (const { check, state, detail, fix } of findings) {
-      console.log(`${signs[state]} ${check.padEnd(12)} ${detail}${fix ? `\n${" ".repeat(22)}fix: ${fix}` : ""}`);
+      say(`${signs[state]} ${check.padEnd(12)} ${detail}${fix ? `\n${" ".repeat(22)}fix: ${fix}` : ""}`);
     }
   }
   if (findings.some((finding) => finding.state === "problem")) throw new CommandError("", EXIT.failed);

@@ -6,7 +6,7 @@ import { WORKER_ARGS } from "../dev/crew.ts";
 import { type DrillName, type DrillParts, type DrillReport, DRILLS, runDrill } from "../ops/drill/drill.ts";
 import { DrillError, type Site } from "../ops/drill/site.ts";
 import { Sandbox } from "../sandbox/pool.ts";
-import { CommandError, EXIT, printJson, printTable, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say, type Signals } from "./output.ts";
 
 interface DrillOptions {
   all?: boolean;
@@ -44,7 +44,7 @@ function listDrills(options: DrillOptions): void {
   const drills = NAMES.map((name) => ({ name, about: DRILLS[name].about }));
   if (options.json) return printJson(drills);
   printTable(["drill", "what it does to the running dev"], drills.map(({ name, about }) => [name, about]), "");
-  console.log("\none of them: deno task drill kill-leader; one after the other: deno task drill --all");
+  say("\none of them: deno task drill kill-leader; one after the other: deno task drill --all");
 }
 
 function drillFrom(text: string): DrillName {
@@ -77,9 +77,9 @@ async function syncAs(site: Site, state_dir: string): Promise<string | undefined
 
 function printReport(report: DrillReport): void {
   const times = report.measures.map(({ what, ms }) => [what, `${Math.round(ms)} ms`]);
-  console.log(`\n${report.drill}`);
+  say(`\n${report.drill}`);
   printTable(["what happened", "after"], times, "");
-  console.log("");
+  say("");
   printTable(["promise", "broken", "of"], [
     ["no run is lost", report.runs_lost, `${report.runs} runs`],
     ["no slot of the schedule is lost", report.slots_lost, `${report.slots} slots`],
@@ -89,13 +89,13 @@ function printReport(report: DrillReport): void {
   ], "");
   for (const [why, repeats] of Map.groupBy(report.bodies_repeated, ({ outcome, cause }) => `${outcome}: ${cause}`)) {
     const ids = repeats.map((repeat) => repeat.job_run_id);
-    console.log(`\n${ids.length} ran again since the earlier attempt was ${why}; runs ${shortList(ids)}`);
+    say(`\n${ids.length} ran again since the earlier attempt was ${why}; runs ${shortList(ids)}`);
   }
-  if (report.kept) return console.log("\nevery promise was kept");
-  console.log(`\nBROKEN: ${report.breaches.length}`);
-  for (const { promise, detail } of report.breaches.slice(0, 20)) console.log(`  ${promise}: ${detail}`);
+  if (report.kept) return say("\nevery promise was kept");
+  say(`\nBROKEN: ${report.breaches.length}`);
+  for (const { promise, detail } of report.breaches.slice(0, 20)) say(`  ${promise}: ${detail}`);
   const ids = [...new Set(report.breaches.flatMap((breach) => breach.job_run_ids))];
-  if (ids.length > 0) console.log(`look at them: deno task runs show ${ids[0]}; deno task runs logs ${ids[0]}`);
+  if (ids.length > 0) say(`look at them: deno task runs show ${ids[0]}; deno task runs logs ${ids[0]}`);
 }
 
 function countUnexplained({ breaches }: DrillReport): number {

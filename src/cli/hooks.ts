@@ -1,7 +1,7 @@
 /** `hooks`: where other programs deliver events over HTTP, signed with a secret. */
 import { dropHook, makeHook } from "../client/hook_acts.ts";
 import { listWebhooks, type Signature, SIGNATURES } from "../store/webhooks.ts";
-import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface Reasoned {
@@ -40,12 +40,12 @@ export async function addCommand(
   const hook = { name, event_type: options.event, signature, rate_per_minute: options.rate };
   const { secret } = await withDb((sql) => makeHook(sql, hook, { actor: actor(), reason: options.reason }));
   if (options.json) return printJson({ ...hook, secret });
-  console.log(`hook "${name}" takes deliveries at /api/v1/hooks/${name}; its secret, which is not shown again:\n`);
-  console.log(secret);
+  say(`hook "${name}" takes deliveries at /api/v1/hooks/${name}; its secret, which is not shown again:\n`);
+  say(secret);
 }
 
 export async function removeCommand(name: string, options: Reasoned): Promise<void> {
   await withDb((sql) => dropHook(sql, name, { actor: actor(), reason: options.reason }));
   if (options.json) return printJson({ name, removed: true });
-  console.log(`hook "${name}" is gone; its deliveries are refused`);
+  say(`hook "${name}" is gone; its deliveries are refused`);
 }

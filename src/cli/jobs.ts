@@ -1,5 +1,4 @@
 /** `jobs`: what each job is, and options of it that are set beside its file (catalog/overrides.ts). */
-import { harmless } from "../base/text.ts";
 import { askedBy, type JobOption, optionsOf } from "../catalog/job_options.ts";
 import { scheduleText } from "../catalog/plan.ts";
 import { noSuchJob, resetJobOptions, setJobOptions } from "../client/job_acts.ts";
@@ -7,7 +6,7 @@ import type { Json } from "../job.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../store/definitions.ts";
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
-import { asUsage, CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
+import { asUsage, CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { json?: boolean; all?: boolean }): Promise<void> {
@@ -42,13 +41,13 @@ export async function showCommand(name: string, options: { json?: boolean }): Pr
       const file = Object.fromEntries(asked);
       return printJson({ ...job, schedules: definition.schedules.map(scheduleView), options: parts, file });
     }
-    console.log(`${job.name}: ${job.description || "no description"}`);
-    console.log(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
-    console.log(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}`);
+    say(`${job.name}: ${job.description || "no description"}`);
+    say(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
+    say(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}`);
     for (const [name, text] of [...asked, ["permissions", permissionText(job)]]) {
-      console.log(harmless(`  ${name}: ${text}`));
+      say(`  ${name}: ${text}`);
     }
-    console.log();
+    say("");
     printTable(
       ["option", "value", "the file says", "set by", "at", "reason"],
       parts.map(({ name, value, file_value, override }) => [
@@ -61,7 +60,7 @@ export async function showCommand(name: string, options: { json?: boolean }): Pr
       ]),
       "",
     );
-    if (parts.some((one) => one.override)) console.log(`\nback to the file: deno task jobs reset ${job.name} [OPTION]`);
+    if (parts.some((one) => one.override)) say(`\nback to the file: deno task jobs reset ${job.name} [OPTION]`);
   });
 }
 
@@ -75,9 +74,9 @@ export async function setCommand(name: string, wishes: string[], options: Reason
   const values = wishesFrom(wishes);
   const changed = await withDb((sql) => asUsage(setJobOptions(sql, name, values, by)));
   if (options.json) return printJson({ job: name, changed });
-  if (changed.length === 0) console.log(`all of this is set already; see \`deno task jobs show ${name}\``);
+  if (changed.length === 0) say(`all of this is set already; see \`deno task jobs show ${name}\``);
   for (const { name: option, before, value } of changed) {
-    console.log(`${name}: ${option} ${valueText(before)} -> ${valueText(value)}, until it is reset`);
+    say(`${name}: ${option} ${valueText(before)} -> ${valueText(value)}, until it is reset`);
   }
 }
 
@@ -86,9 +85,9 @@ export async function resetCommand(name: string, names: string[], options: Reaso
   const which = names.length > 0 ? names : "all";
   const changed = await withDb((sql) => asUsage(resetJobOptions(sql, name, which, by)));
   if (options.json) return printJson({ job: name, changed });
-  if (changed.length === 0) console.log("nothing of this job is set beside its file");
+  if (changed.length === 0) say("nothing of this job is set beside its file");
   for (const { name: option, before, file_value } of changed) {
-    console.log(`${name}: ${option} ${valueText(before)} -> ${valueText(file_value)}, as the file says`);
+    say(`${name}: ${option} ${valueText(before)} -> ${valueText(file_value)}, as the file says`);
   }
 }
 

@@ -4,7 +4,7 @@ import { counted } from "../base/text.ts";
 import { priorityNumber } from "../job.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { filterFrom, idFrom, priorityFrom } from "./inputs.ts";
-import { CommandError, EXIT, printJson } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export interface ManyOptions {
@@ -43,7 +43,7 @@ export async function reprioritizeOneCommand(
   const [id, priority] = [idFrom(text), priorityNumber(priorityFrom(options.priority))];
   await withDb((sql) => reprioritizeRun(sql, id, priority, by(options)));
   if (options.json) return printJson({ ids: [id] });
-  console.log(`run ${id} has priority ${priority} now`);
+  say(`run ${id} has priority ${priority} now`);
 }
 
 async function withMany(
@@ -65,7 +65,7 @@ async function withMany(
     }
     const ids = await actOnMany(sql, filter, act, by(options));
     if (options.json) return printJson({ ids });
-    console.log(said(ids.length));
+    say(said(ids.length));
   });
 }
 

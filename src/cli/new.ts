@@ -1,6 +1,6 @@
 /** `new`: a job file to start from. It never overwrites one. */
 import { readConfigForFiles } from "../base/config.ts";
-import { CommandError, EXIT } from "./output.ts";
+import { CommandError, EXIT, say } from "./output.ts";
 
 export async function newCommand(name: string): Promise<void> {
   if (!/^[a-z0-9][a-z0-9_.-]{0,63}$/.test(name)) {
@@ -19,7 +19,7 @@ export async function newCommand(name: string): Promise<void> {
     }
     throw error;
   }
-  console.log(`${path} written; next: deno task sync, then deno task run ${name} --args '{"name":"you"}' --wait`);
+  say(`${path} written; next: deno task sync, then deno task run ${name} --args '{"name":"you"}' --wait`);
 }
 
 const TEMPLATE = `import { defineJob } from "dandori";

@@ -1,9 +1,8 @@
 /** `nodes show`, `nodes test`, `nodes set`: whether a node can work, and what operators change of it. */
-import { harmless } from "../base/text.ts";
 import { existingNode, forgetNode, setNode, testNode } from "../client/node_acts.ts";
 import type { CheckPart } from "../store/check_part.ts";
 import { listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
-import { CommandError, EXIT, printJson, printTable, timeText } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export function printNodes(nodes: NodeListing[]): void {
@@ -37,7 +36,7 @@ export async function showNodesCommand(node_id: string | undefined, options: { j
   for (const node of nodes) {
     if (!node.check_result) continue;
     const next = node.next_check_at ? `, next at ${timeText(node.next_check_at)}` : "";
-    console.log(`\n${node.node_id}, by ${node.check_result.worker_id ?? "nobody"}${next}`);
+    say(`\n${node.node_id}, by ${node.check_result.worker_id ?? "nobody"}${next}`);
     printParts(node.check_result.parts);
   }
 }
@@ -59,20 +58,20 @@ function printParts(parts: CheckPart[]): void {
 /** The leader makes the check, over the way that work would take. */
 export async function testNodeCommand(node_id: string, options: { json?: boolean; reason: string }): Promise<void> {
   const asked = (leader: string) => {
-    if (!options.json) console.log(`${leader}, who leads, checks ${node_id}`);
+    if (!options.json) say(`${leader}, who leads, checks ${node_id}`);
   };
   const came = options.json ? undefined : ({ name, ok, value, message }: CheckPart) => {
     const said = [ok ? "" : "FAILED", value, message].filter(Boolean).join(" ") || "ok";
-    console.log(harmless(`  ${name}: ${said}`));
+    say(`  ${name}: ${said}`);
   };
   const by = { actor: actor(), reason: options.reason };
   const node = await withDb((sql) => testNode(sql, node_id, { ...by, asked, came }));
   if (options.json) printJson(node);
   else {
-    console.log();
+    say("");
     printParts(node.check_result?.parts ?? []);
     const rests = node.is_active ? "" : " (it is in maintenance)";
-    console.log(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}${rests}`);
+    say(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}${rests}`);
   }
   if (node.status !== "available") throw new CommandError("");
 }
@@ -98,7 +97,7 @@ export async function setNodeCommand(
 export async function removeNodeCommand(node_id: string, options: { reason: string; json?: boolean }): Promise<void> {
   await withDb((sql) => forgetNode(sql, node_id, { actor: actor(), reason: options.reason }));
   if (options.json) return printJson({ node_id, removed: true });
-  console.log(harmless(`node ${node_id} is removed; a worker that starts there makes it anew`));
+  say(`node ${node_id} is removed; a worker that starts there makes it anew`);
 }
 
 function limitFrom(text: string): number | null {

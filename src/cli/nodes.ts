@@ -4,7 +4,7 @@ import { listNodes } from "../store/health.ts";
 import { listWorkers } from "../store/nodes.ts";
 import { printNodes } from "./node_health.ts";
 import { redisPlace } from "./opening.ts";
-import { printJson, printTable } from "./output.ts";
+import { printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { json?: boolean }): Promise<void> {
@@ -14,7 +14,7 @@ export async function listCommand(options: { json?: boolean }): Promise<void> {
   }
   if (nodes.length > 0) {
     printNodes(nodes);
-    console.log();
+    say("");
   }
   printTable(
     ["worker", "node", "role", "state", "load", "address", "pid", "since", "lease"],
@@ -42,7 +42,7 @@ export async function drainCommand(
   const moved = await withDb((sql) => setDrained(sql, name, wish));
   if (options.json) return printJson(moved);
   const what = draining ? "takes no new runs; those it has go on" : "takes runs again";
-  for (const { worker_id, node_id } of moved) console.log(`${worker_id} on ${node_id} ${what}`);
+  for (const { worker_id, node_id } of moved) say(`${worker_id} on ${node_id} ${what}`);
 }
 
 export async function detachCommand(name: string, options: { json?: boolean; reason: string }): Promise<void> {
@@ -50,17 +50,17 @@ export async function detachCommand(name: string, options: { json?: boolean; rea
   const { detached, told } = await withDb((sql) => detachWorkers(sql, name, { ...by, redis: redisPlace() }));
   if (options.json) return printJson(detached);
   for (const { worker_id, node_id } of detached) {
-    console.log(
+    say(
       `${worker_id} on ${node_id} is detached: it starts nothing more and comes back under a new id when its bodies have ended`,
     );
   }
-  console.log("Bodies that run go on only while the leader or a subleader confirms them");
-  if (!told) console.log("Redis could not be reached, so it learns of this with its next renewal");
+  say("Bodies that run go on only while the leader or a subleader confirms them");
+  if (!told) say("Redis could not be reached, so it learns of this with its next renewal");
 }
 
 export async function degradeCommand(options: { json?: boolean; reason: string }): Promise<void> {
   const degraded = await withDb((sql) => degradeLeader(sql, { actor: actor(), reason: options.reason }));
   if (options.json) return printJson(degraded);
-  console.log(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
-  console.log("Where there is no other worker, it leads again after its lease");
+  say(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
+  say("Where there is no other worker, it leads again after its lease");
 }

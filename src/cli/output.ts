@@ -42,20 +42,31 @@ export interface Signals {
   hurry: AbortSignal;
 }
 
+/** The one way for lines on stdout: whatever others named in them, the terminal obeys none of it. */
+export function say(text: string): void {
+  console.log(harmless(text));
+}
+
 export function printJson(value: unknown): void {
-  console.log(JSON.stringify(value, null, 2));
+  console.log(jsonText(value, 2));
 }
 
 export function printJsonLine(value: unknown): void {
-  console.log(JSON.stringify(value));
+  console.log(jsonText(value));
+}
+
+/** Of what moves a terminal JSON itself writes only the first 32 as \u00XX; the rest are the same value written so. */
+function jsonText(value: unknown, indent?: number): string {
+  const escaped = (letter: string) => `\\u00${letter.charCodeAt(0).toString(16)}`;
+  return JSON.stringify(value, null, indent).replace(/[\x7f-\x9f]/g, escaped);
 }
 
 /** Lines up columns. An empty table prints `when_empty`, since silence explains nothing. */
 export function printTable(columns: string[], rows: unknown[][], when_empty: string): void {
-  if (rows.length === 0) return console.log(when_empty);
+  if (rows.length === 0) return say(when_empty);
   const cells = [columns, ...rows.map((row) => row.map(cellText))];
   const widths = columns.map((_, place) => Math.max(...cells.map((row) => (row[place] ?? "").length)));
-  for (const row of cells) console.log(row.map((cell, place) => cell.padEnd(widths[place] ?? 0)).join("  ").trimEnd());
+  for (const row of cells) say(row.map((cell, place) => cell.padEnd(widths[place] ?? 0)).join("  ").trimEnd());
 }
 
 function cellText(value: unknown): string {

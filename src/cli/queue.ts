@@ -3,7 +3,7 @@ import { changeResource, setPaused } from "../client/queue_acts.ts";
 import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue } from "../store/stops.ts";
 import { readResources } from "../store/waiting.ts";
-import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface Reasoned {
@@ -15,14 +15,14 @@ export async function listCommand(options: { json?: boolean }): Promise<void> {
   await withDb(async (sql) => {
     const [{ dispatch }, jobs, keys] = [await readSettings(sql), await readQueue(sql), await listStoppedKeys(sql)];
     if (options.json) return printJson({ dispatch, jobs, stopped_serial_keys: keys });
-    if (dispatch === "paused") console.log("all dispatch is paused; resume it: deno task queue resume\n");
+    if (dispatch === "paused") say("all dispatch is paused; resume it: deno task queue resume\n");
     printTable(
       ["job", "priority", "waiting", "running", "oldest due", "why nothing starts"],
       jobs.map((job) => [job.job_name, job.priority, job.waiting, job.running, job.oldest_due_at, whyText(job)]),
       "nothing waits and nothing runs",
     );
     if (keys.length === 0) return;
-    console.log();
+    say("");
     printTable(
       ["stopped serial key", "waiting", "since", "by", "reason"],
       keys.map((key) => [key.serial_key, key.waiting, key.stopped_at, key.stopped_by, key.reason]),
@@ -55,7 +55,7 @@ export async function pauseCommand(
     : "all dispatch";
   if (options.json) return printJson({ what, paused, changed });
   const how = paused ? "paused: what runs goes on, what waits waits" : "resumed";
-  console.log(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
+  say(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
 }
 
 export async function resourcesCommand(options: { json?: boolean }): Promise<void> {
@@ -76,7 +76,7 @@ export async function setResourceCommand(name: string, capacity: string | undefi
   const by = { actor: actor(), reason: options.reason };
   const changed = await withDb((sql) => changeResource(sql, name, n, by));
   if (options.json) return printJson({ name, capacity: n ?? null, changed });
-  console.log(
+  say(
     n === undefined ? `resource "${name}" is gone; jobs that take it wait` : `resource "${name}" has capacity ${n}`,
   );
 }

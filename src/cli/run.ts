@@ -8,7 +8,7 @@ import { readAttempts, readRun, readState, type RunView } from "../store/run_vie
 import { TERMINAL } from "../store/runs.ts";
 import { instantFrom, parseJson, priorityFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, say, type Signals } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface RunOptions {
@@ -41,11 +41,11 @@ export async function runCommand(name: string, options: RunOptions, { stop }: Si
     const { id, isNew } = await enqueueRun(sql, job, { actor: actor(), reason: REASON });
     if (!options.wait) {
       if (options.json) return printJson({ id, is_new: isNew });
-      return console.log(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
+      return say(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
     }
     const run = await waitForEnd(sql, id, { show_log: !options.json, stop });
     if (options.json) printJson(run);
-    else console.log(endText(run));
+    else say(endText(run));
     if (run.state !== "SUCCEEDED") throw new CommandError("", EXIT.failed);
   } finally {
     await sql.end({ timeout: 1 });
@@ -60,7 +60,7 @@ export async function emitCommand(
   const given = { payload, dedupeKey: options.dedupeKey };
   const { id, isNew } = await withDb((sql) => emitAs(sql, type, given, { actor: actor(), reason: REASON }));
   if (options.json) return printJson({ id, event_type: type });
-  console.log(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
+  say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
 }
 
 const REASON = "from the command line";
@@ -90,7 +90,7 @@ async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: 
 
 async function showLog(sql: Sql, id: number, after: number): Promise<number> {
   const lines = await readLogs(sql, id, { after, most: 1000 });
-  for (const line of lines) console.log(`${line.level.padEnd(6)} ${harmless(line.message)}`);
+  for (const line of lines) say(`${line.level.padEnd(6)} ${line.message}`);
   return lines.at(-1)?.id ?? after;
 }
 
@@ -98,7 +98,7 @@ async function showLog(sql: Sql, id: number, after: number): Promise<number> {
 async function showAttempts(sql: Sql, id: number, shown: number): Promise<number> {
   const attempts = await readAttempts(sql, id);
   for (const { attempt, outcome, error_summary } of attempts.slice(shown)) {
-    console.log(`attempt ${attempt} ${outcome}: ${harmless(error_summary?.split("\n")[0] ?? "")}`);
+    say(`attempt ${attempt} ${outcome}: ${error_summary?.split("\n")[0] ?? ""}`);
   }
   return attempts.length;
 }
@@ -108,5 +108,5 @@ function endText(run: RunView): string {
     ? ` in ${((run.finished_at.getTime() - run.started_at.getTime()) / 1000).toFixed(2)} s`
     : "";
   const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : run.error_summary ?? "";
-  return harmless(`run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`);
+  return `run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`;
 }

@@ -1,5 +1,4 @@
 /** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
-import { harmless } from "../base/text.ts";
 import { userInfo } from "node:os";
 import { rest } from "../base/loop.ts";
 import { openArchive } from "../archive/open_archive.ts";
@@ -10,7 +9,7 @@ import { type AttemptView, listRuns, readAttempts, readState, type RunView } fro
 import { TERMINAL } from "../store/runs.ts";
 import { filterFrom, idFrom, parseJson } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, printJson, printJsonLine, printTable, type Signals, timeText } from "./output.ts";
+import { CommandError, EXIT, printJson, printJsonLine, printTable, say, type Signals, timeText } from "./output.ts";
 
 interface Json {
   json?: boolean;
@@ -46,10 +45,10 @@ export async function showCommand(id: string, options: Json): Promise<void> {
     const run = await existingRun(sql, idFrom(id));
     const attempts = await readAttempts(sql, run.id);
     if (options.json) return printJson({ ...run, attempts });
-    console.log(describe(run));
+    say(describe(run));
     if (attempts.length === 0) return;
-    console.log("\nearlier attempts");
-    for (const one of attempts) console.log(attemptText(one));
+    say("\nearlier attempts");
+    for (const one of attempts) say(attemptText(one));
   });
 }
 
@@ -67,8 +66,8 @@ export async function logsCommand(
       const lines = await log.read({ after, most: 1000 });
       for (const line of lines) {
         if (options.json) printJsonLine(line);
-        else {console.log(
-            `${timeText(line.at)} ${line.level.padEnd(6)} ${harmless(line.message)}${fieldsText(line.fields)}`,
+        else {say(
+            `${timeText(line.at)} ${line.level.padEnd(6)} ${line.message}${fieldsText(line.fields)}`,
           );}
       }
       after = lines.at(-1)?.id ?? after;
@@ -88,7 +87,7 @@ export async function cancelCommand(id: string, options: Json & { reason: string
   const job_run_id = idFrom(id);
   const answer = await withDb((sql) => cancelRun(sql, job_run_id, { actor: actor(), reason: options.reason }));
   if (options.json) return printJson({ id: job_run_id, ...answer });
-  console.log(
+  say(
     answer.requested
       ? `run ${id}: cancel requested, it was ${answer.state}`
       : `run ${id}: its cancel was requested before`,
@@ -109,14 +108,14 @@ export async function closeCommand(id: string, options: Json & { reason: string;
     await closeRun(sql, job_run_id, { actor: actor(), reason: options.reason });
   });
   if (options.json) return printJson({ id: job_run_id, state: "FAILED" });
-  console.log(`run ${id} is closed as FAILED (Missing)`);
+  say(`run ${id} is closed as FAILED (Missing)`);
 }
 
 /** A sentence for people, or the run with its `wait_reason` for programs. */
 export async function explainCommand(id: string, options: Json): Promise<void> {
   const run = await withDb((sql) => existingRun(sql, idFrom(id)));
   if (options.json) return printJson({ id: run.id, state: run.state, wait_reason: run.wait_reason });
-  console.log(harmless(`run ${run.id} of ${run.job_name} is ${run.state}: ${whyText(run)}`));
+  say(`run ${run.id} of ${run.job_name} is ${run.state}: ${whyText(run)}`);
 }
 
 function whyText(run: RunView): string {
@@ -137,7 +136,7 @@ export async function retryCommand(
   const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by, args }));
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";
-  console.log(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);
+  say(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);
 }
 
 /** Who is acting, for the audit. */
@@ -190,16 +189,16 @@ function describe(run: RunView): string {
     ["log", run.log_ref?.replaceAll(" ", "\n")],
   ];
   return lines.filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name.padEnd(14)} ${harmless(String(value)).replaceAll("\n", "\n" + " ".repeat(15))}`)
+    .map(([name, value]) => `${name.padEnd(14)} ${String(value).replaceAll("\n", "\n" + " ".repeat(15))}`)
     .join("\n");
 }
 
 function attemptText({ attempt, outcome, worker_id, started_at, ended_at, error_summary }: AttemptView): string {
   const when = `${started_at ? timeText(started_at) : "not started"} to ${timeText(ended_at)}`;
-  const error = harmless(error_summary ?? "").replaceAll("\n", "\n" + " ".repeat(15));
+  const error = (error_summary ?? "").replaceAll("\n", "\n" + " ".repeat(15));
   return `${String(attempt).padEnd(14)} ${outcome} on ${worker_id ?? "no worker"}, ${when}\n${" ".repeat(15)}${error}`;
 }
 
 function fieldsText(fields: unknown): string {
-  return fields === null ? "" : ` ${harmless(JSON.stringify(fields))}`;
+  return fields === null ? "" : ` ${JSON.stringify(fields)}`;
 }

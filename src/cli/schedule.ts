@@ -1,5 +1,4 @@
 /** `schedule preview`: when something fires next. A schedule given by options needs no database. */
-import { harmless } from "../base/text.ts";
 import { wallClock } from "../base/loop.ts";
 import { problemText } from "../catalog/problem.ts";
 import { previewOf, wallTextOf } from "../catalog/preview.ts";
@@ -8,7 +7,7 @@ import type { ScheduleTimes } from "../catalog/schedule.ts";
 import { parseSchedule } from "../catalog/schedule_input.ts";
 import { schedulesNamed } from "../client/schedule_acts.ts";
 import type { ScheduleView } from "../store/schedule_view.ts";
-import { CommandError, EXIT, printJson } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
 import { withDb } from "./runs.ts";
 import { stoppedText, whichOf } from "./schedules.ts";
 
@@ -58,12 +57,12 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
   }
   for (const { times, stored, fires: next } of fires) {
     if (stored) {
-      console.log(harmless(`${stored.job_name}/${stored.schedule_id} (${scheduleText(stored)})${stopped(stored)}`));
+      say(`${stored.job_name}/${stored.schedule_id} (${scheduleText(stored)})${stopped(stored)}`);
     }
-    if (next.length === 0) console.log("never");
+    if (next.length === 0) say("never");
     for (const { slot, starts } of next) {
       const jitter = stored && stored.jitter_seconds > 0 ? `  starts ${starts}` : "";
-      console.log(`${slot}  ${wallTextOf(slot, times.timezone)}${jitter}`);
+      say(`${slot}  ${wallTextOf(slot, times.timezone)}${jitter}`);
     }
   }
 }

@@ -1,5 +1,4 @@
 /** `schedule ls`, `pause`, `resume`, `run` and `backfill`. Acts are audited under the name of the shell's user. */
-import { harmless } from "../base/text.ts";
 import { scheduleText } from "../catalog/plan.ts";
 import { nextSlots } from "../catalog/schedule.ts";
 import {
@@ -13,7 +12,7 @@ import {
 import { priorityNumber } from "../job.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
 import { instantFrom, priorityFrom } from "./inputs.ts";
-import { asUsage, CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { asUsage, CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface Reasoned {
@@ -65,7 +64,7 @@ export async function pauseCommand(name: string, options: Reasoned, paused: bool
   for (const one of all) {
     const how = paused ? "paused; its slots from now on are dealt with by its misfire rule at its resume" : "resumed";
     const was = `was ${paused ? "paused" : "running"} already`;
-    console.log(harmless(`schedule ${which.job_name}/${one.schedule_id} ${one.changed ? `is ${how}` : was}`));
+    say(`schedule ${which.job_name}/${one.schedule_id} ${one.changed ? `is ${how}` : was}`);
   }
 }
 
@@ -74,7 +73,7 @@ export async function runCommand(name: string, options: Reasoned): Promise<void>
   const by = { actor: actor(), reason: options.reason };
   const { id, schedule } = await withDb((sql) => asUsage(runSchedule(sql, whichOf(name), by)));
   if (options.json) return printJson({ id });
-  console.log(`run ${id} enqueued, with the args of ${schedule}`);
+  say(`run ${id} enqueued, with the args of ${schedule}`);
 }
 
 export interface BackfillOptions extends Reasoned {
@@ -104,9 +103,9 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     const made = await makeBackfill(sql, plan, how);
     if (options.json) return printJson({ plan: plan.shares, ...made ?? { bulk_id: null, runs: 0 } });
     const forgotten = plan.shares.some((share) => share.forgotten > 0) ? ", or is forgotten" : "";
-    if (!made) return console.log(`nothing to do: every slot has its run${forgotten}`);
+    if (!made) return say(`nothing to do: every slot has its run${forgotten}`);
     const pace = how.parallel === 1 ? "one after the other, oldest first" : `${how.parallel} at once`;
-    console.log(`bulk ${made.bulk_id} made: ${made.runs} runs, ${pace}; see \`deno task bulk show ${made.bulk_id}\``);
+    say(`bulk ${made.bulk_id} made: ${made.runs} runs, ${pace}; see \`deno task bulk show ${made.bulk_id}\``);
   });
 }
 
@@ -132,10 +131,10 @@ function showPlan(shares: Share[], again: boolean): void {
     "",
   );
   if (some_forgotten) {
-    console.log("forgotten: so old that their runs may have been deleted (run_retention_days), so none are made");
+    say("forgotten: so old that their runs may have been deleted (run_retention_days), so none are made");
   }
   if (!again && shares.some(({ skipped }) => skipped > 0)) {
-    console.log("add --skipped to repeat those that were SKIPPED");
+    say("add --skipped to repeat those that were SKIPPED");
   }
 }
 

@@ -3,7 +3,7 @@ import { PROJECT_DIR } from "../base/config.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { applySchema } from "../store/schema.ts";
 import { readConfigForDb } from "./opening.ts";
-import { printJson } from "./output.ts";
+import { printJson, say } from "./output.ts";
 
 export async function schemaCommand(options: { json?: boolean }): Promise<void> {
   const sql = connectDb(readConfigForDb().database_url, { name: "schema", max: 1, statement_timeout_ms: 0 });
@@ -14,7 +14,7 @@ export async function schemaCommand(options: { json?: boolean }): Promise<void> 
     const made = after.tables.filter((table) => !before.tables.includes(table));
     if (options.json) return printJson({ database: after.database, tables: after.tables.length, made });
     const what = made.length === 0 ? `its ${after.tables.length} tables were there already` : `made ${made.join(", ")}`;
-    console.log(`schema.sql applied to database "${after.database}": ${what}; next: deno task sync`);
+    say(`schema.sql applied to database "${after.database}": ${what}; next: deno task sync`);
   } finally {
     await sql.end({ timeout: 1 });
   }

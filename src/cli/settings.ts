@@ -8,7 +8,7 @@ import {
   type SettingsChange,
   type SettingView,
 } from "../store/settings.ts";
-import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface Reasoned {
@@ -63,7 +63,7 @@ async function change(wanted: SettingsChange, options: Reasoned): Promise<void> 
   const shown = all.filter(({ name }) => Object.hasOwn(wanted, name));
   if (options.json) return printJson(shown);
   print(shown);
-  console.log(
+  say(
     changed.length > 0
       ? `\nEvery process follows within ${follow_seconds} s`
       : "\nThey were so already: nothing changed",

@@ -18,9 +18,14 @@ export async function syncCommand(options: { plan?: boolean; check?: boolean; js
     const parts = { sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
     const report = await withDb((sql) => sync({ sql, ...parts }, { mode }));
     if (options.json) printJson(report);
-    else {console.log(
-        reportText(report, { color: Deno.stdout.isTerminal(), folder: relative(PROJECT_DIR, config.jobs_dir) }),
-      );}
+    else { // not by `say`, which would take its colors away
+      console.log(
+        reportText(report, {
+          color: Deno.stdout.isTerminal() && !Deno.noColor,
+          folder: relative(PROJECT_DIR, config.jobs_dir),
+        }),
+      );
+    }
     if (report.problems.length > 0) throw new CommandError("", EXIT.failed);
     if (mode === "check" && report.drift) throw new CommandError("", EXIT.usage);
   } finally {

@@ -10,7 +10,7 @@ import {
   SCOPES,
   TOKEN_NAME,
 } from "../store/api_tokens.ts";
-import { CommandError, EXIT, printJson, printTable } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface Json {
@@ -37,7 +37,7 @@ export async function addTokenCommand(
   console.error(
     `token "${name}" may ${row.scopes.join(", ")} for ${counted(options.days, "day")}; it is not shown again:`,
   );
-  console.log(token);
+  say(token);
 }
 
 function scopeFrom(text: string): Scope {
@@ -60,5 +60,5 @@ export async function removeTokenCommand(name: string, options: Json): Promise<v
   const removed = await withDb((sql) => removeApiToken(sql, name, { actor: actor() }));
   if (!removed) throw new CommandError(`Cannot remove token "${name}": there is none of that name`);
   if (options.json) return printJson({ name, removed });
-  console.log(`token "${name}" is gone; whoever has it is refused from now on`);
+  say(`token "${name}" is gone; whoever has it is refused from now on`);
 }

@@ -12,6 +12,7 @@ import { dirname } from "node:path";
 import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { type FactName, hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
+import { harmless } from "../base/text.ts";
 import { toFileUrl } from "../base/paths.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
@@ -296,7 +297,7 @@ function openLock(state_dir: string): Deno.FsFile {
 
 function sayWith(print: (line: string) => void): Say {
   return (who, text) => {
-    for (const line of text.split("\n")) print(`${who.padEnd(6)} ${line}`);
+    for (const line of text.split("\n")) print(harmless(`${who.padEnd(6)} ${line}`));
   };
 }
 
