@@ -89,7 +89,7 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
       [["set", "1"], 2, /Cannot set anything of bulk "1": give at least one of --parallel/],
       [
         ["set", "1", "--parallel", "-3"],
-        1,
+        2,
         /Cannot change bulk 1: parallel is a whole number from 1 to 1000000: current value is -3/,
       ],
       [["start", "each"], 2, /either --sql QUERY or --items FILE/],

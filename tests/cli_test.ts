@@ -71,7 +71,7 @@ const STEPS: Record<string, Step> = {
 
   "args that do not fit, no JSON, and a job that is not there are refused at the door": async (_, cli) => {
     const unfit = await cli("run", "double", "--args", '{"n":"x"}');
-    assert.deepEqual([unfit.code, unfit.out], [1, ""]);
+    assert.deepEqual([unfit.code, unfit.out], [2, ""]);
     assert.match(unfit.err, /Cannot enqueue "double": its args do not fit: n: /);
     const never = await cli("run", "double", "--args", '{"n":1}', "--at", "0000-01-01T00:00:00Z");
     assert.deepEqual([never.code, /instant of the years 1 to 9999/.test(never.err)], [2, true], never.err);
@@ -80,6 +80,36 @@ const STEPS: Record<string, Step> = {
     const nobody = await cli("run", "nobody", "--json");
     assert.equal(nobody.code, 1);
     assert.match(JSON.parse(nobody.out).error, /no such job, known are double/);
+  },
+
+  "what cannot be meant exits 2, what is not so now exits 1, and neither changes anything": async (_, cli) => {
+    const meant = [
+      ["run", ""],
+      ["run", "double", "--key", ""],
+      ["run", "double", "--serial-key", ""],
+      ["emit", ""],
+      ["emit", "a.b", "--dedupe-key", ""],
+      ["hooks", "add", "Bad Name", "--event", "a.b"],
+      ["hooks", "add", "ok", "--event", ""],
+      ["queue", "pause", "--key", ""],
+      ["resources", "set", "", "3"],
+      ["resources", "set", "license", ""],
+      ["admin", "--port", ""],
+      ["bulk", "start", "double", "--sql", "select 1"],
+      ["bulk", "set", "1", "--parallel", "0"],
+    ];
+    for (const args of meant) {
+      const { code, out, err } = await cli(...args);
+      assert.deepEqual(
+        [code, out, /^error: Cannot (?!.*bundled)/.test(err)],
+        [2, "", true],
+        `${args.join(" ")}: ${err}`,
+      );
+    }
+    const refused = [["hooks", "rm", "nobody"], ["resources", "rm", "nothing"], ["queue", "pause", "--job", "nobody"]];
+    for (const args of refused) assert.equal((await cli(...args)).code, 1, args.join(" "));
+    assert.deepEqual(JSON.parse((await cli("queue", "ls", "--json")).out).stopped_serial_keys, []);
+    assert.deepEqual(JSON.parse((await cli("resources", "ls", "--json")).out), []);
   },
 
   "runs close": async (_cluster, cli) => {
@@ -114,9 +144,9 @@ const STEPS: Record<string, Step> = {
     const listed = JSON.parse((await cli("runs", "ls", "--state", "canceled", "--json")).out);
     assert.deepEqual(listed.map((run: { id: number }) => run.id), [id]);
     const nowhere = await cli("run", "double", "--node", "nowhere");
-    assert.equal(nowhere.code, 1);
+    assert.equal(nowhere.code, 2);
     assert.match(nowhere.err, /Cannot enqueue "double": no node has the name "nowhere"; there are node-1/);
-    assert.equal((await cli("run", "double", "--node", "")).code, 1);
+    assert.equal((await cli("run", "double", "--node", "")).code, 2);
     assert.equal((await cli("run", "double", "--priority", "boss")).code, 2);
     assert.equal((await cli("runs", "show", "999999")).code, 1);
     assert.equal((await cli("runs", "show", "x")).code, 2);

@@ -155,7 +155,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     await cli("resources", "set", "license", "1");
     await refused(/a run takes 2 of resource "license", and there are 1; raise it/);
     const none = await cli("resources", "set", "license", "0");
-    assert.deepEqual([none.code, /a capacity of 0: whatever takes it would wait for ever/.test(none.err)], [1, true]);
+    assert.deepEqual([none.code, /a capacity of 0: whatever takes it would wait for ever/.test(none.err)], [2, true]);
     await cli("resources", "set", "license", "2");
     await cli("queue", "pause", "--job", "licensed");
     const { id } = await client.enqueue("licensed", {});

@@ -6,7 +6,7 @@ import type { Json } from "../job.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../store/definitions.ts";
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
-import { asUsage, CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 export async function listCommand(options: { json?: boolean; all?: boolean }): Promise<void> {
@@ -72,7 +72,7 @@ interface Reasoned {
 export async function setCommand(name: string, wishes: string[], options: Reasoned): Promise<void> {
   const by = { actor: actor(), reason: options.reason };
   const values = wishesFrom(wishes);
-  const changed = await withDb((sql) => asUsage(setJobOptions(sql, name, values, by)));
+  const changed = await withDb((sql) => setJobOptions(sql, name, values, by));
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) say(`all of this is set already; see \`deno task jobs show ${name}\``);
   for (const { name: option, before, value } of changed) {
@@ -83,7 +83,7 @@ export async function setCommand(name: string, wishes: string[], options: Reason
 export async function resetCommand(name: string, names: string[], options: Reasoned): Promise<void> {
   const by = { actor: actor(), reason: options.reason };
   const which = names.length > 0 ? names : "all";
-  const changed = await withDb((sql) => asUsage(resetJobOptions(sql, name, which, by)));
+  const changed = await withDb((sql) => resetJobOptions(sql, name, which, by));
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) say("nothing of this job is set beside its file");
   for (const { name: option, before, file_value } of changed) {

@@ -3,14 +3,13 @@
  * With --json stdout holds exactly one JSON value (or one per line where a command follows something).
  */
 import { harmless } from "../base/text.ts";
-import { Refused } from "../client/args.ts";
 
 /** Stable: scripts rely on these. */
 export const EXIT = {
   ok: 0,
-  /** What was asked for was done and did not succeed: the run failed, the files have problems. */
+  /** What was asked for was done and did not succeed, or cannot be as things are: the run failed, there is none of that name. */
   failed: 1,
-  /** The command was not understood, or (`sync --check`) the files differ from what is stored. */
+  /** It was not understood, or what was given does not fit: written otherwise it would do. Or (`sync --check`) the files differ from what is stored. */
   usage: 2,
   /** Postgres, Redis or a worker could not be reached. */
   unreachable: 3,
@@ -21,16 +20,6 @@ export class CommandError extends Error {
   override name = "CommandError";
   constructor(message: string, readonly exit_code: number = EXIT.failed) {
     super(message);
-  }
-}
-
-/** For refusals that whoever asked can avoid by writing it otherwise. */
-export async function asUsage<Answer>(answer: Promise<Answer>): Promise<Answer> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (!(error instanceof Refused) || error.why !== "invalid") throw error;
-    throw new CommandError(error.message, EXIT.usage);
   }
 }
 

@@ -35,6 +35,7 @@ function report(error: unknown, json: boolean): number {
   else if (message) console.error(harmless(`error: ${message}`)); // it may name what others named
   if (error instanceof CommandError) return error.exit_code;
   if (error instanceof Refused && error.why === "late") return EXIT.unreachable;
+  if (error instanceof Refused && error.why === "invalid") return EXIT.usage;
   return error instanceof ConfigError || explain(error)?.unreachable ? EXIT.unreachable : EXIT.failed;
 }
 
@@ -66,7 +67,7 @@ function buildProgram(signals: Signals): Command {
 const HELP = `
 Each command is also a task: deno task run NAME is the same as main.ts run NAME.
 
-Exit codes: 0 done, 1 it did not succeed, 2 not understood (or sync --check found a difference), 3 could not reach it.
+Exit codes: 0 done, 1 it did not succeed, 2 it cannot be meant so (or sync --check found a difference), 3 could not reach it.
 
 Try:
   deno task dev                                     start everything here, for development

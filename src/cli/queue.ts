@@ -70,7 +70,7 @@ export async function resourcesCommand(options: { json?: boolean }): Promise<voi
 
 export async function setResourceCommand(name: string, capacity: string | undefined, options: Reasoned): Promise<void> {
   const n = capacity === undefined ? undefined : Number(capacity);
-  if (n !== undefined && !(Number.isInteger(n) && n >= 0 && n <= 1_000_000_000)) {
+  if (n !== undefined && !(/^\d+$/.test(capacity as string) && n <= 1_000_000_000)) {
     throw new CommandError(`Cannot use "${capacity}" as a capacity: give a whole number from 1`, EXIT.usage);
   }
   const by = { actor: actor(), reason: options.reason };

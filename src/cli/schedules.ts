@@ -12,7 +12,7 @@ import {
 import { priorityNumber } from "../job.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
 import { instantFrom, priorityFrom } from "./inputs.ts";
-import { asUsage, CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface Reasoned {
@@ -71,7 +71,7 @@ export async function pauseCommand(name: string, options: Reasoned, paused: bool
 /** A run now, with the args that the schedule gives; its slots stay as they are. */
 export async function runCommand(name: string, options: Reasoned): Promise<void> {
   const by = { actor: actor(), reason: options.reason };
-  const { id, schedule } = await withDb((sql) => asUsage(runSchedule(sql, whichOf(name), by)));
+  const { id, schedule } = await withDb((sql) => runSchedule(sql, whichOf(name), by));
   if (options.json) return printJson({ id });
   say(`run ${id} enqueued, with the args of ${schedule}`);
 }
@@ -95,7 +95,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
   };
   const range = { from: instantOf(options.from), until: instantOf(options.to), skipped: options.skipped === true };
   await withDb(async (sql) => {
-    const plan = await asUsage(planBackfill(sql, which, range));
+    const plan = await planBackfill(sql, which, range);
     if (!options.json) showPlan(plan.shares, range.skipped);
     if (plan.runs > 0 && !options.yes) {
       throw new CommandError(`This would make ${plan.runs} runs: add --yes to do it`, EXIT.usage);

@@ -90,7 +90,7 @@ const MOST_KEY_CHARACTERS = 500;
 
 export function nameOf(job: Job | string): string {
   const name = typeof job === "string" ? job : job.name;
-  if (!name) {
+  if (name === undefined) {
     throw new EnqueueError(
       "Cannot tell the job's name, since its file was bundled into another: give the name as a string",
       { says: { code: "misuse" } },

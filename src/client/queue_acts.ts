@@ -2,7 +2,7 @@
 import type { Sql } from "../store/db.ts";
 import { changeSettings, readSettings } from "../store/settings.ts";
 import { freeKey, pauseJob, setResource, stopKey } from "../store/stops.ts";
-import { Refused } from "./args.ts";
+import { checkText, Refused } from "./args.ts";
 import { noSuchJob } from "./job_acts.ts";
 import type { By } from "./run_acts.ts";
 
@@ -20,6 +20,7 @@ export async function setPaused(
 ): Promise<boolean> {
   const { paused, actor, reason } = wish;
   const by = { actor, reason };
+  if (serial_key !== undefined && paused) checkText("pause a serial key", "it", serial_key);
   if (serial_key !== undefined) return paused ? await stopKey(sql, serial_key, by) : await freeKey(sql, serial_key, by);
   if (job_name !== undefined) {
     const answer = await pauseJob(sql, job_name, wish);
@@ -34,6 +35,7 @@ export async function setPaused(
 
 /** Undefined takes it away. False: it was so already. @throws Refused when there is none to be taken away. */
 export async function changeResource(sql: Sql, name: string, capacity: number | undefined, by: By): Promise<boolean> {
+  if (capacity !== undefined) checkText("set a resource", "its name", name);
   if (capacity === 0) {
     throw new Refused(
       `Cannot give resource "${name}" a capacity of 0: whatever takes it would wait for ever; pause its jobs: deno task queue pause --job NAME`,

@@ -12,7 +12,7 @@ export function wholeNumber(text: string): number {
 
 export function portNumber(text: string): number {
   const value = Number(text);
-  if (Number.isInteger(value) && value >= 0 && value <= 65_535) return value;
+  if (/^\d+$/.test(text) && value <= 65_535) return value;
   throw new CommandError(`Cannot use "${text}" as a port: give a whole number from 0 to 65535`, EXIT.usage);
 }
 
