@@ -1,5 +1,7 @@
 /** The command line as other tools rely on it: JSON, exit codes, and errors that say what to do. */
 import assert from "node:assert/strict";
+import { PROJECT_DIR } from "../src/base/config.ts";
+import { within } from "../src/base/loop.ts";
 import { type Cli, cliAlone, cliWith } from "./support/cli.ts";
 import { type Cluster, withProcesses } from "./support/cluster.ts";
 
@@ -14,6 +16,16 @@ const JOBS = {
         log.info("doubling \\u001b[31m" + args.n);
         if (args.n < 0) throw new RangeError("too small");
         return args.n * 2;
+      },
+    });`,
+  "ticker.ts": `
+    import { defineJob } from "dandori";
+    export default defineJob({
+      async run({ log, signal }) {
+        while (!signal.aborted) {
+          log.info("tick");
+          await new Promise((next) => setTimeout(next, 20));
+        }
       },
     });`,
   "painter.ts": `
@@ -150,6 +162,24 @@ const STEPS: Record<string, Step> = {
     assert.equal((await cli("run", "double", "--priority", "boss")).code, 2);
     assert.equal((await cli("runs", "show", "999999")).code, 1);
     assert.equal((await cli("runs", "show", "x")).code, 2);
+  },
+
+  "who follows ends when nobody reads any more, as after | head": async ({ stores: { database_url } }, cli) => {
+    const { id } = JSON.parse((await cli("run", "ticker", "--json")).out);
+    for (const [args, code] of [[["runs", "logs", `${id}`, "-f"], 0], [["run", "ticker", "--wait"], 1]] as const) {
+      const child = new Deno.Command(Deno.execPath(), {
+        args: ["run", "-A", "main.ts", ...args],
+        cwd: PROJECT_DIR,
+        env: { DATABASE_URL: database_url },
+        stdout: "piped",
+        stderr: "null",
+      }).spawn();
+      const reader = child.stdout.getReader();
+      assert.match(new TextDecoder().decode((await reader.read()).value), /tick/);
+      await reader.cancel();
+      assert.equal((await within(20_000, args.join(" "), child.status)).code, code);
+    }
+    await cli("runs", "cancel", "--where", "job=ticker", "--yes");
   },
 
   "emit, nodes ls, schedule preview and doctor": async (cluster, cli) => {

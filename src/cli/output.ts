@@ -33,15 +33,33 @@ export interface Signals {
 
 /** The one way for lines on stdout: whatever others named in them, the terminal obeys none of it. */
 export function say(text: string): void {
-  console.log(harmless(text));
+  print(harmless(text));
+}
+
+let reader_gone = false;
+
+/** Whether nobody reads what is said any more, as after `| head`. Known at the first line that was in vain; whoever follows something ends. */
+export function isReaderGone(): boolean {
+  return reader_gone;
+}
+
+/** As console.log, which does not tell that the reader is gone. */
+function print(text: string): void {
+  const bytes = new TextEncoder().encode(`${text}\n`);
+  try {
+    for (let at = 0; at < bytes.length && !reader_gone;) at += Deno.stdout.writeSync(bytes.subarray(at));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    reader_gone = true;
+  }
 }
 
 export function printJson(value: unknown): void {
-  console.log(jsonText(value, 2));
+  print(jsonText(value, 2));
 }
 
 export function printJsonLine(value: unknown): void {
-  console.log(jsonText(value));
+  print(jsonText(value));
 }
 
 /** Of what moves a terminal JSON itself writes only the first 32 as \u00XX; the rest are the same value written so. */

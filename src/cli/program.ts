@@ -67,7 +67,7 @@ function buildProgram(signals: Signals): Command {
 const HELP = `
 Each command is also a task: deno task run NAME is the same as main.ts run NAME.
 
-Exit codes: 0 done, 1 it did not succeed, 2 it cannot be meant so (or sync --check found a difference), 3 could not reach it.
+Exit codes: 0 done, 1 it did not succeed, 2 not understood or does not fit (or sync --check found a difference), 3 could not reach it.
 
 Try:
   deno task dev                                     start everything here, for development

@@ -8,7 +8,7 @@ import { readAttempts, readRun, readState, type RunView } from "../store/run_vie
 import { TERMINAL } from "../store/runs.ts";
 import { instantFrom, parseJson, priorityFrom } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, printJson, say, type Signals } from "./output.ts";
+import { CommandError, EXIT, isReaderGone, printJson, say, type Signals } from "./output.ts";
 import { actor, withDb } from "./runs.ts";
 
 interface RunOptions {
@@ -77,7 +77,9 @@ async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: 
     if (how.show_log) line = await showLog(sql, id, line);
     if (how.show_log) attempts = await showAttempts(sql, id, attempts);
     if (state === undefined || TERMINAL.includes(state)) break;
-    if (how.stop.aborted) throw new CommandError(`Stopped waiting: run ${id} is ${state}, and goes on`);
+    if (how.stop.aborted || isReaderGone()) {
+      throw new CommandError(`Stopped waiting: run ${id} is ${state}, and goes on`);
+    }
     if (!told && monotonicMs() - began_ms > TELL_WHY_AFTER_MS) {
       told = true;
       const why = (await readRun(sql, id))?.wait_reason;

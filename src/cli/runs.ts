@@ -9,7 +9,17 @@ import { type AttemptView, listRuns, readAttempts, readState, type RunView } fro
 import { TERMINAL } from "../store/runs.ts";
 import { filterFrom, idFrom, parseJson } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, printJson, printJsonLine, printTable, say, type Signals, timeText } from "./output.ts";
+import {
+  CommandError,
+  EXIT,
+  isReaderGone,
+  printJson,
+  printJsonLine,
+  printTable,
+  say,
+  type Signals,
+  timeText,
+} from "./output.ts";
 
 interface Json {
   json?: boolean;
@@ -66,14 +76,13 @@ export async function logsCommand(
       const lines = await log.read({ after, most: 1000 });
       for (const line of lines) {
         if (options.json) printJsonLine(line);
-        else {say(
-            `${timeText(line.at)} ${line.level.padEnd(6)} ${line.message}${fieldsText(line.fields)}`,
-          );}
+        else say(`${timeText(line.at)} ${line.level.padEnd(6)} ${line.message}${fieldsText(line.fields)}`);
       }
       after = lines.at(-1)?.id ?? after;
+      if (stop.aborted || isReaderGone()) return;
       if (lines.length === 1000) continue;
       if (after === 0 && log.deleted_on) console.error(deletedText(run.id, log.deleted_on));
-      if (!options.follow || stop.aborted || state === undefined || TERMINAL.includes(state)) return;
+      if (!options.follow || state === undefined || TERMINAL.includes(state)) return;
       await rest(300, stop);
     }
   });
