@@ -33,6 +33,16 @@ const JOBS = {
     export default defineJob({ run: () => "\u009b31m red" });`,
 };
 
+function startMain(args: string[], database_url: string, before = ""): Deno.ChildProcess {
+  return new Deno.Command("/bin/sh", {
+    args: ["-c", `${before}exec "$0" run -A main.ts "$@"`, Deno.execPath(), ...args],
+    cwd: PROJECT_DIR,
+    env: { DATABASE_URL: database_url },
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+}
+
 type Step = (cluster: Cluster, cli: Cli, alone: Cli) => Promise<void>;
 
 const STEPS: Record<string, Step> = {
@@ -167,19 +177,40 @@ const STEPS: Record<string, Step> = {
   "who follows ends when nobody reads any more, as after | head": async ({ stores: { database_url } }, cli) => {
     const { id } = JSON.parse((await cli("run", "ticker", "--json")).out);
     for (const [args, code] of [[["runs", "logs", `${id}`, "-f"], 0], [["run", "ticker", "--wait"], 1]] as const) {
-      const child = new Deno.Command(Deno.execPath(), {
-        args: ["run", "-A", "main.ts", ...args],
-        cwd: PROJECT_DIR,
-        env: { DATABASE_URL: database_url },
-        stdout: "piped",
-        stderr: "null",
-      }).spawn();
+      const child = startMain([...args], database_url);
       const reader = child.stdout.getReader();
       assert.match(new TextDecoder().decode((await reader.read()).value), /tick/);
       await reader.cancel();
       assert.equal((await within(20_000, args.join(" "), child.status)).code, code);
     }
     await cli("runs", "cancel", "--where", "job=ticker", "--yes");
+  },
+
+  "a signal ends a command that Postgres keeps waiting": async (_, cli) => {
+    using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const child = startMain(["runs", "ls"], `postgres://a:b@127.0.0.1:${silent.addr.port}/x`);
+    using _asked = await silent.accept();
+    child.kill("SIGINT");
+    assert.equal(
+      (await within(20_000, "a command that is told to stop", child.output())).code,
+      1,
+      "no time-out, which is 3",
+    );
+    assert.equal((await cli("runs", "ls")).code, 0);
+  },
+
+  "a terminal that closes ends who follows, but not under nohup": async ({ stores: { database_url } }, cli) => {
+    const { id } = JSON.parse((await cli("run", "ticker", "--json")).out);
+    const follow = ["runs", "logs", `${id}`, "-f"];
+    const [plain, nohup] = [startMain(follow, database_url), startMain(follow, database_url, "trap '' HUP; ")];
+    const printed = nohup.stdout.getReader();
+    const first = plain.stdout.getReader();
+    await Promise.all([printed.read(), first.read()]);
+    for (const child of [plain, nohup]) child.kill("SIGHUP");
+    await Promise.all([first.cancel(), plain.status.then(({ code }) => assert.equal(code, 0))]);
+    await cli("runs", "cancel", `${id}`);
+    while (!(await printed.read()).done);
+    assert.equal((await nohup.status).code, 0);
   },
 
   "emit, nodes ls, schedule preview and doctor": async (cluster, cli) => {

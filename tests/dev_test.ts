@@ -75,8 +75,9 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
       await dev.says(/^ready /);
       const { stdout } = await folder.run("runs", "show", String(run_id), "--json");
       assert.equal((JSON.parse(stdout) as { state: string }).state, "SUCCEEDED");
-      dev.kill("SIGTERM");
-      await dev.ended;
+      dev.kill("SIGHUP");
+      assert.equal((await dev.ended).code, 0, "a terminal that is closed ends it in good order, too");
+      assert.throws(() => Deno.statSync(`${folder.state_dir}/dev.json`), Deno.errors.NotFound);
     });
   });
 });

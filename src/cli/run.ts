@@ -22,7 +22,7 @@ interface RunOptions {
   json?: boolean;
 }
 
-export async function runCommand(name: string, options: RunOptions, { stop }: Signals): Promise<void> {
+export async function runCommand(name: string, options: RunOptions, signals: Signals): Promise<void> {
   const { database_url } = readConfigForDb();
   const args = parseJson("--args", options.args);
   const job = {
@@ -43,7 +43,7 @@ export async function runCommand(name: string, options: RunOptions, { stop }: Si
       if (options.json) return printJson({ id, is_new: isNew });
       return say(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
     }
-    const run = await waitForEnd(sql, id, { show_log: !options.json, stop });
+    const run = await waitForEnd(sql, id, { show_log: !options.json, stop: signals.stop });
     if (options.json) printJson(run);
     else say(endText(run));
     if (run.state !== "SUCCEEDED") throw new CommandError("", EXIT.failed);

@@ -65,11 +65,12 @@ export async function showCommand(id: string, options: Json): Promise<void> {
 export async function logsCommand(
   id: string,
   options: Json & { follow?: boolean },
-  { stop }: Signals,
+  signals: Signals,
 ): Promise<void> {
   await withDb(async (sql) => {
     const run = await existingRun(sql, idFrom(id));
     const log = new RunLog({ sql, archive: openArchive(readConfigForDb().archive) }, run);
+    const { stop } = signals;
     let after = 0;
     while (true) {
       const state = await readState(sql, run.id); // before the lines: what an ended run said is all stored

@@ -58,7 +58,7 @@ type Say = (who: string, text: string) => void;
 
 /** Runs until `stop`. Resolves when nothing that it started is left. */
 export async function runDev(options: DevOptions): Promise<void> {
-  const say = sayWith(options.print ?? console.log);
+  const say = sayWith(options.print ?? tellTerminal);
   const env = environment();
   // The stores may not run yet; everything else in the environment is checked before anything is started.
   const { state_dir } = readConfig({ ...env, DATABASE_URL: env.DATABASE_URL || "-", REDIS_URL: env.REDIS_URL || "-" });
@@ -299,6 +299,15 @@ function sayWith(print: (line: string) => void): Say {
   return (who, text) => {
     for (const line of text.split("\n")) print(harmless(`${who.padEnd(6)} ${line}`));
   };
+}
+
+/** One that was closed takes nothing more, and is no reason to end otherwise than in good order. */
+function tellTerminal(line: string): void {
+  try {
+    console.log(line);
+  } catch {
+    // nobody is there to be told
+  }
 }
 
 function counted(count: number, what: string): string {
