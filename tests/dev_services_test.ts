@@ -3,6 +3,7 @@ import { testWithRedisServer } from "./support/redis_server.ts";
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
 import { PROJECT_DIR } from "../src/base/config.ts";
+import { Keeper } from "../src/dev/keeper.ts";
 import { startPostgres } from "../src/dev/postgres.ts";
 import { startRedis } from "../src/dev/redis.ts";
 import { freePort } from "../src/ops/free_port.ts";
@@ -204,4 +205,30 @@ Deno.test("a port that is taken is not given out, nor one that the system may gi
     const port = freePort(preferred);
     assert(port !== preferred && port < Number(first), `${port}`);
   }
+});
+
+Deno.test("a server that ends again and again is started ever more slowly, and told to end it is not started any more", async () => {
+  const said: string[] = [];
+  let starts = 0;
+  const slow = Promise.withResolvers<void>();
+  const ended: Service = {
+    name: "brief",
+    url: "brief://",
+    detail: "",
+    ended: Promise.resolve("exit code 1"),
+    stop: () => Promise.resolve(),
+  };
+  const start = () => {
+    starts++;
+    return Promise.resolve(ended);
+  };
+  const say = (text: string) => {
+    said.push(text);
+    if (text.endsWith("in 2 s")) slow.resolve();
+  };
+  const keeper = new Keeper(ended, { start, say, failed: slow.reject });
+  await slow.promise;
+  await keeper.end();
+  const waits = said.flatMap((text) => /ended with exit code 1; it is started again in (\S+) s/.exec(text)?.[1] ?? []);
+  assert.deepEqual([waits, starts], [["0.5", "1", "2"], 2]);
 });

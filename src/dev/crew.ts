@@ -4,9 +4,10 @@
  * stop when the pipe to us closes, in whatever way we end.
  */
 import { PROJECT_DIR } from "../base/config.ts";
-import { after, monotonicMs, rest } from "../base/loop.ts";
+import { after, rest } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import { signalGroup, signalProcess } from "../sandbox/process_table.ts";
+import { Patience } from "./patience.ts";
 
 export interface Seat {
   node_id: string;
@@ -37,24 +38,19 @@ export const WORKER_ARGS = [
   "--stop-with-stdin",
 ];
 
-const FIRST_WAIT_MS = 500;
-const LONGEST_WAIT_MS = 15_000;
-/** One that lived this long had no trouble in starting. */
-const SETTLED_MS = 30_000;
 /** More than `drain_grace_seconds` needs by default; then it is held to be stuck. */
 const STOP_WITHIN_MS = 60_000;
 
 /** Keeps one worker alive until `stop`, and resolves when its process is gone. */
 export async function keepWorker(seat: Seat, on: CrewOptions): Promise<void> {
-  let wait_ms = FIRST_WAIT_MS;
+  const patience = new Patience();
   while (!on.stop.aborted) {
-    const began_ms = monotonicMs();
+    patience.began();
     const how = await liveOnce(seat, on);
     if (on.stop.aborted) return;
-    wait_ms = monotonicMs() - began_ms > SETTLED_MS ? FIRST_WAIT_MS : wait_ms;
+    const wait_ms = patience.ended();
     on.say(seat.node_id, `worker ended with ${how}; it is started again in ${wait_ms / 1000} s`);
     await rest(wait_ms, on.stop);
-    wait_ms = Math.min(wait_ms * 2, LONGEST_WAIT_MS);
   }
 }
 

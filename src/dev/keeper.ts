@@ -1,4 +1,6 @@
 /** Keeps one server alive: starts it again when it ends by itself, until it is told to end. */
+import { rest } from "../base/loop.ts";
+import { Patience } from "./patience.ts";
 import { type Service, ServiceError } from "./service.ts";
 
 export interface KeeperOptions {
@@ -10,7 +12,7 @@ export interface KeeperOptions {
 
 export class Keeper {
   #service: Service;
-  #ending = false;
+  readonly #ending = new AbortController();
   readonly #keeping: Promise<void>;
 
   constructor(first: Service, options: KeeperOptions) {
@@ -22,19 +24,25 @@ export class Keeper {
 
   /** Stops the server, by force after `grace_ms`. Resolves when it is gone. */
   async end(grace_ms?: number): Promise<void> {
-    this.#ending = true;
+    this.#ending.abort();
     await this.#service.stop(grace_ms);
     await this.#keeping;
   }
 
   async #keep({ start, say }: KeeperOptions): Promise<void> {
+    const patience = new Patience();
+    const ending = this.#ending.signal;
     for (;;) {
       const { url, name, ended } = this.#service;
       const how = await ended;
-      if (this.#ending) return;
-      say(`${name} ended with ${how}; it is started again`);
+      if (ending.aborted) return;
+      const wait_ms = patience.ended();
+      say(`${name} ended with ${how}; it is started again in ${wait_ms / 1000} s`);
+      await rest(wait_ms, ending);
+      if (ending.aborted) return;
+      patience.began();
       this.#service = await start();
-      if (this.#ending) return await this.#service.stop();
+      if (ending.aborted) return await this.#service.stop();
       if (this.#service.url === url) {
         say(`${name} is up again`);
         continue;
