@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { toFileUrl } from "../src/base/paths.ts";
 import { eachLine, WORKER_ARGS } from "../src/dev/crew.ts";
+import { explanation } from "../src/ops/explain.ts";
 import { connectDb } from "../src/store/db.ts";
 import { cliWith, type Said } from "./support/cli.ts";
 import { type Stores, withStores } from "./support/stores.ts";
@@ -103,6 +104,26 @@ Deno.test("commands that only need Postgres do without REDIS_URL, and say what i
     for (const [given, message] of wrong) {
       refuses(await cliWith({ ...state, DATABASE_URL: given })("runs", "ls"), 3, message);
     }
+  });
+});
+
+Deno.test("a disk that is full, and a Redis that is away, are said to be that", async () => {
+  const cli = cliWith({ DANDORI_STATE_DIR: "/proc/full" });
+  const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; state: string; fix: string }[];
+  const disk = findings.find((one) => one.check === "disk");
+  assert.deepEqual([disk?.state, /^make room, or set DANDORI_STATE_DIR/.test(disk?.fix ?? "")], ["problem", true]);
+  const full = Object.assign(new Error('could not extend file "base/1"'), { code: "53100" });
+  assert.match(explanation(full), /^Postgres cannot write: its disk is full \(could not extend.*; make room/);
+  await withStores(async ({ database_url }) => {
+    const dir = Deno.makeTempDirSync();
+    const note = { pid: Deno.pid, database_url, redis_url: "redis://127.0.0.1:1", redis_prefix: "x:", node_ids: ["a"] };
+    Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
+    refuses(
+      await cliWith({ DANDORI_STATE_DIR: dir })("drill", "kill-leader"),
+      3,
+      /Cannot reach Redis at .*; start Redis or/,
+    );
+    Deno.removeSync(dir, { recursive: true });
   });
 });
 

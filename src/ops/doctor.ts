@@ -15,8 +15,9 @@ import { listJobs } from "../store/job_view.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { countOverdueLogs } from "../store/old_logs.ts";
 import { listWorkers } from "../store/nodes.ts";
+import { freeMb } from "../roles/check_up.ts";
 import { isSchemaOf, lackOfSchema } from "../store/schema.ts";
-import { readSettings } from "../store/settings.ts";
+import { DEFAULT_SETTINGS, readSettings } from "../store/settings.ts";
 import { listStoppedKeys } from "../store/stops.ts";
 import { explain } from "./explain.ts";
 
@@ -47,6 +48,7 @@ export async function examine(): Promise<Finding[]> {
   };
   await look("programs", programs);
   await look("jobs", jobsDir);
+  await look("disk", disk);
   const config = configOrFinding(findings);
   if (!config) return findings;
   await look("postgres", () => withDb(config, postgres)) &&
@@ -123,6 +125,18 @@ function jobsDir(): Answer {
   let files = 0;
   for (const entry of readdirSync(jobs_dir, { recursive: true })) if (String(entry).endsWith(".ts")) files++;
   return ok(`${files} TypeScript files in ${jobs_dir}`);
+}
+
+/** Where workers keep outcomes and bodies' folders. Whether a file fits is for them to try: nothing is written here. */
+async function disk(): Promise<Answer> {
+  const { state_dir } = readConfigForFiles();
+  const [free_mb, least_mb] = [await freeMb(state_dir), DEFAULT_SETTINGS.node_min_free_disk_mb];
+  if (free_mb < 0) {
+    return problem(`${state_dir} cannot be looked at`, "set DANDORI_STATE_DIR to a folder that can be written to");
+  }
+  const detail = `${free_mb} MB free for ${state_dir}`;
+  if (free_mb >= least_mb) return ok(detail);
+  return problem(`${detail}, less than ${least_mb}`, "make room, or set DANDORI_STATE_DIR to a folder on another disk");
 }
 
 async function postgres(sql: Sql): Promise<Answer> {

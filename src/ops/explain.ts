@@ -16,6 +16,9 @@ export function explain(error: unknown): Explained | undefined {
   if (error instanceof TypeError && /^Invalid URL/.test(error.message)) return NO_URL; // its message may hold a password
   const known = FROM_POSTGRES[String(code ?? "")];
   if (known) return { ...known, message: `${known.message} (${message})` };
+  if (error instanceof Error && error.name === "RedisAway") { // its file is not loaded for this: most commands need no Redis
+    return { message: error.message, fix: "start Redis or `deno task dev`", unreachable: true };
+  }
   if (isUnreachable(error)) {
     const fix = "start Postgres or `deno task dev`, and check DATABASE_URL";
     return { message: `Cannot reach Postgres: ${message}`, fix, unreachable: true };
@@ -75,6 +78,11 @@ const FROM_POSTGRES: Record<string, Explained> = {
   },
   "28P01": NOT_LET_IN,
   "28000": NOT_LET_IN,
+  "53100": {
+    message: "Postgres cannot write: its disk is full",
+    fix: "make room on the disk of its data",
+    unreachable: true,
+  },
   "3D000": {
     message: "Cannot use this database",
     fix: "create it, or correct its name in DATABASE_URL",

@@ -77,7 +77,7 @@ async function lackIn(folder: string): Promise<string> {
 }
 
 /** Of the folder, or of the first one above it that is there: it is made only when it is needed. */
-async function freeMb(folder: string): Promise<number> {
+export async function freeMb(folder: string): Promise<number> {
   for (let path = folder; path !== ""; path = path.slice(0, path.lastIndexOf("/"))) {
     try {
       const { bavail, bsize } = await statfs(path);
