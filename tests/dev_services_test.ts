@@ -69,6 +69,24 @@ Deno.test("Postgres keeps its data, its port and its password over a restart", (
     await second.stop();
   }));
 
+Deno.test("Postgres whose password is gone is not started with another one, and says where it was", () =>
+  withFolder(async ({ state_dir, kept }) => {
+    await kept(await startPostgres({ state_dir })).stop();
+    const file = `${Deno.realPathSync(`${state_dir}/postgres`)}/address.json`;
+    const address = Deno.readTextFileSync(file);
+    for (const broken of ["", address.slice(0, 20), '{"port":"x"}']) {
+      Deno.writeTextFileSync(file, broken);
+      for (const _start of ["first", "second"]) {
+        await assert.rejects(
+          startPostgres({ state_dir }),
+          /address\.json, with the password of its data, is gone or broken/,
+        );
+      }
+    }
+    Deno.writeTextFileSync(file, address);
+    await kept(await startPostgres({ state_dir })).stop();
+  }));
+
 Deno.test("Postgres lets nobody in without the password, and its address is for this user only", () =>
   withFolder(async ({ state_dir, kept }) => {
     const service = kept(await startPostgres({ state_dir, throwaway: true }));

@@ -82,6 +82,15 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
   });
 });
 
+Deno.test("a dev that cannot have its folder says which, and what to set", async () => {
+  await withDevFolder(async (folder) => {
+    folder.writeJob("first.ts", job("1"));
+    const dev = folder.start({ env: { DANDORI_STATE_DIR: `${folder.jobs_dir}/first.ts/state` } });
+    assert.equal((await dev.ended).code, 1);
+    assert.match(dev.printed, /Cannot write to \S+first\.ts\/state: .*; set DANDORI_STATE_DIR to a folder that can be/);
+  });
+});
+
 async function logsIn(dev: DevProcess): Promise<void> {
   const { text } = await dev.says(/^admin /);
   const [, url = "", name = "", password = ""] = /(http:\S+) .* log in as (\S+), password (\S+)/.exec(text) ?? [];

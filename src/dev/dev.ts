@@ -288,7 +288,12 @@ function openLock(state_dir: string): Deno.FsFile {
     Deno.mkdirSync(state_dir, { recursive: true });
     return Deno.openSync(`${state_dir}/dev.lock`, { create: true, read: true, write: true });
   } catch (error) {
-    if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
+    if (!(error instanceof Deno.errors.PermissionDenied)) {
+      const why = error instanceof Error ? error.message : error;
+      throw new ServiceError(
+        `Cannot write to ${state_dir}: ${why}; set DANDORI_STATE_DIR to a folder that can be written to`,
+      );
+    }
     throw new ServiceError(
       `Cannot write to ${state_dir}: it is another user's, as after a start by root; start dev as that user, or remove it`,
     );

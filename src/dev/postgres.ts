@@ -10,7 +10,7 @@ import { observe } from "../base/facts.ts";
 import { connectDb, isUnreachable } from "../store/db.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { findHome, type PostgresHome } from "./postgres_home.ts";
-import { endLeftover, keepAddress, type Kept, type Service, ServiceError, startService } from "./service.ts";
+import { endLeftover, keepAddress, type Kept, readKept, type Service, ServiceError, startService } from "./service.ts";
 
 export interface PostgresOptions {
   /** A folder that exists; data go below it (or, for root, below /var/tmp with a link here). */
@@ -42,6 +42,7 @@ const THROWAWAY_FLAGS = {
 export async function startPostgres(options: PostgresOptions): Promise<Service> {
   const home = await findHome(options.state_dir);
   await endEarlier(home);
+  refuseLostPassword(home);
   const kept = keepAddress(`${home.dir}/address.json`);
   await makeData(home, { ...kept, throwaway: options.throwaway ?? false });
   const log_file = `${home.dir}/postgres.log`;
@@ -96,6 +97,15 @@ async function endEarlier(home: PostgresHome): Promise<void> {
     await endLeftover(pid, "SIGINT");
   }
   await rm(note, { force: true });
+}
+
+/** Of data that are there, it is in no other place; a new one would open nothing. */
+function refuseLostPassword({ dir }: PostgresHome): void {
+  if (readVersion(`${dir}/data`) === undefined || readKept(`${dir}/address.json`)) return;
+  throw new ServiceError(
+    `Cannot start Postgres: ${dir}/address.json, with the password of its data, is gone or broken; ` +
+      `put it back, or move ${dir}/data away to start with an empty database`,
+  );
 }
 
 /** `initdb`, into a draft that is renamed when it is whole. */
@@ -163,9 +173,10 @@ async function runAsOwner(home: PostgresHome, program: string, args: string[]): 
   }).output();
   const text = new TextDecoder();
   if (success) return text.decode(stdout).trim();
+  const said = text.decode(stderr).trim();
+  const fix = /shared librar/.test(said) ? "run `deno install` again" : "mend that";
   throw new ServiceError(
-    `Cannot run ${home.bin_dir}/${program}: ${text.decode(stderr).trim()}; when a library is missing, run ` +
-      "`deno install` again, or set DATABASE_URL to a Postgres of your own",
+    `Cannot run ${home.bin_dir}/${program}: ${said}; ${fix}, or set DATABASE_URL to a Postgres of your own`,
   );
 }
 

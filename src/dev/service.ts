@@ -152,16 +152,20 @@ export function keepAddress(file: string): Kept {
     port: freePort(before?.port),
     password: before?.password ?? crypto.randomUUID().replaceAll("-", ""),
   };
-  if (kept.port !== before?.port) Deno.writeTextFileSync(file, JSON.stringify(kept) + "\n", { mode: 0o600 });
+  if (kept.port !== before?.port) { // as a whole or not at all, as on a disk that is full: without the password the data are lost
+    Deno.writeTextFileSync(`${file}.new`, JSON.stringify(kept) + "\n", { mode: 0o600 });
+    Deno.renameSync(`${file}.new`, file);
+  }
   return kept;
 }
 
 /** What was kept in `file`, if anything. */
 export function readKept(file: string): Kept | undefined {
   try {
-    return JSON.parse(Deno.readTextFileSync(file)) as Kept;
+    const { port, password } = JSON.parse(Deno.readTextFileSync(file)) as Partial<Kept>;
+    return Number.isInteger(port) && typeof password === "string" ? { port, password } as Kept : undefined;
   } catch {
-    return undefined; // none yet, or half written by one that was killed: made anew
+    return undefined; // none yet, or broken: made anew
   }
 }
 
