@@ -98,6 +98,7 @@ Deno.test("commands that only need Postgres do without REDIS_URL, and say what i
     const wrong: [string, RegExp][] = [
       [url.href, /Cannot use this database \(.*dandori_nowhere.*; create it, or correct its name in DATABASE_URL$/m],
       ["nonsense", /Cannot read DATABASE_URL: .*give postgres:/],
+      ["postgres://a:sec%ret@127.0.0.1:1/x", /Cannot read DATABASE_URL: .*special characters as %XX/],
       ["postgres://a@127.0.0.1:1/x", /Cannot reach Postgres: .*ECONNREFUSED.*check DATABASE_URL$/m],
       ["", /DATABASE_URL is not set/],
     ];
@@ -134,9 +135,23 @@ Deno.test("options out of range are refused before anything is asked for", async
     [["schedule", "preview", "--daily-at", "02:30", "--count", "5000"], 2, /from 1 to 1000/],
     [["schedule", "preview", "--hourly-at-minute", "x"], 2, /current value is "x"/],
     [["new", "my_job"], 1, /there is no such folder; make it, or set SCHEDULER_JOBS_DIR/],
+    [
+      ["admin", "--host", "192.0.2.1", "--port", "0"],
+      1,
+      /Cannot listen on 192\.0\.2\.1:0: this machine has no such address/,
+    ],
+    [["certs", "/proc/nowhere", "--node", "a", "--days", "100000000"], 2, /from 1 to 36500/],
+    [["certs", "/proc/nowhere", "--node", "a", "--host", ""], 2, /Cannot use --host "": give a host's name/],
     [["certs", "/proc/nowhere", "--node", "a"], 1, /Cannot write to \/proc\/nowhere/],
   ];
   for (const [args, code, message] of asked) refuses(await cli(...args), code, message);
+});
+
+Deno.test("a variable that is wrong exits with 2, one that says not where Postgres is with 3", async () => {
+  const state = { DANDORI_STATE_DIR: "/nonexistent", REDIS_URL: "" };
+  const wrong = { DATABASE_URL: "postgres://a@127.0.0.1:1/x", SCHEDULER_SLOTS: "many" };
+  refuses(await cliWith({ ...state, ...wrong })("runs", "ls"), 2, /SCHEDULER_SLOTS must be a whole number/);
+  refuses(await cliWith({ ...state, DATABASE_URL: "" })("runs", "ls"), 3, /DATABASE_URL is not set/);
 });
 
 Deno.test("certificates of nodes that come later reach the folders of those that were made before", async () => {

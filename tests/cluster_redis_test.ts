@@ -52,6 +52,9 @@ Deno.test("a wrong Redis URL is refused with the accepted forms, and never with 
     "localhost:6379",
     "http://:topsecret@h",
     "redis://",
+    "redis:/:topsecret@h",
+    "redis://:topsecret/and/more@h",
+    "redis://:topsecret%@h",
     "redis://:topsecret@h:99999",
     "redis://:topsecret@h/zero",
     "redis://a,b",
@@ -60,7 +63,7 @@ Deno.test("a wrong Redis URL is refused with the accepted forms, and never with 
   ];
   for (const text of wrong) {
     assert.throws(() => parseRedisUrl(text), (error: Error) => {
-      assert.match(error.message, /use redis:\/\/host:6379/, text);
+      assert.match(error.message, /^Cannot read REDIS_URL.* use redis:\/\/host:6379/, text);
       assert.ok(!error.message.includes("topsecret"), text);
       return true;
     });

@@ -64,7 +64,7 @@ Deno.test("nothing starts while the checks of certificates are turned off", asyn
       stdout: "null",
     }).output();
     const said = new TextDecoder().decode(stderr);
-    assert.equal(code, 3, said);
+    assert.equal(code, 2, said);
     assert.match(said, new RegExp(`Cannot start: Deno was started with ${flag}, which turns the checks`));
   }
 });

@@ -91,6 +91,15 @@ Deno.test("a dev that cannot have its folder says which, and what to set", async
   });
 });
 
+Deno.test("a dev that cannot reach the Postgres it was given says so, and shows nothing of its password", async () => {
+  await withDevFolder(async (folder) => {
+    const dev = folder.start({ env: { DATABASE_URL: "postgres://a:top@secret@127.0.0.1:1/x?password=secret" } });
+    assert.equal((await dev.ended).code, 3, dev.printed);
+    assert.match(dev.printed, /postgres: given, postgres:\/\/…@127\.0\.0\.1:1\/x$/m);
+    assert.doesNotMatch(dev.printed, /secret/);
+  });
+});
+
 async function logsIn(dev: DevProcess): Promise<void> {
   const { text } = await dev.says(/^admin /);
   const [, url = "", name = "", password = ""] = /(http:\S+) .* log in as (\S+), password (\S+)/.exec(text) ?? [];

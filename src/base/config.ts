@@ -107,17 +107,21 @@ export const PROJECT_DIR = fromFileUrl(new URL("../../", import.meta.url));
 
 export class ConfigError extends Error {
   override name = "ConfigError";
+  /** `no_address`: nothing is wrong but that it is not said where Postgres or Redis is. */
+  constructor(message: string, readonly why: "wrong" | "no_address" = "wrong") {
+    super(message);
+  }
 }
 
 /** Reads and checks all boot settings; every problem is named at once. */
 export function readConfig(env: Env = environment()): Config {
-  const problems = dangers(env);
+  const [problems, addresses]: [string[], string[]] = [dangers(env), []];
   const { jobs_dir, state_dir } = readConfigForFiles(env);
   const dev = readDevNote(state_dir);
   const database_url = env.DATABASE_URL || dev?.database_url || "";
   const redis_url = env.REDIS_URL || dev?.redis_url || "";
-  if (!database_url) problems.push("DATABASE_URL is not set, and no `deno task dev` is running in this checkout");
-  if (!redis_url) problems.push("REDIS_URL is not set, and no `deno task dev` is running in this checkout");
+  if (!database_url) addresses.push("DATABASE_URL is not set, and no `deno task dev` is running in this checkout");
+  if (!redis_url) addresses.push("REDIS_URL is not set, and no `deno task dev` is running in this checkout");
   const node_id = env.SCHEDULER_NODE_ID || hostname();
   const tls = readTls(env, { tls_dir: dev?.tls_dir ?? "/etc/scheduler/tls", node_id, problems });
   const config: Config = {
@@ -139,7 +143,9 @@ export function readConfig(env: Env = environment()): Config {
     alert_webhook: readWebhook(env, problems),
     archive: readArchivePlace(env, problems, dev?.archive),
   };
-  if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
+  const all = [...addresses, ...problems];
+  const why = problems.length > 0 ? "wrong" : "no_address";
+  if (all.length > 0) throw new ConfigError(`Cannot start: ${all.join("; ")}`, why);
   return config;
 }
 

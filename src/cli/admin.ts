@@ -33,13 +33,20 @@ export async function serveCommand(options: { host?: string; port?: number }, { 
   try {
     await serveAdmin(config, { sql, stop, redis: redisPlace(), archive: openArchive(place) });
   } catch (error) {
-    if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    throw new CommandError(
-      `Cannot listen on ${config.host}:${config.port}: it is in use; give another with --port, or 0 for any free one`,
-    );
+    const fix = cannotListen(error);
+    throw fix ? new CommandError(`Cannot listen on ${config.host}:${config.port}: ${fix}`) : error;
   } finally {
     silence();
     await sql.end({ timeout: 2 });
+  }
+}
+
+/** Why not, and what to do; undefined: it was something else. */
+function cannotListen(error: unknown): string | undefined {
+  if (error instanceof Deno.errors.AddrInUse) return "it is in use; give another with --port, or 0 for any free one";
+  if (error instanceof Deno.errors.PermissionDenied) return "this user may not; give a port from 1024 on with --port";
+  if (error instanceof Deno.errors.AddrNotAvailable) {
+    return "this machine has no such address; give one of its own with --host";
   }
 }
 

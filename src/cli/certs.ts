@@ -20,7 +20,7 @@ export interface MakeOptions extends Common {
 }
 
 export async function makeCommand(dir: string, options: MakeOptions): Promise<void> {
-  const node_ids = options.node ?? [];
+  const node_ids = [...new Set(options.node)];
   if (node_ids.length === 0) {
     throw new CommandError(
       `Cannot make certificates: name the nodes, e.g. deno task certs ${dir} --node web-1 --node web-2`,
@@ -249,8 +249,15 @@ function existing(dir: string): CertFolder {
   );
 }
 
-function asked({ days, host }: MakeOptions): { days: number; hosts: string[] } {
-  return { days, hosts: host ?? [] };
+function asked({ days, host: hosts = [] }: MakeOptions): { days: number; hosts: string[] } {
+  const bad = hosts.find((one) =>
+    !/^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?$|^[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*$/.test(one)
+  );
+  if (bad === undefined) return { days, hosts };
+  throw new CommandError(
+    `Cannot use --host "${bad}": give a host's name, such as web-1.internal or *.workers, or an address`,
+    EXIT.usage,
+  );
 }
 
 function tell(options: Common, said: { nodes: Made[]; next: string[] }): void {

@@ -26,8 +26,9 @@ async function servePage({ database_url, own_database, state_dir, stop, say }: D
     const ready = (url: string) => say(`${url} shows all of this; ${login}`);
     const on = { sql, stop, ready, redis: redisPlace(), archive: openArchive(readConfigForDb().archive) };
     await serveAdmin(config, on).catch((error) => {
-      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-      say(`port ${config.port} is in use, so another is taken`);
+      const { AddrInUse, PermissionDenied } = Deno.errors;
+      if (!(error instanceof AddrInUse || error instanceof PermissionDenied)) throw error;
+      say(`port ${config.port} ${error instanceof AddrInUse ? "is in use" : "is for root alone"}, so another is taken`);
       return serveAdmin({ ...config, port: 0 }, on);
     });
   } finally {

@@ -36,7 +36,8 @@ function report(error: unknown, json: boolean): number {
   if (error instanceof CommandError) return error.exit_code;
   if (error instanceof Refused && error.why === "late") return EXIT.unreachable;
   if (error instanceof Refused && error.why === "invalid") return EXIT.usage;
-  return error instanceof ConfigError || explain(error)?.unreachable ? EXIT.unreachable : EXIT.failed;
+  if (error instanceof ConfigError) return error.why === "wrong" ? EXIT.usage : EXIT.unreachable;
+  return explain(error)?.unreachable ? EXIT.unreachable : EXIT.failed;
 }
 
 function buildProgram(signals: Signals): Command {

@@ -27,8 +27,14 @@ const FORMS = "redis://host:6379, rediss://host:6380, redis+sentinel://host:2637
 /** Throws with the accepted forms when the text is none of them. Never repeats a password. */
 export function parseRedisUrl(text: string): RedisPlace {
   const url = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^/]*)@)?([^/@?]+)((?:\/[^/?]*)*)(?:\?(.*))?$/.exec(text);
-  if (!url) throw new Error(`Cannot read REDIS_URL ${JSON.stringify(text.replace(/\/\/.*@/, "//…@"))}: use ${FORMS}`);
-  const [, scheme, kind = "single", login, hosts = "", path = "", query] = url;
+  const [, scheme, kind = "single", login, hosts = "", path = "", query] = url ?? [];
+  // With an @ that is in no login, nobody can tell what of it is a password.
+  const odd = /@/.test(url ? path : text);
+  if (odd) throw new Error(`Cannot read REDIS_URL: write special characters of its password as %XX, and use ${FORMS}`);
+  if (!url) throw new Error(`Cannot read REDIS_URL ${JSON.stringify(text)}: use ${FORMS}`);
+  if (!isDecodable(login ?? "")) {
+    throw new Error(`Cannot read REDIS_URL: its password has a % that is no %XX: write it as %25, and use ${FORMS}`);
+  }
   const shown = text.replace(/\/\/.*@/, "//").replace(/\?.*/, "");
   const servers = hosts.split(",").map((host) => serverFrom(host, kind === "sentinel" ? 26379 : 6379, shown));
   const parts = path.split("/").slice(1).filter((part) => part !== "");
@@ -54,6 +60,14 @@ export function parseRedisUrl(text: string): RedisPlace {
   }
   place.db = databaseFrom(parts, shown);
   return place;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    return decodeURIComponent(text) !== undefined;
+  } catch {
+    return false;
+  }
 }
 
 function serverFrom(text: string, default_port: number, shown: string): { host: string; port: number } {

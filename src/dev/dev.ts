@@ -320,5 +320,6 @@ function counted(count: number, what: string): string {
 }
 
 function withoutPassword(url: string): string {
-  return URL.canParse(url) ? url.replace(/\/\/[^@/]*@/, "//…@") : "a URL that does not parse";
+  if (!URL.canParse(url)) return "a URL that does not parse";
+  return url.replace(/[?#].*/s, "").replace(/\/\/.*@/s, "//…@"); // the last @: a password may hold others
 }

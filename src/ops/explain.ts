@@ -13,6 +13,7 @@ export interface Explained {
 /** Undefined: the error's own message is the best there is. */
 export function explain(error: unknown): Explained | undefined {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: string };
+  if (error instanceof URIError) return NO_URL; // a % in it that is no %XX
   if (error instanceof TypeError && /^Invalid URL/.test(error.message)) return NO_URL; // its message may hold a password
   const known = FROM_POSTGRES[String(code ?? "")];
   if (known) return { ...known, message: `${known.message} (${message})` };

@@ -1,7 +1,7 @@
 /** `dev`, `worker`, `schema`, `certs`. */
 import { type Command, Option } from "commander";
 import { load } from "./load.ts";
-import { json, wholeNumber } from "./options.ts";
+import { countUpTo, json, wholeNumber } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addServices(program: Command, signals: Signals): void {
@@ -25,7 +25,7 @@ function addCerts(program: Command): void {
   const folder = "folder with pins.pem or ca.crt, and one for each node with its tls.crt and tls.key";
   const add = (name: string, text: string) =>
     certs.command(name, { isDefault: name === "make" }).description(text).argument("<dir>", folder).addOption(json());
-  const days = () => new Option("--days <n>", "valid for so many days").argParser(wholeNumber).default(90);
+  const days = () => new Option("--days <n>", "valid for so many days").argParser(countUpTo(36_500)).default(90);
   const host = () => new Option("--host <name...>", "further names in the certificate, e.g. *.workers");
   add("make", "a certificate for each node that has none (this is what `certs <dir> --node ...` does)")
     .option("--node <id...>", "node ids, one folder each below <dir>").addOption(days()).addOption(host())
