@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { ConfigError, readConfig } from "../src/base/config.ts";
 import { hear } from "../src/base/facts.ts";
+import { rest } from "../src/base/loop.ts";
 import { deliverDue, signature } from "../src/roles/messenger.ts";
 import { lookOnce } from "../src/roles/lookout.ts";
 import { Standing } from "../src/roles/standing.ts";
@@ -21,6 +22,7 @@ import { acquire, resign, type Term } from "../src/store/leadership.ts";
 import { rollUp } from "../src/store/run_stats.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { forceClose } from "../src/store/runs.ts";
+import { cliWith } from "./support/cli.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -354,4 +356,18 @@ Deno.test("the webhook's address must be https unless said otherwise, and a refu
   assert.match(refused({ [url]: "https://me:very-secret@hooks.internal/" }), /must not hold a user/);
   assert.equal(refused({ [url]: "https://hooks.internal/very-secret" }), "");
   assert.equal(refused({ [url]: "http://hooks.internal/x", SCHEDULER_ALERT_WEBHOOK_HTTP: "allow" }), "");
+});
+
+Deno.test("a test of the webhook that fails is one JSON value, with the error in it", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const said = cliWith({ DATABASE_URL: database_url })("alerts", "test", "--json");
+    const fail = () => sql`update alert_delivery set last_error = 'HTTP 500', attempts = 1 where what = 'test'`;
+    while ((await fail()).count === 0) await rest(20);
+    const { code, out } = await said;
+    assert.deepEqual([code, JSON.parse(out).error, JSON.parse(out).attempts], [
+      1,
+      "The webhook did not take it: HTTP 500",
+      1,
+    ]);
+  });
 });

@@ -54,14 +54,13 @@ export async function testCommand(options: { json?: boolean }): Promise<void> {
       await rest(ASK_EVERY_MS);
     }
   });
-  if (options.json) printJson(told);
   if (told?.delivered_at) {
-    if (!options.json) say(`the webhook took it, from ${told.claimed_by}`);
-    return;
+    if (options.json) return printJson(told);
+    return say(`the webhook took it, from ${told.claimed_by}`);
   }
-  throw new CommandError(
-    told?.last_error
-      ? `The webhook did not take it: ${told.last_error}`
-      : "No worker has sent it: set SCHEDULER_ALERT_WEBHOOK_URL for at least one of them, and start it again",
-  );
+  const error = told?.last_error
+    ? `The webhook did not take it: ${told.last_error}`
+    : "No worker has sent it: set SCHEDULER_ALERT_WEBHOOK_URL for at least one of them, and start it again";
+  if (options.json) printJson({ ...told, error });
+  throw new CommandError(options.json ? "" : error);
 }
