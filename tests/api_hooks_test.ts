@@ -174,7 +174,7 @@ Deno.test("hooks are made, listed and removed on the command line as well", asyn
     assert(!listed.out.includes(made.secret));
     const refusals: [string[], number, RegExp][] = [
       [["add", "shop", "--event", "x"], 1, /there is one of that name/],
-      [["add", "A b", "--event", "x"], 1, /lower case letters/],
+      [["add", "A b", "--event", "x"], 2, /lower case letters/],
       [["add", "b", "--event", "x", "--signature", "md5"], 2, /give dandori or github/],
       [["rm", "nothing"], 1, /there is none of that name/],
     ];
