@@ -88,9 +88,9 @@ Deno.test("what the check of a node says of its scripts is said in Japanese, and
     assert.match(engineText("ja", ends.get("broken") ?? ""), /^実行できません：/);
     assert.equal(engineText("ja", ends.get("says") ?? ""), "its own words");
     for (let n = 0; n < 100; n++) await script(`more_${n}`, "");
-    for (const  of of[dir, `${dir}/none`]) {
-      const [end] = await runScripts(of, 2_000);
-      japanese((end?.message ?? "").replace(of, "X"));
+    for (const folder of [dir, `${dir}/none`]) {
+      const [end] = await runScripts(folder, 2_000);
+      japanese((end?.message ?? "").replace(folder, "X"));
     }
   } finally {
     await Deno.remove(dir, { recursive: true });

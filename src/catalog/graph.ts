@@ -140,12 +140,6 @@ export class Digests {
     return asked;
   }
 
-  /** Whether a job's files still are what the last answer was about; false when there was none. */
-  async unchanged(command_name: string): Promise<boolean> {
-    const known = this.#known.get(command_name);
-    return known !== undefined && await this.#holds(known);
-  }
-
   /** Those who ask while one looks share the next look, which begins after all of them have asked. */
   #holds(known: Known): true | Promise<boolean> {
     const now_ms = monotonicMs();

@@ -163,11 +163,6 @@ export async function countOpen(
   return row as { waiting: number; running: number };
 }
 
-export interface Resource {
-  name: string;
-  capacity: number;
-}
-
 /** Says how much there is of something; undefined takes it away. False: nothing changed. */
 export async function setResource(sql: Db, name: string, capacity: number | undefined, by: By): Promise<boolean> {
   const changed = capacity === undefined

@@ -13,7 +13,6 @@ export const ACCESS = words({
   created_by: { en: "Made by", ja: "作成者" },
   seen: { en: "Last seen", ja: "最終利用" },
   you: { en: "you", ja: "自分" },
-  reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
   once: { en: "Shown this once", ja: "表示は今回限り" },
   copy: {
     en: "Copy it now: it is not stored and cannot be shown again.",

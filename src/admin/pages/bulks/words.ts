@@ -23,7 +23,6 @@ export const BULKS = words({
   at_once: { en: "At once", ja: "並列" },
   per_minute: { en: "Per minute", ja: "毎分" },
   done: { en: "Done", ja: "完了" },
-  done_at: { en: "done", ja: "完了" },
   created: { en: "Created", ja: "作成" },
   unknown: { en: "unknown yet", ja: "まだ不明" },
 

@@ -1,5 +1,4 @@
 /** Expected slots against what came of them: each slot with its run, or with why it has none. */
-import { startOf } from "../../../catalog/jitter.ts";
 import type { ScheduleView } from "../../../store/schedule_view.ts";
 import type { SlotPlace, SlotRun } from "../../../store/slot_view.ts";
 import type { RunState } from "../../../store/runs.ts";
@@ -57,9 +56,4 @@ function lateness(run: SlotRun, now: Temporal.Instant): number {
   if (run.state === "SKIPPED" || (run.finished_at && !run.started_at)) return 0;
   const waited_ms = (run.started_at?.getTime() ?? now.epochMilliseconds) - run.due_at.getTime();
   return waited_ms > LATE_MS ? waited_ms : 0;
-}
-
-/** When its run starts, which the slot itself does not say where there is jitter. */
-export function startText(schedule: ScheduleView, at: Temporal.Instant): string | undefined {
-  return schedule.jitter_seconds > 0 ? String(startOf(schedule, at)) : undefined;
 }

@@ -50,7 +50,6 @@ export const CALENDAR = words({
   repeated: { en: (id: number) => `repeated as run ${id}`, ja: (id) => `実行 ${id} で再実行` },
   slots: { en: "Slots", ja: "枠" },
   slots_of: { en: (name: string) => `Slots of ${name}`, ja: (name) => `${name} の枠` },
-  slots_cell: { en: (n: number) => `${counted(n, "slot")}`, ja: (n) => `枠 ${n} 件` },
   between: { en: (from: string, until: string) => `${from} – ${until}`, ja: (from, until) => `${from} 〜 ${until}` },
   no_slots: { en: "This schedule has no slot in this time.", ja: "この期間に枠はありません。" },
   only_first: { en: (n: number) => `Only the first ${n} are shown.`, ja: (n) => `最初の ${n} 件のみ表示しています。` },

@@ -106,10 +106,6 @@ export const JOBS = words({
   seconds: { en: (n: number) => `${n} s`, ja: (n) => `${n} 秒` },
   schedule_args: { en: "Args", ja: "引数" },
   clock: { en: "When the clock changes", ja: "時計の切り替わり" },
-  clock_none: {
-    en: "No change of the clock touches it within a year.",
-    ja: "今後 1 年、時計の切り替わりの影響はありません。",
-  },
   edit: { en: "Edit", ja: "編集" },
   edit_title: { en: (id: string) => `Edit schedule ${id}`, ja: (id) => `スケジュール ${id} を編集` },
   edit_lead: {
@@ -126,8 +122,6 @@ export const JOBS = words({
   cron_kind: { en: "cron: minute hour day month weekday", ja: "cron: 分 時 日 月 曜日" },
   preview: { en: "What it comes to", ja: "プレビュー" },
   wrong: { en: "This is no schedule", ja: "スケジュールとして使えません" },
-  zone_head: { en: (zone: string) => `In ${zone}`, ja: (zone) => `${zone}` },
-  your_time: { en: "Your time", ja: "あなたの時刻" },
 
   pause: { en: "Pause", ja: "一時停止" },
   resume: { en: "Resume", ja: "再開" },
