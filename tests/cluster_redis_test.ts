@@ -10,7 +10,6 @@ import {
   claimSeat,
   leaseRuns,
   mirrorEpoch,
-  readEpoch,
   readSeat,
   releaseSeat,
   renewSeat,
@@ -18,7 +17,7 @@ import {
 } from "../src/cluster/seat.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { freePort } from "../src/ops/free_port.ts";
-import { startRedis, usingRedis } from "./support/cluster_redis.ts";
+import { readEpoch, startRedis, usingRedis } from "./support/cluster_redis.ts";
 import { withRedisCluster } from "./support/redis_groups.ts";
 
 Deno.test("a Redis URL names one server, a Sentinel's or a cluster's", () => {
@@ -181,7 +180,7 @@ testWithRedisServer("with a hash tag in the prefix every script and command runs
       assert.equal(await renewSeat(redis, { ...me, epoch: 1 }), "renewed");
       assert.equal(await mirrorEpoch(redis, 4), 4);
       await askToDegrade(redis, { epoch: 1, ttl_ms: 5_000 });
-      assert.equal((await readSeat(redis)).worker_id, me.worker_id);
+      assert.equal(await readSeat(redis), me.worker_id);
       assert.deepEqual(await leaseRuns(redis, { job_run_ids: [1, 2, 3], epoch: 4, ttl_ms: 5_000 }), [1, 2, 3]);
       assert.equal(await releaseSeat(redis, me.worker_id), true);
       const about = { node_id: "n", pid: 1, grpc_host: "h", grpc_port: 1, role: "worker" as const, slots: 1 };

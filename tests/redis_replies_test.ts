@@ -4,9 +4,9 @@ import { PROJECT_DIR } from "../src/base/config.ts";
 import { makeCertificate } from "../src/cluster/certs.ts";
 import { connectRedis, RedisAway } from "../src/cluster/redis.ts";
 import { nextWorkerId } from "../src/cluster/roster.ts";
-import { mirrorEpoch, readEpoch } from "../src/cluster/seat.ts";
+import { mirrorEpoch } from "../src/cluster/seat.ts";
 import { freePort } from "../src/ops/free_port.ts";
-import { askRedis, type OwnRedis, startRedis, usingRedis } from "./support/cluster_redis.ts";
+import { askRedis, type OwnRedis, readEpoch, startRedis, usingRedis } from "./support/cluster_redis.ts";
 import { testWithRedisServer } from "./support/redis_server.ts";
 import { waitFor } from "./support/waiting.ts";
 

@@ -27,15 +27,9 @@ export interface Heartbeat {
   running: RunningJob[];
 }
 
-export interface RosterEntry extends Heartbeat {
-  /** Bodies that run now. */
-  load: number;
-  /** The one that runs longest; null when idle. */
-  current_job_run_id: number | null;
-  detached: boolean;
-  /** Milliseconds since 1970, by Redis' clock. */
-  last_heartbeat_ts: number;
-  /** How long ago that was when the list was read. */
+/** What is asked of a worker here. The rest of its hash is for whoever looks into Redis. */
+export interface RosterEntry extends Pick<Heartbeat, "worker_id" | "node_id" | "role"> {
+  /** By Redis' clock, when the list was read. */
   heartbeat_age_ms: number;
 }
 
@@ -117,10 +111,6 @@ export async function clearDetach(redis: RedisDoor, worker_id: string): Promise<
   await redis.ask("end a detach", (client) => client.del(detachKey(worker_id)));
 }
 
-export async function isDetached(redis: RedisDoor, worker_id: string): Promise<boolean> {
-  return await redis.ask("ask for a detach", (client) => client.exists(detachKey(worker_id))) === 1;
-}
-
 function workerKey(worker_id: string): string {
   return `worker:${worker_id}`;
 }
@@ -135,24 +125,7 @@ function entryFrom(worker_id: string, hash: Record<string, string>, now_ms: numb
   return {
     worker_id,
     node_id: hash.node_id ?? "",
-    pid: Number(hash.pid),
-    grpc_host: hash.grpc_host ?? "",
-    grpc_port: Number(hash.grpc_port),
     role: (hash.role ?? "worker") as Role,
-    slots: Number(hash.slots ?? 0),
-    load: Number(hash.load ?? 0),
-    current_job_run_id: hash.current_job_run_id ? Number(hash.current_job_run_id) : null,
-    running: runningFrom(hash.running ?? ""),
-    draining: hash.draining === "1",
-    detached: hash.detached === "1",
-    last_heartbeat_ts,
     heartbeat_age_ms: Math.max(0, now_ms - last_heartbeat_ts),
   };
-}
-
-function runningFrom(text: string): RunningJob[] {
-  return text.split(" ").filter((part) => part !== "").map((part) => {
-    const [job_run_id, attempt] = part.split("/").map(Number) as [number, number];
-    return { job_run_id, attempt };
-  });
 }

@@ -71,22 +71,9 @@ export async function mirrorEpoch(redis: RedisDoor, epoch: number): Promise<numb
   return await redis.script("mirror_epoch", [EPOCH], [epoch]) as number;
 }
 
-/** The highest epoch that Redis knows, 0 when none: a hint, which may be behind. */
-export async function readEpoch(redis: RedisDoor): Promise<number> {
-  const text = await redis.ask("read the epoch", (client) => client.get(EPOCH));
-  const epoch = Number(text ?? 0);
-  return Number.isSafeInteger(epoch) ? epoch : 0;
-}
-
-/** Who sits there by Redis, and when the seat was last taken or renewed by Redis' clock. For showing. */
-export async function readSeat(
-  redis: RedisDoor,
-): Promise<{ worker_id: string | undefined; last_seen_ts: number | undefined }> {
-  const [worker_id, last_seen] = await redis.pipeline("read the seat", [["get", LOCK], ["get", LAST_SEEN]]);
-  return {
-    worker_id: worker_id === null ? undefined : worker_id as string,
-    last_seen_ts: last_seen === null ? undefined : Number(last_seen),
-  };
+/** Who sits there by Redis. For showing. */
+export async function readSeat(redis: RedisDoor): Promise<string | undefined> {
+  return await redis.ask("read the seat", (client) => client.get(LOCK)) ?? undefined;
 }
 
 /** Milliseconds since a leader last renewed, both by Redis' clock; undefined: none ever did. */

@@ -102,6 +102,11 @@ export async function usingRedis(
   }
 }
 
+/** The highest epoch that Redis knows, 0 when none. */
+export async function readEpoch(redis: RedisDoor): Promise<number> {
+  return Number(await redis.ask("read the epoch", (client) => client.get("leader:epoch")) ?? 0);
+}
+
 /** With its first script, in this very process: on a busy machine that takes longer than a door waits for an answer. */
 async function makeLuaMachine(port: number): Promise<void> {
   const client = new Redis({ port });

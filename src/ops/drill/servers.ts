@@ -72,7 +72,7 @@ async function redisKnowsAll(scene: Scene, epoch: number): Promise<void> {
   const { site } = scene;
   await scene.until("the leader to have its seat in Redis", async () => {
     const { worker_id } = await currentLeader(site.sql);
-    return worker_id && (await readSeat(site.redis)).worker_id === worker_id ? true : undefined;
+    return worker_id && await readSeat(site.redis) === worker_id ? true : undefined;
   });
   scene.measure("the leader had its seat in Redis", await scene.now());
   await scene.until("each worker's heartbeat in Redis", async () => {
