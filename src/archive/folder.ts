@@ -4,6 +4,7 @@
  */
 import { within } from "../base/loop.ts";
 import { toFileUrl } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import { type Archive, ArchiveError } from "./archive.ts";
 
 /** A network file system that hangs gives no error by itself. */
@@ -85,7 +86,7 @@ function reasonOf(error: unknown, path: string): { why: string; fix: string } {
     return { why: "this process may not", fix: `let the user of this process read and write ${path}` };
   }
   return {
-    why: error instanceof Error ? error.message : String(error),
+    why: messageOf(error),
     fix: `look after the disk or mount at ${path}`,
   };
 }

@@ -3,6 +3,8 @@
  * A fact is flat and made of primitives, so it is a log line, a label set and an assertion as it stands.
  * The interface below is the table of contents of the system's behaviour.
  */
+import { messageOf } from "./text.ts";
+
 export interface Facts {
   "process.started": { role: string; pid: number };
   "failpoint.set": { failpoint: string; hit: number; action: string };
@@ -115,6 +117,11 @@ const listeners = new Set<Listener>();
 /** States a fact. Listeners run at once and in turn; one that throws is a bug and ends the process through `unhandledrejection`. */
 export function observe<K extends FactName>(name: K, fact: Facts[K]): void {
   for (const listener of listeners) listener(name, fact);
+}
+
+/** Something that is done again and again failed this time, and is tried again. */
+export function loopFailed(loop: string, error: unknown): void {
+  observe("loop.failed", { loop, error: messageOf(error) });
 }
 
 /** Hears every fact from now on; the returned function stops it. */

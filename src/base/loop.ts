@@ -4,7 +4,7 @@
  * Three clocks, three jobs: rows are stamped by Postgres, deadlines inside one process use `monotonicMs`
  * (a step of the wall clock cannot shorten or lengthen them), and `wallClock` is for showing a time to a person.
  */
-import { observe } from "./facts.ts";
+import { loopFailed } from "./facts.ts";
 
 /** Milliseconds on a clock that never goes back. Comparable only within one process. */
 export function monotonicMs(): number {
@@ -254,7 +254,7 @@ export async function every(interval_ms: number, tick: () => Promise<number | vo
     try {
       rest_ms = await tick();
     } catch (error) {
-      observe("loop.failed", { loop: on.name, error: error instanceof Error ? error.message : String(error) });
+      loopFailed(on.name, error);
     }
     await bell.rest(rest_ms ?? interval_ms, on.stop);
   }

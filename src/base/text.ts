@@ -5,6 +5,11 @@ export function counted(count: number | string, noun: string): string {
   return `${count} ${noun}${String(count) === "1" ? "" : "s"}`;
 }
 
+/** What an error says, and of what else was thrown whatever it is. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** What users supply may hold escape sequences; a terminal must not obey them. Tabs and line ends stay. */
 export function harmless(text: string): string {
   // deno-lint-ignore no-control-regex

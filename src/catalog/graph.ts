@@ -12,6 +12,7 @@ import { stat } from "node:fs/promises";
 import { relative } from "node:path";
 import { after, Gather, monotonicMs, wallClock } from "../base/loop.ts";
 import { resolvePath, toFileUrl } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import { type Folders, isBelow, type Module, type Roots, unixPath, Walk } from "./module_walk.ts";
 import { type Problem, problemText } from "./problem.ts";
 
@@ -179,7 +180,7 @@ export class Digests {
       }
       return await this.#remember(command_name, answer.graph, before);
     } catch (error) {
-      return { problem: `${command_name} cannot be read: ${error instanceof Error ? error.message : String(error)}` };
+      return { problem: `${command_name} cannot be read: ${messageOf(error)}` };
     }
   }
 

@@ -1,4 +1,5 @@
 /** What a job file (or a command line) says of a schedule -> the columns of its row, or everything that is wrong with it. */
+import { messageOf } from "../base/text.ts";
 import type { Misfire, ScheduleSetting, ScheduleSpec } from "../store/definitions.ts";
 import { zoneLike, zoneNamed } from "./civil.ts";
 import { cronPattern, mistakeIn } from "./cron.ts";
@@ -146,7 +147,7 @@ function cron(options: Options): Times | undefined {
     cronPattern(value);
     return { kind: "cron", schedule_type: "cron", schedule_value: value.trim().replace(/\s+/g, " ") };
   } catch (error) {
-    const why = (error instanceof Error ? error.message : String(error)).replace(/^CronPattern: /, "");
+    const why = messageOf(error).replace(/^CronPattern: /, "");
     options.complain(
       "cron",
       `${shown(value)} is no cron pattern: ${why}`,

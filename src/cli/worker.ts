@@ -11,7 +11,7 @@
 import type { Archive } from "../archive/archive.ts";
 import { openArchive } from "../archive/open_archive.ts";
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config.ts";
-import { observe } from "../base/facts.ts";
+import { loopFailed, observe } from "../base/facts.ts";
 import { failpoint, setFailpoints } from "../base/failpoint.ts";
 import { after, monotonicMs, rest, within } from "../base/loop.ts";
 import { Digests } from "../catalog/graph.ts";
@@ -220,7 +220,7 @@ async function patiently<T>(ask: () => Promise<T>, stop: AbortSignal): Promise<T
       return await ask();
     } catch (error) {
       if (!isUnreachable(error)) throw error;
-      observe("loop.failed", { loop: "waiting for Postgres", error: String(error) });
+      loopFailed("waiting for Postgres", error);
       await rest(1_000, stop);
     }
   }
@@ -231,7 +231,7 @@ async function newWorkerId({ sql, redis }: Opened, settings: Settings): Promise<
   const highest = await highestWorkerNumber(sql);
   await redis.ready(settings.leader_stale_seconds * 1000).catch((error) => {
     if (!(error instanceof RedisAway)) throw error;
-    observe("loop.failed", { loop: "waiting for Redis, going on without it", error: error.message });
+    loopFailed("waiting for Redis, going on without it", error);
   });
   return await nextWorkerId(redis, highest);
 }
@@ -360,7 +360,7 @@ async function quietly(what: string, step: Promise<unknown>): Promise<boolean> {
     await within(2_000, what, step);
     return true;
   } catch (error) {
-    observe("loop.failed", { loop: what, error: error instanceof Error ? error.message : String(error) });
+    loopFailed(what, error);
     return false;
   }
 }

@@ -30,6 +30,7 @@ import {
 import type { TlsFiles } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { every, monotonicMs, wallClock } from "../base/loop.ts";
+import { messageOf } from "../base/text.ts";
 import { type Cuttable, cuttable } from "./cutting.ts";
 import { readTlsFiles, type TlsMaterial } from "./tls_files.ts";
 import {
@@ -154,7 +155,7 @@ export class Tls implements Wire {
     try {
       next.usable_at_ms ??= await this.announce?.().then((settle_ms) => monotonicMs() + settle_ms) ?? 0;
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       this.#keep(`a new certificate waits until its fingerprint can be written into the worker's row: ${why}`);
       if (this.#material.certificate.not_after > wallClock()) return; // else it is of no use any more: rather seconds of refusals
       next.usable_at_ms = 0;

@@ -1,4 +1,5 @@
 /** Errors that whoever gave the command can mend, in words: what, why, and what to do. */
+import { messageOf } from "../base/text.ts";
 import { Refused } from "../client/args.ts";
 import { LogUnreadable } from "../client/run_log.ts";
 import { isUnreachable } from "../store/db.ts";
@@ -33,7 +34,7 @@ export function explanation(error: unknown): string {
   if ((error instanceof Refused || error instanceof LogUnreadable) && error.fix) {
     return `${error.message}; ${error.fix}`;
   }
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 const NO_SCHEMA = {

@@ -14,6 +14,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { resolvePath } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import { endRemains } from "../sandbox/remains.ts";
 import { recordOnce } from "../store/audit.ts";
 import { isTooLong, isUnreachable, type Sql } from "../store/db.ts";
@@ -129,8 +130,4 @@ function isNews({ told }: Heir, what: string): boolean {
   const news = !told.has(what);
   told.add(what);
   return news;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -12,11 +12,12 @@
  * Not promised: that an ASSIGNED run starts here. The leader gives it to another worker after `reassign_after_seconds`,
  * and of the two only one gets the row.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed, observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { FleetingMap } from "../base/fleeting.ts";
 import { after, Bell, chance, monotonicMs, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
 import type { CodePace } from "../sandbox/pace.ts";
 import type { Outcome, Sandbox } from "../sandbox/pool.ts";
@@ -309,7 +310,7 @@ export class Executor {
 
   /** Its row is given up at the next look at what is mine. */
   #unrecorded(gone: Gone, error: unknown): void {
-    observe("loop.failed", { loop: `recording run ${gone.run.job_run_id}`, error: messageOf(error) });
+    loopFailed(`recording run ${gone.run.job_run_id}`, error);
     this.#leave(gone, "not recorded");
   }
 
@@ -332,9 +333,7 @@ export class Executor {
     const { worker_id, node_id } = this.#me;
     if (!this.#me.lacks(what)) return;
     observe("worker.unable", { worker_id, node_id, lack: what, seconds: UNABLE_MS / 1000 });
-    checkSoon(this.#sql, node_id).catch((error) =>
-      observe("loop.failed", { loop: "asking for a check of the node", error: messageOf(error) })
-    );
+    checkSoon(this.#sql, node_id).catch((error) => loopFailed("asking for a check of the node", error));
   }
 
   /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
@@ -386,8 +385,4 @@ export class Executor {
 
 function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
   return { job_run_id, attempt };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -17,7 +17,7 @@
  *
  * A worker that drains or is detached gives back at once what it has in hand.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed, observe } from "../base/facts.ts";
 import { FleetingMap } from "../base/fleeting.ts";
 import { Bell, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
@@ -199,5 +199,5 @@ function keyOf({ job_run_id, attempt }: AttemptRef): string {
 
 /** Its row tells what became of it, and the leader takes back what was not started. */
 function unheard(error: unknown): void {
-  observe("loop.failed", { loop: "orders in hand", error: error instanceof Error ? error.message : String(error) });
+  loopFailed("orders in hand", error);
 }

@@ -9,7 +9,7 @@
  * seat is checked with Postgres as often, since a lock may outlive its leader (a server clock set back, a holder that
  * reaches Redis but not Postgres). Each renewal of the worker's lease tells as well whether somebody leads.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed, observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { type Bell, chance, monotonicMs, rest, within } from "../base/loop.ts";
 import type { RedisDoor } from "../cluster/redis.ts";
@@ -72,7 +72,7 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
       await me.subleader.attend();
       if (attempt.kind === "taken") rest_ms = Math.min(rest_ms, attempt.free_in_ms);
     } catch (error) {
-      observe("loop.failed", { loop: "candidate", error: error instanceof Error ? error.message : String(error) });
+      loopFailed("candidate", error);
     }
     rings = await me.bell.rest(rest_ms, stop);
     const won = me.subleader.takeTerm();

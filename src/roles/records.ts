@@ -9,6 +9,7 @@
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { Groups } from "../base/loop.ts";
+import { messageOf } from "../base/text.ts";
 import { recordAct } from "../store/audit.ts";
 import { isTooLong, isUnreachable, type Sql } from "../store/db.ts";
 import type { Ending } from "../store/ended_runs.ts";
@@ -100,7 +101,7 @@ export class Records<End extends Ended> {
     const { run: { job_run_id }, ending } = ended;
     const found = await this.#finish([ending]).catch((error) => {
       if (isUnreachable(error)) throw error;
-      return this.#finish([unstorable(ending, error instanceof Error ? error.message : String(error))]);
+      return this.#finish([unstorable(ending, messageOf(error))]);
     });
     return found.get(job_run_id) ?? await this.#parts.untilHeard(() => this.#readBack(ended));
   }

@@ -2,7 +2,7 @@
  * Carries log lines and progress of bodies to Postgres, many runs to a statement. Lines wait in memory while Postgres
  * is away, up to a cap; beyond it they are dropped and counted, since an outcome matters more than its log.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed } from "../base/facts.ts";
 import { Gather, rest, within } from "../base/loop.ts";
 import type { BodyEars, LogLine } from "../sandbox/pool.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
@@ -68,9 +68,7 @@ export class Sayings {
 
   /** Each kind is stored in its order, so the last one of each is the end of all. */
   #keep(kind: "log" | "progress", run: StartedRun, stored: Promise<unknown>): void {
-    const told = stored.catch((error) =>
-      observe("loop.failed", { loop: `storing the ${kind} of run ${run.job_run_id}`, error: String(error) })
-    );
+    const told = stored.catch((error) => loopFailed(`storing the ${kind} of run ${run.job_run_id}`, error));
     this.#last.set(`${kind} ${run.start_token}`, told);
   }
 

@@ -13,6 +13,7 @@
 import { observe } from "../base/facts.ts";
 import { FleetingMap } from "../base/fleeting.ts";
 import { resolvePath } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import { hostIdentity, processStarted } from "../sandbox/process_table.ts";
 import type { Ending } from "../store/ended_runs.ts";
 
@@ -206,8 +207,4 @@ function endingIn(line: string): Ending | undefined {
 
 function keyOf({ job_run_id, attempt }: Ending): string {
   return `${job_run_id}:${attempt}`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -15,7 +15,7 @@
  * Who hears nothing asks again later each time, and not when all the others do: on a machine that starts sixty workers at
  * once, their handshakes, given up and begun anew, took all the time in which the leader would have answered and renewed.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed, observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { type Bell, chance, monotonicMs, rest } from "../base/loop.ts";
 import type { Failure, Peers } from "../cluster/peers.ts";
@@ -112,9 +112,7 @@ export class Subleader {
         if (status.role !== "leader") this.#noLongerLeads(epoch);
       },
       onEnd: (why) => {
-        this.#streamBroke(why).catch((error) =>
-          observe("loop.failed", { loop: "subleader", error: error instanceof Error ? error.message : String(error) })
-        );
+        this.#streamBroke(why).catch((error) => loopFailed("subleader", error));
       },
     });
     this.#watched = { epoch, leader, unwatch };

@@ -6,7 +6,7 @@
  * does. Seeing a sibling alive costs one small file of /proc. Both must see the same pids, which the host in the file's
  * name tells: one in another container, namespace or machine is never judged.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed } from "../base/facts.ts";
 import { every, monotonicMs } from "../base/loop.ts";
 import { isGone } from "../sandbox/process_table.ts";
 import { isUnreachable } from "../store/db.ts";
@@ -69,8 +69,7 @@ async function settle(heir: Heir, of: Identity, proven: boolean): Promise<Settle
     return await settleEstate(heir, of, proven);
   } catch (error) {
     if (isUnreachable(error)) return;
-    const problem = error instanceof Error ? error.message : String(error);
-    observe("loop.failed", { loop: `estate of ${of.worker_id}`, error: problem });
+    loopFailed(`estate of ${of.worker_id}`, error);
   }
 }
 

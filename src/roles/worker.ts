@@ -7,7 +7,7 @@
  * A detached worker goes on asking here what is its own, and its lease is not renewed by that; continuation.ts.
  * A StartJob is only a hint: each renewal also brings the runs that are assigned here, so a lost order costs seconds.
  */
-import { observe } from "../base/facts.ts";
+import { loopFailed, observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
 import { every, monotonicMs, wallClock, within } from "../base/loop.ts";
 import { RedisAway, type RedisDoor } from "../cluster/redis.ts";
@@ -90,9 +90,7 @@ export async function renewOnce(parts: WorkerParts): Promise<string | undefined>
   if (isDone(parts)) return standing.detached_why;
   standing.draining = standing.stopping || renewal.state === "DRAINING"; // the row is what operators change
   // Not awaited: it starts runs and asks the other pool, and the lease must not wait for either.
-  reconcile(parts, renewal.runs, before).catch((error) =>
-    observe("loop.failed", { loop: "reconcile", error: error instanceof Error ? error.message : String(error) })
-  );
+  reconcile(parts, renewal.runs, before).catch((error) => loopFailed("reconcile", error));
   standing.settings = renewal.settings;
 }
 

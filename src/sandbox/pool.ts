@@ -19,6 +19,7 @@ import { observe } from "../base/facts.ts";
 import { FleetingMap } from "../base/fleeting.ts";
 import { after, Bell, every, monotonicMs } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import { alarms, type BodySetting, RunningBody } from "./body.ts";
 import { type Described, descriptionFrom } from "./describe.ts";
 import type { Body, BodyEars, BodyOrder } from "./order.ts";
@@ -155,7 +156,7 @@ export class Sandbox {
       );
       return await descriptionFrom(child, { job_file, deadline_ms, project_dir: this.#options.project_dir });
     } catch (error) {
-      const reason = `the file could not be loaded: ${error instanceof Error ? error.message : String(error)}`;
+      const reason = `the file could not be loaded: ${messageOf(error)}`;
       return { ok: false, kind: "crashed", reason };
     }
   }
@@ -209,7 +210,7 @@ export class Sandbox {
         spawn_ms: Math.round((monotonicMs() - began_ms) * 1000) / 1000,
       });
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       body.refuse(new Error(`its process could not be started: ${message}`, { cause: error }));
     }
   }

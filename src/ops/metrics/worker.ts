@@ -11,6 +11,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "../../base/config.ts";
 import { type FactName, hear, observe } from "../../base/facts.ts";
 import { every, monotonicMs } from "../../base/loop.ts";
+import { messageOf } from "../../base/text.ts";
 
 /** What the process says of itself when it is asked. A worker that comes back under a new id is another one. */
 export interface Subject {
@@ -184,7 +185,7 @@ function listen({ host, port }: NonNullable<Config["metrics"]>, answer: (request
   try {
     return Deno.serve({ hostname: host, port, onListen: () => {} }, answer);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     throw new Error(
       `Cannot serve metrics on ${host}:${port}: ${why}; give each worker of a machine its own SCHEDULER_METRICS_PORT, or 0`,
     );

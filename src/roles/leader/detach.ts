@@ -7,7 +7,7 @@
  * flush of Redis all are gone for a moment. What ends the worker's runs is its lease; detaching only frees at once what
  * it has not started, and tells it to ask before it goes on.
  */
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { RedisAway } from "../../cluster/redis.ts";
 import { list, setDetach } from "../../cluster/roster.ts";
@@ -22,7 +22,7 @@ export function detachUnheard(me: Leading): void {
   me.looking = true;
   lookAt(me, unheard, grace_ms)
     .catch((error) => {
-      if (!(error instanceof RedisAway)) observe("loop.failed", { loop: "leader: detach", error: String(error) });
+      if (!(error instanceof RedisAway)) loopFailed("leader: detach", error);
     })
     .finally(() => me.looking = false);
 }

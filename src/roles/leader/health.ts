@@ -9,7 +9,7 @@
  * Beside the tick, which must not wait for a script or a dead port. Nothing is remembered beyond the term: a check that
  * was not written down is due again for whoever leads next.
  */
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import type { CheckNodeResponse } from "../../cluster/protocol.ts";
 import type { CheckPart } from "../../store/check_part.ts";
@@ -26,7 +26,7 @@ export async function checkNodes(me: Leading): Promise<void> {
     if (me.checking.has(node.node_id)) continue;
     me.checking.add(node.node_id);
     checkNode(me, node)
-      .catch((error) => observe("loop.failed", { loop: `check of node ${node.node_id}`, error: String(error) }))
+      .catch((error) => loopFailed(`check of node ${node.node_id}`, error))
       .finally(() => me.checking.delete(node.node_id));
   }
 }

@@ -5,7 +5,7 @@
  * Beside the tick, which must not wait for it; one piece after another, each a bounded statement under the term. Nothing is
  * remembered: who leads next goes on from what Postgres has. What takes long is done less often.
  */
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { judgeAlerts, type Limits, trimAlerts } from "../../store/alerts.ts";
 import { sampleLoad, trimLoadStats } from "../../store/load_stats.ts";
@@ -55,12 +55,7 @@ export class House {
     ];
     for (const step of steps) {
       if (!me.term.trusted) return;
-      await step().catch((error: unknown) =>
-        observe("loop.failed", {
-          loop: "leader: housekeeping",
-          error: error instanceof Error ? error.message : String(error),
-        })
-      );
+      await step().catch((error: unknown) => loopFailed("leader: housekeeping", error));
     }
   }
 

@@ -10,9 +10,10 @@
  * fence. Returning from `lead` is the loss of the role; nothing is left behind that could go on leading.
  */
 import type { Archive } from "../../archive/archive.ts";
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
-import { Bell, DeadlineExceeded, monotonicMs, rest, Tempo, within } from "../../base/loop.ts";
+import { Bell, monotonicMs, rest, Tempo, within } from "../../base/loop.ts";
+import { messageOf } from "../../base/text.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { RedisDoor } from "../../cluster/redis.ts";
 import { mirrorEpoch, releaseSeat, renewSeat } from "../../cluster/seat.ts";
@@ -122,7 +123,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       next_ms = Math.min(next_ms, Math.max(due_ms, 1));
     } catch (error) {
       if (!me.term.trusted) return `could not renew in time: ${messageOf(error)}`;
-      observe("loop.failed", { loop: "leader tick", error: messageOf(error) });
+      loopFailed("leader tick", error);
       next_ms = Math.min(next_ms, 100);
     }
     renewLock(me);
@@ -233,7 +234,7 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     if (!due) continue;
     if (!await mayGoOn(me, contact)) return;
     if (CHANGES.has(name)) me.sight = undefined;
-    await step().catch((error) => observe("loop.failed", { loop: `leader: ${name}`, error: messageOf(error) }));
+    await step().catch((error) => loopFailed(`leader: ${name}`, error));
   }
 }
 
@@ -289,13 +290,9 @@ function listen(sql: Sql, { bell, calls }: Leading): () => void {
   onWork(sql, hear).then((unlisten) => {
     silence = unlisten;
     if (over) return unlisten();
-  }).catch((error) => observe("loop.failed", { loop: "listen", error: messageOf(error) }));
+  }).catch((error) => loopFailed("listen", error));
   return () => {
     over = true;
     silence?.().catch(() => undefined);
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof DeadlineExceeded || error instanceof Error ? error.message : String(error);
 }

@@ -3,7 +3,7 @@
  * only a hint, since a worker also reads what is assigned to it; a run whose order failed goes to someone else at once,
  * which is safe because both would have to move the same row.
  */
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { cancelsToDeliver } from "../../store/requests.ts";
 import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../../store/runs.ts";
@@ -16,9 +16,7 @@ const CANCELS_AT_ONCE = 5_000;
 export function orderStarts(me: Leading, assigned: Assigned[]): void {
   const by_worker = Map.groupBy(assigned, (run) => run.worker_id);
   for (const [worker_id, runs] of by_worker) {
-    orderStart(me, worker_id, runs).catch((error) =>
-      observe("loop.failed", { loop: `orders to ${worker_id}`, error: String(error) })
-    );
+    orderStart(me, worker_id, runs).catch((error) => loopFailed(`orders to ${worker_id}`, error));
   }
 }
 

@@ -1,5 +1,5 @@
 /** The first steps of a tick: what has come due becomes runs, and what came too late is skipped. */
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { startOf } from "../../catalog/jitter.ts";
@@ -84,7 +84,7 @@ function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefi
       next_slot: planned.next_slot === null ? null : String(planned.next_slot),
     };
   } catch (error) {
-    observe("loop.failed", { loop: `planning schedule ${schedule.id}`, error: String(error) });
+    loopFailed(`planning schedule ${schedule.id}`, error);
   }
 }
 

@@ -7,7 +7,7 @@
  * while. Where a walk is stands nowhere: who leads next begins with the oldest.
  */
 import { ArchiveError } from "../../archive/archive.ts";
-import { observe } from "../../base/facts.ts";
+import { loopFailed, observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import type { Settings } from "../../store/settings.ts";
 import type { Leading } from "./leading.ts";
@@ -82,10 +82,7 @@ class Walk {
       this.#due_ms = went_to === null ? monotonicMs() + often(settings[this.#kept]) : 0;
     } catch (error) {
       this.#due_ms = monotonicMs() + Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_REST_MS);
-      observe("loop.failed", {
-        loop: "leader: retention",
-        error: error instanceof ArchiveError ? `${error.message}; ${error.fix}` : String(error),
-      });
+      loopFailed("leader: retention", error instanceof ArchiveError ? `${error.message}; ${error.fix}` : error);
     }
   }
 }
