@@ -13,3 +13,12 @@ export function toFileUrl(path: string): URL {
 export function resolvePath(...parts: string[]): string {
   return resolve(...parts);
 }
+
+/** False also where it cannot be looked at. */
+export function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}

@@ -38,9 +38,7 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
     throw new CommandError(`Cannot preview: give either a job's name or one of ${kinds}`, EXIT.usage);
   }
   const schedules: Previewed[] = given ? [{ times: given }] : await schedulesOf(job as string);
-  const after = options.from === undefined
-    ? Temporal.Instant.fromEpochMilliseconds(wallClock().getTime())
-    : instantFrom(options.from);
+  const after = options.from === undefined ? wallClock().toTemporalInstant() : instantFrom(options.from);
   const fires = schedules.map((one) => ({
     ...one,
     ...previewOf(one.stored ?? one.times, { after, count: options.count }),

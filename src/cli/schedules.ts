@@ -93,7 +93,11 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     parallel: options.parallel,
     priority: priorityNumber(priorityFrom(options.priority)),
   };
-  const range = { from: instantOf(options.from), until: instantOf(options.to), skipped: options.skipped === true };
+  const range = {
+    from: instantFrom(options.from).toTemporalInstant(),
+    until: instantFrom(options.to).toTemporalInstant(),
+    skipped: options.skipped === true,
+  };
   await withDb(async (sql) => {
     const plan = await planBackfill(sql, which, range);
     if (!options.json) showPlan(plan.shares, range.skipped);
@@ -107,10 +111,6 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     const pace = how.parallel === 1 ? "one after the other, oldest first" : `${how.parallel} at once`;
     say(`bulk ${made.bulk_id} made: ${made.runs} runs, ${pace}; see \`deno task bulk show ${made.bulk_id}\``);
   });
-}
-
-function instantOf(text: string): Temporal.Instant {
-  return Temporal.Instant.from(instantFrom(text).toISOString());
 }
 
 function showPlan(shares: Share[], again: boolean): void {

@@ -104,7 +104,7 @@ export class Executor {
 
   /** Runs that have or will have a body here. */
   get runs(): AttemptRef[] {
-    return [...this.#going.values()].map(({ job_run_id, attempt }) => ({ job_run_id, attempt }));
+    return [...this.#going.values()].map(refOf);
   }
 
   /** How many `runs` are. */

@@ -27,7 +27,7 @@ import type { Sandbox } from "../sandbox/pool.ts";
 import type { Sql } from "../store/db.ts";
 import { DatabaseClock } from "../store/db_clock.ts";
 import { readBodyPlan } from "../store/definitions.ts";
-import { type AttemptRef, giveBack, START_AHEAD_MS } from "../store/runs.ts";
+import { attemptKey, giveBack, START_AHEAD_MS } from "../store/runs.ts";
 import type { Acceptance, Executor, Order } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
@@ -65,7 +65,7 @@ export class Hand {
     if (this.#has(order)) return IN_HAND;
     if (standing.detached || standing.draining || !standing.mayRun) return executor.accept(order); // which refuses it
     if (order.due_unix_us === 0) return this.#startOrQueue(order);
-    const key = keyOf(order);
+    const key = attemptKey(order);
     const held = { digest: order.digest, until: new AbortController() };
     this.#held.set(key, held);
     this.#hold(order, held.until.signal).catch(unheard).finally(() => this.#held.delete(key));
@@ -74,7 +74,7 @@ export class Hand {
 
   #has(order: TimedOrder): boolean {
     if (this.#held.size === 0 && this.#queue.size === 0) return false;
-    const key = keyOf(order);
+    const key = attemptKey(order);
     return this.#held.has(key) || this.#queue.has(key);
   }
 
@@ -88,7 +88,7 @@ export class Hand {
     const { executor } = this.#parts;
     const full = this.#queue.size > 0 || !executor.hasRoomFor(order);
     if (!full || this.#queue.size >= MOST_QUEUED) return executor.accept(order);
-    this.#queue.set(keyOf(order), { order, until_ms: monotonicMs() + QUEUE_MS });
+    this.#queue.set(attemptKey(order), { order, until_ms: monotonicMs() + QUEUE_MS });
     if (this.#queue.size === 1) this.#serve();
     return IN_HAND;
   }
@@ -104,7 +104,7 @@ export class Hand {
         if (left_ms <= 0) {
           this.#giveBack(this.#leaveQueue(this.#late()), `no slot came free within ${QUEUE_MS} ms`).catch(unheard);
         } else if (executor.hasRoomFor(next.order)) {
-          this.#queue.delete(keyOf(next.order));
+          this.#queue.delete(attemptKey(next.order));
           this.#settle(next.order, executor.accept(next.order));
         } else await bell.rest(left_ms);
       }
@@ -144,7 +144,7 @@ export class Hand {
   /** The first so many. */
   #leaveQueue(count: number): TimedOrder[] {
     const orders = [...this.#queue.values()].slice(0, count).map(({ order }) => order);
-    for (const order of orders) this.#queue.delete(keyOf(order));
+    for (const order of orders) this.#queue.delete(attemptKey(order));
     return orders;
   }
 
@@ -192,10 +192,6 @@ const QUEUE_MS = 1_000;
 const MOST_QUEUED = 1_000;
 
 const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };
-
-function keyOf({ job_run_id, attempt }: AttemptRef): string {
-  return `${job_run_id}:${attempt}`;
-}
 
 /** Its row tells what became of it, and the leader takes back what was not started. */
 function unheard(error: unknown): void {

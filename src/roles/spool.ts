@@ -16,6 +16,7 @@ import { resolvePath } from "../base/paths.ts";
 import { messageOf } from "../base/text.ts";
 import { hostIdentity, processStarted } from "../sandbox/process_table.ts";
 import type { Ending } from "../store/ended_runs.ts";
+import { attemptKey } from "../store/runs.ts";
 
 /** Which process a worker is: the same text in its row and in the name of its file. */
 export interface Identity {
@@ -65,7 +66,7 @@ export class Spool {
 
   /** Never throws. Keeping the same one again changes nothing. */
   keep(ending: Ending): void {
-    const key = keyOf(ending);
+    const key = attemptKey(ending);
     if (this.#waiting.has(key)) return;
     this.#waiting.set(key, ending);
     this.#unwritten.push(ending);
@@ -74,7 +75,7 @@ export class Spool {
 
   /** Postgres has answered: it is recorded, or came too late, and need not be kept any more. */
   drop(ending: Ending): void {
-    if (!this.#waiting.delete(keyOf(ending))) return;
+    if (!this.#waiting.delete(attemptKey(ending))) return;
     this.#flush();
     if (this.#waiting.size > 0 && this.#bytes <= this.#tidy_at_bytes) return;
     this.#attempt(() => {
@@ -189,7 +190,7 @@ export async function readSpool(path: string): Promise<Ending[]> {
   const endings = new Map<string, Ending>();
   for (const line of (await Deno.readTextFile(path)).split("\n")) {
     const ending = endingIn(line);
-    if (ending) endings.set(keyOf(ending), ending);
+    if (ending) endings.set(attemptKey(ending), ending);
   }
   return [...endings.values()];
 }
@@ -203,8 +204,4 @@ function endingIn(line: string): Ending | undefined {
   } catch {
     return undefined;
   }
-}
-
-function keyOf({ job_run_id, attempt }: Ending): string {
-  return `${job_run_id}:${attempt}`;
 }

@@ -15,7 +15,7 @@ import { beat } from "../cluster/roster.ts";
 import type { Wire } from "../cluster/wire.ts";
 import type { Sql } from "../store/db.ts";
 import { type OwnRun, renewWorker } from "../store/nodes.ts";
-import { type AttemptRef, giveBack, type GivenBack } from "../store/runs.ts";
+import { attemptKey, type AttemptRef, giveBack, type GivenBack } from "../store/runs.ts";
 import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
 import type { Hand } from "./hand.ts";
@@ -102,9 +102,9 @@ function isDone({ standing, executor }: WorkerParts): boolean {
 /** `before`: what ran here when the question was asked; what changed since then is not judged by an older answer. */
 async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[]): Promise<void> {
   const { executor, standing } = parts;
-  const mine = new Set(rows.map(keyOf));
+  const mine = new Set(rows.map(attemptKey));
   for (const run of before) {
-    if (!mine.has(keyOf(run))) executor.abandon(run, "Postgres says that this run is not this worker's");
+    if (!mine.has(attemptKey(run))) executor.abandon(run, "Postgres says that this run is not this worker's");
   }
   const back: GivenBack[] = [];
   for (const row of rows) {
@@ -154,8 +154,4 @@ export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<
 /** That Redis is away has been said already, by its door, and once. */
 function unlessAway(error: unknown): undefined {
   if (!(error instanceof RedisAway)) throw error;
-}
-
-function keyOf({ job_run_id, attempt }: AttemptRef): string {
-  return `${job_run_id}:${attempt}`;
 }

@@ -10,7 +10,7 @@
  * and the host checks besides that it holds no more than it was granted.
  */
 import { monotonicMs, rest, within } from "../base/loop.ts";
-import { resolvePath, toFileUrl } from "../base/paths.ts";
+import { isFile, resolvePath, toFileUrl } from "../base/paths.ts";
 import type { Permissions } from "../job.ts";
 import { FrameReader, type FromBody, REHEARSAL, type ToBody } from "./frames.ts";
 import { FLOOD_BYTES, type Stream } from "./output.ts";
@@ -345,20 +345,12 @@ function command(plan: ChildPlan): Deno.Command {
  */
 const SETSIDS = ["/usr/bin/setsid", "/bin/setsid"];
 /** Neither changes while this process lives, and each start would ask the kernel for both. */
-const setsidOf = once(() => SETSIDS.find(isThereFile));
+const setsidOf = once(() => SETSIDS.find(isFile));
 const denoOf = once(() => Deno.execPath());
 
 function once<T>(find: () => T): () => T {
   let found: { value: T } | undefined;
   return () => (found ??= { value: find() }).value;
-}
-
-function isThereFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }
 
 function grants(plan: ChildPlan): string[] {

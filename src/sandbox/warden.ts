@@ -12,6 +12,7 @@
  */
 import { failpoint } from "../base/failpoint.ts";
 import { monotonicMs } from "../base/loop.ts";
+import { isFile } from "../base/paths.ts";
 import { signalGroup } from "./process_table.ts";
 import { GUARD_MARK } from "./remains.ts";
 
@@ -169,12 +170,4 @@ function shellFor(path: string, bashes: readonly string[]): { shell: string; scr
       missing.join(", ")
     } is in PATH; install bash`,
   );
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }

@@ -117,7 +117,7 @@ export type Columns = { readonly [column: string]: Json };
 /** What the database's clock says. */
 export async function databaseNow(sql: Db): Promise<Temporal.Instant> {
   const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`;
-  return instantOf((row as { now: Date }).now);
+  return (row as { now: Date }).now.toTemporalInstant();
 }
 
 /** All definitions with their schedules, removed ones too, by name. */
@@ -281,11 +281,11 @@ export async function dueSchedules(
          order by s.next_slot, s.id limit ${most}) s on true`;
   const [first] = rows;
   return {
-    now: instantOf((first as { now: Date }).now),
+    now: (first as { now: Date }).now.toTemporalInstant(),
     schedules: rows.filter((row) => row.id !== null).map(({ now: _, ...row }) => ({
       ...row,
-      last_slot: instantOf(row.last_slot),
-      next_slot: instantOf(row.next_slot).toString(),
+      last_slot: row.last_slot.toTemporalInstant(),
+      next_slot: row.next_slot.toTemporalInstant().toString(),
     })),
   };
 }
@@ -357,7 +357,7 @@ async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDef
       from job_definition d where ${name}::text is null or d.name = ${name} order by d.name`;
   return rows.map((row) => ({
     ...row,
-    removed_at: row.removed_at && instantOf(row.removed_at),
+    removed_at: row.removed_at?.toTemporalInstant() ?? null,
     schedules: row.schedules.map((schedule) => ({
       ...schedule,
       last_slot: Temporal.Instant.from(schedule.last_slot),
@@ -367,10 +367,6 @@ async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDef
 }
 
 const ISO = 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"';
-
-function instantOf(date: Date): Temporal.Instant {
-  return Temporal.Instant.fromEpochMilliseconds(date.getTime());
-}
 
 /** What the process of a job must be given before a run of it is known; undefined: no definition has this code any more. */
 export async function readBodyPlan(

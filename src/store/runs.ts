@@ -54,6 +54,11 @@ export interface AttemptRef {
   attempt: number;
 }
 
+/** Its name in a map or a set. */
+export function attemptKey({ job_run_id, attempt }: AttemptRef): string {
+  return `${job_run_id}:${attempt}`;
+}
+
 export interface Assignment {
   job_run_id: number;
   version: number;

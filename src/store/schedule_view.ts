@@ -41,7 +41,7 @@ export async function readSchedules(
          order by d.name, s.schedule_id) s on true`;
   const [first] = rows;
   return {
-    now: Temporal.Instant.fromEpochMilliseconds((first as { now: Date }).now.getTime()),
+    now: (first as { now: Date }).now.toTemporalInstant(),
     schedules: rows.filter(({ id }) => id !== null).map(({ now: _, ...schedule }) => schedule),
   };
 }

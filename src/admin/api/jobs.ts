@@ -126,7 +126,7 @@ function timesFrom(given: Record<string, unknown>): ScheduleTimes {
 }
 
 function preview(times: ScheduleTimes, { from = wallClock(), count }: { from?: Date; count: number }) {
-  const after = Temporal.Instant.fromEpochMilliseconds(from.getTime());
+  const after = from.toTemporalInstant();
   const slots = nextSlots(times, { after, count });
   const until = slots.at(-1);
   const warnings = until ? previewWarnings(times, { after, until }) : [];

@@ -104,14 +104,14 @@ function addBackfill(api: Api): void {
   }, async ({ sql, actor, body }) => {
     const { job_name, schedule_id, from, to, skipped, parallel, priority, dry_run, reason = w.NO_REASON } = body;
     const which: Which = { job_name, schedule_id };
-    const plan = await planBackfill(sql, which, { from: instantOf(from), until: instantOf(to), skipped });
+    const plan = await planBackfill(sql, which, {
+      from: from.toTemporalInstant(),
+      until: to.toTemporalInstant(),
+      skipped,
+    });
     const said = { dry_run, plan: plan.shares };
     if (dry_run) return [200, { ...said, bulk_id: null, runs: plan.runs }];
     const made = await makeBackfill(sql, plan, { actor, reason, parallel, priority });
     return made ? [201, { ...said, ...made }] : [200, { ...said, bulk_id: null, runs: 0 }];
   });
-}
-
-function instantOf(at: Date): Temporal.Instant {
-  return Temporal.Instant.fromEpochMilliseconds(at.getTime());
 }

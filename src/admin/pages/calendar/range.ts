@@ -28,7 +28,7 @@ const DAYS = { day: 1, week: 7 };
 export function rangeOf(on: Visit): Range {
   const span: Span = on.query.get("span") === "week" ? "week" : "day";
   const zone = zoneNamed(on.query.get("zone") ?? "") ?? on.zone;
-  const today = Temporal.Instant.fromEpochMilliseconds(on.now.getTime()).toZonedDateTimeISO(zone).toPlainDate();
+  const today = on.now.toTemporalInstant().toZonedDateTimeISO(zone).toPlainDate();
   const asked = dateFrom(on.query.get("from"));
   const first = asked ?? (span === "day" ? today : today.subtract({ days: 3 }));
   const end = first.add({ days: DAYS[span] });

@@ -143,7 +143,7 @@ function editor(
 /** What is typed, checked as it would be when saved. */
 function Preview({ on, schedule, typed }: { on: Visit; schedule: StoredSchedule; typed: Typed }) {
   const say = JOBS[on.lang];
-  const now = Temporal.Instant.fromEpochMilliseconds(on.now.getTime());
+  const now = on.now.toTemporalInstant();
   const parsed = scheduleWith(schedule, { ...timeOf(typed), timezone: typed.timezone }, { now });
   if (!parsed.ok) {
     return <Problem title={say.wrong} text={complaintsText(on.lang, parsed.complaints)} />;

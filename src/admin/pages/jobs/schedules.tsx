@@ -87,7 +87,7 @@ function Card(
 /** The next fires in the schedule's zone and the viewer's, and what a change of the clock does to it within a year. */
 export function Fires({ on, schedule }: { on: Visit; schedule: StoredSchedule & { job_name: string } }) {
   const say = JOBS[on.lang];
-  const after = Temporal.Instant.fromEpochMilliseconds(on.now.getTime());
+  const after = on.now.toTemporalInstant();
   let preview;
   try {
     preview = previewOf(schedule, { after, count: FIRES_SHOWN, warn_until: after.add({ hours: 366 * 24 }) });
