@@ -72,6 +72,9 @@ const ENTRIES = ["src/job.ts", "src/client.ts"];
 
 const ours = [...sourcesIn("src"), readSource("main.ts")];
 const sources = [...ours, ...sourcesIn("tests"), ...sourcesIn("jobs"), ...sourcesIn("bench")];
+/** What it loads is used by those who name it there. */
+const LOADER = "src/cli/commands/load.ts";
+const commands = ours.filter(({ path }) => path.startsWith("src/cli/")).map(({ text }) => text).join("\n");
 const in_body = reachedFrom(BODY_ENTRY);
 
 Deno.test("imports go one way: base <- store, cluster, sandbox, archive <- catalog <- client <- roles <- ops <- admin, dev <- cli <- main.ts", () => {
@@ -140,12 +143,24 @@ Deno.test("no type is any", () => {
 
 Deno.test("every file is imported, or started by its path", () => {
   const used = new Set([...sources.flatMap(namesOf), ...ENTRIES]);
-  const started = (path: string) =>
-    sources.some(({ text }) => text.includes(`/${path.split("/").at(-1)}", import.meta`));
   refuse(
     sources.filter(({ path }) => path.startsWith("src/") || path.startsWith("tests/support/"))
-      .filter(({ path }) => !used.has(path) && !started(path))
+      .filter(({ path }) => !used.has(path) && !isStarted(path))
       .map(({ path }) => `${path} is imported by nobody: remove it`),
+  );
+});
+
+Deno.test("what a file exports is used by another one", () => {
+  refuse(
+    sources.filter(({ path }) => !ENTRIES.includes(path) && !isStarted(path)).flatMap((file) => {
+      const users = sources.filter((one) => namesOf(one).includes(file.path));
+      const texts = users.map(({ path, text }) => path === LOADER ? commands : text);
+      return file.exports.flatMap(({ name: text, line }) => {
+        const [, name] = /^export (?:async )?(?:function|class|const) (\w+)/.exec(text) ?? []; // types may be named beside what is used
+        const used = name === undefined || texts.some((text) => new RegExp(`\\b${name}\\b`).test(text));
+        return used ? [] : [`${file.path}:${line} exports ${name} for nobody`];
+      });
+    }),
   );
 });
 
@@ -226,6 +241,10 @@ function circlesIn(files: { path: string; imports: Place[] }[]): string[][] {
 
 function refuse(problems: string[]): void {
   assert(problems.length === 0, `\n${problems.join("\n")}\n`);
+}
+
+function isStarted(path: string): boolean {
+  return sources.some(({ text }) => text.includes(`/${path.split("/").at(-1)}", import.meta`));
 }
 
 function namesOf({ imports }: { imports: Place[] }): string[] {

@@ -11,7 +11,7 @@ const LONGEST_MS = 5 * 60_000;
 const MOST_TOPICS = 200;
 
 /** "runs,run:812"; what is no topic is left out. */
-export function topicsIn(text: string): Topic[] {
+function topicsIn(text: string): Topic[] {
   const known: readonly string[] = TOPICS;
   const given = text.split(",").filter((topic) => known.includes(topic) || /^run:[1-9]\d{0,14}$/.test(topic));
   return [...new Set(given)].slice(0, MOST_TOPICS) as Topic[];

@@ -7,7 +7,7 @@ import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 
 const COST = { N: 2 ** 15, r: 8, p: 3 };
 const HASH_BYTES = 32;
-export const SHORTEST_PASSWORD = 12;
+const SHORTEST_PASSWORD = 12;
 
 /** `scrypt$N$r$p$salt$hash` */
 export async function hashPassword(password: string): Promise<string> {

@@ -16,8 +16,6 @@ import { messageOf } from "../base/text.ts";
 import { type Folders, isBelow, type Module, type Roots, unixPath, Walk } from "./module_walk.ts";
 import { type Problem, problemText } from "./problem.ts";
 
-export type { Folders } from "./module_walk.ts";
-
 export interface Graph {
   /** Hex SHA-256. */
   digest: string;

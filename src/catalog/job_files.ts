@@ -16,7 +16,7 @@ export interface JobFile {
   command_name: string;
 }
 
-export const JOB_NAME = /^[a-z0-9][a-z0-9_.-]{0,63}$/;
+const JOB_NAME = /^[a-z0-9][a-z0-9_.-]{0,63}$/;
 const SCRIPT = /\.(ts|mts|tsx|js|mjs|jsx)$/;
 const NO_JOB = /(^_|^\.(?!\.)|[._]test\.\w+$|\.d\.m?ts$)/;
 

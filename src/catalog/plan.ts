@@ -103,7 +103,7 @@ export interface Changes {
   touched: Map<string, number>;
 }
 
-export const FIRES_SHOWN = 5;
+const FIRES_SHOWN = 5;
 const WARN_AHEAD = Temporal.Duration.from({ hours: 366 * 24 });
 
 /** What is stored. */

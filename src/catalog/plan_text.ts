@@ -46,7 +46,7 @@ function reportLines({ problems, plan, ...report }: SyncReport, options: TextOpt
 }
 
 /** "1 added, 2 changed, 0 removed, 12 unchanged" */
-export function summaryText(plan: Plan): string {
+function summaryText(plan: Plan): string {
   const { added, changed, removed, unchanged } = plan;
   return `${added.length} added, ${changed.length} changed, ${removed.length} removed, ${unchanged.length} unchanged`;
 }

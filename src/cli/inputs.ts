@@ -43,7 +43,7 @@ export function idFrom(text: string): number {
   throw new CommandError(`Cannot use "${text}" as an id: give a whole number`, EXIT.usage);
 }
 
-export function stateFrom(text: string): RunState {
+function stateFrom(text: string): RunState {
   const state = STATES.find((one) => one === text.toUpperCase());
   if (state) return state;
   throw new CommandError(`Cannot use "${text}" as a state: give one of ${STATES.join(", ")}`, EXIT.usage);

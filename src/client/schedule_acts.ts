@@ -18,7 +18,7 @@ export interface Which {
 }
 
 /** More are no backfill but a bulk: narrow the range. */
-export const MOST_SLOTS = 10_000;
+const MOST_SLOTS = 10_000;
 
 /** At least one. @throws Refused when there is none. */
 export async function schedulesNamed(

@@ -4,7 +4,7 @@ import { MeshWire } from "./mesh.ts";
 import { Tls } from "./tls.ts";
 import type { Wire } from "./wire.ts";
 
-/** Throws a TlsFilesError that names every problem when the certificates are not good. */
+/** Throws one error that names every problem when the certificates are not good. */
 export function openWire(config: Pick<Config, "tls">): Wire {
   return config.tls === "mesh" ? new MeshWire() : new Tls(config.tls);
 }

@@ -44,7 +44,7 @@ export interface PeerAddress {
   tls_former_fingerprint?: string | null;
 }
 
-export type { Answer, Failure, FailureCode } from "./answer.ts";
+export type { Answer, Failure } from "./answer.ts";
 
 export interface CallOptions {
   deadline_ms?: number;
@@ -119,7 +119,7 @@ export class Peers {
 }
 
 /** One other worker. */
-export class Peer {
+class Peer {
   readonly worker_id: string;
   #address: PeerAddress;
   readonly #wire: Wire;

@@ -44,8 +44,6 @@ import {
 } from "./trust.ts";
 import type { ListenerEvents, Wire } from "./wire.ts";
 
-export { TlsFilesError } from "./tls_files.ts";
-
 /** All workers answer to this name in the handshake; who they are is said by their certificate. */
 const SERVER_NAME = "dandori-worker";
 /** A certificate whose days run out is reported when these many are left, and again when it has expired. */
@@ -85,7 +83,7 @@ export class Tls implements Wire {
   /** By fingerprint: the fewest days of which was told. */
   readonly #warned_days = new Map<string, number>();
 
-  /** Reads the files; throws a TlsFilesError that names every problem when they are not good. */
+  /** Reads the files; throws one error that names every problem when they are not good. */
   constructor(files: TlsFiles, options: TlsSettings = {}) {
     this.#files = files;
     this.#seen = lookAt(files);

@@ -20,10 +20,6 @@ export interface TlsMaterial {
   trust: Trust;
 }
 
-export class TlsFilesError extends Error {
-  override name = "TlsFilesError";
-}
-
 /** Reads the files and checks that they are good together. Throws one error that names every problem. */
 export function readTlsFiles(files: TlsFiles): TlsMaterial {
   const problems: string[] = [];
@@ -41,7 +37,7 @@ export function readTlsFiles(files: TlsFiles): TlsMaterial {
   if (certificate && key_text !== undefined) checkPair(certificate, key_text, { files, problems });
   if (certificate) checkOwn({ certificate, issuers }, trust, { files, problems });
   if (problems.length > 0 || !certificate || key_text === undefined) {
-    throw new TlsFilesError(`Cannot use the TLS files: ${problems.join("; ")}`);
+    throw new Error(`Cannot use the TLS files: ${problems.join("; ")}`);
   }
   return { certificate, chain: shown.map((one) => one.pem).join(""), private_key: key_text, trust };
 }

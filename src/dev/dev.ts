@@ -26,7 +26,7 @@ import { Keeper } from "./keeper.ts";
 import { watchLaunchers } from "./launchers.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
-import { type Service, ServiceError } from "./service.ts";
+import type { Service } from "./service.ts";
 import { tellFact, tellLine } from "./telling.ts";
 
 export interface DevOptions {
@@ -277,7 +277,7 @@ async function takeLock(state_dir: string): Promise<Disposable> {
   }
   file.close();
   const holder = Deno.readTextFileSync(`${state_dir}/dev.lock`).trim();
-  throw new ServiceError(
+  throw new Error(
     `Cannot start dev: it is running in this checkout already, as process ${holder}; ` +
       "stop that one, or set DANDORI_STATE_DIR to another folder for a second one",
   );
@@ -290,11 +290,11 @@ function openLock(state_dir: string): Deno.FsFile {
   } catch (error) {
     if (!(error instanceof Deno.errors.PermissionDenied)) {
       const why = error instanceof Error ? error.message : error;
-      throw new ServiceError(
+      throw new Error(
         `Cannot write to ${state_dir}: ${why}; set DANDORI_STATE_DIR to a folder that can be written to`,
       );
     }
-    throw new ServiceError(
+    throw new Error(
       `Cannot write to ${state_dir}: it is another user's, as after a start by root; start dev as that user, or remove it`,
     );
   }

@@ -1,7 +1,7 @@
 /** Keeps one server alive: starts it again when it ends by itself, until it is told to end. */
 import { rest } from "../base/loop.ts";
 import { Patience } from "./patience.ts";
-import { type Service, ServiceError } from "./service.ts";
+import type { Service } from "./service.ts";
 
 export interface KeeperOptions {
   start(): Promise<Service>;
@@ -18,7 +18,7 @@ export class Keeper {
   constructor(first: Service, options: KeeperOptions) {
     this.#service = first;
     this.#keeping = this.#keep(options).catch((error) => {
-      options.failed(error instanceof Error ? error : new ServiceError(String(error)));
+      options.failed(error instanceof Error ? error : new Error(String(error)));
     });
   }
 
@@ -48,7 +48,7 @@ export class Keeper {
         continue;
       }
       await this.#service.stop();
-      throw new ServiceError(`Cannot keep ${name} alive: another program took its port; start dev again`);
+      throw new Error(`Cannot keep ${name} alive: another program took its port; start dev again`);
     }
   }
 }

@@ -10,7 +10,7 @@ import { observe } from "../base/facts.ts";
 import { connectDb, isUnreachable } from "../store/db.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { findHome, type PostgresHome } from "./postgres_home.ts";
-import { endLeftover, keepAddress, type Kept, readKept, type Service, ServiceError, startService } from "./service.ts";
+import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";
 
 export interface PostgresOptions {
   /** A folder that exists; data go below it (or, for root, below /var/tmp with a link here). */
@@ -102,7 +102,7 @@ async function endEarlier(home: PostgresHome): Promise<void> {
 /** Of data that are there, it is in no other place; a new one would open nothing. */
 function refuseLostPassword({ dir }: PostgresHome): void {
   if (readVersion(`${dir}/data`) === undefined || readKept(`${dir}/address.json`)) return;
-  throw new ServiceError(
+  throw new Error(
     `Cannot start Postgres: ${dir}/address.json, with the password of its data, is gone or broken; ` +
       `put it back, or move ${dir}/data away to start with an empty database`,
   );
@@ -115,7 +115,7 @@ async function makeData(home: PostgresHome, options: Kept & { throwaway: boolean
   const ours = await serverVersion(home);
   if (version === ours) return;
   if (version) {
-    throw new ServiceError(
+    throw new Error(
       `Cannot start Postgres ${ours}: ${data} was made by Postgres ${version}; move it away to start with an empty database`,
     );
   }
@@ -175,7 +175,7 @@ async function runAsOwner(home: PostgresHome, program: string, args: string[]): 
   if (success) return text.decode(stdout).trim();
   const said = text.decode(stderr).trim();
   const fix = /shared librar/.test(said) ? "run `deno install` again" : "mend that";
-  throw new ServiceError(
+  throw new Error(
     `Cannot run ${home.bin_dir}/${program}: ${said}; ${fix}, or set DATABASE_URL to a Postgres of your own`,
   );
 }

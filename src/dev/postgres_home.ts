@@ -10,7 +10,7 @@ import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import process from "node:process";
 import { toFileUrl } from "../base/paths.ts";
-import { type Owner, ServiceError } from "./service.ts";
+import type { Owner } from "./service.ts";
 
 export interface PostgresHome {
   /** Holds data and log, which belong to the owner, and the address, which does not: nobody may plant a link for root here. */
@@ -54,7 +54,7 @@ async function findPrograms(): Promise<Programs> {
     const about = JSON.parse(Deno.readTextFileSync(`${dirname(dirname(entry))}/package.json`)) as { version: string };
     return { bin_dir: dirname(postgres), version: `${about.version}-${platform}` };
   } catch (error) {
-    throw new ServiceError(
+    throw new Error(
       `Cannot find Postgres for ${platform}: ${error instanceof Error ? error.message : error}; ` +
         "set DATABASE_URL to a Postgres of your own",
     );
@@ -71,7 +71,7 @@ async function ownerFor(link: string): Promise<Owner> {
   }
   const owner = await lookUp("postgres") ?? await lookUp("nobody");
   if (owner) return owner;
-  throw new ServiceError(
+  throw new Error(
     "Cannot start Postgres as root, and there is no user `postgres` or `nobody` to run it as; " +
       "run this as another user, or set DATABASE_URL to a Postgres of your own",
   );
@@ -114,7 +114,7 @@ async function linkedDir(link: string): Promise<string> {
   const dir = `${SHARED_DIR}/${digest.toHex().slice(0, 16)}`;
   if (isLink(link) && Deno.readLinkSync(link) === dir) return dir;
   if (isThere(`${link}/data`)) {
-    throw new ServiceError(
+    throw new Error(
       `Cannot use ${link}: its owner may not enter the folder above it; move it away, or open that`,
     );
   }
@@ -128,7 +128,7 @@ function makeShared(): void {
   Deno.mkdirSync(SHARED_DIR, { recursive: true, mode: 0o755 });
   const { isDirectory, uid } = Deno.lstatSync(SHARED_DIR);
   if (isDirectory && uid === 0) return Deno.chmodSync(SHARED_DIR, 0o755);
-  throw new ServiceError(
+  throw new Error(
     `Cannot use ${SHARED_DIR}: it is not a folder of root's; remove it, or set DATABASE_URL to a Postgres of your own`,
   );
 }
@@ -143,7 +143,7 @@ async function copyPrograms(programs: Programs): Promise<string> {
     const { success, stderr } = await new Deno.Command("/bin/sh", {
       args: ["-c", script, "sh", dirname(programs.bin_dir), draft],
     }).output();
-    if (!success) throw new ServiceError(`Cannot copy Postgres to ${copy}: ${new TextDecoder().decode(stderr).trim()}`);
+    if (!success) throw new Error(`Cannot copy Postgres to ${copy}: ${new TextDecoder().decode(stderr).trim()}`);
     if (isThere(copy)) Deno.removeSync(draft, { recursive: true }); // another start was faster
     else Deno.renameSync(draft, copy);
   }

@@ -7,7 +7,7 @@ import { observe } from "../base/facts.ts";
 import { fromFileUrl } from "../base/paths.ts";
 import { freePort } from "../ops/free_port.ts";
 import { commandLine } from "../sandbox/process_table.ts";
-import { endLeftover, keepAddress, type Kept, readKept, type Service, ServiceError, startService } from "./service.ts";
+import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";
 
 export interface RedisOptions {
   /** A folder that exists; what Redis keeps goes below it. */
@@ -31,7 +31,7 @@ export async function startRedis(options: RedisOptions): Promise<Service> {
   const program = redisServerOnPath();
   if (program) return await startReal(program, options);
   if (options.real_only) {
-    throw new ServiceError(`Cannot start Redis: neither ${SERVERS.join(" nor ")} is on PATH; ${HOW_TO_INSTALL}`);
+    throw new Error(`Cannot start Redis: neither ${SERVERS.join(" nor ")} is on PATH; ${HOW_TO_INSTALL}`);
   }
   return await startStandIn(options);
 }

@@ -41,10 +41,6 @@ export interface Service {
   stop(grace_ms?: number): Promise<void>;
 }
 
-export class ServiceError extends Error {
-  override name = "ServiceError";
-}
-
 /** $1 log file, $2 signal, $3 folder to remove or "", then the server's command. Ends with the server's exit code. */
 const GUARD = `
 log=$1; signal=$2; remove=$3; shift 3
@@ -108,11 +104,11 @@ async function untilReady(
   service.ended.then((how) => end = how);
   const late = AbortSignal.timeout(READY_WITHIN_MS);
   while (!on.stop?.aborted) {
-    if (end) throw new ServiceError(`Cannot start ${service.name}: it ended with ${end}\n${lastLines(on.log_file)}`);
+    if (end) throw new Error(`Cannot start ${service.name}: it ended with ${end}\n${lastLines(on.log_file)}`);
     if (await on.probe()) return;
     if (late.aborted) {
       const seconds = READY_WITHIN_MS / 1000;
-      throw new ServiceError(
+      throw new Error(
         `Cannot start ${service.name}: no answer within ${seconds} s\n${lastLines(on.log_file)}`,
       );
     }

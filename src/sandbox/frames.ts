@@ -72,11 +72,11 @@ export type FromBody =
   | { kind: "error"; error: BodyError }
   | { kind: "described"; described: Json };
 
-export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = typeof LOG_LEVELS[number];
 
 /** `uncaught`: thrown outside of `run`, in a timer, an event or a promise that nobody waited for. */
-export const PHASES = ["grants", "load", "args", "run", "uncaught", "result"] as const;
+const PHASES = ["grants", "load", "args", "run", "uncaught", "result"] as const;
 
 /** Why there is no result, as the host saw it. */
 export interface BodyError {

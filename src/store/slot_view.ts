@@ -29,7 +29,7 @@ export interface SlotPlace {
 }
 
 /** Of one schedule; the newest of them. */
-export const RUNS_READ = 15_000;
+const RUNS_READ = 15_000;
 
 /** The runs of slots from one instant on and before another, with those that repeat them, oldest first. */
 export async function readSlotRuns(

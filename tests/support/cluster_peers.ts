@@ -43,7 +43,7 @@ export async function aCertifiedNode(
   return node;
 }
 
-export function filesIn(dir: string): PinnedFiles {
+function filesIn(dir: string): PinnedFiles {
   return { cert_file: `${dir}/tls.crt`, key_file: `${dir}/tls.key`, pins_file: `${dir}/pins.pem` };
 }
 

@@ -108,7 +108,7 @@ export class Loader {
   }
 }
 
-export async function textOf({ headers, body }: Answer): Promise<string> {
+async function textOf({ headers, body }: Answer): Promise<string> {
   if (headers["content-encoding"] !== "gzip") return new TextDecoder().decode(body);
   const plain = new Blob([body as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
   return await new Response(plain).text();

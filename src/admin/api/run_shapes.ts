@@ -49,7 +49,7 @@ const RUN = {
   log_ref: word,
 };
 
-export const Run = z.object(RUN).openapi("Run");
+const Run = z.object(RUN).openapi("Run");
 export const RunPage = page(Run).openapi("RunPage");
 
 const Attempt = z.object({

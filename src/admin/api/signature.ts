@@ -13,7 +13,7 @@ import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Signature } from "../../store/webhooks.ts";
 
-export const TOLERANCE_SECONDS = 300;
+const TOLERANCE_SECONDS = 300;
 
 export interface Delivery {
   header(name: string): string | undefined;

@@ -96,7 +96,7 @@ export async function leading(scene: Scene): Promise<{ leader: WorkerListing; ep
 }
 
 /** Has bodies running that last, and gives a worker with some, not the one that leads. */
-export async function busyWorker(scene: Scene): Promise<WorkerListing> {
+async function busyWorker(scene: Scene): Promise<WorkerListing> {
   await holdBodies(scene);
   return await scene.until("a worker that does not lead to have bodies that last", async () => {
     const { worker_id } = await currentLeader(scene.site.sql);
@@ -119,6 +119,6 @@ export function needSeveral(site: Site): void {
   throw new DrillError("Cannot drill this with one worker: start dev with at least two, deno task dev --workers 3");
 }
 
-export function nameOf(worker: WorkerListing): string {
+function nameOf(worker: WorkerListing): string {
   return `${worker.node_id} (${worker.worker_id}, process ${worker.pid})`;
 }

@@ -143,7 +143,7 @@ export class WorkerMetrics {
 }
 
 /** Undefined: it takes work. */
-export function whyNotReady(subject: Subject | undefined): string | undefined {
+function whyNotReady(subject: Subject | undefined): string | undefined {
   if (!subject) return "it has not registered yet";
   if (subject.detached) return "it is detached";
   if (subject.draining) return "it drains";

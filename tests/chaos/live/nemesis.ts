@@ -27,7 +27,7 @@ export interface Happened {
   kills: string | undefined;
 }
 
-export const FAULTS: readonly [Fault, ...Fault[]] = [...PROCESS_FAULTS, ...LINK_FAULTS, ...SERVER_FAULTS];
+const FAULTS: readonly [Fault, ...Fault[]] = [...PROCESS_FAULTS, ...LINK_FAULTS, ...SERVER_FAULTS];
 
 const MEAN_GAP_MS = 3_500;
 const LEAST_GAP_MS = 800;

@@ -38,7 +38,7 @@ export interface Spread {
   max_ms: number;
 }
 
-export function spreadOf(values: number[]): Spread {
+function spreadOf(values: number[]): Spread {
   const sorted = [...values].sort((a, b) => a - b).map(Math.round);
   return { count: sorted.length, median_ms: sorted[Math.floor(sorted.length / 2)] ?? 0, max_ms: sorted.at(-1) ?? 0 };
 }

@@ -4,7 +4,7 @@ import { Code } from "../../parts/notes.tsx";
 import { type Act, type Done, link, type Page, type Visit } from "../../visit.ts";
 import { ACCESS } from "./words.ts";
 
-export const AREAS = ["users", "tokens", "hooks"] as const;
+const AREAS = ["users", "tokens", "hooks"] as const;
 export type Area = typeof AREAS[number];
 
 export function Frame({ on, area, children }: { on: Visit; area: Area; children?: Child }) {
