@@ -127,9 +127,9 @@ async function stopGuarded(guard: Deno.ChildProcess, grace_ms: number): Promise<
 }
 
 /** The end of a log, for an error message. */
-export function lastLines(file: string, count = 12): string {
+export function lastLines(file: string): string {
   try {
-    return Deno.readTextFileSync(file).trimEnd().split("\n").slice(-count).map((line) => `  | ${line}`).join("\n");
+    return Deno.readTextFileSync(file).trimEnd().split("\n").slice(-12).map((line) => `  | ${line}`).join("\n");
   } catch {
     return "  | (it printed nothing)";
   }

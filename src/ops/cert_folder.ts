@@ -79,7 +79,7 @@ export class CertFolder {
 
   /** The certificates in the file that every node must have. */
   trusted(): Certificate[] {
-    return certificatesIn(readOr(this.trust_file, ""));
+    return certificatesIn(textIn(this.trust_file));
   }
 
   nodes(): NodeState[] {
@@ -91,12 +91,12 @@ export class CertFolder {
 
   /** Of an authority that waits to be switched to. */
   nextAuthority(): Certificate | undefined {
-    return certificatesIn(readOr(this.#at("next-ca.crt"), ""))[0];
+    return certificatesIn(textIn(this.#at("next-ca.crt")))[0];
   }
 
   /** The authority that signs now. */
   authority(): Certificate | undefined {
-    const key = readOr(this.#at("ca.key"), "");
+    const key = textIn(this.#at("ca.key"));
     return this.hasAuthority && key ? this.trusted().find((one) => isPair(one, key)) : undefined;
   }
 
@@ -119,7 +119,7 @@ export class CertFolder {
   async make(node_ids: string[], asked: Asked): Promise<Made[]> {
     const made: Made[] = [];
     for (const node_id of node_ids) {
-      const there = certificatesIn(readOr(this.#at(node_id, "tls.crt"), ""))[0];
+      const there = certificatesIn(textIn(this.#at(node_id, "tls.crt")))[0];
       if (there) made.push({ ...there, node_id, made: false });
       else {
         const identity = await this.#issue(node_id, asked);
@@ -211,21 +211,21 @@ export class CertFolder {
   }
 
   #stateOf(node_id: string): NodeState {
-    const [certificate] = certificatesIn(readOr(this.#at(node_id, "tls.crt"), ""));
-    const [next] = certificatesIn(readOr(this.#at(node_id, "next.crt"), ""));
+    const [certificate] = certificatesIn(textIn(this.#at(node_id, "tls.crt")));
+    const [next] = certificatesIn(textIn(this.#at(node_id, "next.crt")));
     return { node_id, certificate, next, problem: this.#problemOf(node_id, certificate) };
   }
 
   #problemOf(node_id: string, certificate: Certificate | undefined): string | undefined {
     if (!certificate) return "tls.crt holds no certificate";
-    if (!isPair(certificate, readOr(this.#at(node_id, "tls.key"), ""))) return "tls.key is not the key of tls.crt";
+    if (!isPair(certificate, textIn(this.#at(node_id, "tls.key")))) return "tls.key is not the key of tls.crt";
     const outside = outsideItsDates(certificate);
     if (outside) return outside;
     const known = this.trusted().some((one) =>
       this.hasAuthority ? certificate.x509.verify(one.x509.publicKey) : one.fingerprint === certificate.fingerprint
     );
     if (!known) return this.hasAuthority ? "no authority of ca.crt has signed it" : "it is not in pins.pem";
-    return readOr(this.#at(node_id, this.#trust_name), "") === readOr(this.trust_file, "")
+    return textIn(this.#at(node_id, this.#trust_name)) === textIn(this.trust_file)
       ? undefined
       : `${node_id}/${this.#trust_name} is not the same as ${this.#trust_name}`;
   }
@@ -244,7 +244,7 @@ export class CertFolder {
     }
     return {
       certificate: signer.pem,
-      private_key: readOr(this.#at("ca.key"), ""),
+      private_key: textIn(this.#at("ca.key")),
       fingerprint: signer.fingerprint,
     };
   }
@@ -257,7 +257,7 @@ export class CertFolder {
 
   #pin(certificate: string): void {
     mkdirSync(this.dir, { recursive: true, mode: 0o700 });
-    this.#write(this.#trust_name, addPin(readOr(this.trust_file, ""), certificate), PUBLIC);
+    this.#write(this.#trust_name, addPin(textIn(this.trust_file), certificate), PUBLIC);
   }
 
   #keepOnly(wanted: (one: Certificate) => boolean): void {
@@ -266,7 +266,7 @@ export class CertFolder {
 
   /** Every node's folder is complete: its copy of the pins as well, also for nodes that were made earlier. */
   #share(): void {
-    const text = readOr(this.trust_file, "");
+    const text = textIn(this.trust_file);
     for (const { node_id } of this.nodes()) this.#write(`${node_id}/${this.#trust_name}`, text, PUBLIC);
   }
 
@@ -310,11 +310,12 @@ function isPair(certificate: Certificate, key: string): boolean {
   }
 }
 
-function readOr(file: string, otherwise: string): string {
+/** Empty where there is no such file. */
+function textIn(file: string): string {
   try {
     return Deno.readTextFileSync(file);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return otherwise;
+    if (error instanceof Deno.errors.NotFound) return "";
     throw error;
   }
 }

@@ -31,6 +31,16 @@ import { attemptKey, giveBack, START_AHEAD_MS } from "../store/runs.ts";
 import type { Acceptance, Executor, Order } from "./executor.ts";
 import type { Standing } from "./standing.ts";
 
+/** Before a run is due its time is asked for once more. */
+const ASK_AHEAD_MS = 250;
+/** A timer may end sooner than it was asked to, and a statement that comes too soon is refused. */
+const TIMER_MS = 5;
+/** Longer than a slot is expected to be awaited, shorter than it matters. */
+const QUEUE_MS = 1_000;
+const MOST_QUEUED = 1_000;
+
+const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };
+
 export interface HandParts {
   sql: Sql;
   executor: Executor;
@@ -68,7 +78,7 @@ export class Hand {
     const key = attemptKey(order);
     const held = { digest: order.digest, until: new AbortController() };
     this.#held.set(key, held);
-    this.#hold(order, held.until.signal).catch(unheard).finally(() => this.#held.delete(key));
+    this.#hold(order, held.until.signal).catch(reportFailure).finally(() => this.#held.delete(key));
     return IN_HAND;
   }
 
@@ -81,7 +91,7 @@ export class Hand {
   /** Lets go of everything: the worker takes no work any more. What was in hand is given back. */
   empty(): void {
     for (const { until } of this.#held.values()) until.abort();
-    this.#giveBack(this.#leaveQueue(this.#queue.size), "its worker takes no work any more").catch(unheard);
+    this.#giveBack(this.#leaveQueue(this.#queue.size), "its worker takes no work any more").catch(reportFailure);
   }
 
   #startOrQueue(order: TimedOrder): Acceptance | Promise<Acceptance> {
@@ -102,7 +112,9 @@ export class Hand {
       for (let next = this.#next(); next; next = this.#next()) {
         const left_ms = next.until_ms - monotonicMs();
         if (left_ms <= 0) {
-          this.#giveBack(this.#leaveQueue(this.#late()), `no slot came free within ${QUEUE_MS} ms`).catch(unheard);
+          this.#giveBack(this.#leaveQueue(this.#late()), `no slot came free within ${QUEUE_MS} ms`).catch(
+            reportFailure,
+          );
         } else if (executor.hasRoomFor(next.order)) {
           this.#queue.delete(attemptKey(next.order));
           this.#settle(next.order, executor.accept(next.order));
@@ -150,14 +162,14 @@ export class Hand {
 
   /** Nobody waits for the answer any more, so one that is refused is given back here. */
   #settle(order: TimedOrder, answer: Acceptance | Promise<Acceptance>): void {
-    if (answer instanceof Promise) answer.then((answer) => this.#settle(order, answer), unheard);
+    if (answer instanceof Promise) answer.then((answer) => this.#settle(order, answer), reportFailure);
     else if (answer.result !== "ACCEPTED") this.#refuse(order, answer);
   }
 
   #refuse(order: TimedOrder, { result, message }: Acceptance): void {
     const { job_run_id, attempt } = order;
     observe("run.refused", { job_run_id, attempt, worker_id: this.#parts.standing.worker_id, result, message });
-    this.#giveBack([order], message).catch(unheard);
+    this.#giveBack([order], message).catch(reportFailure);
   }
 
   async #giveBack(orders: TimedOrder[], cause: string): Promise<void> {
@@ -183,17 +195,7 @@ export class Hand {
   }
 }
 
-/** Before a run is due its time is asked for once more. */
-const ASK_AHEAD_MS = 250;
-/** A timer may end sooner than it was asked to, and a statement that comes too soon is refused. */
-const TIMER_MS = 5;
-/** Longer than a slot is expected to be awaited, shorter than it matters. */
-const QUEUE_MS = 1_000;
-const MOST_QUEUED = 1_000;
-
-const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };
-
 /** Its row tells what became of it, and the leader takes back what was not started. */
-function unheard(error: unknown): void {
+function reportFailure(error: unknown): void {
   loopFailed("orders in hand", error);
 }

@@ -31,7 +31,7 @@ import { Output, type Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
 /** The line of a process (line.ts), as a body that stands in it knows it. */
-export interface Standing {
+export interface BodyLine {
   readonly child: Child;
   readonly length: number;
   add(body: RunningBody): void;
@@ -46,7 +46,7 @@ export interface Standing {
 export interface BodySetting {
   project_dir: string;
   /** A process of its own for the body, in place of one that was there before and turns out to be dead. */
-  replace(body: RunningBody): Standing;
+  replace(body: RunningBody): BodyLine;
   /** The last one that its process serves has begun. */
   onLastStarted(body: RunningBody): void;
   onOver(body: RunningBody): void;
@@ -79,7 +79,7 @@ export class RunningBody implements Body {
   readonly #setting: BodySetting;
   /** Made when it says something: most say nothing. */
   #made_output: Output | undefined;
-  #line: Standing | undefined;
+  #line: BodyLine | undefined;
   #last = true;
   #own = false;
   #first = false;
@@ -107,7 +107,7 @@ export class RunningBody implements Body {
   }
 
   /** Joins the runs of a process. `last`: the process ends with this one. `own`: it was started for this one. */
-  enter(line: Standing, { last, own }: { last: boolean; own: boolean }): void {
+  enter(line: BodyLine, { last, own }: { last: boolean; own: boolean }): void {
     this.#line = line;
     this.#last = last;
     this.#own = own;

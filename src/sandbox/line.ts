@@ -12,7 +12,7 @@
  * told something is told only when nobody is behind it any more.
  */
 import { after } from "../base/loop.ts";
-import type { RunningBody, Standing } from "./body.ts";
+import type { BodyLine, RunningBody } from "./body.ts";
 import type { FromBody } from "./frames.ts";
 import type { Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
@@ -28,7 +28,7 @@ export interface LineEars {
   onIdle(line: Line): void;
 }
 
-export class Line implements Standing {
+export class Line implements BodyLine {
   readonly child: Child;
   readonly #ears: LineEars;
   /** In their order: those whose verdict is heard and whose stderr is not yet read, the front, those behind. */
