@@ -118,10 +118,10 @@ export class Project {
     await rest(500); // spares load
   }
 
-  async enqueue(job: string, runs: number, more: { runAt?: Date } = {}): Promise<void> {
+  async enqueue(job: string, runs: number): Promise<void> {
     const most = 5_000;
     for (let made = 0; made < runs; made += most) {
-      const items = Array.from({ length: Math.min(most, runs - made) }, () => ({ args: {}, ...more }));
+      const items = Array.from({ length: Math.min(most, runs - made) }, () => ({ args: {} }));
       await this.client.enqueueMany(job, items);
     }
   }

@@ -3,21 +3,15 @@ import assert from "node:assert/strict";
 import { stepOf } from "../src/admin/pages/overview/plots.tsx";
 import { judgeAlerts } from "../src/store/alerts.ts";
 import type { Sql } from "../src/store/db.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
+import type { Term } from "../src/store/leadership.ts";
 import { sampleLoad } from "../src/store/load_stats.ts";
 import { RANGES, rollUp } from "../src/store/run_stats.ts";
 import { finishRuns } from "../src/store/runs.ts";
 import { withAdmin } from "./support/admin.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)> ' & {{7*7}}`;
 const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2 };
-
-async function aTerm(sql: Sql, worker_id: string): Promise<Term> {
-  const term = await acquire(sql, { worker_id, lease_ms: 60_000, epoch_hint: 0 });
-  assert(term);
-  return term;
-}
 
 /** Runs that end now, counted. */
 async function end(sql: Sql, term: Term, on: { job_definition_id: number; good: number; bad: number }): Promise<void> {

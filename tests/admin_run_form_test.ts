@@ -29,8 +29,8 @@ function schemaOf(schema: z.ZodType): Json {
   return z.toJSONSchema(schema, { io: "input" }) as Json;
 }
 
-async function aJob(sql: Sql, columns: Record<string, unknown> = {}) {
-  return await aDefinition(sql, { name: "greet", args_schema: schemaOf(ALL_KINDS), ...columns });
+async function aJob(sql: Sql) {
+  return await aDefinition(sql, { name: "greet", args_schema: schemaOf(ALL_KINDS) });
 }
 
 Deno.test("a form of every kind of field comes to args that the schema takes, once for each time it was opened", async () => {

@@ -18,22 +18,16 @@ import {
 } from "../src/store/alerts.ts";
 import type { Sql } from "../src/store/db.ts";
 import { recordCheck } from "../src/store/health.ts";
-import { acquire, resign, type Term } from "../src/store/leadership.ts";
+import { resign, type Term } from "../src/store/leadership.ts";
 import { rollUp } from "../src/store/run_stats.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { forceClose } from "../src/store/runs.ts";
 import { cliWith } from "./support/cli.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
 const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2.2 };
 const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
-
-async function aTerm(sql: Sql): Promise<Term> {
-  const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-  assert(term);
-  return term;
-}
 
 async function judged(sql: Sql, term: Term): Promise<string[]> {
   const changes = await judgeAlerts(sql, term, LIMITS);

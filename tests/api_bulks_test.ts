@@ -5,12 +5,12 @@ import { aDefinition, aRun } from "./support/factories.ts";
 
 const DEVICE = { type: "object", properties: { device: { type: "integer" } }, required: ["device"] };
 
-async function aBulk({ sql, call }: ApiScene, body: Record<string, unknown> = {}): Promise<number> {
+async function aBulk({ sql, call }: ApiScene): Promise<number> {
   const [found] = await sql`select 1 from job_definition where name = 'wipe'`;
   if (!found) await aDefinition(sql, { name: "wipe", args_schema: DEVICE });
   const made = await call("POST", "/bulks", {
     as: "operate",
-    body: { job_name: "wipe", items: [{ device: 1 }], ...body },
+    body: { job_name: "wipe", items: [{ device: 1 }] },
   });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return made.body.id as number;

@@ -151,8 +151,8 @@ Deno.test("one run: its log in pages, and 404 and 422 where there is none", asyn
 Deno.test("a run that nothing ends is closed, with a reason, once", async () => {
   await withApi(async ({ sql, call }) => {
     const lost = await aRun(sql, { state: "RUNNING" });
-    const close = (id: number, body: Record<string, unknown>, as = "operate" as const) =>
-      call("POST", `/runs/${id}/close`, { as, body });
+    const close = (id: number, body: Record<string, unknown>) =>
+      call("POST", `/runs/${id}/close`, { as: "operate", body });
     assert.equal((await close(lost.id, {})).status, 422, "it needs a reason");
     assert.equal((await call("POST", `/runs/${lost.id}/close`, { as: "emit", body: { reason: "x" } })).status, 403);
     assert.deepEqual((await close(lost.id, { reason: "its machine burned" })).body, { id: lost.id, state: "FAILED" });

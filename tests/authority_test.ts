@@ -5,7 +5,7 @@ import { Authority } from "../src/roles/authority.ts";
 import { Standing } from "../src/roles/standing.ts";
 import { acquire, resign } from "../src/store/leadership.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
-import { aWorker } from "./support/factories.ts";
+import { aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
 const caller = (fingerprint: string): Caller => ({ fingerprint, address: "127.0.0.1:1" });
@@ -41,8 +41,7 @@ Deno.test("over a rotation the leader orders by both its certificates, and then 
   await withStores(async ({ sql }) => {
     await aWorker(sql, { worker_id: "leader", tls_fingerprint: "OLD" });
     const authority = new Authority({ sql, standing: standing() });
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    assert(term);
+    const term = await aTerm(sql);
     const obeys = (fingerprint: string) =>
       authority.refusal(term.epoch, caller(fingerprint)).then(() => true, () => false);
     assert.deepEqual([await obeys("OLD"), await obeys("NEW")], [true, false]);

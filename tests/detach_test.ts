@@ -2,12 +2,11 @@
 import assert from "node:assert/strict";
 import type { Sql } from "../src/store/db.ts";
 import { beginConfirming, confirm, detachSilent, requestDetach } from "../src/store/detach.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
 import { buryWorkers, listWorkers, renewWorker, retireWorker, setDraining } from "../src/store/nodes.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { assignRuns, orphanAssigned, orphanLost, startRuns } from "../src/store/runs.ts";
-import { aRun, aWorker } from "./support/factories.ts";
+import { aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -20,12 +19,6 @@ const MY = {
   tls_trust_digest: "",
   subleader: false,
 };
-
-async function aTerm(sql: Sql): Promise<Term> {
-  const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-  assert(term);
-  return term;
-}
 
 /** Milliseconds that are left of a worker's lease, by the database's clock. */
 async function leaseLeft(sql: Sql, worker_id: string): Promise<number> {

@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { json, type Sql } from "../src/store/db.ts";
 import { readDefinition } from "../src/store/definitions.ts";
 import { emitEvent, listEvents, takeEvents } from "../src/store/events.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
+import type { Term } from "../src/store/leadership.ts";
 import { wake } from "../src/store/lines.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { cliWith } from "./support/cli.ts";
-import { aDefinition } from "./support/factories.ts";
+import { aDefinition, aTerm } from "./support/factories.ts";
 import { job, withSync } from "./support/job_files/bench.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -29,7 +29,7 @@ async function withRule(rule: Record<string, unknown>, test: (scene: Scene) => P
       event_rules: { changed: rule },
       serial_key: "d:{d}",
     });
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     await test({
       sql,
       database_url,

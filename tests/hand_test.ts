@@ -15,7 +15,7 @@ import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import type { Sql } from "../src/store/db.ts";
 import { DatabaseClock } from "../src/store/db_clock.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
+import type { Term } from "../src/store/leadership.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { assignRuns, cancelRequested, START_AHEAD_MS, startRuns } from "../src/store/runs.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
@@ -23,7 +23,7 @@ import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { NodeRow } from "../src/store/nodes.ts";
 import { type Lane, readSight } from "../src/store/waiting.ts";
 import { CALM, withProcesses } from "./support/cluster.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -54,7 +54,7 @@ function withHand(
     const { sql } = stores;
     await aWorker(sql, { worker_id: ME });
     const definition = await aDefinition(sql, { name: "job", command_name: "job.ts", digest: "digest" });
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     const standing = new Standing({ worker_id: ME, node_id: "here", slots: options.slots, settings: DEFAULT_SETTINGS });
     standing.may_run_until_ms = Infinity;
     standing.sawEpoch(term.epoch);

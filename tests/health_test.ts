@@ -17,11 +17,11 @@ import {
   removeNode,
   requestCheck,
 } from "../src/store/health.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
+import type { Term } from "../src/store/leadership.ts";
 import { registerWorker, retireWorker } from "../src/store/nodes.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Sql } from "../src/store/db.ts";
-import { aWorker } from "./support/factories.ts";
+import { aTerm, aWorker } from "./support/factories.ts";
 import { waitFor } from "./support/waiting.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -30,16 +30,10 @@ const FINE: CheckResult = { worker_id: "w1", problem: null, parts: [] };
 const BROKEN: CheckResult = { worker_id: "w1", problem: "script license: none is free", parts: [] };
 const NOBODY: CheckResult = { worker_id: null, problem: "connection: no worker of it is alive", parts: [] };
 
-async function aTerm(sql: Sql): Promise<Term> {
-  const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-  assert(term);
-  return term;
-}
-
-async function register(sql: Sql, worker_id: string, node_id = "gpu-1"): Promise<void> {
+async function register(sql: Sql, worker_id: string): Promise<void> {
   await registerWorker(sql, {
     worker_id,
-    node_id,
+    node_id: "gpu-1",
     pid: 1,
     process_started: "1",
     host: "here",

@@ -15,12 +15,12 @@ import { Standing } from "../src/roles/standing.ts";
 import type { Agenda } from "../src/store/agenda.ts";
 import { connectDb } from "../src/store/db.ts";
 import { emitEvent } from "../src/store/events.ts";
-import { acquire, depose } from "../src/store/leadership.ts";
+import { depose } from "../src/store/leadership.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { readRun } from "../src/store/run_view.ts";
 import { cancelRequested, skipLate } from "../src/store/runs.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -57,8 +57,7 @@ const IDLE: Agenda = {
 function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promise<void> {
   return withStores(async (stores) => {
     const { sql } = stores;
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    assert(term);
+    const term = await aTerm(sql);
     const orders: Scene["orders"] = [];
     const facts: Scene["facts"] = [];
     const silence = hear((name, fact) => facts.push({ name, fact }));
@@ -199,8 +198,7 @@ Deno.test("who leads no more keeps no connection to the workers that it led", as
   await withStores(async ({ sql }) => {
     const { worker_id } = await aWorker(sql);
     const standing = new Standing({ worker_id: "leader", node_id: "here", slots: 1, settings: DEFAULT_SETTINGS });
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    assert(term);
+    const term = await aTerm(sql);
     const open = new Set<string>();
     const stop = new AbortController();
     const peers = {

@@ -5,12 +5,12 @@
 import assert from "node:assert/strict";
 import { createRuns } from "../src/store/births.ts";
 import type { Sql } from "../src/store/db.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
+import type { Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { requestReplaced } from "../src/store/requests.ts";
 import { type Assignment, assignRuns, finishRuns, skipForbidden, startRuns } from "../src/store/runs.ts";
 import { candidates, readSight } from "../src/store/waiting.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
 const ME = "w-me";
@@ -28,7 +28,7 @@ interface Scene {
 
 function withLines(test: (scene: Scene) => Promise<void>): Promise<void> {
   return withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     await aWorker(sql, { worker_id: ME });
     const start = async (job_run_id: number) => {
       const [row] = await sql<{ version: number }[]>`select version from job_run where id = ${job_run_id}`;
@@ -67,11 +67,10 @@ function withLines(test: (scene: Scene) => Promise<void>): Promise<void> {
 async function enqueued(
   sql: Sql,
   births: { serial_key?: string; priority?: number; run_at?: Date }[],
-  job_name = "job",
 ) {
   const born = await createRuns(
     sql,
-    births.map((birth) => ({ ...birth, job_name, args: {}, idempotency_key: crypto.randomUUID() })),
+    births.map((birth) => ({ ...birth, job_name: "job", args: {}, idempotency_key: crypto.randomUUID() })),
   );
   return born.map((one) => one.job_run_id as number);
 }

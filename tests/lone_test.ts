@@ -8,11 +8,10 @@ import { Calls } from "../src/roles/leader/calls.ts";
 import { createCheckedRuns, createRuns } from "../src/store/births.ts";
 import { onWork, type Sql } from "../src/store/db.ts";
 import { readDemands } from "../src/store/definitions.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
 import { bornFrom, type BornRun, nothingElseCounts } from "../src/store/lone.ts";
 import { readRun } from "../src/store/run_view.ts";
 import { assignRuns } from "../src/store/runs.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -57,7 +56,7 @@ const AGAINST: Record<string, {
 for (const [what, { run, job, worker, more }] of Object.entries({ nothing: {}, ...AGAINST } as typeof AGAINST)) {
   Deno.test(`a lone run is given away at once unless: ${what}`, async () => {
     await withStores(async ({ sql }) => {
-      const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+      const term = await aTerm(sql);
       const { id: job_definition_id } = await aDefinition(sql, job);
       const { worker_id } = await aWorker(sql, worker);
       await aRun(sql, ENDED);

@@ -11,7 +11,7 @@ import { acquire } from "../src/store/leadership.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { withProcesses } from "./support/cluster.ts";
 import { aNode, asLeader, at, handlersThat, patiently } from "./support/cluster_peers.ts";
-import { aWorker } from "./support/factories.ts";
+import { aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
 const IN_A_MESH = {
@@ -56,8 +56,7 @@ Deno.test("in a mesh the epoch alone decides who orders: it must be the newest i
     const standing = new Standing({ worker_id: "me", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
     const authority = new Authority({ sql, standing });
     const caller = { fingerprint: MESH, address: "127.0.0.1:1" };
-    const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
-    assert(first);
+    const first = await aTerm(sql);
     assert.equal(await authority.refusal(first.epoch, caller), undefined);
     await assert.rejects(authority.refusal(first.epoch + 5, caller), /was never issued/);
     await sql`update leader_term set lease_until = '-infinity'`;

@@ -7,7 +7,6 @@ import { reportText } from "../src/catalog/plan_text.ts";
 import type { Json } from "../src/job.ts";
 import { readDefinition, type StoredDefinition } from "../src/store/definitions.ts";
 import type { Sql } from "../src/store/db.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines } from "../src/store/lines.ts";
 import { assignRuns } from "../src/store/runs.ts";
 import { readSight } from "../src/store/waiting.ts";
@@ -15,7 +14,7 @@ import { readOverrides } from "../src/store/overrides.ts";
 import { renewAndLook } from "../src/store/agenda.ts";
 import { followPriority } from "../src/store/requests.ts";
 import { cliWith } from "./support/cli.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { job, withSync } from "./support/job_files/bench.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -23,8 +22,8 @@ import { waitFor } from "./support/waiting.ts";
 const BY = { actor: "ann", reason: "month end" };
 const NIGHTLY = `schedule: { id: "nightly", dailyAt: "02:30", timezone: "Asia/Tokyo" },`;
 
-async function stored(sql: Sql, name = "a"): Promise<StoredDefinition> {
-  const definition = await readDefinition(sql, name);
+async function stored(sql: Sql): Promise<StoredDefinition> {
+  const definition = await readDefinition(sql, "a");
   assert(definition);
   return definition;
 }
@@ -229,7 +228,7 @@ Deno.test("a sync that has made its plan when something is set plans again, and 
 
 Deno.test("runs that wait or go on with the priority of their job follow it; those that were given another do not", async () => {
   await withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     const { id, name } = await aDefinition(sql, { name: "a" });
     const of_job = { job_definition_id: id };
     const plain = [
@@ -266,7 +265,7 @@ Deno.test("runs that wait or go on with the priority of their job follow it; tho
 
 Deno.test("a move that was dumped and restored elsewhere, where transactions are counted anew, ends all the same", async () => {
   await withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     const { id } = await aDefinition(sql, { priority: 120 });
     const waits = await aRun(sql, { job_definition_id: id, priority: 240 });
     await sql`insert into priority_move (job_definition_id, was, until_xid) values (${id}, 240, '9000000000000')`;
@@ -282,7 +281,7 @@ Deno.test("a move that was dumped and restored elsewhere, where transactions are
 
 Deno.test("a run that was made before its job's priority changed, and is committed after, follows as well", async () => {
   await withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     const { id } = await aDefinition(sql, { name: "a" });
     const other = await aDefinition(sql, { name: "b" });
     const waits = await aRun(sql, { job_definition_id: other.id });
@@ -307,7 +306,7 @@ Deno.test("a run that was made before its job's priority changed, and is committ
 
 Deno.test("a higher limit lets go at once who waited behind the lower one", async () => {
   await withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     const { id } = await aDefinition(sql, { name: "a", concurrency_limit: 1, concurrency_key: "{t}" });
     const of_key = { job_definition_id: id, limit_key: `${id}:x` };
     await aRun(sql, { ...of_key, state: "RUNNING" });
@@ -323,7 +322,7 @@ Deno.test("a higher limit lets go at once who waited behind the lower one", asyn
 
 Deno.test("a rate that is raised or taken away holds at once, not after what the old one had to wait", async () => {
   await withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const term = await aTerm(sql);
     const { id } = await aDefinition(sql, { name: "a", rate_count: 1, rate_seconds: 86_400 });
     await aWorker(sql, { worker_id: "w" });
     const first = await aRun(sql, { job_definition_id: id });

@@ -41,10 +41,10 @@ async function withLoad(workers: number, act: (scene: Scene) => Promise<void>): 
   }
 }
 
-/** Resolves when `runs` more have ended since this was asked. */
-async function goesOn(cluster: Cluster, runs = 3): Promise<void> {
+/** Resolves when three more runs have ended since this was asked. */
+async function goesOn(cluster: Cluster): Promise<void> {
   let after = cluster.hearing.last;
-  for (let n = 0; n < runs; n++) after = await cluster.hears("run.finished", { state: "SUCCEEDED" }, { after });
+  for (let n = 0; n < 3; n++) after = await cluster.hears("run.finished", { state: "SUCCEEDED" }, { after });
 }
 
 async function leaderProcess(cluster: Cluster): Promise<{ worker: WorkerProcess; epoch: number }> {

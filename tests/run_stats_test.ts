@@ -4,7 +4,7 @@ import { House } from "../src/roles/leader/housekeeping.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Sql } from "../src/store/db.ts";
-import { acquire, depose, type Term } from "../src/store/leadership.ts";
+import { depose, type Term } from "../src/store/leadership.ts";
 import { readBacklog, readBacklogSeries, readNodeUse, readUseSeries, sampleLoad } from "../src/store/load_stats.ts";
 import {
   BOUNDS,
@@ -27,16 +27,10 @@ import {
   skipLate,
   TERMINAL,
 } from "../src/store/runs.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { sourcesIn } from "./support/source_tree.ts";
 import { waitFor } from "./support/waiting.ts";
-
-async function aTerm(sql: Sql, worker_id = "leader"): Promise<Term> {
-  const term = await acquire(sql, { worker_id, lease_ms: 60_000, epoch_hint: 0 });
-  assert(term);
-  return term;
-}
 
 /** Runs that ran for `seconds` after they waited for two, and end now, in one transaction. */
 async function end(sql: Sql, n: number, on: { job_definition_id: number; seconds?: number; outcome?: string }) {

@@ -129,8 +129,7 @@ Deno.test("all that a run in a reused process says is in its own log", () =>
 
 Deno.test("a throw keeps a reused process, an exit, a cancel and late output replace it", () =>
   withSandbox(async (sandbox) => {
-    const serve = (args: string, more: Partial<BodyOrder> = {}) =>
-      ran(sandbox, orderFor("counts", args, { isolation_reuse: 9, ...more }));
+    const serve = (args: string) => ran(sandbox, orderFor("counts", args, { isolation_reuse: 9 }));
     const one = servedBy((await serve("plain")).outcome);
     assert.equal((await serve("throw")).outcome.kind, "FAILED");
     assert.deepEqual(servedBy((await serve("plain")).outcome), { runs: 3, pid: one.pid, found: [] });

@@ -1,24 +1,9 @@
 /** Days without slots, starts that are spread by jitter, and slots of a range. */
 import assert from "node:assert/strict";
 import { shortestDistance, startOf } from "../src/catalog/jitter.ts";
-import { nextSlots, planSlots, type ScheduleSpec, slotsIn } from "../src/catalog/schedule.ts";
+import { nextSlots, planSlots, slotsIn } from "../src/catalog/schedule.ts";
 import { parseSchedule } from "../src/catalog/schedule_input.ts";
-
-const at = (text: string) => Temporal.Instant.from(text);
-
-function spec(input: Record<string, unknown>): ScheduleSpec {
-  const parsed = parseSchedule(input);
-  assert(parsed.ok, JSON.stringify(parsed));
-  return parsed.schedule;
-}
-
-/** The next slots, as the zone's clock shows them with its offset. */
-function shown(input: Record<string, unknown>, after: string, count: number): string[] {
-  const one = spec(input);
-  return nextSlots(one, { after: at(after), count }).map((slot) =>
-    slot.toZonedDateTimeISO(one.timezone).toString({ timeZoneName: "never", smallestUnit: "minute" })
-  );
-}
+import { at, shown, spec } from "./support/wall_slots.ts";
 
 const WITHOUT: { days: string; input: Record<string, unknown>; after: string; slots: string[] }[] = [
   {

@@ -1,23 +1,8 @@
 /** The calendar on known nights: what each policy does when a clock jumps, what is a misfire, and what is refused. */
 import assert from "node:assert/strict";
 import { parseSchedule } from "../src/catalog/schedule_input.ts";
-import { nextSlots, planSlots, previewWarnings, type ScheduleSpec } from "../src/catalog/schedule.ts";
-
-const at = (text: string) => Temporal.Instant.from(text);
-
-function spec(input: Record<string, unknown>): ScheduleSpec {
-  const parsed = parseSchedule(input);
-  assert(parsed.ok, JSON.stringify(parsed));
-  return parsed.schedule;
-}
-
-/** The next slots, as the zone's clock shows them with its offset. */
-function shown(input: Record<string, unknown>, after: string, count: number): string[] {
-  const one = spec(input);
-  return nextSlots(one, { after: at(after), count }).map((slot) =>
-    slot.toZonedDateTimeISO(one.timezone).toString({ timeZoneName: "never", smallestUnit: "minute" })
-  );
-}
+import { nextSlots, planSlots, previewWarnings } from "../src/catalog/schedule.ts";
+import { at, shown, spec } from "./support/wall_slots.ts";
 
 const NIGHTS: { night: string; input: Record<string, unknown>; after: string; slots: string[] }[] = [
   {

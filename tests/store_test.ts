@@ -13,7 +13,7 @@ import {
   problemsIn,
   readSettings,
 } from "../src/store/settings.ts";
-import { aDefinition, aRun } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
 Deno.test("the schema refuses what the rules forbid", async () => {
@@ -70,8 +70,7 @@ Deno.test("an event becomes one run per job that waits for it, however often and
   await withStores(async ({ sql }) => {
     await aDefinition(sql, { name: "one", event_types: ["placed"] });
     await aDefinition(sql, { name: "two", event_types: ["placed", "other"] });
-    const term = await acquire(sql, { worker_id: "w", lease_ms: 60_000, epoch_hint: 0 });
-    assert(term);
+    const term = await aTerm(sql, "w");
     const ids = await Promise.all(
       Array.from(
         { length: 10 },
@@ -114,11 +113,9 @@ Deno.test("a slot is planned once, by whichever leader comes first, and not unde
       last_slot: slot,
       next_slot: next,
     };
-    const old = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
-    assert(old);
+    const old = await aTerm(sql, "a");
     assert(await resign(sql, old));
-    const term = await acquire(sql, { worker_id: "b", lease_ms: 60_000, epoch_hint: 0 });
-    assert(term);
+    const term = await aTerm(sql, "b");
     assert.deepEqual([...await createSlotRuns(sql, old, [plan])], []);
     const born = await Promise.all([createSlotRuns(sql, term, [plan]), createSlotRuns(sql, term, [plan])]);
     assert.equal(born.flat().length, 1);
@@ -164,8 +161,7 @@ Deno.test("the next look is wanted when something comes due, and not at all wher
 
 Deno.test("a look in haste counts a tick and leaves lease and trust as they are, unless it is time to renew", async () => {
   await withStores(async ({ sql }) => {
-    const term = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
-    assert(term);
+    const term = await aTerm(sql, "a");
     const look = async (from: Term, lease_ms: number, hasty: boolean) => {
       const about = { lease_ms, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0, hasty };
       return (await renewAndLook(sql, from, about))?.term as Term;

@@ -20,8 +20,6 @@ import { type Stretch, wallText, Zone } from "./civil.ts";
 import { DaysOff } from "./exclusion.ts";
 import { cronPattern, dailyPattern, hourlyPattern, nextInGrid, type WallPattern } from "./cron.ts";
 
-export type { ScheduleSpec } from "../store/definitions.ts";
-
 const HORIZON_MS = 50 * 366 * 86_400_000;
 /** The end of year 9999, far enough from where Temporal and Postgres end. */
 const LAST_MS = 253_402_300_799_999;

@@ -2,7 +2,9 @@
  * Rows put straight into any state, without walking the way there. Columns that the state needs are filled in; every
  * column can be given, and what is given wins, so that a test can also ask for a row that the schema refuses.
  */
+import assert from "node:assert/strict";
 import { json, type Sql } from "../../src/store/db.ts";
+import { acquire, type Term } from "../../src/store/leadership.ts";
 
 type Columns = Record<string, unknown>;
 
@@ -30,6 +32,13 @@ const DAY_MS = 86_400_000;
 /** Not compared with any clock: a moment that lies behind. */
 const EARLIER = new Date(Date.UTC(2026, 0, 1));
 const TERMINAL = ["SUCCEEDED", "FAILED", "CANCELED", "TIMED_OUT", "SKIPPED"];
+
+/** The term of who leads from now on. */
+export async function aTerm(sql: Sql, worker_id = "leader"): Promise<Term> {
+  const term = await acquire(sql, { worker_id, lease_ms: 60_000, epoch_hint: 0 });
+  assert(term);
+  return term;
+}
 
 /** A job on demand without args. */
 export async function aDefinition(sql: Sql, columns: Columns = {}): Promise<DefinitionRow> {
