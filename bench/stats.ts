@@ -26,7 +26,7 @@ await withStores(async ({ sql }) => {
   const term = await acquire(sql, { worker_id: "leader", lease_ms: 3_600_000, epoch_hint: 0 }) as Term;
   const base = await fill(sql);
   await measureCounting(sql, term, base);
-  await measureReading(sql, base);
+  await measureReading(sql);
   await measureEnding(sql, base);
 });
 Deno.exit(0);
@@ -70,10 +70,9 @@ async function measureCounting(sql: Sql, term: Term, base: number): Promise<void
   await measure("judgeAlerts", () => judgeAlerts(sql, term, LIMITS));
 }
 
-async function measureReading(sql: Sql, base: number): Promise<void> {
+async function measureReading(sql: Sql): Promise<void> {
   for (const range of ["1h", "24h", "7d"] as const) {
     await measure(`readSeries ${range}`, () => readSeries(sql, range));
-    await measure(`readSeries ${range}, one job`, () => readSeries(sql, range, base));
     await measure(`readTotal ${range}`, () => readTotal(sql, range));
     await measure(`readJobTotals ${range}, ${JOBS} jobs`, () => readJobTotals(sql, range));
     await measure(`readBacklogSeries ${range}`, () => readBacklogSeries(sql, range));

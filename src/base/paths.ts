@@ -1,4 +1,4 @@
-/** Paths and file URLs, through Node's own functions, so that spaces and non-ASCII names survive. */
+/** Paths and file URLs, through Node's own functions, so that spaces and non-ASCII names survive; and files that may be missing. */
 import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -20,5 +20,15 @@ export function isFile(path: string): boolean {
     return Deno.statSync(path).isFile;
   } catch {
     return false;
+  }
+}
+
+/** Empty where there is no such file. */
+export function readIfThere(file: string): string {
+  try {
+    return Deno.readTextFileSync(file);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
   }
 }

@@ -7,6 +7,7 @@ import type { ScheduleTimes } from "../catalog/schedule.ts";
 import { parseSchedule } from "../catalog/schedule_input.ts";
 import { schedulesNamed } from "../client/schedule_acts.ts";
 import type { ScheduleView } from "../store/schedule_view.ts";
+import { instantFrom } from "./inputs.ts";
 import { CommandError, EXIT, printJson, say } from "./output.ts";
 import { withDb } from "./runs.ts";
 import { stoppedText, whichOf } from "./schedules.ts";
@@ -38,7 +39,7 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
     throw new CommandError(`Cannot preview: give either a job's name or one of ${kinds}`, EXIT.usage);
   }
   const schedules: Previewed[] = given ? [{ times: given }] : await schedulesOf(job as string);
-  const after = options.from === undefined ? wallClock().toTemporalInstant() : instantFrom(options.from);
+  const after = (options.from === undefined ? wallClock() : instantFrom(options.from)).toTemporalInstant();
   const fires = schedules.map((one) => ({
     ...one,
     ...previewOf(one.stored ?? one.times, { after, count: options.count }),
@@ -93,14 +94,6 @@ function numberOrText(text: string | undefined): number | string | undefined {
 async function schedulesOf(name: string): Promise<Previewed[]> {
   const { schedules } = await withDb((sql) => schedulesNamed(sql, whichOf(name)));
   return schedules.map((stored) => ({ times: stored, stored }));
-}
-
-function instantFrom(text: string): Temporal.Instant {
-  try {
-    return Temporal.Instant.from(text);
-  } catch {
-    throw new CommandError(`Cannot read --from "${text}": give an instant such as 2026-03-28T00:00:00Z`, EXIT.usage);
-  }
 }
 
 function stopped(schedule: ScheduleView): string {

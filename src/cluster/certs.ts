@@ -8,6 +8,7 @@
 import "reflect-metadata"; // what @peculiar/x509 asks of its caller; must come before it
 import * as x509 from "@peculiar/x509";
 import { wallClock } from "../base/loop.ts";
+import { readIfThere } from "../base/paths.ts";
 import { createPrivateKey } from "node:crypto";
 import { rmSync } from "node:fs";
 import { certificatesIn, fingerprintOf } from "./trust.ts";
@@ -182,15 +183,6 @@ function linkBundle(pins_file: string): void {
   rmSync(`${pins_file}.new`, { force: true });
   Deno.symlinkSync("../pins.pem", `${pins_file}.new`);
   Deno.renameSync(`${pins_file}.new`, pins_file);
-}
-
-function readIfThere(file: string): string {
-  try {
-    return Deno.readTextFileSync(file);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return "";
-    throw error;
-  }
 }
 
 /** Written beside and moved into place, so that nobody reads half a file; never readable by others, not for an instant. */

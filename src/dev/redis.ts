@@ -4,7 +4,7 @@
  */
 import { environment, PROJECT_DIR } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
-import { fromFileUrl } from "../base/paths.ts";
+import { fromFileUrl, readIfThere } from "../base/paths.ts";
 import { freePort } from "../ops/free_port.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";
@@ -82,14 +82,6 @@ async function endEarlier(home: string): Promise<void> {
   if (!SERVERS.some((server) => title.includes(server)) || !title.includes(`127.0.0.1:${kept.port}`)) return;
   observe("dev.service", { service: "redis", state: "ending", detail: `process ${pid}, left by an earlier start` });
   await endLeftover(pid, "SIGTERM");
-}
-
-function readIfThere(file: string): string {
-  try {
-    return Deno.readTextFileSync(file);
-  } catch {
-    return "";
-  }
 }
 
 function startStandIn(options: RedisOptions): Promise<Service> {

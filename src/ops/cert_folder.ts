@@ -13,6 +13,7 @@
  */
 import { createPrivateKey } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { readIfThere } from "../base/paths.ts";
 import { addPin, type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../cluster/certs.ts";
 import { type Certificate, certificatesIn, outsideItsDates, trustDigest } from "../cluster/trust.ts";
 
@@ -79,7 +80,7 @@ export class CertFolder {
 
   /** The certificates in the file that every node must have. */
   trusted(): Certificate[] {
-    return certificatesIn(textIn(this.trust_file));
+    return certificatesIn(readIfThere(this.trust_file));
   }
 
   nodes(): NodeState[] {
@@ -91,12 +92,12 @@ export class CertFolder {
 
   /** Of an authority that waits to be switched to. */
   nextAuthority(): Certificate | undefined {
-    return certificatesIn(textIn(this.#at("next-ca.crt")))[0];
+    return certificatesIn(readIfThere(this.#at("next-ca.crt")))[0];
   }
 
   /** The authority that signs now. */
   authority(): Certificate | undefined {
-    const key = textIn(this.#at("ca.key"));
+    const key = readIfThere(this.#at("ca.key"));
     return this.hasAuthority && key ? this.trusted().find((one) => isPair(one, key)) : undefined;
   }
 
@@ -119,7 +120,7 @@ export class CertFolder {
   async make(node_ids: string[], asked: Asked): Promise<Made[]> {
     const made: Made[] = [];
     for (const node_id of node_ids) {
-      const there = certificatesIn(textIn(this.#at(node_id, "tls.crt")))[0];
+      const there = certificatesIn(readIfThere(this.#at(node_id, "tls.crt")))[0];
       if (there) made.push({ ...there, node_id, made: false });
       else {
         const identity = await this.#issue(node_id, asked);
@@ -211,21 +212,21 @@ export class CertFolder {
   }
 
   #stateOf(node_id: string): NodeState {
-    const [certificate] = certificatesIn(textIn(this.#at(node_id, "tls.crt")));
-    const [next] = certificatesIn(textIn(this.#at(node_id, "next.crt")));
+    const [certificate] = certificatesIn(readIfThere(this.#at(node_id, "tls.crt")));
+    const [next] = certificatesIn(readIfThere(this.#at(node_id, "next.crt")));
     return { node_id, certificate, next, problem: this.#problemOf(node_id, certificate) };
   }
 
   #problemOf(node_id: string, certificate: Certificate | undefined): string | undefined {
     if (!certificate) return "tls.crt holds no certificate";
-    if (!isPair(certificate, textIn(this.#at(node_id, "tls.key")))) return "tls.key is not the key of tls.crt";
+    if (!isPair(certificate, readIfThere(this.#at(node_id, "tls.key")))) return "tls.key is not the key of tls.crt";
     const outside = outsideItsDates(certificate);
     if (outside) return outside;
     const known = this.trusted().some((one) =>
       this.hasAuthority ? certificate.x509.verify(one.x509.publicKey) : one.fingerprint === certificate.fingerprint
     );
     if (!known) return this.hasAuthority ? "no authority of ca.crt has signed it" : "it is not in pins.pem";
-    return textIn(this.#at(node_id, this.#trust_name)) === textIn(this.trust_file)
+    return readIfThere(this.#at(node_id, this.#trust_name)) === readIfThere(this.trust_file)
       ? undefined
       : `${node_id}/${this.#trust_name} is not the same as ${this.#trust_name}`;
   }
@@ -244,7 +245,7 @@ export class CertFolder {
     }
     return {
       certificate: signer.pem,
-      private_key: textIn(this.#at("ca.key")),
+      private_key: readIfThere(this.#at("ca.key")),
       fingerprint: signer.fingerprint,
     };
   }
@@ -257,7 +258,7 @@ export class CertFolder {
 
   #pin(certificate: string): void {
     mkdirSync(this.dir, { recursive: true, mode: 0o700 });
-    this.#write(this.#trust_name, addPin(textIn(this.trust_file), certificate), PUBLIC);
+    this.#write(this.#trust_name, addPin(readIfThere(this.trust_file), certificate), PUBLIC);
   }
 
   #keepOnly(wanted: (one: Certificate) => boolean): void {
@@ -266,7 +267,7 @@ export class CertFolder {
 
   /** Every node's folder is complete: its copy of the pins as well, also for nodes that were made earlier. */
   #share(): void {
-    const text = textIn(this.trust_file);
+    const text = readIfThere(this.trust_file);
     for (const { node_id } of this.nodes()) this.#write(`${node_id}/${this.#trust_name}`, text, PUBLIC);
   }
 
@@ -307,15 +308,5 @@ function isPair(certificate: Certificate, key: string): boolean {
     return certificate.x509.checkPrivateKey(createPrivateKey(key));
   } catch {
     return false;
-  }
-}
-
-/** Empty where there is no such file. */
-function textIn(file: string): string {
-  try {
-    return Deno.readTextFileSync(file);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return "";
-    throw error;
   }
 }

@@ -250,18 +250,14 @@ export interface Sums extends Pick<Ended, typeof COUNTS[number]> {
   runs: number[];
 }
 
-/** What ended in each step of a range until now, of one job or of all: for plots. Steps in which nothing ended are there. */
-export async function readSeries(
-  sql: Db,
-  range: Range,
-  job_definition_id = 0,
-): Promise<({ at: Date } & Ended)[]> {
+/** What ended in each step of a range until now, of all jobs together: for plots. Steps in which nothing ended are there. */
+export async function readSeries(sql: Db, range: Range): Promise<({ at: Date } & Ended)[]> {
   const { seconds, step_seconds } = RANGES[range];
   const rows = await sql<({ at: Date } & Partial<Sums>)[]>`
     select g.at, ${columns(sql)}
       from generate_series(date_bin(make_interval(secs => ${step_seconds}), now() - ${seconds} * interval '1 s', 'epoch'),
                            clock_timestamp(), make_interval(secs => ${step_seconds})) as g(at)
-      left join run_stat s on s.grain_seconds = ${step_seconds} and s.at = g.at and s.job_definition_id = ${job_definition_id}
+      left join run_stat s on s.grain_seconds = ${step_seconds} and s.at = g.at and s.job_definition_id = 0
        and s.at > now() - ${seconds + step_seconds} * interval '1 s'
      order by g.at`;
   return rows.map(({ at, ...sums }) => ({ at, ...endedOf(sums) }));
