@@ -183,7 +183,6 @@ export interface WorkerStatus {
   /** How many they are, in every message. */
   in_hand: number;
   observed_leader_epoch: number;
-  finished: FinishedJob[];
   /** Of code that has run since it was last said on this stream, at most 200 of them. */
   code_times: CodeTime[];
   /** What its machine lacks for bodies to begin: it takes no orders for now. */
@@ -193,11 +192,6 @@ export interface WorkerStatus {
 export interface CodeTime {
   digest: string;
   body_us: number;
-}
-export interface FinishedJob {
-  job_run_id: number;
-  attempt: number;
-  outcome: string;
 }
 
 /** Who calls, as the TLS connection proved it. Everything that a message says about its sender is only a claim. */

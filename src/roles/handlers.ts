@@ -117,7 +117,6 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
         ...statusOf(parts),
         running: whole ? executor.runs : [],
         in_hand: executor.inHand,
-        finished: [],
         code_times: whole ? newsOf(executor.codeTimes(), told) : [],
         lack: parts.standing.lack,
       };

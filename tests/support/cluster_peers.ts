@@ -114,7 +114,6 @@ export const aStatus: WorkerStatus = {
   running: [{ job_run_id: 812, attempt: 2 }],
   in_hand: 1,
   observed_leader_epoch: 7,
-  finished: [{ job_run_id: 811, attempt: 1, outcome: "SUCCEEDED" }],
   code_times: [{ digest: "d1", body_us: 500 }],
   lack: "",
 };
