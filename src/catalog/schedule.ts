@@ -25,8 +25,6 @@ const HORIZON_MS = 50 * 366 * 86_400_000;
 const LAST_MS = 253_402_300_799_999;
 /** A slot younger than this is planned late, not missed: a tick, a change of leader or a restart may take as long. */
 const ON_TIME_MS = 15_000;
-/** Missed slots are counted up to here; counting all of a per-second schedule's year would take minutes. */
-const COUNT_AT_MOST = 200;
 
 /** A zone that moves over the date line jumps by a day. */
 const LONGEST_JUMP_MS = 86_400_000;
@@ -60,8 +58,6 @@ export interface PlannedSlots {
   last_slot: Temporal.Instant;
   /** Null: it never comes again. */
   next_slot: Temporal.Instant | null;
-  /** Slots that passed and get no run by the misfire rule. Counted when asked, up to 200. */
-  readonly skipped: number;
 }
 
 /**
@@ -88,9 +84,6 @@ export function planSlots(
     made_up: chosen.length,
     last_slot: newest === undefined ? at.last_slot : instant(newest),
     next_slot: next === null ? null : instant(next),
-    get skipped() {
-      return take(calendar, { ...missed, most: COUNT_AT_MOST + chosen.length }).length - chosen.length;
-    },
   };
 }
 
