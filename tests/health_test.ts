@@ -30,10 +30,10 @@ const FINE: CheckResult = { worker_id: "w1", problem: null, parts: [] };
 const BROKEN: CheckResult = { worker_id: "w1", problem: "script license: none is free", parts: [] };
 const NOBODY: CheckResult = { worker_id: null, problem: "connection: no worker of it is alive", parts: [] };
 
-async function register(sql: Sql, worker_id: string): Promise<void> {
+async function register(sql: Sql, worker_id: string, node_id = "gpu-1"): Promise<void> {
   await registerWorker(sql, {
     worker_id,
-    node_id: "gpu-1",
+    node_id,
     pid: 1,
     process_started: "1",
     host: "here",

@@ -105,7 +105,7 @@ export function behindKey(sql: Db) {
 }
 
 /** Whether a bulk of its serial key goes before this run, which is of none: it began, or was asked for before the run. */
-export function behindBulk(sql: Db, run: Fragment) {
+function behindBulk(sql: Db, run: Fragment) {
   return sql`(${run}.bulk_id is null and exists (select from bulk b where b.serial_key = ${run}.serial_key and b.finished_at is null
                 and (b.started_at is not null or b.created_at <= ${run}.created_at) offset 0))`;
 }

@@ -330,7 +330,7 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number, most =
  * Whether run `o` was there when slot `r` was to start: active and not made later than that, or waiting and due before it. An id
  * alone does not tell: a slot with jitter starts after runs that were made meanwhile, and a run may be due long after newer ones.
  */
-export function wasThere(sql: Db) {
+function wasThere(sql: Db) {
   return sql`(case when o.state = 'PENDING' then (o.due_at, o.id) < (r.due_at, r.id) else o.id < r.id or o.created_at <= r.due_at end)`;
 }
 
