@@ -11,6 +11,7 @@
  */
 import postgres from "postgres";
 import { after, monotonicMs } from "../base/loop.ts";
+import { withoutLostSessions } from "./transactions.ts";
 
 /** A pool of sessions. Store functions take one as their first argument. */
 export type Sql = postgres.Sql<{ bigint: number }>;
@@ -170,7 +171,7 @@ const RELIED_ON = {
 
 function openPool(database_url: string, options: DbOptions & { statement_timeout_ms: number }): Sql {
   const { statement_timeout_ms } = options;
-  return postgres(database_url, {
+  const pool = postgres(database_url, {
     max: options.max ?? 4,
     onnotice: () => {},
     connect_timeout: 5,
@@ -196,6 +197,7 @@ function openPool(database_url: string, options: DbOptions & { statement_timeout
       ...options.steady ? STEADY : options.by_index ? BY_INDEX : {},
     },
   }) as Sql;
+  return Object.assign(pool, { begin: withoutLostSessions(pool.begin, endsSession) });
 }
 
 /** Calls `ring` for each notification on `scheduler`, and once after every reconnect, when some may have been missed. */
@@ -229,6 +231,12 @@ export function isStorableDate(at: Date): boolean {
 export function isUnreachable(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");
   return UNREACHABLE.has(code) || /^(08|40|53|57P)/.test(code);
+}
+
+/** Whether the session on which it was asked ends with it. */
+function endsSession(error: unknown): boolean {
+  const code = String((error as { code?: unknown } | undefined)?.code ?? "");
+  return /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|57P|25P03)/.test(code);
 }
 
 /** Whether Postgres gave up a statement that took too long. Also `isUnreachable`; but where it did much at once, less of it may not take too long. */
