@@ -30,6 +30,10 @@ Deno.test("a login opens a session, a logout ends it, and both leave cookies tha
     assert.equal((await browser.post("/logout", {})).status, 303);
     browser.cookies.set("dandori_session", token);
     assert.equal((await browser.get("/runs")).status, 303, "the session is over, not only its cookie");
+    assert.equal((await browser.post("/logout", {})).status, 303, "as from another tab of the same browser");
+    const logouts = await sql`select actor, target_id, after_json from admin_action_log where action = 'user.logout'`;
+    const once = { actor: "user:taro", target_id: "taro", after_json: { address: "10.0.0.1" } };
+    assert.deepEqual(logouts.map((row) => ({ ...row })), [once], "of a session that was over nothing is said");
   });
 });
 

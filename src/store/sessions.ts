@@ -58,8 +58,13 @@ export async function readSession(sql: Db, token_digest: string): Promise<Sessio
   return session;
 }
 
+/** A logout, audited in the same statement as the login was: of one that has ended already nothing is said twice. */
 export async function endSession(sql: Db, token_digest: string): Promise<void> {
-  await sql`delete from admin_session where token_digest = ${token_digest}`;
+  await sql`
+    with ended as (delete from admin_session where token_digest = ${token_digest} returning admin_user_id, address)
+    insert into admin_action_log (actor, action, target_type, target_id, after_json)
+    select 'user:' || u.name, 'user.logout', 'user', u.name, jsonb_build_object('address', ended.address)
+      from ended join admin_user u on u.id = ended.admin_user_id`;
 }
 
 export interface OpenSession {
