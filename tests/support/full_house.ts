@@ -64,7 +64,7 @@ export async function aFullHouse(sql: Sql): Promise<House> {
   }];
   await sql`update node set labels = ${json(sql, { [LONG]: LONG })}, status = 'unavailable', checked_at = now(),
               check_result = ${json(sql, { worker_id, problem: "disk: 5 MB", parts })}`;
-  const failed = { job_definition_id: id, state: "FAILED", error_name: "ConnectError", error_summary: blankless };
+  const failed = { job_definition_id: id, state: "FAILED", error_name: blankless, error_summary: blankless };
   const run = await aRun(sql, { ...failed, serial_key: "device:7", args_json: { [blankless]: blankless } });
   await sql`insert into job_run_attempt ${
     sql({ job_run_id: run.id, attempt: 1, outcome: "FAILED", error_summary: blankless, worker_id })

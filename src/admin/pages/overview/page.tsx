@@ -107,14 +107,21 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
   return (
     <dl class="tiles">
       <Tile name={say.leader} bad={!figures.has_leader} value={leader.worker_id ?? say.no_leader}>
-        {say.term(figures.epoch, figures.failovers)} {leader.worker_id && <Time on={on} at={leader.acquired_at} />}
+        {say.term(figures.epoch, figures.failovers)}
+        {leader.worker_id && (
+          <span class="beside">
+            <Time on={on} at={leader.acquired_at} />
+          </span>
+        )}
       </Tile>
       <Tile name={say.subleaders} value={subleaders.length > 0 ? subleaders.join(", ") : "–"}>
         {subleaders.length === 0 && say.no_subleader}
       </Tile>
       <Tile name={say.workers} bad={figures.workers.active === 0} value={String(figures.workers.active)}>
-        {draining + detached > 0 && say.workers_other(draining, detached)}{" "}
-        {figures.nodes.unavailable > 0 && say.nodes_away(figures.nodes.unavailable)}
+        {[
+          draining + detached > 0 && say.workers_other(draining, detached),
+          figures.nodes.unavailable > 0 && say.nodes_away(figures.nodes.unavailable),
+        ].filter(Boolean).join(" · ")}
       </Tile>
       <Tile name={say.slots} value={say.of(figures.slots_used, figures.slots)}>
         <meter value={figures.slots_used} max={Math.max(1, figures.slots)} aria-label={say.slots}></meter>

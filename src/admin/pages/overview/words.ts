@@ -7,7 +7,7 @@ export const OVERVIEW = words({
   leader: { en: "Leader", ja: "リーダー" },
   no_leader: { en: "nobody leads", ja: "不在" },
   term: {
-    en: (epoch: number, failovers: number) => `epoch ${epoch}, ${failovers} failovers`,
+    en: (epoch: number, failovers: number) => `epoch ${epoch}, ${counted(failovers, "failover")}`,
     ja: (epoch, failovers) => `エポック ${epoch}・交代 ${failovers} 回`,
   },
   subleaders: { en: "Subleaders", ja: "サブリーダー" },
