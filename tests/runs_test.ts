@@ -138,6 +138,12 @@ const TRANSITIONS: Transition[] = [
       giveBack(sql, ME, [{ job_run_id: id, attempt: 1, from: "RUNNING", outcome: "LOST", cause: "lost" }]),
   },
   {
+    name: "give back another attempt",
+    allowed: {},
+    try: ({ sql, id }) =>
+      giveBack(sql, ME, [{ job_run_id: id, attempt: 2, from: "RUNNING", outcome: "LOST", cause: "lost" }]),
+  },
+  {
     name: "quarantine",
     by_leader: true,
     row: { interruptions: 4 },
