@@ -79,6 +79,12 @@ const THROWN: { args: string; name: string; summary: RegExp; retry: Failed["retr
   { args: "fatal", name: "Fatal", summary: /^Fatal: no use\n/, retry: "never" },
   { args: "later", name: "RetryAfter", summary: /^RetryAfter: try again in 90 s/, retry: { after_seconds: 90 } },
   {
+    args: "circle",
+    name: "Fatal",
+    summary: /^Fatal: all failed\nError: one of them\nFatal: all failed\n/,
+    retry: "never",
+  },
+  {
     args: "rejection",
     name: "TypeError",
     summary: /^Uncaught outside of run\(\): TypeError: nobody waited\n/,

@@ -35,9 +35,11 @@ function nameOf(thrown: unknown): string {
   return thrown instanceof Error ? String(thrown.name || "Error").slice(0, 200) : "NonError";
 }
 
-function messageOf(thrown: unknown): string {
-  if (thrown instanceof AggregateError) {
-    return [thrown.message, ...thrown.errors.slice(0, 5).map((one) => `${nameOf(one)}: ${messageOf(one)}`)].join("\n");
+/** Errors that hold each other are told to a depth: they may be a circle, or many. */
+function messageOf(thrown: unknown, depth = 2): string {
+  if (thrown instanceof AggregateError && depth > 0) {
+    const each = thrown.errors.slice(0, 5).map((one) => `${nameOf(one)}: ${messageOf(one, depth - 1)}`.slice(0, 4096));
+    return [thrown.message, ...each].join("\n");
   }
   if (thrown instanceof Error) return String(thrown.message);
   return typeof thrown === "string" ? thrown : whyNotJson(thrown, "it") ? Deno.inspect(thrown) : JSON.stringify(thrown);

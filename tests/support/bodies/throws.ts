@@ -20,6 +20,12 @@ export default defineJob({
         throw new Fatal("no use");
       case "later":
         throw new RetryAfter(90);
+      case "circle": {
+        const all = new AggregateError([new Error("one of them")], "all failed");
+        all.errors.push(all, ...Array(3).fill(new AggregateError(Array(5).fill(all), "again")));
+        all.name = "Fatal";
+        throw all;
+      }
       case "rejection":
         Promise.reject(new TypeError("nobody waited"));
         return await new Promise((resolve) => setTimeout(resolve, 10_000));
