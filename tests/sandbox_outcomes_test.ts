@@ -84,6 +84,7 @@ const THROWN: { args: string; name: string; summary: RegExp; retry: Failed["retr
     summary: /^Fatal: all failed\nError: one of them\nFatal: all failed\n/,
     retry: "never",
   },
+  { args: "long", name: "Fatal", summary: /^Fatal: with a long stack\n {4}at xxx/, retry: "never" },
   {
     args: "rejection",
     name: "TypeError",

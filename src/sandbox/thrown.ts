@@ -3,7 +3,7 @@ import { Fatal, RetryAfter } from "../job.ts";
 import type { BodyError } from "./frames.ts";
 import { whyNotJson } from "./plain.ts";
 
-/** Whatever was thrown, as plain data. Never throws itself, whatever the value's getters do. */
+/** Whatever was thrown, as plain data. Never throws itself, whatever the value's getters do; each text is cut, or the frame would be dropped. */
 export function describeError(thrown: unknown): BodyError {
   try {
     const chain = causesOf(thrown);
@@ -15,7 +15,7 @@ export function describeError(thrown: unknown): BodyError {
       stack: stackOf(thrown),
       causes: chain.slice(1).map((cause) => `${nameOf(cause)}: ${messageOf(cause)}\n${stackOf(cause)}`.slice(0, 4096)),
       retry: retryOf(thrown),
-      ...(denied === undefined ? {} : { denied }),
+      ...(denied === undefined ? {} : { denied: denied.slice(0, 16 * 1024) }),
     };
   } catch {
     const message = "what was thrown cannot be read";
@@ -48,7 +48,7 @@ function messageOf(thrown: unknown, depth = 2): string {
 /** The `at` lines only: the message is told apart from them. */
 function stackOf(thrown: unknown): string {
   const lines = thrown instanceof Error ? String(thrown.stack ?? "").split("\n") : [];
-  return lines.filter((line) => /^\s+at /.test(line)).slice(0, 30).join("\n");
+  return lines.filter((line) => /^\s+at /.test(line)).slice(0, 30).map((line) => line.slice(0, 1024)).join("\n");
 }
 
 function isDenial(thrown: unknown, message: string): boolean {

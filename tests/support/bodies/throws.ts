@@ -26,6 +26,11 @@ export default defineJob({
         all.name = "Fatal";
         throw all;
       }
+      case "long": {
+        const error = new Fatal("with a long stack");
+        error.stack = `Fatal: with a long stack\n${Array(30).fill(`    at ${"x".repeat(100_000)}`).join("\n")}`;
+        throw error;
+      }
       case "rejection":
         Promise.reject(new TypeError("nobody waited"));
         return await new Promise((resolve) => setTimeout(resolve, 10_000));
