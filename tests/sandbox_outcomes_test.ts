@@ -114,7 +114,11 @@ Deno.test("what a body throws is its error, with the place in the job file", asy
   }
 });
 
-const HELD: Record<string, unknown> = { nothing: null, date: { at: "1970-01-01T00:00:00.000Z" } };
+const HELD: Record<string, unknown> = {
+  nothing: null,
+  date: { at: "1970-01-01T00:00:00.000Z" },
+  turns: "measured",
+};
 const NOT_HELD: Record<string, RegExp> = {
   bigint: /result\.rows\[1\] is a BigInt \(2n\); give Number\(it\) or String\(it\)/,
   cycle: /result\.self\.cycle holds itself/,
@@ -123,6 +127,7 @@ const NOT_HELD: Record<string, RegExp> = {
   nan: /result\["a b"\] is NaN/,
   hole: /result\[1\] is undefined/,
   map: /result is a Map; give Object\.fromEntries\(it\)/,
+  vanishes: /its toJSON gives nothing/,
   large: /2097154 bytes of JSON, at most 1048576/,
 };
 

@@ -163,16 +163,7 @@ class Body {
       this.#channel.send({ kind: "started" });
       const result = await job.options.run(this.#context(order, args.value)) ?? null;
       const problem = whyNotJson(result, "result");
-      if (problem) {
-        return failure("result", "InvalidResult", `What run() returned cannot be stored as JSON: ${problem}`);
-      }
-      const text = JSON.stringify(result);
-      if (text.length * 3 <= MOST_RESULT_BYTES) return { kind: "result", result: result as never };
-      const bytes = new TextEncoder().encode(text).length;
-      if (bytes <= MOST_RESULT_BYTES) return { kind: "result", result: result as never };
-      const message = `What run() returned is ${bytes} bytes of JSON, at most ${MOST_RESULT_BYTES} can be stored: ` +
-        "keep it elsewhere and return where";
-      return failure("result", "InvalidResult", message);
+      return problem ? notStored(problem) : resultOf(result);
     } catch (error) {
       return { kind: "error", error: describeError(error) };
     }
@@ -265,6 +256,21 @@ class Body {
 function later(act: () => void, ms: number): number {
   const setTimer = timers.get?.call(globalThis) ?? timers.value;
   return setTimer(act, ms);
+}
+
+/** As it is measured, and not read again: a getter or a toJSON may answer differently each time. */
+function resultOf(result: unknown): FromBody {
+  const text = JSON.stringify(result) as string | undefined;
+  if (text === undefined) return notStored("its toJSON gives nothing");
+  const bytes = text.length * 3 <= MOST_RESULT_BYTES ? 0 : new TextEncoder().encode(text).length;
+  if (bytes <= MOST_RESULT_BYTES) return { kind: "result", result: JSON.parse(text) };
+  const message = `What run() returned is ${bytes} bytes of JSON, at most ${MOST_RESULT_BYTES} can be stored: ` +
+    "keep it elsewhere and return where";
+  return failure("result", "InvalidResult", message);
+}
+
+function notStored(problem: string): FromBody {
+  return failure("result", "InvalidResult", `What run() returned cannot be stored as JSON: ${problem}`);
 }
 
 function failure(phase: BodyError["phase"], name: string, message: string): FromBody {

@@ -4,6 +4,11 @@ import { defineJob } from "dandori";
 const cycle: Record<string, unknown> = { name: "cycle" };
 cycle.self = { cycle };
 
+/** Gives each of these once when it is asked what it is as JSON, and then the last. */
+function turning(...answers: unknown[]): unknown {
+  return { toJSON: () => answers.length > 1 ? answers.shift() : answers[0] };
+}
+
 const VALUES: Record<string, () => unknown> = {
   nothing: () => undefined,
   date: () => ({ at: new Date(0), gone: undefined }),
@@ -15,6 +20,8 @@ const VALUES: Record<string, () => unknown> = {
   hole: () => [1, undefined],
   map: () => new Map([["a", 1]]),
   large: () => "x".repeat(2 * 1024 * 1024),
+  turns: () => turning("checked", "measured", "x".repeat(2 * 1024 * 1024)),
+  vanishes: () => turning("checked", undefined),
   most: () => "é".repeat(500 * 1024),
 };
 
