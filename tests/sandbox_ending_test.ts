@@ -4,13 +4,14 @@ import { hear } from "../src/base/facts.ts";
 import { monotonicMs } from "../src/base/loop.ts";
 import { membersOf } from "../src/sandbox/process_table.ts";
 import type { Outcome } from "../src/sandbox/outcome.ts";
+import type { BodyOrder } from "../src/sandbox/order.ts";
 import type { Sandbox } from "../src/sandbox/pool.ts";
 import { groupGone, Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
 
 const SHELLS = { unsafe: { run: ["sh"] } };
 
 /** Runs a body of `hangs` to its timeout. That is short, and longer each time on a machine too busy for the body to begin. */
-async function timedOut(sandbox: Sandbox, how: string, options: { kill_grace_ms?: number } = {}): Promise<Late> {
+async function timedOut(sandbox: Sandbox, how: string, options: Partial<BodyOrder> = {}): Promise<Late> {
   for (let timeout_ms = 300;; timeout_ms *= 3) {
     const heard = await ran(sandbox, orderFor("hangs", how, { timeout_ms, ...options }));
     const { outcome } = heard;
@@ -51,6 +52,13 @@ Deno.test("a body that watches its signal and goes on is ended by TERM after its
     const heard = await timedOut(sandbox, "goes on", { kill_grace_ms: 1_000 });
     assert.equal(heard.end, "ended by TERM");
     assert.deepEqual(heard.said("info"), ["running", "TimeoutError: The run has reached its timeout"]);
+  }));
+
+Deno.test("a body that is signalled again and again, by itself say, has its grace once", () =>
+  withSandbox(async (sandbox) => {
+    const permissions = { unsafe: { run: true as const } };
+    const { end } = await timedOut(sandbox, "signals itself", { kill_grace_ms: 1_000, permissions });
+    assert.equal(end, "ended by TERM");
   }));
 
 Deno.test("a body that ignores TERM is ended by KILL after its grace", () =>

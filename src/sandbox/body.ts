@@ -88,6 +88,8 @@ export class RunningBody implements Body {
   #ended_by_us: EndedByUs | undefined;
   /** It was really told; until then an end of its own comes first. */
   #told = false;
+  /** It has said that it was. */
+  #has_noticed = false;
   /** What is to become of it instead of its turn. */
   #wish: { cause: "cancel" | "abandon"; reason: string } | undefined;
   #exiting: number | undefined;
@@ -329,7 +331,8 @@ export class RunningBody implements Body {
   }
 
   #noticed(listening: boolean): void {
-    if (this.#ended_by_us?.step !== "signal") return;
+    if (this.#ended_by_us?.step !== "signal" || this.#has_noticed) return; // once, or it could put off its end for ever
+    this.#has_noticed = true;
     this.#cancelStep();
     if (listening) this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#terminate());
     else this.#terminate();

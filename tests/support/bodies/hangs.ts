@@ -14,6 +14,7 @@ export default defineJob({
       signal?.addEventListener("abort", () => resolve(String(signal.reason)))
     );
     log.info("running");
+    if (args === "signals itself") setInterval(() => Deno.kill(Deno.pid, "SIGHUP"), 20);
     if (args === "stops when told") return await Promise.race([aborted, longWait()]);
     await Promise.all([aborted.then((reason) => log.info(reason)), longWait()]);
   },
