@@ -95,6 +95,24 @@ Deno.test("a run that ends its process is alone to be blamed", () =>
     await allRanOnce(behind);
   }));
 
+for (
+  const { args, kind } of [
+    { args: "close stdout", kind: "FAILED" },
+    { args: "close stderr", kind: "SUCCEEDED" },
+    { args: "close stdin", kind: "SUCCEEDED" },
+    { args: "leave", kind: "SUCCEEDED" },
+  ]
+) {
+  Deno.test(`a run that spoils its process by "${args}" is alone to be blamed`, () =>
+    withQuickJob(async (sandbox) => {
+      for (let round = 0; round < 5; round++) {
+        const { front, behind } = await queued(sandbox, args, 20);
+        assert.equal((await front.body.outcome).kind, kind);
+        await allRanOnce(behind);
+      }
+    }));
+}
+
 Deno.test("those behind a run that takes long are run elsewhere meanwhile, and its process goes on to serve", () =>
   withQuickJob(async (sandbox) => {
     const { front, behind } = await queued(sandbox, "hang", 20);

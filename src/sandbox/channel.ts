@@ -62,12 +62,12 @@ export class Channel {
   flush(): void {
     const waiting = this.#unwritten;
     this.#unwritten = undefined;
-    if (waiting) writeAll(writeOut, waiting);
+    if (waiting) this.#put(writeOut, waiting);
   }
 
   /** After the verdict of a process that goes on, or with it. */
   sendIdle(): void {
-    writeAll(writeError, this.#idle);
+    this.#put(writeError, this.#idle);
   }
 
   /** What fits into one write stays in one piece. */
@@ -76,10 +76,21 @@ export class Channel {
     const waiting = this.#unwritten;
     if (waiting && waiting.length + record.length <= RECORD_BYTES) {
       this.#unwritten = undefined;
-      return writeAll(writeOut, joined([waiting, record]));
+      return this.#put(writeOut, joined([waiting, record]));
     }
     this.flush();
-    writeAll(writeOut, record);
+    this.#put(writeOut, record);
+  }
+
+  /** A body that has closed what it is heard by ends: what comes of it could not be told, and would be waited for. */
+  #put(write: typeof writeOut, bytes: Uint8Array): void {
+    try {
+      return writeAll(write, bytes);
+    } catch {
+      if (write === writeError) this.flush();
+      this.silent = true;
+      exit(1);
+    }
   }
 
   #recordsOf(frame: FromBody): Uint8Array[] {

@@ -37,6 +37,8 @@ export class Line implements BodyLine {
   #judged = 0;
   /** Ends of runs on stderr that were read before their verdicts. */
   #idles = 0;
+  /** It has brought a run to its verdict: what befalls it while the next one has not begun is not that one's. */
+  #has_served = false;
   #recalling = false;
   /** The front from behind which others were recalled. */
   #long: RunningBody | undefined;
@@ -135,12 +137,19 @@ export class Line implements BodyLine {
     }
     const front = this.#front;
     if (!front) return;
+    if (frame.kind === "error" && frame.error.phase === "uncaught" && !this.#hasBegun(front)) return this.child.kill();
     front.hear(frame);
     if (frame.kind !== "result" && frame.kind !== "error") return;
+    this.#has_served = true;
     this.#judged++;
     if (this.length <= MOST_HEARD_AT_ONCE) this.child.talkative = false;
     this.#front?.front();
     this.#close();
+  }
+
+  /** The first run of a process is to blame for it from its start. */
+  #hasBegun(body: RunningBody): boolean {
+    return body.begun || (body.first && !this.#has_served);
   }
 
   /** Those whose verdict is heard and whose stderr is read. */
@@ -187,8 +196,7 @@ export class Line implements BodyLine {
     const judged = this.#judged;
     this.#judged = 0;
     for (const [place, body] of bodies.entries()) {
-      const begun = place < judged || body.begun || body.first;
-      if (!begun && end.heard) this.#ears.onReturned(body);
+      if (place >= judged && !this.#hasBegun(body) && end.heard) this.#ears.onReturned(body);
       else body.ended(end, this.#killed_for === body ? undefined : this.#killed_for);
     }
   }

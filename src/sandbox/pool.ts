@@ -9,7 +9,7 @@
  *
  * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, and for 15 s also beyond
  * their number, unless anything but its result or a thrown error came of it, it printed after its end, or it can start
- * processes of its own. Timers that it left open go on and may disturb the next run: that is what its owner chose.
+ * processes of its own. Timers that it left open go on and may disturb the next run once that has begun: that is what its owner chose.
  * While its runs take a few milliseconds each, those that come at once wait behind one another in one process (line.ts)
  * rather than each in a process of its own.
  *

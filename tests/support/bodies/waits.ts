@@ -22,6 +22,8 @@ export default defineJob<string>({
       console.error(`err ${ms}`);
     }
     if (what === "exit") Deno.exit(3);
+    if (what === "close") Deno[ms as "stdin"].close();
+    if (what === "leave") setTimeout(() => Promise.reject(new Error("of a run before")));
     return { pid: Deno.pid, served, found: what === "print" ? filesIn(context.tempDir) : 0 };
   },
 });
