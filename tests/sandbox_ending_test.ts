@@ -1,12 +1,13 @@
 /** Timeout, cancel and abandon: each step of ending a body, and that nothing of it is left. */
 import assert from "node:assert/strict";
 import { hear } from "../src/base/facts.ts";
-import { monotonicMs } from "../src/base/loop.ts";
+import { monotonicMs, within } from "../src/base/loop.ts";
 import { membersOf } from "../src/sandbox/process_table.ts";
 import type { Outcome } from "../src/sandbox/outcome.ts";
 import type { BodyOrder } from "../src/sandbox/order.ts";
 import type { Sandbox } from "../src/sandbox/pool.ts";
 import { groupGone, Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
+import { waitFor } from "./support/waiting.ts";
 
 const SHELLS = { unsafe: { run: ["sh"] } };
 
@@ -143,6 +144,20 @@ Deno.test("a grandchild that ignores TERM is gone before the outcome: on cancel,
     assert(monotonicMs() - began_ms >= 290, "the grandchild had its grace");
     assert.match(outcome.kind === "CANCELED" ? outcome.error_summary : "", /KILL$/);
     assert.deepEqual(killed.slice(0, 1), ["SIGTERM"]);
+  }));
+
+Deno.test("a process that has left the group and holds the input of a body open takes no slot", () =>
+  withSandbox(async (sandbox) => {
+    const permissions = { unsafe: { run: ["setsid"] } };
+    const heard = new Heard(sandbox, orderFor("leaves", "more than a pipe holds ".repeat(10_000), { permissions }));
+    const left = await waitFor("a process to be left", () => Promise.resolve(heard.said("stdout")[0]));
+    try {
+      heard.body.cancel("enough");
+      const outcome = await within(10_000, "the body", heard.body.outcome);
+      assert.equal(outcome.kind, "CANCELED");
+    } finally {
+      Deno.kill(Number(left), "SIGKILL");
+    }
   }));
 
 Deno.test("closing a sandbox ends all its bodies, which are LOST", () =>

@@ -260,7 +260,7 @@ export class Child {
     });
     this.#frames.end();
     this.#error_frames.end();
-    await this.#writer.close().catch(() => {});
+    await within(PIPES_CLOSE_MS, "the input of a body", this.#writer.close()).catch(() => {});
     if (this.temp_dir) await removeFolder(this.temp_dir);
     const last_words = new TextDecoder().decode(this.#last_words);
     const end: ChildEnd = {
