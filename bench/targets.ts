@@ -88,12 +88,12 @@ const TARGETS: Target[] = [
     of: rate("reuse"),
     against: { ...rate("tuned"), who: "pg-boss" },
   },
-  {
-    what: "throughput, process, against bare `deno run`",
+  ...["one after another", "two for each core"].map((how) => ({
+    what: `throughput, process, against bare \`deno run\`, ${how}`,
     of: rate("process"),
-    against: { workload: "bare-deno", who: "machine", measure: "rate" },
+    against: { workload: "bare-deno", who: "machine", how, measure: "rate" },
     least: 0.9,
-  },
+  })),
   { what: "CPU of everything, reuse", of: { ...rate("reuse"), measure: "cpu all" }, most: 0.3 },
   {
     what: "CPU of everything, reuse, against BullMQ's processes",
