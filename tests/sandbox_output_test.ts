@@ -1,7 +1,7 @@
 /** What a body says, within limits, whatever it does. */
 import assert from "node:assert/strict";
 import { monotonicMs } from "../src/base/loop.ts";
-import { HEAD_BYTES, TAIL_BYTES } from "../src/sandbox/output.ts";
+import { HEAD_BYTES, type LogLine, Output, TAIL_BYTES } from "../src/sandbox/output.ts";
 import { type Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
 
 function bytesOf(heard: Heard): number {
@@ -32,6 +32,18 @@ Deno.test("of a long output the head and the tail are kept, with a mark where it
     assert.match(left_out, /^\d+ bytes of output are left out here$/);
     assert(bytesOf(heard) <= HEAD_BYTES + TAIL_BYTES + 500);
   }));
+
+Deno.test("blank lines after a long output take its worker no longer than others", () => {
+  const lines: LogLine[] = [];
+  const output = new Output({ onLog: (said) => void lines.push(...said), onFlood() {} });
+  const text = (text: string) => output.text("stdout", new TextEncoder().encode(text));
+  for (let said = 0; said <= HEAD_BYTES; said += 1_000) text(`${"x".repeat(999)}\n`);
+  for (let block = 0; block < 30; block++) text("\n".repeat(TAIL_BYTES)); // 27 s for the second of them, when each moved the others
+  text("the end\n");
+  output.end();
+  assert.equal(lines.at(-1)?.message, "the end");
+  assert.equal(lines.filter(({ message }) => message === "").length, TAIL_BYTES - "the end\n".length);
+});
 
 Deno.test("of too many lines at once some are left out, with a mark that counts them", () =>
   withSandbox(async (sandbox) => {

@@ -42,6 +42,8 @@ export class Output {
   #said_bytes = 0;
   #kept_bytes = 0;
   #tail: LogLine[] = [];
+  /** Of the tail, how many are left out already: to shift each would move all that follow, of blank lines 65,536. */
+  #tail_left_out = 0;
   #tail_bytes = 0;
   #cut = false;
   #left_out_bytes = 0;
@@ -81,7 +83,8 @@ export class Output {
     }
     this.#sayTooFast();
     if (this.#left_out_bytes > 0) this.#say(`${this.#left_out_bytes} bytes of output are left out here`);
-    this.#batch.push(...this.#tail);
+    this.#trimTail();
+    this.#batch = [...this.#batch, ...this.#tail];
     this.#tail = [];
     this.#flush();
   }
@@ -123,10 +126,16 @@ export class Output {
     this.#tail.push(line);
     this.#tail_bytes += bytes;
     while (this.#tail_bytes > TAIL_BYTES) {
-      const freed = sizeOf(this.#tail.shift() as LogLine);
+      const freed = sizeOf(this.#tail[this.#tail_left_out++] as LogLine);
       this.#tail_bytes -= freed;
       this.#left_out_bytes += freed;
     }
+    if (this.#tail_left_out * 2 > this.#tail.length) this.#trimTail();
+  }
+
+  #trimTail(): void {
+    this.#tail = this.#tail.slice(this.#tail_left_out);
+    this.#tail_left_out = 0;
   }
 
   #mayPass(): boolean {
