@@ -19,6 +19,18 @@ Deno.test("a body that floods is ended with OutputLimit, and little of it is kep
     assert(monotonicMs() - began_ms < 30_000, "it was not ended");
   }));
 
+Deno.test("short lines of a log without a pause are a flood as well, also after much was said", () => {
+  for (const before of [0, 2 * HEAD_BYTES]) {
+    let floods = 0;
+    const output = new Output({ onLog() {}, onFlood: () => void floods++ });
+    for (let said = 0; said < before; said += 1_000) output.log("info", "x".repeat(1_000));
+    for (let line = 0; line < 900_000; line++) output.log("info", "again");
+    assert.equal(floods, 0, "they are not 64 MiB");
+    for (let line = 0; line < 900_000; line++) output.log("info", "again");
+    assert.equal(floods, 1);
+  }
+});
+
 Deno.test("of a long output the head and the tail are kept, with a mark where it was cut", () =>
   withSandbox(async (sandbox) => {
     const heard = await ran(sandbox, orderFor("prints", "3 MB"));

@@ -20,6 +20,8 @@ export type Stream = "stdout" | "stderr";
 export const HEAD_BYTES = 1024 * 1024;
 export const TAIL_BYTES = 64 * 1024;
 export const FLOOD_BYTES = 64 * 1024 * 1024;
+/** What a body writes around each line of its log. Of one that logs a few words without end that is most of all that its worker has to read. */
+const FRAME_BYTES = 64;
 const BURST_LINES = 5_000;
 const LINES_PER_SECOND = 500;
 /** Of a line without end; longer ones are cut into several. */
@@ -67,7 +69,7 @@ export class Output {
 
   log(level: LogLevel, message: string, fields?: Json): void {
     const bytes = fields === undefined ? 0 : JSON.stringify(fields).length;
-    this.#count(message.length + bytes);
+    this.#count((this.#dropping ? FRAME_BYTES : 0) + message.length + bytes);
     const kept = bytes > MOST_LINE_BYTES
       ? { dropped: `fields of ${bytes} bytes, at most ${MOST_LINE_BYTES} are kept` }
       : fields;
@@ -104,8 +106,9 @@ export class Output {
 
   #place(line: LogLine): void {
     const bytes = sizeOf(line);
+    const may_pass = this.#mayPass();
     if (this.#cut) return this.#placeInTail(line, bytes);
-    if (!this.#mayPass()) {
+    if (!may_pass) {
       this.#too_fast_lines++;
       return;
     }
