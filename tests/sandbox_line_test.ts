@@ -1,6 +1,7 @@
 /** Runs that wait behind one another in one process: whose is what it says, and what becomes of them when it does not go on. */
 import assert from "node:assert/strict";
 import type { RunningBody } from "../src/sandbox/body.ts";
+import type { FromBody } from "../src/sandbox/frames.ts";
 import { Line } from "../src/sandbox/line.ts";
 import { Pace } from "../src/sandbox/pace.ts";
 import type { Outcome, Sandbox } from "../src/sandbox/pool.ts";
@@ -213,7 +214,8 @@ Deno.test("there is room behind while a job is quick, and none when its runs hav
     await waitFor("all to end", async () => (await Promise.all([slow.body.outcome, other.body.outcome])).length);
   }, new Pace()));
 
-Deno.test("a process that still owes the answer to a recall is given to nobody before it has come", () => {
+/** Two runs in the line of a process that says what the test says; `did` tells what came of it. */
+function recalledLine(begun: boolean): { line: Line; did: string[]; say: (frame: FromBody) => void } {
   let ears: ChildEars | undefined;
   const did: string[] = [];
   const child = {
@@ -232,12 +234,27 @@ Deno.test("a process that still owes the answer to a recall is given to nobody b
     condemned: false,
     leavesRoom: true,
   };
-  const line = new Line(child, { onReturned: () => did.push("returned"), onIdle: () => did.push("idle") });
-  for (let run = 0; run < 2; run++) line.add({ ...body } as unknown as RunningBody);
+  const line = new Line(child, {
+    onReturned: ({ job_run_id }) => did.push(`returned ${job_run_id}`),
+    onIdle: () => did.push("idle"),
+  });
+  line.add({ ...body, job_run_id: 1, begun } as unknown as RunningBody);
+  line.add({ ...body, job_run_id: 2, begun: false } as unknown as RunningBody);
   line.recall();
-  for (const kind of ["result", "result", "idle", "idle"] as const) ears?.onFrame({ kind, result: null });
+  return { line, did, say: (frame) => ears?.onFrame(frame) };
+}
+
+Deno.test("a process that still owes the answer to a recall is given to nobody before it has come", () => {
+  const { line, did, say } = recalledLine(false);
+  for (const kind of ["result", "result", "idle", "idle"] as const) say({ kind, result: null });
   assert.deepEqual(did, ["recall", "closed", "closed"]);
   assert.equal(line.open, false);
-  ears?.onFrame({ kind: "recalled", job_run_id: 0 });
+  say({ kind: "recalled", job_run_id: 0 });
   assert.deepEqual(did.slice(3), ["resume", "hush", "idle"]);
+});
+
+Deno.test("a run that has begun is not taken back to be begun elsewhere, whatever its process says", () => {
+  const { did, say } = recalledLine(true);
+  say({ kind: "recalled", job_run_id: 2 });
+  assert.deepEqual(did, ["recall", "resume", "returned 2"]);
 });

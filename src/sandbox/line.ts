@@ -173,7 +173,7 @@ export class Line implements BodyLine {
   #recalled(in_hand: number): void {
     if (!this.#recalling) return;
     const front = this.#front;
-    const keeps = front !== undefined && front.job_run_id === in_hand;
+    const keeps = front !== undefined && (front.begun || front.job_run_id === in_hand); // two of one run would be the worst
     this.child.talkative = false;
     const returned = this.#bodies.splice(this.#judged + (keeps ? 1 : 0));
     this.child.resume();
