@@ -11,6 +11,8 @@ import type { StartedRun } from "../store/started_runs.ts";
 import { storableText } from "./ending.ts";
 
 const MOST_WAITING_LINES = 20_000;
+/** Lines of one statement: a body may end with 65,536 blank ones, and of three that do one took longer than a statement may. */
+const MOST_AT_ONCE = 5_000;
 const PATIENCE_MS = 2_000;
 
 interface Report {
@@ -28,7 +30,10 @@ export class Sayings {
 
   constructor(sql: Sql) {
     this.#logs = new Gather(async (batches) => {
-      await persist(() => appendLogs(sql, batches.flat()));
+      const lines = batches.flat();
+      for (let at = 0; at < lines.length; at += MOST_AT_ONCE) {
+        await persist(() => appendLogs(sql, lines.slice(at, at + MOST_AT_ONCE)));
+      }
       return batches.map(() => undefined);
     }, { most: 50 });
     this.#reports = new Gather(async (reports) => {
