@@ -179,6 +179,17 @@ Deno.test("a path below the project is suggested as the project knows it", () =>
   assert.equal(lineThatGrants(denied, { read: true }, "/project"), undefined);
 });
 
+Deno.test("no line is suggested that a sync would refuse", () => {
+  const lines = [
+    'all access to "/proc/self/fd"',
+    "admin access",
+    'read access to "/data/a,b"',
+    'env access to "LD_PRELOAD"',
+  ]
+    .map((what) => lineThatGrants(`Requires ${what}, run again with the flag`, { read: ["/proc"] }, "/project"));
+  assert.deepEqual(lines, [undefined, undefined, undefined, undefined]);
+});
+
 Deno.test("the key of permissions does not depend on their order, and tells every difference", () => {
   assert.equal(permissionsKey({ net: ["a", "b"], env: ["X"] }), permissionsKey({ env: ["X"], net: ["b", "a"] }));
   assert.notEqual(permissionsKey({ net: ["a"] }), permissionsKey({ net: true }));

@@ -134,7 +134,7 @@ export function permissionsKey(permissions: Permissions): string {
 
 /**
  * The line for the job file after a denial, from Deno's sentence and what the job has already:
- * `permissions: { net: ["example.com:443"] }`. Undefined when the sentence names nothing that could be granted.
+ * `permissions: { net: ["example.com:443"] }`. Undefined when the sentence names nothing that a job file can be granted.
  */
 export function lineThatGrants(denied: string, permissions: Permissions, project_dir: string): string | undefined {
   const [, kind, target] = /^Requires (\w+) access(?: to (?:"(.*?)"|<\w+>))?(?:,|$)/s.exec(denied) ?? [];
@@ -148,7 +148,7 @@ export function lineThatGrants(denied: string, permissions: Permissions, project
   const has = texts(holder[kind]);
   if (holder[kind] === true || (wanted !== undefined && has.includes(wanted))) return undefined; // kept back on purpose
   holder[kind] = wanted === undefined ? true : [...has, wanted];
-  return `permissions: ${literal(grown)}`;
+  return problemsInPermissions(grown).length > 0 ? undefined : `permissions: ${literal(grown)}`; // Deno asks for all of /proc, say
 }
 
 function belowProject(path: string | undefined, project_dir: string): string | undefined {
