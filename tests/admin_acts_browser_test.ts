@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { json } from "../src/store/db.ts";
 import { readSettings } from "../src/store/settings.ts";
+import { PASSWORD } from "./support/admin.ts";
 import { CHROMIUM, withBrowser } from "./support/browser.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 
@@ -51,6 +52,53 @@ Deno.test(
       await page.click("[data-opens=degrade]");
       await page.click("#degrade button[type=submit]");
       await page.waitForSelector(".flash.good:has-text('w1 steps down')");
+    });
+  },
+);
+
+Deno.test(
+  "who is logged out meanwhile is told so at once, and comes back to the page; what is gone is said to be gone",
+  options,
+  async () => {
+    await withBrowser(async ({ sql, page, url, login, expect }) => {
+      expect(/status of 40[0134]/);
+      await aWorker(sql, { node_id: "gpu-1", worker_id: "w1" });
+      const { id: job_definition_id } = await aDefinition(sql, { name: "export" });
+      const [bulk] = await sql<{ id: number }[]>`
+      insert into bulk (job_definition_id, name, state, changed_by, parallel)
+      values (${job_definition_id}, 'b', 'PAUSED', 'test', 3) returning id`;
+      await login("operator");
+      const again = async () => {
+        await page.fill("input[name=name]", "operator");
+        await page.fill("input[name=password]", PASSWORD);
+        await page.click("main button[type=submit]");
+      };
+      await page.goto(`${url}bulks/${bulk?.id}`);
+      await page.waitForSelector("#parallel");
+      await sql`delete from admin_session`;
+      await page.fill("#parallel", "7");
+      await page.keyboard.press("Tab");
+      await page.waitForSelector("[role=alert]:has-text('Your session has ended')");
+      await again();
+      await page.waitForURL(`${url}bulks/${bulk?.id}`);
+      await page.waitForSelector("#parallel");
+      await sql`update admin_user set role = 'viewer'`;
+      await page.fill("#parallel", "8");
+      await page.keyboard.press("Tab");
+      await page.waitForSelector("[role=alert]:has-text('refused this or failed')");
+      await sql`update admin_user set role = 'operator'`;
+
+      await page.goto(`${url}nodes/gpu-1`);
+      await page.click("[data-opens=maintenance]");
+      await page.fill("#maintenance input[name=reason]", "new disks");
+      await sql`delete from admin_session`;
+      await page.click("#maintenance button[type=submit]");
+      await page.waitForSelector("[role=alert]:has-text('what you sent was not done')");
+      await again();
+      await page.waitForURL(`${url}nodes/gpu-1`);
+      await sql`delete from worker`;
+      await sql`delete from node`;
+      await page.waitForSelector("h1:has-text('There is nothing here')");
     });
   },
 );

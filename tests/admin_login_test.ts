@@ -5,6 +5,7 @@ import { addApiToken, readApiToken, removeApiToken, scopesAllow } from "../src/s
 import { openSession } from "../src/store/sessions.ts";
 import { readCredentials, removeUser, setPassword, setRole } from "../src/store/users.ts";
 import type { Sql } from "../src/store/db.ts";
+import { readSettings } from "../src/store/settings.ts";
 import { aUser, PASSWORD, withAdmin } from "./support/admin.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -103,6 +104,30 @@ Deno.test("a session ends when it is not used, at its last hour, with its passwo
     await sql`update admin_session set expires_at = clock_timestamp() where ${of("old")}`;
     for (const browser of [idle, old, changed, removed]) assert.equal(await open(browser), false);
   });
+});
+
+Deno.test("a form of a session that is over is not done, says so, and its login leads back to the page of the form", async () => {
+  for (const [url, base] of [["https://example.test/tools/", "/tools"], ["http://admin.test/", ""]] as const) {
+    await withAdmin(async ({ sql, login }) => {
+      const browser = await login("operator");
+      const referer = `${url}jobs?text=a+b`;
+      const send = (headers: Record<string, string>) =>
+        browser.post("/queue/pause", { csrf: "any", do: "pause" }, headers);
+      const stale = await send({ referer });
+      assert.equal(stale.status, 403, "the session is another one than the form's");
+      assert.match(await stale.text(), /a session that is over.*nothing was done/);
+      await sql`delete from admin_session`;
+      const to = async (headers: Record<string, string>) => (await send(headers)).headers.get("location") ?? "";
+      assert.equal(await to({ referer }), `${base}/login?back=%2Fjobs%3Ftext%3Da%2Bb&undone=1`);
+      assert.equal(await to({}), `${base}/login?back=%2F&undone=1`);
+      assert.equal(await to({ referer: "about:blank" }), `${base}/login?back=%2F&undone=1`);
+      assert.match(await browser.text("/login?back=%2Fjobs&undone=1"), /what you sent was not done/);
+      assert.match(await browser.text("/login?back=%2Fjobs"), /Your session has ended/);
+      await browser.post("/logout", {});
+      assert.doesNotMatch(await browser.text("/login"), /session has ended/, "who logged out knows");
+      assert.equal((await readSettings(sql)).dispatch, "running");
+    }, { url });
+  }
 });
 
 /** Until so many statements wait for somebody else's lock. */

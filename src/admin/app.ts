@@ -19,9 +19,9 @@ import { answerHealth, answerMetrics, answerReady } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
 import { mountLogin } from "./login.ts";
 import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
-import { errorPage } from "./pages/error.tsx";
+import { errorPage, needsRole } from "./pages/error.tsx";
 import { addressOf, firstPart, pathWithin } from "./place.ts";
-import { keepPreferences, leaveFlash } from "./preferences.ts";
+import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
 import { type Done, field, Refusal, type Route } from "./visit.ts";
 
 /** Larger than any form of ours, smaller than what would hurt. */
@@ -61,7 +61,13 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   mountLogin(app, parts);
   app.get("/live", (c) => c.get("session") ? answerLive(c, parts) : c.text("Log in first", 401));
   app.get("/", (c) => c.redirect(place.base + HOME, 302));
-  for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) mount(app, route, parts);
+  const pathOf = (url: string) => {
+    const { pathname, search } = new URL(url);
+    return pathWithin(place, pathname, pages) + search;
+  };
+  for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) {
+    mount(app, route, { ...parts, pathOf });
+  }
   for (const { path } of app.routes) pages.add(firstPart(path));
   for (const none of ["", "*"]) pages.delete(none);
   app.notFound((c) => answerRefusal(c, parts, new Refusal(404)));
@@ -69,11 +75,16 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   return app;
 }
 
+/** `pathOf`: what follows the base in an address of ours. */
+type RouteParts = AdminParts & { pathOf(url: string): string };
+
 /** The one place where a role is asked for. */
-function mount(app: Hono<Env>, route: Route, parts: AdminParts): void {
+function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
   const admit = (c: Context<Env>) => {
     const session = c.get("session");
-    if (session && !mayActAs(session.role, route.role)) throw new Refusal(403);
+    if (session && !mayActAs(session.role, route.role)) {
+      throw new Refusal(403, needsRole(langOf(c), { needed: route.role, has: session.role }));
+    }
     return session;
   };
   if ("get" in route) {
@@ -113,11 +124,17 @@ function answerDone(c: Context<Env>, { place }: AdminParts, { to, text, tone }: 
   return c.body(null, 200);
 }
 
-/** A refresh must not put the login into the middle of a page: the script loads the whole page anew instead. */
-function toLogin(c: Context<Env>, { place }: AdminParts): Response {
+/**
+ * And from there back to what was looked at: of a form, the page that it stood on, since the session may have ended meanwhile. A refresh must
+ * not put the login into the middle of a page: the script loads the whole page anew instead.
+ */
+function toLogin(c: Context<Env>, { place, pathOf }: RouteParts): Response {
   if (isRefresh(c)) return c.text("Log in first", 401);
-  const back = c.req.method === "GET" ? `?back=${encodeURIComponent(c.req.path + new URL(c.req.url).search)}` : "";
-  return c.redirect(`${place.base}/login${back}`, 303);
+  const form_page = c.req.header("referer");
+  const query: Record<string, string> = c.req.method === "GET"
+    ? { back: pathOf(c.req.url) }
+    : { back: form_page && URL.canParse(form_page) ? samePath(pathOf(form_page)) : "/", undone: "1" };
+  return c.redirect(`${place.base}/login?${new URLSearchParams(query)}`, 303);
 }
 
 function answerRefusal(c: Context<Env>, parts: AdminParts, refusal: Refusal) {

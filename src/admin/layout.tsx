@@ -18,6 +18,10 @@ const WORDS = words({
     en: "Postgres does not answer: what you see may be old. Trying again…",
     ja: "Postgres が応答しません。表示が古い可能性があります。再試行しています…",
   },
+  undone: {
+    en: "The server refused this or failed. Load the page anew to see how things stand.",
+    ja: "サーバーが受け付けなかったか、失敗しました。ページを再読み込みして状態を確認してください。",
+  },
   language: { en: "日本語", ja: "English" },
   theme: { en: "Colours", ja: "配色" },
   auto: { en: "auto", ja: "自動" },
@@ -122,6 +126,7 @@ function Main({ on, page }: { on: Visit; page: Page }) {
     <main id="main">
       <div class="banner" data-banner="lost" role="status" hidden>{say.lost}</div>
       <div class="banner" data-banner="away" role="status" hidden>{say.away}</div>
+      <div class="banner" data-banner="undone" role="alert" hidden>{say.undone}</div>
       {on.flash && <div class={`flash ${on.flash.tone}`} role="status">{on.flash.text}</div>}
       {page.body}
     </main>

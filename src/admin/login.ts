@@ -1,6 +1,6 @@
 /** Logging in and out. The answer to a wrong name and to a wrong password is the same, and takes as long. */
 import type { Hono } from "hono";
-import { deleteCookie, setCookie } from "hono/cookie";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { observe } from "../base/facts.ts";
 import type { Sql } from "../store/db.ts";
 import { forgetTries, mayTry } from "../store/login_attempts.ts";
@@ -19,7 +19,9 @@ export function mountLogin(app: Hono<Env>, parts: AdminParts): void {
     const visit = visitOf(c, parts);
     const back = samePath(c.req.query("back") ?? "/");
     if (visit.user) return c.redirect(place.base + back, 303);
-    return answerPage(c, visit, loginPage(visit, { back, name: "", no_users: !await anyUser(sql) }));
+    // A logout takes the cookie away, so one without a session is of a session that ended otherwise.
+    const over = c.req.query("undone") ? "undone" : getCookie(c, SESSION_COOKIE) ? "ended" : undefined;
+    return answerPage(c, visit, loginPage(visit, { back, name: "", over, no_users: !await anyUser(sql) }));
   });
   app.post("/login", async (c) => {
     const form = await ownForm(c, parts);

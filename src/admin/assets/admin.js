@@ -1,6 +1,6 @@
 /** What a page does by itself: dialogs, times that go on, forms that ask for nothing but a choice. No page needs it to be read. */
 import { agoText, durationText } from "./ago.js";
-import { startLive } from "./live.js";
+import { loadAnew, startLive } from "./live.js";
 
 const page = document.documentElement;
 const base = page.dataset.base ?? "";
@@ -43,6 +43,13 @@ function moveSliders() {
 document.addEventListener("formdata", ({ target, formData }) => {
   if (target.method !== "get") return;
   for (const [name, value] of [...formData]) if (value === "") formData.delete(name);
+});
+
+/** What a form sent by itself, such as a slider, and was not taken; live parts look after themselves. */
+document.addEventListener("htmx:response:error", ({ target, detail }) => {
+  if (target.matches("[data-live]")) return;
+  if (detail.ctx.response.status === 401) return loadAnew(); // the login says why, and leads back
+  document.querySelector("[data-banner=undone]").hidden = false;
 });
 
 /** A second click would be a second act. */

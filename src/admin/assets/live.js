@@ -10,6 +10,11 @@ const SAY_AFTER_MS = 1_500;
 /** A busy list shows other runs all the time. */
 const REOPEN_AFTER_MS = 1_000;
 
+/** Not by `reload`, which would send a form again where the page is the answer to one. */
+export function loadAnew() {
+  location.assign(location.pathname + location.search);
+}
+
 export function startLive(base) {
   const parts = () => [...document.querySelectorAll("[data-live]")];
   if (parts().length === 0) return;
@@ -57,7 +62,7 @@ export function startLive(base) {
   const again = async () => {
     try {
       const answer = await fetch(location.href, { headers: { "hx-request": "true" } });
-      if (answer.status === 401) return location.reload(); // logged out meanwhile: the login says so
+      if (answer.status === 401) return loadAnew(); // logged out meanwhile: the login says so
     } catch {
       return lost();
     }
@@ -67,6 +72,10 @@ export function startLive(base) {
   // What was asked for did not come: what is shown may be old, though the stream is open still.
   document.addEventListener("htmx:error", ({ target }) => {
     if (target instanceof Element && target.closest("[data-live]")) lost();
+  });
+  // Logged out, not allowed any more, or gone: the whole page says which. That Postgres is away says the stream.
+  document.addEventListener("htmx:response:error", ({ target, detail }) => {
+    if (target.matches("[data-live]") && detail.ctx.response.status < 500) loadAnew();
   });
   setInterval(() => {
     if (stream?.readyState === EventSource.OPEN && performance.now() - heard_ms > SILENT_AFTER_MS) lost();

@@ -1,6 +1,6 @@
 /** What went wrong, in words, and what to do now. Details are in the log, under the id that is shown. */
 import { link, type Page, type Visit } from "../visit.ts";
-import { words } from "../words.ts";
+import { type Lang, words } from "../words.ts";
 
 const WORDS = words({
   bad: { en: "This makes no sense", ja: "要求を理解できません" },
@@ -11,9 +11,13 @@ const WORDS = words({
   forbidden: { en: "You may not do this", ja: "権限がありません" },
   forbidden_text: {
     en:
-      "Your role does not allow it, or the form was not sent by this page. Reload the page and try again, or ask an admin.",
+      "The form is of a session that is over, or was not sent by a page of ours, so nothing was done. Go back, load that page anew and send it again.",
     ja:
-      "ロールで許可されていないか、フォームがこのページから送られていません。ページを再読み込みして試すか、管理者に相談してください。",
+      "フォームが終了したセッションのものか、この画面以外から送られたため、何も実行していません。前のページに戻り、再読み込みしてから送信してください。",
+  },
+  needs_role: {
+    en: (needed: string, has: string) => `It needs the role ${needed}; yours is ${has}. An admin can change that.`,
+    ja: (needed, has) => `必要なロールは ${needed} です（あなたのロール：${has}）。管理者に依頼してください。`,
   },
   missing: { en: "There is nothing here", ja: "見つかりません" },
   missing_text: {
@@ -39,6 +43,11 @@ const WORDS = words({
   },
   home: { en: "To the first page", ja: "最初のページへ" },
 });
+
+/** Why somebody may not, and who can help. */
+export function needsRole(lang: Lang, { needed, has }: { needed: string; has: string }): string {
+  return WORDS[lang].needs_role(needed, has);
+}
 
 export function errorPage(on: Visit, { status, text }: { status: number; text: string }): Page {
   const say = WORDS[on.lang];

@@ -13,6 +13,16 @@ const WORDS = words({
     en: "Too many tries for this name or from this address. Wait 15 minutes.",
     ja: "この名前またはアドレスからの試行が多すぎます。15 分待ってください。",
   },
+  ended: {
+    en: "Your session has ended. Log in, and you are back where you were.",
+    ja: "セッションが終了しました。ログインすると元のページに戻ります。",
+  },
+  undone: {
+    en:
+      "You are not logged in any more, so what you sent was not done. Log in, and send it again from the page that it was on.",
+    ja:
+      "ログイン状態が終了していたため、送信した内容は実行していません。ログインすると元のページに戻るので、もう一度送信してください。",
+  },
   no_users: {
     en: "There is no user yet. Make the first one where Dandori runs:",
     ja: "ユーザーがまだいません。Dandori が動く環境で最初のユーザーを作成してください:",
@@ -23,7 +33,7 @@ const FIRST_USER = "deno task admin user add NAME --role admin";
 
 export function loginPage(
   on: Visit,
-  form: { back: string; name: string; problem?: string; no_users: boolean },
+  form: { back: string; name: string; problem?: string; over?: "ended" | "undone"; no_users: boolean },
 ): Page {
   const say = WORDS[on.lang];
   const problem = form.problem === "too_many" ? say.too_many : form.problem && say.wrong;
@@ -33,6 +43,7 @@ export function loginPage(
       <form class="narrow login" method="post" action={link(on, "/login")}>
         <h1>{say.title}</h1>
         {problem && <Problem title={problem} />}
+        {form.over && <Problem title={say[form.over]} />}
         {form.no_users && (
           <div class="empty">
             <p>{say.no_users}</p>
