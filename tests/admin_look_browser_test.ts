@@ -39,6 +39,30 @@ Deno.test(
   },
 );
 
+Deno.test(
+  "between a phone and a desk, why a node gets no work can be read, and the pages stand in one row of their own",
+  options,
+  async () => {
+    await withBrowser(async ({ sql, page, url, login }) => {
+      await aWorker(sql, { node_id: "gpu-1", worker_id: "w1" });
+      await sql`update node set is_active = false, inactive_by = 'user:taro', inactive_reason = 'new disks', labels = ${
+        json(sql, { gpu: "a100", zone: "tokyo" })
+      }`;
+      await login("operator");
+      for (const width of [1_024, 768]) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.goto(`${url}nodes`);
+        const why = page.locator("td.main", { hasText: "user:taro: new disks" });
+        assert((await why.boundingBox())!.width >= 160, `${width}`);
+        assert.equal(await why.locator(".line").getAttribute("title"), "user:taro: new disks");
+        assert.equal((await overflowing(page)).join(), "");
+        const [brand, who] = [await page.locator(".brand").boundingBox(), await page.locator(".who").boundingBox()];
+        assert(Math.abs(brand!.y - who!.y) < 12, "who is logged in stands beside the name, above the pages");
+      }
+    }, { width: 1_024 });
+  },
+);
+
 Deno.test("what is live does not make a page jump", options, async () => {
   await withBrowser(async ({ sql, page, url, login }) => {
     const { worker_id } = await aWorker(sql, { worker_id: "w1" });

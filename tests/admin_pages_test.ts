@@ -325,3 +325,18 @@ Deno.test("a NUL in an address or a form, which no text of Postgres holds, is re
     assert.deepEqual(failed, []);
   });
 });
+
+Deno.test("each column has a name to be read out, also one of buttons, and the queue leads to its jobs", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const paths = pathsOf(await aFullHouse(sql));
+    await sql`insert into resource (name, capacity) values ('license', 1)`;
+    const browser = await login("admin");
+    const nameless: string[] = [];
+    for (const path of paths) {
+      const heads = [...(await browser.text(path)).matchAll(/<th[^>]*>(.*?)<\/th>/gs)].map(([, head = ""]) => head);
+      if (heads.some((head) => head.replaceAll(/<[^>]*>/g, "").trim() === "")) nameless.push(path);
+    }
+    assert.deepEqual(nameless, []);
+    assert.match(await browser.text("/queue"), /<td[^>]*><a href="\/jobs\/a_job_with_a_name/);
+  });
+});

@@ -1,8 +1,14 @@
 /** Rows. On a narrow screen columns marked `wide` are left out and the rest scrolls inside its box, never the page. */
 import type { Child } from "hono/jsx";
+import { words } from "../words.ts";
+
+/** Above a column of buttons. */
+export const ACTS = words({ head: { en: "Acts", ja: "操作" } });
 
 export interface Column<Row> {
   head: string;
+  /** It is read out, and not shown: what stands below needs no name for who sees it. */
+  unseen?: boolean;
   cell(row: Row): Child;
   /** `number`: right, figures of one width. `wide`: only where there is room. `main`: takes what is left. `text`: words, not one to a line. */
   kind?: "number" | "wide" | "main" | "text";
@@ -15,7 +21,11 @@ export function Table<Row>(
     <div class="scroll" role="region" aria-label={label} tabindex={0}>
       <table>
         <thead>
-          <tr>{columns.map(({ head, kind }) => <th scope="col" class={kind}>{head}</th>)}</tr>
+          <tr>
+            {columns.map(({ head, kind, unseen }) => (
+              <th scope="col" class={kind}>{unseen ? <span class="hidden-text">{head}</span> : head}</th>
+            ))}
+          </tr>
         </thead>
         <tbody>
           {rows.map((row) => <tr>{columns.map(({ cell, kind }) => <td class={kind}>{cell(row)}</td>)}</tr>)}

@@ -4,7 +4,7 @@ import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../../clie
 import { listWebhooks, SIGNATURES, type WebhookView } from "../../../store/webhooks.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../acting.ts";
 import { refusalText } from "../../refusals.ts";
@@ -79,7 +79,8 @@ function columnsOf(on: Visit): Column<WebhookView>[] {
     { head: say.delivered, cell: (hook) => <Time on={on} at={hook.delivered_at} /> },
     { head: say.created_by, kind: "wide", cell: (hook) => hook.created_by },
     {
-      head: "",
+      head: ACTS[on.lang].head,
+      unseen: true,
       cell: ({ name }) => (
         <span class="buttons">
           <DialogButton opens={idOf("remove", name)} text={say.remove} danger />

@@ -13,7 +13,7 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Chips } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, field, type Page, type Visit } from "../../visit.ts";
@@ -81,7 +81,8 @@ function columnsOf(on: Visit): Column<ApiTokenView>[] {
     { head: say.used, kind: "wide", cell: (token) => <Time on={on} at={token.used_at} /> },
     { head: say.created_by, kind: "wide", cell: (token) => token.created_by },
     {
-      head: "",
+      head: ACTS[on.lang].head,
+      unseen: true,
       kind: "main",
       cell: ({ name }) => (
         <span class="buttons">

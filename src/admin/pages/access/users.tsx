@@ -14,7 +14,7 @@ import {
 } from "../../../store/users.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { Table } from "../../parts/table.tsx";
+import { ACTS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, field, type Page, type Visit } from "../../visit.ts";
@@ -40,7 +40,7 @@ export async function showUsers(on: Visit): Promise<Page> {
             { head: say.role, cell: (user) => user.role },
             { head: say.seen, kind: "wide", cell: (user) => <Time on={on} at={user.seen_at} /> },
             { head: say.created, kind: "wide", cell: (user) => <Time on={on} at={user.created_at} /> },
-            { head: "", kind: "main", cell: (user) => <Buttons on={on} user={user} /> },
+            { head: ACTS[on.lang].head, unseen: true, kind: "main", cell: (user) => <Buttons on={on} user={user} /> },
           ]}
         />
         <ConfirmDialog on={on} id="add" title={say.add_user} action="/access/users" verb={say.add_user}>

@@ -7,7 +7,7 @@ import { State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
-import { Table } from "../../parts/table.tsx";
+import { ACTS, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
@@ -158,7 +158,8 @@ function Failures({ on, kinds }: { on: Visit; kinds: FailureKind[] }) {
             cell: (kind) => <a href={link(on, `/runs/${kind.job_run_id}`)}>{kind.job_run_id}</a>,
           },
           {
-            head: "",
+            head: ACTS[on.lang].head,
+            unseen: true,
             kind: "main",
             cell: (kind) => <span class="line">{engineText(on.lang, kind.error_summary?.split("\n")[0] ?? "")}</span>,
           },

@@ -4,7 +4,7 @@ import { Badge, State } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { percent } from "../../parts/percent.ts";
 import { link, may, type Page, type Visit } from "../../visit.ts";
@@ -74,7 +74,8 @@ function columnsOf(on: Visit): Column<ListedJob>[] {
     { head: say.waiting, kind: "number", cell: (job) => <Count on={on} job={job} what="waiting" /> },
     { head: say.running, kind: "number", cell: (job) => <Count on={on} job={job} what="running" /> },
     {
-      head: "",
+      head: ACTS[on.lang].head,
+      unseen: true,
       cell: (job) =>
         may(on, "operator") && job.removed_at === null &&
         <a class="button small" href={link(on, `/jobs/${job.name}/run`)}>{say.run_now}</a>,

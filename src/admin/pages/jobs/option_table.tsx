@@ -4,7 +4,7 @@ import type { Json } from "../../../job.ts";
 import type { JobView } from "../../../store/job_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { Table } from "../../parts/table.tsx";
+import { ACTS, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type Visit } from "../../visit.ts";
 import { JOBS } from "./words.ts";
@@ -47,14 +47,20 @@ export function OptionRows({ on, options, short = "" }: { on: Visit; options: Jo
               : valueText(on, file_value),
         },
         { head: say.set_by, cell: ({ override }) => override?.set_by ?? <Nothing /> },
-        { head: "", kind: "wide", cell: ({ override }) => override && <Time on={on} at={override.set_at} /> },
+        {
+          head: say.set_at,
+          unseen: true,
+          kind: "wide",
+          cell: ({ override }) => override && <Time on={on} at={override.set_at} />,
+        },
         {
           head: say.reason,
           kind: "main",
           cell: ({ override }) => override && <Reason on={on} reason={override.reason} />,
         },
         {
-          head: "",
+          head: ACTS[on.lang].head,
+          unseen: true,
           cell: ({ name, override }) =>
             override && may(on, "operator") && <DialogButton opens={`reset-${name}`} text={say.reset} />,
         },

@@ -64,6 +64,7 @@ export const JOBS = words({
   option: { en: "Option", ja: "オプション" },
   value: { en: "Holds", ja: "現在の値" },
   file_says: { en: "The file says", ja: "ファイルの値" },
+  set_at: { en: "Since", ja: "設定日時" },
   set_by: { en: "Set by", ja: "設定者" },
   reason: { en: "Reason", ja: "理由" },
   reason_kept: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },

@@ -31,7 +31,7 @@ export function NodeStatus({ on, node }: { on: Visit; node: NodeListing }) {
     <span class="states">
       {node.is_active
         ? <Badge tone={tone} sign={sign} text={node.status} />
-        : <Badge tone="quiet" sign="⏸" text={say.maintenance} />}
+        : <Badge tone="quiet" sign="‖" text={say.maintenance} />}
       {node.checking && <Badge tone="busy" sign="◌" text={say.checking} />}
     </span>
   );

@@ -100,7 +100,11 @@ function columnsOf(on: Visit): Column<NodeListing>[] {
     { head: say.status, cell: (node) => <NodeStatus on={on} node={node} /> },
     { head: say.load, cell: (node) => <Load load={node.load} most={node.max_concurrent} label={say.load} /> },
     { head: say.workers, kind: "number", cell: (node) => node.workers },
-    { head: say.why, kind: "main", cell: (node) => <span class="line">{whyNot(on, node)}</span> },
+    {
+      head: say.why,
+      kind: "main",
+      cell: (node) => <span class="line" title={whyNot(on, node)}>{whyNot(on, node)}</span>,
+    },
     { head: say.labels, kind: "wide", cell: (node) => <Labels labels={node.labels} /> },
     { head: say.last_check, kind: "wide", cell: (node) => <Time on={on} at={node.checked_at} /> },
     { head: say.next_check, kind: "wide", cell: (node) => <Time on={on} at={node.next_check_at} /> },

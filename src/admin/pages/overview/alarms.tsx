@@ -4,7 +4,7 @@ import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
-import { Table } from "../../parts/table.tsx";
+import { ACTS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, idParam, link, may, type Visit } from "../../visit.ts";
@@ -56,7 +56,8 @@ function AlarmTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
           },
           { head: say.since, kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
           {
-            head: "",
+            head: ACTS[on.lang].head,
+            unseen: true,
             cell: (one) =>
               one.acked_by
                 ? <small>{say.seen_by(one.acked_by)}</small>

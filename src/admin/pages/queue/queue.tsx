@@ -6,7 +6,7 @@ import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
@@ -107,14 +107,15 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
       )
       : <Nothing />;
   const acts: Column<QueueLine> = {
-    head: "",
+    head: ACTS[on.lang].head,
+    unseen: true,
     cell: ({ job_name, paused_by }) =>
       paused_by === null
         ? <Ask on={on} verb="pause" text={say.pause} job={job_name} />
         : <Ask on={on} verb="resume" text={say.resume} job={job_name} />,
   };
   return [
-    { head: say.job, cell: (line) => line.job_name },
+    { head: say.job, cell: (line) => <a href={link(on, `/jobs/${line.job_name}`)}>{line.job_name}</a> },
     { head: say.priority, kind: "wide", cell: (line) => line.priority },
     {
       head: say.waiting,
@@ -138,7 +139,8 @@ function whyIdle(on: Visit, { paused_by, waits, held, later }: QueueLine): strin
 function keyColumns(on: Visit): Column<StoppedKey>[] {
   const say = QUEUE[on.lang];
   const act: Column<StoppedKey> = {
-    head: "",
+    head: ACTS[on.lang].head,
+    unseen: true,
     cell: ({ serial_key }) => <Ask on={on} verb="resume" text={say.unblock} serial_key={serial_key} />,
   };
   return [
@@ -162,7 +164,8 @@ function keyColumns(on: Visit): Column<StoppedKey>[] {
 function resourceColumns(on: Visit): Column<Stock>[] {
   const say = QUEUE[on.lang];
   const act: Column<Stock> = {
-    head: "",
+    head: ACTS[on.lang].head,
+    unseen: true,
     cell: (one) => <DialogButton opens={`remove-${encodeURIComponent(one.name)}`} text={say.remove} danger />,
   };
   return [
@@ -170,7 +173,8 @@ function resourceColumns(on: Visit): Column<Stock>[] {
     { head: say.taken, kind: "number", cell: (one) => one.taken },
     { head: say.capacity, kind: "number", cell: (one) => one.capacity },
     {
-      head: "",
+      head: say.taken,
+      unseen: true,
       kind: "main",
       cell: (one) => <meter value={one.taken} min={0} max={Math.max(1, one.capacity)} aria-label={say.taken}></meter>,
     },
