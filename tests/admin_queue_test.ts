@@ -33,7 +33,10 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     for (const what of ["", "&job=export", key]) await browser.post(`/queue/pause?do=pause${what}`, { reason: EVIL });
     const stopped = await browser.text("/queue");
     assert.match(stopped, /All dispatch is paused/);
-    assert.match(stopped, /paused by user:operator/);
+    const why = "&quot;&gt;&lt;script"; // an operator at night looks for who and why
+    assert.match(stopped, new RegExp(`role="alert".*paused by user:operator: ${why}.*<section>`, "s"));
+    assert.match(stopped, new RegExp(`/jobs/export.*paused by user:operator: ${why}`, "s"));
+    assert.match(await browser.text("/jobs/export"), new RegExp(`Paused by user:operator.*<q>${why}`, "s"));
     assert.match(stopped, /do=resume&amp;key=/);
     assert.doesNotMatch(stopped, /<script>|<img/);
     await browser.post("/queue/pause?do=pause&job=export", {});

@@ -112,6 +112,8 @@ export interface QueueLine {
   running: number;
   oldest_due_at: Date | null;
   paused_by: string | null;
+  /** Why, as it was said to the audit. */
+  paused_reason: string | null;
   /** Why nothing of it starts now, for each place that it names; empty: nothing keeps it. */
   reasons: string[];
   /** The same for programs. */
@@ -126,7 +128,7 @@ export interface QueueLine {
 export async function readQueue(sql: Db): Promise<QueueLine[]> {
   return await sql<QueueLine[]>`
     select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
-           r.oldest_due_at, d.paused_by,
+           r.oldest_due_at, d.paused_by, p.reason as paused_reason,
            coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, w.reasons, w.waits
       from job_definition d left join (
         select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where not waits) as running,
@@ -142,6 +144,10 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
         select coalesce(array_agg(l.reason order by l.node), '{}') as reasons,
                coalesce(jsonb_agg(coalesce(l.parts, '{}') || jsonb_build_object('text', l.reason) order by l.node), '[]') as waits
           from lane_wait l where l.job_definition_id = d.id) w
+      left join lateral (
+        select l.reason from admin_action_log l
+         where d.paused_at is not null and l.target_type = 'job' and l.target_id = d.name and l.action = 'job.pause'
+         order by l.at desc, l.id desc limit 1) p on true
      where r.waiting > 0 or r.running > 0 or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
 }

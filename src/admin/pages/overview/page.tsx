@@ -221,7 +221,11 @@ function Jobs({ on, seen }: { on: Visit; seen: Seen }) {
           label={say.jobs}
           rows={seen.jobs}
           columns={[
-            { head: say.job, cell: (one) => <a href={link(on, `/jobs/${one.job_name}`)}>{one.job_name}</a> },
+            {
+              head: say.job,
+              kind: "main",
+              cell: (one) => <a href={link(on, `/jobs/${one.job_name}`)}>{one.job_name}</a>,
+            },
             { head: say.failed, kind: "number", cell: (one) => one.failed + one.timed_out },
             { head: say.succeeded, kind: "number", cell: (one) => one.succeeded },
             {

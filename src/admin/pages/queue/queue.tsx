@@ -1,4 +1,5 @@
 /** The queue: what waits and why, what is stopped and by whom, and how much there is of each resource. */
+import { type ActView, listActs } from "../../../store/audit.ts";
 import { readSettings } from "../../../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../store/stops.ts";
 import { readResources } from "../../../store/waiting.ts";
@@ -16,8 +17,9 @@ type Stock = Awaited<ReturnType<typeof readResources>>[number];
 
 export async function showQueue(on: Visit): Promise<Page> {
   const say = QUEUE[on.lang];
-  const [{ dispatch }, lines, keys, stock] = await Promise.all([
+  const [{ dispatch }, [said], lines, keys, stock] = await Promise.all([
     readSettings(on.sql),
+    listActs(on.sql, { target_type: "setting", target_id: "dispatch", most: 1 }),
     readQueue(on.sql),
     listStoppedKeys(on.sql),
     readResources(on.sql),
@@ -28,7 +30,7 @@ export async function showQueue(on: Visit): Promise<Page> {
     body: (
       <>
         <Live on={on} id="queue" topics={["runs", "jobs", "settings", "audit"]}>
-          <Heading on={on} paused={dispatch === "paused"} />
+          <Heading on={on} paused={dispatch === "paused"} said={said} />
           <section>
             <h2>{say.jobs}</h2>
             {lines.length > 0
@@ -54,7 +56,8 @@ export async function showQueue(on: Visit): Promise<Page> {
   };
 }
 
-function Heading({ on, paused }: { on: Visit; paused: boolean }) {
+/** `said`: the last change of it, by whom and why; undefined: plain SQL did it. */
+function Heading({ on, paused, said }: { on: Visit; paused: boolean; said: ActView | undefined }) {
   const say = QUEUE[on.lang];
   return (
     <>
@@ -71,6 +74,11 @@ function Heading({ on, paused }: { on: Visit; paused: boolean }) {
       {paused && (
         <div class="problem" role="alert">
           <strong>{say.dispatch_paused}</strong>
+          {said && (
+            <p>
+              {say.paused_by(said.actor, engineText(on.lang, said.reason ?? ""))} <Time on={on} at={said.at} />
+            </p>
+          )}
         </div>
       )}
     </>
@@ -129,9 +137,9 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
   ];
 }
 
-function whyIdle(on: Visit, { paused_by, waits, held, later }: QueueLine): string {
+function whyIdle(on: Visit, { paused_by, paused_reason, waits, held, later }: QueueLine): string {
   const say = QUEUE[on.lang];
-  if (paused_by !== null) return say.paused_by(paused_by);
+  if (paused_by !== null) return say.paused_by(paused_by, engineText(on.lang, paused_reason ?? ""));
   const reasons = waits.map((one) => whyText(on, one));
   return [...new Set(reasons), ...held > 0 ? [say.held(held)] : [], ...later > 0 ? [say.later(later)] : []].join("; ");
 }

@@ -16,7 +16,10 @@ export const QUEUE = words({
   running: { en: "Running", ja: "実行中" },
   oldest: { en: "Oldest due", ja: "最古の期限" },
   why: { en: "Why nothing starts", ja: "始まらない理由" },
-  paused_by: { en: (who: string) => `paused by ${who}`, ja: (who) => `${who} が一時停止` },
+  paused_by: {
+    en: (who: string, why: string) => `paused by ${who}${why && `: ${why}`}`,
+    ja: (who, why) => `${who} が一時停止${why && `：${why}`}`,
+  },
   held: {
     en: (n: number) => `${n} behind their serial key, or beyond their limit`,
     ja: (n) => `${n} 件は直列キーの順番待ち、または上限待ち`,
