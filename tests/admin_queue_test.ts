@@ -34,11 +34,17 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     const stopped = await browser.text("/queue");
     assert.match(stopped, /All dispatch is paused/);
     const why = "&quot;&gt;&lt;script"; // an operator at night looks for who and why
-    assert.match(stopped, new RegExp(`role="alert".*paused by user:operator: ${why}.*<section>`, "s"));
+    assert.match(stopped, new RegExp(`role="alert".*By user:operator: ${why}.*<section>`, "s"));
     assert.match(stopped, new RegExp(`/jobs/export.*paused by user:operator: ${why}`, "s"));
     assert.match(await browser.text("/jobs/export"), new RegExp(`Paused by user:operator.*<q>${why}`, "s"));
     assert.match(stopped, /do=resume&amp;key=/);
     assert.doesNotMatch(stopped, /<script>|<img/);
+    const first = await browser.text("/overview"); // where they come to
+    assert.match(
+      first,
+      new RegExp(`role="alert".*All dispatch is paused.*href="/queue".*By user:operator: ${why}`, "s"),
+    );
+    assert.match(first, /href="\/queue">paused: 1 job, 1 serial key</);
     await browser.post("/queue/pause?do=pause&job=export", {});
     assert.match(await browser.text("/queue"), /was so already/);
     for (const what of ["", "&job=export", key]) {

@@ -99,7 +99,7 @@ export function Why({ on, waits }: { on: Visit; waits: Waits }) {
   return (
     <>
       {whyText(on, waits)}
-      {to && (
+      {to && to !== on.path && (
         <>
           {" "}
           <a href={link(on, to)}>{placeText(on.lang, to)}</a>

@@ -9,11 +9,13 @@ import { listWorkers, type WorkerListing } from "../../../store/nodes.ts";
 import { type Ended, type Range, RANGES, readJobTotals, readTotal } from "../../../store/run_stats.ts";
 import { listRuns } from "../../../store/run_view.ts";
 import { Badge } from "../../parts/badge.tsx";
+import { type Dispatch, DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
 import { percent } from "../../parts/percent.ts";
 import { Live } from "../../parts/live.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
+import { nodeLink } from "../nodes/figures.tsx";
 import { AlarmDialogs, Alarms, MOST_ALERTS } from "./alarms.tsx";
 import { Plots, rangeOf, tableSteps } from "./plots.tsx";
 import { OVERVIEW } from "./words.ts";
@@ -25,6 +27,7 @@ const STALE_SECONDS = 120;
 interface Seen {
   range: Range;
   figures: Figures;
+  dispatch: Dispatch;
   leader: Leadership;
   workers: WorkerListing[];
   alerts: Alert[];
@@ -37,8 +40,9 @@ interface Seen {
 async function look(on: Visit): Promise<Seen> {
   const { sql } = on;
   const range = rangeOf(on);
-  const [figures, leader, workers, alerts, backlog, nodes, total, jobs] = await Promise.all([
+  const [figures, dispatch, leader, workers, alerts, backlog, nodes, total, jobs] = await Promise.all([
     readFigures(sql),
+    readDispatch(on),
     currentLeader(sql),
     listWorkers(sql),
     listAlerts(sql, { open: true, limit: MOST_ALERTS }),
@@ -47,7 +51,7 @@ async function look(on: Visit): Promise<Seen> {
     readTotal(sql, range),
     readJobTotals(sql, range),
   ]);
-  return { range, figures, leader, workers, alerts, backlog, nodes, total, jobs: jobs.slice(0, MOST_JOBS) };
+  return { range, figures, dispatch, leader, workers, alerts, backlog, nodes, total, jobs: jobs.slice(0, MOST_JOBS) };
 }
 
 export async function showOverview(on: Visit): Promise<Page> {
@@ -59,12 +63,13 @@ export async function showOverview(on: Visit): Promise<Page> {
     assets: ["uplot.css", "plots.js"],
     body: (
       <>
-        <Live on={on} id="now" topics={["nodes", "jobs", "alerts"]}>
+        <Live on={on} id="now" topics={["nodes", "jobs", "alerts", "settings"]}>
           <div class="heading overview">
             <h1>{say.overview}</h1>
             {!first && <Stale on={on} seconds={seen.figures.counted_seconds_ago} />}
             <Alarms on={on} alerts={seen.alerts} />
           </div>
+          <DispatchPaused on={on} dispatch={seen.dispatch} />
           {first && <FirstSteps on={on} steps={first} />}
           <Tiles on={on} seen={seen} />
         </Live>
@@ -100,6 +105,7 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
   const failed = total.failed + total.timed_out;
   const ended = total.succeeded + failed + total.canceled + total.skipped;
   const { draining, detached } = figures.workers;
+  const { jobs_paused, keys_stopped, bulks } = figures;
   const times = (p50: number | null, p95: number | null) => ({
     value: p50 === null ? "–" : durationText(p50 * 1_000),
     more: p95 === null ? say.none_yet : say.p95(durationText(p95 * 1_000)),
@@ -121,6 +127,7 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
         {[
           draining + detached > 0 && say.workers_other(draining, detached),
           figures.nodes.unavailable > 0 && say.nodes_away(figures.nodes.unavailable),
+          figures.nodes.maintenance > 0 && say.nodes_kept(figures.nodes.maintenance),
         ].filter(Boolean).join(" · ")}
       </Tile>
       <Tile name={say.slots} value={say.of(figures.slots_used, figures.slots)}>
@@ -128,6 +135,10 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
       </Tile>
       <Tile name={say.backlog} value={String(waiting)}>
         {waiting > 0 && say.oldest(durationText(oldest * 1_000))}
+        {jobs_paused + keys_stopped > 0 && (
+          <a class="beside" href={link(on, "/queue")}>{say.stopped(jobs_paused, keys_stopped)}</a>
+        )}
+        {bulks.paused > 0 && <a class="beside" href={link(on, "/bulks")}>{say.bulks_paused(bulks.paused)}</a>}
       </Tile>
       <Tile name={say.within(say.ended, say[seen.range])} value={String(ended)}>
         {say.per_minute((ended * 60 / RANGES[seen.range].seconds).toFixed(1))}
@@ -192,7 +203,7 @@ function Nodes({ on, nodes }: { on: Visit; nodes: NodeUse[] }) {
           label={say.nodes}
           rows={nodes}
           columns={[
-            { head: say.node, cell: (one) => <code>{one.node_id}</code> },
+            { head: say.node, kind: "main", cell: (one) => <a href={nodeLink(on, one.node_id)}>{one.node_id}</a> },
             {
               head: say.slots,
               cell: (one) => (

@@ -21,6 +21,16 @@ export const OVERVIEW = words({
     ja: (draining, detached) => `ドレイン ${draining}・切り離し ${detached}`,
   },
   nodes_away: { en: (n: number) => `${counted(n, "node")} away`, ja: (n) => `不通ノード ${n}` },
+  nodes_kept: { en: (n: number) => `${counted(n, "node")} in maintenance`, ja: (n) => `メンテナンス中 ${n}` },
+  stopped: {
+    en: (jobs: number, keys: number) =>
+      `paused: ${
+        [jobs > 0 && counted(jobs, "job"), keys > 0 && counted(keys, "serial key")].filter(Boolean).join(", ")
+      }`,
+    ja: (jobs, keys) =>
+      `停止中：${[jobs > 0 && `ジョブ ${jobs}`, keys > 0 && `直列キー ${keys}`].filter(Boolean).join("・")}`,
+  },
+  bulks_paused: { en: (n: number) => `${counted(n, "bulk")} paused`, ja: (n) => `一括 ${n} 件停止中` },
   slots: { en: "Slots in use", ja: "使用中スロット" },
   of: { en: (used: number, all: number) => `${used} of ${all}`, ja: (used, all) => `${used} / ${all}` },
   backlog: { en: "Waiting", ja: "待ち" },

@@ -1,8 +1,7 @@
 /** The queue: what waits and why, what is stopped and by whom, and how much there is of each resource. */
-import { type ActView, listActs } from "../../../store/audit.ts";
-import { readSettings } from "../../../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../store/stops.ts";
 import { readResources } from "../../../store/waiting.ts";
+import { DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -17,9 +16,8 @@ type Stock = Awaited<ReturnType<typeof readResources>>[number];
 
 export async function showQueue(on: Visit): Promise<Page> {
   const say = QUEUE[on.lang];
-  const [{ dispatch }, [said], lines, keys, stock] = await Promise.all([
-    readSettings(on.sql),
-    listActs(on.sql, { target_type: "setting", target_id: "dispatch", most: 1 }),
+  const [dispatch, lines, keys, stock] = await Promise.all([
+    readDispatch(on),
     readQueue(on.sql),
     listStoppedKeys(on.sql),
     readResources(on.sql),
@@ -30,7 +28,8 @@ export async function showQueue(on: Visit): Promise<Page> {
     body: (
       <>
         <Live on={on} id="queue" topics={["runs", "jobs", "settings", "audit"]}>
-          <Heading on={on} paused={dispatch === "paused"} said={said} />
+          <Heading on={on} paused={dispatch.paused} />
+          <DispatchPaused on={on} dispatch={dispatch} />
           <section>
             <h2>{say.jobs}</h2>
             {lines.length > 0
@@ -56,32 +55,19 @@ export async function showQueue(on: Visit): Promise<Page> {
   };
 }
 
-/** `said`: the last change of it, by whom and why; undefined: plain SQL did it. */
-function Heading({ on, paused, said }: { on: Visit; paused: boolean; said: ActView | undefined }) {
+function Heading({ on, paused }: { on: Visit; paused: boolean }) {
   const say = QUEUE[on.lang];
   return (
-    <>
-      <div class="heading">
-        <h1>
-          {say.queue} {!paused && <small>{say.dispatch_running}</small>}
-        </h1>
-        {may(on, "operator") && (
-          <div class="buttons">
-            <Ask on={on} verb={paused ? "resume" : "pause"} text={paused ? say.resume_all : say.pause_all} />
-          </div>
-        )}
-      </div>
-      {paused && (
-        <div class="problem" role="alert">
-          <strong>{say.dispatch_paused}</strong>
-          {said && (
-            <p>
-              {say.paused_by(said.actor, engineText(on.lang, said.reason ?? ""))} <Time on={on} at={said.at} />
-            </p>
-          )}
+    <div class="heading">
+      <h1>
+        {say.queue} {!paused && <small>{say.dispatch_running}</small>}
+      </h1>
+      {may(on, "operator") && (
+        <div class="buttons">
+          <Ask on={on} verb={paused ? "resume" : "pause"} text={paused ? say.resume_all : say.pause_all} />
         </div>
       )}
-    </>
+    </div>
   );
 }
 

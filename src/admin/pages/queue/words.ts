@@ -4,10 +4,6 @@ import { words } from "../../words.ts";
 export const QUEUE = words({
   queue: { en: "Queue", ja: "キュー" },
   dispatch_running: { en: "Runs are dispatched.", ja: "実行は割り当てられています。" },
-  dispatch_paused: {
-    en: "All dispatch is paused: nothing starts; what runs goes on.",
-    ja: "すべての割り当てを停止中です。新しい実行は始まりません（実行中のものは続きます）。",
-  },
   jobs: { en: "What waits and runs, job by job", ja: "ジョブごとの待ちと実行" },
   none: { en: "Nothing waits and nothing runs.", ja: "待ちも実行もありません。" },
   job: { en: "Job", ja: "ジョブ" },
