@@ -118,6 +118,52 @@ Deno.test("options are set beside the file with what it says shown, refused with
   });
 });
 
+Deno.test("a form sets what was changed in it and nothing else: what somebody else set meanwhile stays, or is told", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const job = await aJob(sql, { type: "time", priority: 240, timeout_seconds: 600 });
+    await aSchedule(sql, job.id);
+    const [browser, other] = [await login("operator"), await login("operator", "hanako")];
+    const holds = async () => ({ ...(await sql`select enabled, priority, timeout_seconds from job_definition`)[0] });
+
+    const path = "/jobs/greet/options";
+    const { csrf: _, ...opened } = fieldsOf(await browser.text(path));
+    await other.post(path, { ...opened, enabled: "false", timeoutSeconds: "60", reason: "it hurts" });
+    assert.equal((await browser.post(path, { ...opened, priority: "120" })).status, 303);
+    assert.deepEqual(await holds(), { enabled: false, priority: 120, timeout_seconds: 60 });
+
+    const told = await browser.post(path, { ...opened, timeoutSeconds: "300", reason: "kept" });
+    assert.equal(told.status, 400);
+    const html = await told.text();
+    assert.match(html, /timeoutSeconds is now 60 \(user:hanako\)\. Nothing was set/);
+    assert.deepEqual(await holds(), { enabled: false, priority: 120, timeout_seconds: 60 });
+    const again = fieldsOf(html);
+    assert.deepEqual([again.timeoutSeconds, again.enabled, again.priority, again.reason], [
+      "300",
+      "false",
+      "120",
+      "kept",
+    ]);
+    assert.equal((await browser.post(path, again)).status, 303);
+    assert.deepEqual(await holds(), { enabled: false, priority: 120, timeout_seconds: 300 });
+
+    const editor = "/jobs/greet/schedules/nightly";
+    const { csrf: __, ...time } = fieldsOf(await browser.text(editor));
+    const stored = async () => {
+      const [row] = await sql`select schedule_type, schedule_value, timezone from job_schedule`;
+      return [row?.schedule_type, row?.schedule_value, row?.timezone];
+    };
+    await other.post(editor, { ...time, value: "04:00" });
+    assert.equal((await browser.post(editor, { ...time, timezone: "Asia/Tokyo" })).status, 303);
+    assert.deepEqual(await stored(), ["daily_at", "04:00", "Asia/Tokyo"]);
+    const late = await browser.post(editor, { ...time, value: "05:00" });
+    assert.equal(late.status, 400);
+    const form = await late.text();
+    assert.match(form, /nightly is now dailyAt 04:00 Asia\/Tokyo\. Nothing was set/);
+    assert.equal((await browser.post(editor, fieldsOf(form))).status, 303);
+    assert.deepEqual(await stored(), ["daily_at", "05:00", "Asia/Tokyo"]);
+  });
+});
+
 Deno.test("a schedule is previewed as it is typed, saved beside the file, refused when it is none, and paused", async () => {
   await withAdmin(async ({ sql, login }) => {
     const job = await aJob(sql, { type: "time" });

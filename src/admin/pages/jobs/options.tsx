@@ -30,14 +30,21 @@ async function readOptions(on: Visit): Promise<JobOption[]> {
   return optionsOf({ ...definition, schedules: [] }, overrides).filter(({ name }) => !name.startsWith("schedule."));
 }
 
-/** Only what was changed is set: the file goes on deciding about the rest. */
+/** Only what was changed in the form is set: the file goes on deciding about the rest, and so does who else changed something meanwhile. */
 export async function changeOptions(on: Act): Promise<Done | Page> {
   const name = on.params.name ?? "";
   const say = JOBS[on.lang];
   const options = await readOptions(on);
-  const typed = Object.fromEntries(options.map((one) => [one.name, field(on.form, one.name)]));
-  const changed = options.filter((one) => on.form.has(one.name) && typed[one.name] !== boxText(one));
-  const wishes = Object.fromEntries(changed.map((one) => [one.name, wishFrom(one.name, typed[one.name] ?? "")]));
+  const text = (one: JobOption) => field(on.form, one.name);
+  const was = (one: JobOption) => on.form.has(wasName(one.name)) ? field(on.form, wasName(one.name)) : boxText(one);
+  const changed = options.filter((one) => on.form.has(one.name) && text(one) !== was(one));
+  const typed = Object.fromEntries(changed.map((one) => [one.name, text(one)]));
+  const moved = changed.filter((one) => ![was(one), text(one)].includes(boxText(one)));
+  if (moved.length > 0) {
+    const now = moved.map((one) => say.moved_one(one.name, valueText(on, one.value), one.override?.set_by));
+    return optionsPage(on, options, { typed, problem: say.moved(now.join(", ")), reason: field(on.form, "reason") });
+  }
+  const wishes = Object.fromEntries(changed.map((one) => [one.name, wishFrom(one.name, text(one))]));
   const answer = await setOverrides(on.sql, name, wishes, by(on));
   if (!answer) throw new Refusal(404);
   if (!answer.ok) {
@@ -80,6 +87,7 @@ function optionsPage(
               </label>
               {Object.hasOwn(hints, one.name) && <small class="hint">{hints[one.name as keyof typeof hints]}</small>}
               <Box option={one} typed={sent.typed?.[one.name] ?? boxText(one)} />
+              <input type="hidden" name={wasName(one.name)} value={boxText(one)} />
               <small class="hint">
                 {say.file_says}: {one.override ? valueText(on, one.file_value) : valueText(on, one.value)}
                 {one.override && ` · ${one.override.set_by}: ${engineText(on.lang, one.override.reason)}`}
@@ -110,6 +118,11 @@ export function Foot({ on, reason, back, verb }: { on: Visit; reason?: string; b
       </div>
     </>
   );
+}
+
+/** In a form: what its box held when the form was made. */
+export function wasName(name: string): string {
+  return `was.${name}`;
 }
 
 function Box({ option, typed }: { option: JobOption; typed: string }) {

@@ -9,7 +9,7 @@ import { readDefinition, type StoredSchedule } from "../../../store/definitions.
 import { Problem } from "../../parts/notes.tsx";
 import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
-import { Foot } from "./options.tsx";
+import { Foot, wasName } from "./options.tsx";
 import { Fires } from "./schedules.tsx";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS } from "./words.ts";
@@ -20,13 +20,14 @@ interface Typed {
   timezone: string;
 }
 
+const NAMES = ["kind", "value", "timezone"] as const;
 const LONGEST = 200;
 
 export async function showSchedule(on: Visit): Promise<Page> {
   const schedule = await readSchedule(on);
   const was = asTyped(schedule);
   const text = (name: keyof Typed) => on.query.get(name)?.trim().slice(0, LONGEST) ?? was[name];
-  return editor(on, schedule, { typed: { kind: text("kind"), value: text("value"), timezone: text("timezone") } });
+  return editor(on, schedule, { typed: mapTyped(text) });
 }
 
 async function readSchedule(on: Visit): Promise<StoredSchedule> {
@@ -36,20 +37,22 @@ async function readSchedule(on: Visit): Promise<StoredSchedule> {
   return schedule;
 }
 
-/** Only what was changed is set: the file goes on deciding about the rest. */
+/** Only what was changed in the form is set: the file goes on deciding about the rest, and so does who else changed something meanwhile. */
 export async function changeSchedule(on: Act): Promise<Done | Page> {
   const { name = "" } = on.params;
   const say = JOBS[on.lang];
   const schedule = await readSchedule(on);
-  const typed: Typed = {
-    kind: field(on.form, "kind"),
-    value: field(on.form, "value"),
-    timezone: field(on.form, "timezone"),
-  };
-  const was = asTyped(schedule);
+  const [typed, now] = [mapTyped((name) => field(on.form, name)), asTyped(schedule)];
+  const was = mapTyped((name) => on.form.has(wasName(name)) ? field(on.form, wasName(name)) : now[name]);
+  const [changed, moved, differs] = [differenceOf(was, typed), differenceOf(was, now), differenceOf(typed, now)];
+  if ((["time", "timezone"] as const).some((part) => changed[part] && moved[part] && differs[part])) {
+    const problem = say.moved(say.moved_one(schedule.schedule_id, `${now.kind} ${now.value} ${now.timezone}`));
+    const kept = { ...(changed.time ? typed : now), timezone: (changed.timezone ? typed : now).timezone };
+    return editor(on, schedule, { typed: kept, problem, reason: field(on.form, "reason") });
+  }
   const wish = {
-    ...(typed.kind !== was.kind || typed.value !== was.value ? timeOf(typed) : {}),
-    ...(typed.timezone !== was.timezone ? { timezone: typed.timezone } : {}),
+    ...(changed.time ? timeOf(typed) : {}),
+    ...(changed.timezone ? { timezone: typed.timezone } : {}),
   };
   const wishes = Object.entries(wish).map(([key, value]) => [`schedule.${schedule.schedule_id}.${key}`, value]);
   const answer = await setOverrides(on.sql, name, Object.fromEntries(wishes), by(on));
@@ -63,6 +66,18 @@ export async function changeSchedule(on: Act): Promise<Done | Page> {
   }
   if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
   return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };
+}
+
+function mapTyped(of: (name: keyof Typed) => string): Typed {
+  return { kind: of("kind"), value: of("value"), timezone: of("timezone") };
+}
+
+/** A value means nothing without its kind, so they change together. */
+function differenceOf(one: Typed, other: Typed): { time: boolean; timezone: boolean } {
+  return {
+    time: one.kind !== other.kind || one.value !== other.value,
+    timezone: one.timezone !== other.timezone,
+  };
 }
 
 function asTyped({ schedule_type, schedule_value, timezone }: StoredSchedule): Typed {
@@ -120,6 +135,7 @@ function editor(
             <datalist id="zones">{zones().map((one) => <option value={one} />)}</datalist>
           </label>
         </section>
+        {NAMES.map((name) => <input type="hidden" name={wasName(name)} value={asTyped(schedule)[name]} />)}
         <section
           id="preview"
           aria-live="polite"

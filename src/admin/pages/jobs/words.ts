@@ -78,6 +78,16 @@ export const JOBS = words({
   },
   save: { en: "Save", ja: "保存" },
   back: { en: "Back", ja: "戻る" },
+  moved: {
+    en: (now: string) =>
+      `Changed by somebody else since this form was opened: ${now}. Nothing was set. Save again to set what you typed all the same.`,
+    ja: (now) =>
+      `フォームを開いた後に変更されています：${now}。何も設定していません。入力した値にするには、もう一度保存してください。`,
+  },
+  moved_one: {
+    en: (name: string, value: string, who?: string) => `${name} is now ${value}${who ? ` (${who})` : ""}`,
+    ja: (name, value, who) => `${name} は現在 ${value}${who ? `（${who}）` : ""}`,
+  },
   cannot_set: { en: "Nothing was changed", ja: "変更できませんでした" },
   set_done: {
     en: (names: string) => `Set until it is reset: ${names}`,
