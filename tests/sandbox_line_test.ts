@@ -176,6 +176,18 @@ for (
     ));
 }
 
+Deno.test("a run whose args end the process that checks them is begun elsewhere once, and no more", () =>
+  withQuickJob(
+    async (sandbox) => {
+      const breaks = new Heard(sandbox, order(100, "break", { name: "checks" }));
+      const outcome = await breaks.body.outcome;
+      assert.match(outcome.kind === "FAILED" ? outcome.error_summary : outcome.kind, /Uncaught.*of the schema/);
+      assert.deepEqual(breaks.said("stdout"), ["breaking", "breaking"]);
+    },
+    new Quick(),
+    "checks",
+  ));
+
 Deno.test("a process that was told which run is its last serves none after it, also when that one was taken back", () =>
   withQuickJob(async (sandbox) => {
     const isolation_reuse = PRIMED + 2;

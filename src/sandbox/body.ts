@@ -75,6 +75,8 @@ export class RunningBody implements Body {
   readonly order: BodyOrder;
   /** The kind of process that it needs. */
   readonly key: string;
+  /** A process that had served others ended when it was to begin there: should that come again it is to blame. */
+  suspect = false;
   readonly #ears: BodyEars;
   readonly #setting: BodySetting;
   /** Made when it says something: most say nothing. */

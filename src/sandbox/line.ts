@@ -137,7 +137,7 @@ export class Line implements BodyLine {
     }
     const front = this.#front;
     if (!front) return;
-    if (frame.kind === "error" && frame.error.phase === "uncaught" && !this.#hasBegun(front)) return this.child.kill();
+    if (frame.kind === "error" && frame.error.phase === "uncaught" && !this.#isToBlame(front)) return this.child.kill();
     front.hear(frame);
     if (frame.kind !== "result" && frame.kind !== "error") return;
     this.#has_served = true;
@@ -147,9 +147,9 @@ export class Line implements BodyLine {
     this.#close();
   }
 
-  /** The first run of a process is to blame for it from its start. */
-  #hasBegun(body: RunningBody): boolean {
-    return body.begun || (body.first && !this.#has_served);
+  /** Whether what befalls the process is the front's. One that has not begun where another was served is innocent, once. */
+  #isToBlame(front: RunningBody): boolean {
+    return front.begun || front.suspect || (front.first && !this.#has_served);
   }
 
   /** Those whose verdict is heard and whose stderr is read. */
@@ -196,7 +196,9 @@ export class Line implements BodyLine {
     const judged = this.#judged;
     this.#judged = 0;
     for (const [place, body] of bodies.entries()) {
-      if (place >= judged && !this.#hasBegun(body) && end.heard) this.#ears.onReturned(body);
+      const innocent = place > judged || (place === judged && !this.#isToBlame(body));
+      if (place === judged && this.child.ready && !this.#killed_for) body.suspect = true;
+      if (innocent && end.heard) this.#ears.onReturned(body);
       else body.ended(end, this.#killed_for === body ? undefined : this.#killed_for);
     }
   }

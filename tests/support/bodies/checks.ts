@@ -11,6 +11,11 @@ export default defineJob({
           console.log("checking");
           await new Promise((resolve) => setTimeout(resolve, 60_000));
         }
+        if (value === "break") {
+          console.log("breaking");
+          setTimeout(() => Promise.reject(new Error("of the schema")));
+          await new Promise((resolve) => setTimeout(resolve, 60_000));
+        }
         return { value };
       },
     },
