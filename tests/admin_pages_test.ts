@@ -269,7 +269,13 @@ Deno.test("what goes wrong is told in words, its details only to the log, and a 
     broken = Object.assign(new Error("gone"), { code: "ECONNREFUSED" });
     const away = await browser.get("/runs");
     assert.equal(away.status, 503);
-    assert.match(await away.text(), /Postgres cannot be reached/);
+    assert.match(await away.text(), /http-equiv="refresh".*Postgres cannot be reached/s);
+    const referer = "http://admin.test/runs?state=PENDING";
+    const sent = await browser.post("/runs/7/cancel", { csrf: "any" }, { referer });
+    assert.equal(sent.status, 503);
+    const told = await sent.text();
+    assert.match(told, /What you sent may not have been done.*href="\/runs\?state=PENDING">Back to the page/s);
+    assert.doesNotMatch(told, /http-equiv="refresh"/, "its address is no page: it said that the run was deleted");
     assert.equal((await stranger().get("/healthz")).status, 200);
     assert.equal((await stranger().get("/readyz")).status, 503);
     broken = undefined;

@@ -65,13 +65,12 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
     const { pathname, search } = new URL(url);
     return pathWithin(place, pathname, pages) + search;
   };
-  for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) {
-    mount(app, route, { ...parts, pathOf });
-  }
+  const routed = { ...parts, pathOf };
+  for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) mount(app, route, routed);
   for (const { path } of app.routes) pages.add(firstPart(path));
   for (const none of ["", "*"]) pages.delete(none);
-  app.notFound((c) => answerRefusal(c, parts, new Refusal(404)));
-  app.onError((error, c) => answerError(c, parts, error));
+  app.notFound((c) => answerRefusal(c, routed, new Refusal(404)));
+  app.onError((error, c) => answerError(c, routed, error));
   return app;
 }
 
@@ -130,25 +129,33 @@ function answerDone(c: Context<Env>, { place }: AdminParts, { to, text, tone }: 
  */
 function toLogin(c: Context<Env>, { place, pathOf }: RouteParts): Response {
   if (isRefresh(c)) return c.text("Log in first", 401);
-  const form_page = c.req.header("referer");
-  const query: Record<string, string> = c.req.method === "GET"
+  const sent_from = sentFrom(c, pathOf);
+  const query: Record<string, string> = sent_from === undefined
     ? { back: pathOf(c.req.url) }
-    : { back: form_page && URL.canParse(form_page) ? samePath(pathOf(form_page)) : "/", undone: "1" };
+    : { back: sent_from, undone: "1" };
   return c.redirect(`${place.base}/login?${new URLSearchParams(query)}`, 303);
 }
 
-function answerRefusal(c: Context<Env>, parts: AdminParts, refusal: Refusal) {
-  const visit = visitOf(c, parts);
-  return answerPage(c, visit, errorPage(visit, { status: refusal.status, text: refusal.message }), refusal.status);
+/** The page of the form that was sent, the first one where the browser does not tell; undefined: none was sent. */
+function sentFrom(c: Context<Env>, pathOf: RouteParts["pathOf"]): string | undefined {
+  if (c.req.method !== "POST") return undefined;
+  const from = c.req.header("referer") ?? "";
+  return URL.canParse(from) ? samePath(pathOf(from)) : "/";
 }
 
-function answerError(c: Context<Env>, parts: AdminParts, error: Error) {
+function answerRefusal(c: Context<Env>, parts: RouteParts, { status, message }: Refusal) {
+  const visit = visitOf(c, parts);
+  const sent_from = sentFrom(c, parts.pathOf);
+  return answerPage(c, visit, errorPage(visit, { status, text: message, sent_from }), status);
+}
+
+function answerError(c: Context<Env>, parts: RouteParts, error: Error) {
   if (error instanceof Refusal) return answerRefusal(c, parts, error);
   const visit = visitOf(c, parts);
   const id = crypto.randomUUID().slice(0, 8);
   observe("admin.failed", { id, request: `${c.req.method} ${c.req.path}`, error: error.stack ?? String(error) });
   const status = isUnreachable(error) ? 503 : 500;
-  return answerPage(c, visit, errorPage(visit, { status, text: id }), status);
+  return answerPage(c, visit, errorPage(visit, { status, text: id, sent_from: sentFrom(c, parts.pathOf) }), status);
 }
 
 const HEADERS: Parameters<typeof secureHeaders>[0] = {

@@ -41,6 +41,13 @@ const WORDS = words({
     en: "Nothing can be shown without it. This page asks again by itself. Jobs that run go on meanwhile.",
     ja: "データベースなしでは表示できません。このページは自動で再試行します。実行中のジョブは続いています。",
   },
+  away_sent: {
+    en:
+      "What you sent may not have been done: look at the page that it was on before you send it again. Jobs that run go on meanwhile.",
+    ja:
+      "送信した内容は実行されていない可能性があります。元のページで確認してから、もう一度送信してください。実行中のジョブは続いています。",
+  },
+  back: { en: "Back to the page", ja: "元のページへ" },
   home: { en: "To the first page", ja: "最初のページへ" },
 });
 
@@ -49,7 +56,11 @@ export function needsRole(lang: Lang, { needed, has }: { needed: string; has: st
   return WORDS[lang].needs_role(needed, has);
 }
 
-export function errorPage(on: Visit, { status, text }: { status: number; text: string }): Page {
+/** `sent_from`: the page of the form that was sent; undefined: a page was asked for, which may be asked for again. */
+export function errorPage(
+  on: Visit,
+  { status, text, sent_from }: { status: number; text: string; sent_from?: string },
+): Page {
   const say = WORDS[on.lang];
   const known: Record<number, [title: string, about: string]> = {
     400: [say.bad, text || say.bad_text],
@@ -57,19 +68,21 @@ export function errorPage(on: Visit, { status, text }: { status: number; text: s
     404: [say.missing, text || say.missing_text],
     413: [say.too_large, text || say.too_large_text],
     429: [say.too_many, text || say.too_many_text],
-    503: [say.away, say.away_text],
+    503: [say.away, sent_from === undefined ? say.away_text : say.away_sent],
   };
   const [title, about] = known[status] ?? [say.failed, say.failed_text(text)];
   return {
     title,
-    refresh_seconds: status === 503 ? 3 : undefined,
+    refresh_seconds: status === 503 && sent_from === undefined ? 3 : undefined,
     body: (
       <div class="narrow">
         <p class="code-of-error">{status}</p>
         <h1>{title}</h1>
         <p>{about}</p>
         <p>
-          <a class="button" href={link(on, "/")}>{say.home}</a>
+          {sent_from === undefined
+            ? <a class="button" href={link(on, "/")}>{say.home}</a>
+            : <a class="button" href={on.base + sent_from}>{say.back}</a>}
         </p>
       </div>
     ),
