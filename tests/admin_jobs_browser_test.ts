@@ -30,9 +30,13 @@ Deno.test(
       await page.goto(`${url}jobs`);
       await page.click("text=Run now");
       await page.fill("[name='a/name']", "x");
-      await page.click("button[name=add]");
+      await page.focus("button[name=add]");
+      await page.keyboard.press("Enter");
       await page.fill("[name='a/tags/0']", "first");
-      await page.click("button[name=add]");
+      await page.focus("button[name=add]");
+      await page.keyboard.press("Enter");
+      await page.waitForSelector("[name='a/tags/1']");
+      assert.equal(await page.locator(":focus").getAttribute("name"), "add", "another Enter takes nothing away");
       await page.fill("[name='a/tags/1']", "second");
       await page.click("button[name=remove][value='/tags/0']");
       await page.waitForSelector("[name='a/tags/1']", { state: "detached" });

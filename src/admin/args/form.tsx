@@ -150,7 +150,8 @@ function Inside(at: Place) {
       ))}
       {count < field.most && (
         <div>
-          <Resend {...at} name="add" value={path} text={say.add} />
+          {/* By its id it stays the same button, focus and all, when another one comes before it, which takes an item away. */}
+          <Resend {...at} id={`add-${idOf(path)}`} name="add" value={path} text={say.add} />
         </div>
       )}
     </div>
@@ -159,17 +160,19 @@ function Inside(at: Place) {
 
 /** Sends the form to get it back otherwise, without a check. */
 function Resend(
-  { on, action, name, value, text, label }: {
+  { on, action, name, value, text, label, id }: {
     on: Visit;
     action: string;
     name: string;
     value: string;
     text: string;
     label?: string;
+    id?: string;
   },
 ) {
   return (
     <button
+      id={id}
       type="submit"
       name={name}
       value={value}
