@@ -17,25 +17,25 @@ import { Api, type ApiDeps } from "./route.ts";
 import { addSchedules } from "./schedules.ts";
 import { addRuns } from "./runs.ts";
 
-/** In the order of the document. */
-const NOUNS = [
-  addJobs,
-  addOptions,
-  addSchedules,
-  addRuns,
-  addManyRuns,
-  addBulks,
-  addEvents,
-  addQueue,
-  addNodes,
-  addSettings,
-  addHooks,
-  addAudit,
+/** In the order of the document, each with the tag of its routes. */
+const NOUNS: [tag: string, add: (api: Api) => void][] = [
+  ["jobs", addJobs],
+  ["jobs", addOptions],
+  ["schedules", addSchedules],
+  ["runs", addRuns],
+  ["runs", addManyRuns],
+  ["bulks", addBulks],
+  ["events", addEvents],
+  ["queue", addQueue],
+  ["nodes", addNodes],
+  ["settings", addSettings],
+  ["hooks", addHooks],
+  ["audit", addAudit],
 ];
 
 export function buildApi(deps: ApiDeps): OpenAPIHono<ApiEnv> {
   const api = new Api(deps);
-  for (const add of NOUNS) add(api);
+  for (const [tag, add] of NOUNS) add(api.tagged(tag));
   api.addDocument({ title: "Dandori", version: VERSION, description: ABOUT });
   api.app.all("*", (c) => {
     const what = `${c.req.method} ${new URL(c.req.url).pathname}`;

@@ -22,9 +22,7 @@ const Act = z.object({
 export function addAudit(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/audit",
-    tag: "audit",
+    route: "GET /audit",
     summary: "The newest acts, or those that a filter means",
     query: z.strictObject({
       actor: w.text(200).optional(),

@@ -24,9 +24,7 @@ export function addBulks(api: Api): void {
 function addReads(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/bulks",
-    tag: "bulks",
+    route: "GET /bulks",
     summary: "The newest bulks, with how far and how fast they are",
     query: z.strictObject({
       open: z.enum(["true", "false"]).optional().openapi({ description: "true: only those that have not ended" }),
@@ -40,9 +38,7 @@ function addReads(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/bulks/{id}",
-    tag: "bulks",
+    route: "GET /bulks/{id}",
     summary: "One bulk; its failed runs are GET /runs?bulk_id=ID&state=FAILED,TIMED_OUT",
     params: byId,
     answers: { 200: { description: "The bulk", schema: Bulk } },
@@ -50,9 +46,7 @@ function addReads(api: Api): void {
   }, async ({ sql, params }) => [200, await existingBulk(sql, params.id)]);
   api.route({
     needs: "read",
-    method: "get",
-    path: "/bulks/{id}/whatif",
-    tag: "bulks",
+    route: "GET /bulks/{id}/whatif",
     summary: "When it would be done with another `parallel`",
     params: byId,
     query: z.strictObject({
@@ -79,9 +73,7 @@ function addReads(api: Api): void {
 function addStart(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/bulks",
-    tag: "bulks",
+    route: "POST /bulks",
     summary: "Make a bulk: its items become runs of one job, a few at a time",
     description:
       `Up to ${MOST_ITEMS} items at once; all are stored or none. Items from a query of the database are for those who can ` +
@@ -124,9 +116,7 @@ function addStart(api: Api): void {
 function addChanges(api: Api): void {
   api.route({
     needs: "operate",
-    method: "patch",
-    path: "/bulks/{id}",
-    tag: "bulks",
+    route: "PATCH /bulks/{id}",
     summary: "Change a bulk while it runs; the leader acts on it within a tick",
     params: byId,
     body: z.strictObject({ ...PACE, reason: w.reason }).refine(
@@ -143,9 +133,7 @@ function addChanges(api: Api): void {
   for (const [verb, { state, summary }] of Object.entries(STATE_OF)) {
     api.route({
       needs: "operate",
-      method: "post",
-      path: `/bulks/{id}/${verb}`,
-      tag: "bulks",
+      route: `POST /bulks/{id}/${verb}`,
       summary,
       params: byId,
       body: z.strictObject({ reason: w.reason }),
@@ -162,9 +150,7 @@ function addChanges(api: Api): void {
 function addRetry(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/bulks/{id}/retry",
-    tag: "bulks",
+    route: "POST /bulks/{id}/retry",
     summary: "A new bulk of the items whose runs have failed and that were not repeated yet",
     params: byId,
     answers: { 201: { description: "Made", schema: BulkMade.extend({ retry_of: w.id }) } },

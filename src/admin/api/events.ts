@@ -26,9 +26,7 @@ const Event = z.object({
 export function addEvents(api: Api): void {
   api.route({
     needs: "emit",
-    method: "post",
-    path: "/events",
-    tag: "events",
+    route: "POST /events",
     summary: "Emit an event",
     problems: ["conflict"],
     body: z.strictObject({
@@ -55,9 +53,7 @@ export function addEvents(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/events",
-    tag: "events",
+    route: "GET /events",
     summary: "The newest events",
     query: z.strictObject({ event_type: eventType.optional(), limit: w.limit, after: w.idText.optional() }),
     answers: { 200: { description: "A page of events", schema: w.page(Event) } },
@@ -67,9 +63,7 @@ export function addEvents(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/events/{id}",
-    tag: "events",
+    route: "GET /events/{id}",
     summary: "One event",
     params: z.object({ id: w.idText }),
     answers: { 200: { description: "The event", schema: Event } },

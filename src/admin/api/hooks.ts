@@ -33,17 +33,13 @@ export function addHooks(api: Api): void {
 function addManagement(api: Api): void {
   api.route({
     needs: "admin",
-    method: "get",
-    path: "/hooks",
-    tag: "hooks",
+    route: "GET /hooks",
     summary: "All webhooks; their secrets are never shown again",
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Hook) }) } },
   }, async ({ sql }) => [200, { items: await listWebhooks(sql) }]);
   api.route({
     needs: "admin",
-    method: "post",
-    path: "/hooks",
-    tag: "hooks",
+    route: "POST /hooks",
     summary: "Make a webhook; its secret is in this answer and nowhere else",
     body: z.strictObject({
       name: w.jobName.openapi({ description: "The last part of its address", example: "shop" }),
@@ -69,9 +65,7 @@ function addManagement(api: Api): void {
   });
   api.route({
     needs: "admin",
-    method: "delete",
-    path: "/hooks/{name}",
-    tag: "hooks",
+    route: "DELETE /hooks/{name}",
     summary: "Remove a webhook; its deliveries are refused from now on",
     params: byName,
     query: z.strictObject({ reason: w.reason }),
@@ -86,9 +80,7 @@ function addManagement(api: Api): void {
 function addDoor(api: Api): void {
   api.route({
     needs: "nothing",
-    method: "post",
-    path: "/hooks/{name}",
-    tag: "hooks",
+    route: "POST /hooks/{name}",
     summary: "Deliver an event",
     description:
       "Needs no token but a signature with the hook's secret: `X-Dandori-Signature: t=SECONDS,v1=HEX` and `X-Dandori-Delivery: ID`, " +

@@ -16,9 +16,7 @@ const byName = z.object({ name: w.jobName });
 export function addJobs(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/jobs",
-    tag: "jobs",
+    route: "GET /jobs",
     summary: "All jobs, by name, with their schedules and the schema of their args",
     query: z.strictObject({
       removed: z.enum(["true", "false"]).optional().openapi({ description: "true: also those whose files are gone" }),
@@ -36,9 +34,7 @@ export function addJobs(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/jobs/{name}",
-    tag: "jobs",
+    route: "GET /jobs/{name}",
     summary: "One job",
     params: byName,
     answers: { 200: { description: "The job", schema: Job } },
@@ -62,9 +58,7 @@ const wholeNumber = z.string().regex(/^\d{1,4}$/, "must be a whole number").tran
 function addPreviews(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/jobs/{name}/preview",
-    tag: "jobs",
+    route: "GET /jobs/{name}/preview",
     summary: "When the schedules of a job fire next",
     params: byName,
     query: z.strictObject(ASK),
@@ -76,9 +70,7 @@ function addPreviews(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/schedules/preview",
-    tag: "jobs",
+    route: "GET /schedules/preview",
     summary: "When a schedule would fire that is given here",
     description: "Give exactly one of every_n_minutes, hourly_at_minute, daily_at and cron.",
     query: z.strictObject({

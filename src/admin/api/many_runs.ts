@@ -17,18 +17,14 @@ const answers = { 200: { description: "How many runs were changed, or would be",
 export function addManyRuns(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/cancel",
-    tag: "runs",
+    route: "POST /runs/cancel",
     summary: "End all runs that a filter means and that have not ended",
     body: z.strictObject(COMMON),
     answers,
   }, (ask) => act(ask, { verb: "cancel" }));
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/retry",
-    tag: "runs",
+    route: "POST /runs/retry",
     summary: "A new run for each that a filter means and that has ended, with its args",
     description: "With an Idempotency-Key, asking again enqueues only what the first time did not reach.",
     headers: w.idempotencyKey,
@@ -37,9 +33,7 @@ export function addManyRuns(api: Api): void {
   }, (ask) => act(ask, { verb: "retry", wish: ask.header("idempotency-key") ?? crypto.randomUUID() }));
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/reprioritize",
-    tag: "runs",
+    route: "POST /runs/reprioritize",
     summary: "Another priority for all runs that a filter means and that wait",
     body: z.strictObject({ ...COMMON, priority: w.priorityIn }),
     answers,

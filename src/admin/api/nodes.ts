@@ -29,17 +29,13 @@ export function addNodes(api: Api): void {
 function addReads(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/nodes",
-    tag: "nodes",
+    route: "GET /nodes",
     summary: "All nodes that were ever there, and what their last checks found",
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Node) }) } },
   }, async ({ sql }) => [200, { items: await listNodes(sql) }]);
   api.route({
     needs: "read",
-    method: "get",
-    path: "/nodes/{node_id}",
-    tag: "nodes",
+    route: "GET /nodes/{node_id}",
     summary: "One node",
     params: byNode,
     answers: { 200: { description: "The node", schema: Node } },
@@ -47,17 +43,13 @@ function addReads(api: Api): void {
   }, async ({ sql, params }) => [200, await existingNode(sql, params.node_id)]);
   api.route({
     needs: "read",
-    method: "get",
-    path: "/workers",
-    tag: "nodes",
+    route: "GET /workers",
     summary: "All workers that are alive, their roles and loads",
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Worker) }) } },
   }, async ({ sql }) => [200, { items: await listWorkers(sql) }]);
   api.route({
     needs: "read",
-    method: "get",
-    path: "/leader",
-    tag: "nodes",
+    route: "GET /leader",
     summary: "Who leads, in which epoch",
     answers: { 200: { description: "The leader; `worker_id` null: nobody leads now", schema: Leader } },
   }, async ({ sql }) => {
@@ -69,9 +61,7 @@ function addReads(api: Api): void {
 function addLeaderAct(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/leader/degrade",
-    tag: "nodes",
+    route: "POST /leader/degrade",
     summary: "Let the leader step down, and another worker lead",
     description: "Where there is no other worker, it leads again after its lease. Runs go on.",
     body: z.strictObject({
@@ -95,9 +85,7 @@ const labelValue = z.string().regex(/^[^=,\s\p{Cc}\p{Cs}]{0,200}$/u, "must have 
 function addChanges(api: Api): void {
   api.route({
     needs: "operate",
-    method: "patch",
-    path: "/nodes/{node_id}",
-    tag: "nodes",
+    route: "PATCH /nodes/{node_id}",
     summary: "Change a node: its limit, its labels, maintenance; what runs goes on",
     params: byNode,
     body: z.strictObject({
@@ -121,9 +109,7 @@ function addChanges(api: Api): void {
   });
   api.route({
     needs: "operate",
-    method: "delete",
-    path: "/nodes/{node_id}",
-    tag: "nodes",
+    route: "DELETE /nodes/{node_id}",
     summary: "Forget a node that is gone for good; its runs stay",
     description: "Only when all its workers are DEAD. A worker that starts there makes it anew.",
     params: byNode,
@@ -136,9 +122,7 @@ function addChanges(api: Api): void {
   });
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/nodes/{node_id}/test",
-    tag: "nodes",
+    route: "POST /nodes/{node_id}/test",
     summary: "Have the leader check a node now",
     description:
       "Answers when the check is done, which may take as long as its scripts do, or half a minute when no answer comes.",
@@ -162,8 +146,6 @@ function addWorkerActs(api: Api, place: "nodes" | "workers", key: "node_id" | "w
   const whom = place === "nodes" ? "all workers of a node" : "a worker";
   const common = {
     needs: "operate",
-    method: "post",
-    tag: "nodes",
     params,
     body: z.strictObject({ reason: w.reason }),
     body_optional: true,
@@ -179,8 +161,7 @@ function addWorkerActs(api: Api, place: "nodes" | "workers", key: "node_id" | "w
   for (const [verb, what] of Object.entries(ACTS)) {
     api.route({
       ...common,
-      problems: [...common.problems],
-      path: `/${place}/{${key}}/${verb}`,
+      route: `POST /${place}/{${key}}/${verb}`,
       summary: `Let ${whom} ${what}`,
       answers: { 200: { description: "The workers that this changed", schema: z.object({ items: z.array(Moved) }) } },
     }, async ({ sql, actor, params, body: { reason = w.NO_REASON } }) => {
@@ -190,8 +171,7 @@ function addWorkerActs(api: Api, place: "nodes" | "workers", key: "node_id" | "w
   }
   api.route({
     ...common,
-    problems: [...common.problems],
-    path: `/${place}/{${key}}/detach`,
+    route: `POST /${place}/{${key}}/detach`,
     summary: `Take ${whom} out of the work`,
     description: "It starts nothing more, and its bodies go on only while the leader or a subleader confirms them.",
     answers: {

@@ -12,9 +12,7 @@ const optionName = w.text(200).openapi({ example: "schedule.nightly.dailyAt" });
 export function addOptions(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/jobs/{name}/options",
-    tag: "jobs",
+    route: "GET /jobs/{name}/options",
     summary: "What of a job can be set beside its file: what holds, what the file says, set by whom and why",
     params: byName,
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(JobOptionShown) }) } },
@@ -27,9 +25,7 @@ export function addOptions(api: Api): void {
   });
   api.route({
     needs: "operate",
-    method: "patch",
-    path: "/jobs/{name}/options",
-    tag: "jobs",
+    route: "PATCH /jobs/{name}/options",
     summary: "Set options of a job beside its file, all or none; they hold until they are reset, whatever is synced",
     params: byName,
     body: z.strictObject({
@@ -50,9 +46,7 @@ export function addOptions(api: Api): void {
   });
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/jobs/{name}/options/reset",
-    tag: "jobs",
+    route: "POST /jobs/{name}/options/reset",
     summary: "Let what the file says hold again, of some options or of all",
     params: byName,
     body: z.strictObject({

@@ -43,9 +43,7 @@ const WHAT = {
 export function addQueue(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/queue",
-    tag: "queue",
+    route: "GET /queue",
     summary: "What waits and why, job by job, and serial keys that are stopped",
     answers: { 200: { description: "The queue", schema: Queue } },
   }, async ({ sql }) => {
@@ -55,9 +53,7 @@ export function addQueue(api: Api): void {
   for (const verb of ["pause", "resume"] as const) {
     api.route({
       needs: "operate",
-      method: "post",
-      path: `/queue/${verb}`,
-      tag: "queue",
+      route: `POST /queue/${verb}`,
       summary: `${verb === "pause" ? "Pause" : "Resume"} all dispatch, a job, or a serial key; what runs goes on`,
       body: z.strictObject(WHAT).refine(
         ({ job_name, serial_key }) => job_name === undefined || serial_key === undefined,
@@ -71,9 +67,7 @@ export function addQueue(api: Api): void {
   }
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/queue/unblock",
-    tag: "queue",
+    route: "POST /queue/unblock",
     summary: "Let a serial key go on that a failure, or somebody, has stopped",
     body: z.strictObject({ serial_key: serialKey, reason: w.reason }),
     answers: { 200: { description: "Done, or it was not stopped", schema: Changed } },
@@ -89,17 +83,13 @@ const byName = z.object({ name: w.text(200).openapi({ example: "license" }) });
 function addResources(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/resources",
-    tag: "queue",
+    route: "GET /resources",
     summary: "Things of which there is only so much, and how much of them is taken",
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Resource) }) } },
   }, async ({ sql }) => [200, { items: await readResources(sql) }]);
   api.route({
     needs: "operate",
-    method: "put",
-    path: "/resources/{name}",
-    tag: "queue",
+    route: "PUT /resources/{name}",
     summary: "Say how much of it there is",
     params: byName,
     body: z.strictObject({ capacity: z.int().min(1).max(1_000_000_000), reason: w.reason }),
@@ -109,9 +99,7 @@ function addResources(api: Api): void {
   });
   api.route({
     needs: "operate",
-    method: "delete",
-    path: "/resources/{name}",
-    tag: "queue",
+    route: "DELETE /resources/{name}",
     summary: "Take it away; jobs that take it wait",
     params: byName,
     query: z.strictObject({ reason: w.reason }),

@@ -24,10 +24,8 @@ type Out<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 export interface Spec<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined> {
   needs: Needs;
-  method: "get" | "post" | "put" | "patch" | "delete";
-  /** From /api/v1 on, such as /runs/{id}. */
-  path: string;
-  tag: string;
+  /** The path from /api/v1 on, such as /runs/{id}. */
+  route: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} /${string}`;
   summary: string;
   description?: string;
   params?: P;
@@ -43,7 +41,7 @@ export interface Spec<P extends Shape | undefined, Q extends Shape | undefined, 
   /** Success, by status. */
   answers: Record<number, { description: string; schema?: z.ZodType }>;
   /** Besides those that every route has. */
-  problems?: Kind[];
+  problems?: readonly Kind[];
 }
 
 export interface Ask<P, Q, B> {
@@ -71,20 +69,25 @@ export class Api {
     },
   });
   readonly #deps: ApiDeps;
+  #tag = "";
 
   constructor(deps: ApiDeps) {
     this.#deps = deps;
     this.app.onError((error, c) => answerError(error, c.req.raw));
   }
 
+  /** Routes that are added from here on stand under this tag in the document. */
+  tagged(tag: string): this {
+    this.#tag = tag;
+    return this;
+  }
+
   /** At /openapi.json: all routes that were added before. */
   addDocument(info: { title: string; version: string; description: string }): void {
     let document: unknown;
-    this.route({
+    this.tagged("document").route({
       needs: "nothing",
-      method: "get",
-      path: "/openapi.json",
-      tag: "document",
+      route: "GET /openapi.json",
       summary: "This document",
       answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },
     }, () => Promise.resolve([200, document ??= documentOf(this.app, info)]));
@@ -96,7 +99,10 @@ export class Api {
     B extends z.ZodType | undefined = undefined,
   >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<Answer>): void {
     const limited = bodyLimit({ maxSize: spec.largest_body ?? LARGEST_BODY, onError: () => tooLarge(spec) });
-    const route = createRoute({ ...documented(spec), middleware: [guard(spec.needs, this.#deps.callerOf), limited] });
+    const route = createRoute({
+      ...documented(spec, this.#tag),
+      middleware: [guard(spec.needs, this.#deps.callerOf), limited],
+    });
     this.app.openapi(route, async (c) => {
       const valid = (part: string) => c.req.valid(part as never);
       const [status, value] = await act({
@@ -137,8 +143,11 @@ function tooLarge(spec: { largest_body?: number }): never {
 
 function documented<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined>(
   spec: Spec<P, Q, B>,
+  tag: string,
 ) {
-  const { needs, method, path, tag, summary, description, params, query, body, headers, answers } = spec;
+  const { needs, summary, description, params, query, body, headers, answers } = spec;
+  const [verb = "", path = ""] = spec.route.split(" ");
+  const method = verb.toLowerCase() as "get" | "post" | "put" | "patch" | "delete";
   const kinds: Kind[] = [
     ...needs === "nothing" ? [] : ["unauthenticated", "forbidden"] as const,
     ...params || query || body || headers ? ["invalid"] as const : [],

@@ -22,9 +22,7 @@ export function addRuns(api: Api): void {
 function addReads(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/runs",
-    tag: "runs",
+    route: "GET /runs",
     summary: "The newest runs, or those that a filter means",
     description:
       "What few runs fit is looked for among some tens of thousands at a time: a page may hold less than `limit`, or nothing, and have a `next`.",
@@ -37,9 +35,7 @@ function addReads(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/runs/{id}",
-    tag: "runs",
+    route: "GET /runs/{id}",
     summary: "One run with its earlier attempts; `wait_reason` says why it has not started",
     params: byId,
     answers: { 200: { description: "The run", schema: RunWithAttempts } },
@@ -50,9 +46,7 @@ function addReads(api: Api): void {
   });
   api.route({
     needs: "read",
-    method: "get",
-    path: "/runs/{id}/logs",
-    tag: "runs",
+    route: "GET /runs/{id}/logs",
     summary: "What a run printed and logged, oldest first",
     description:
       "To follow a run, ask again with `after` as the id of the last line that you have. Lines of runs that ended long ago come from the archive.",
@@ -70,9 +64,7 @@ function addReads(api: Api): void {
 function addEnqueue(api: Api): void {
   api.route({
     needs: "emit",
-    method: "post",
-    path: "/runs",
-    tag: "runs",
+    route: "POST /runs",
     summary: "Enqueue a run of a job",
     headers: w.idempotencyKey,
     body: z.strictObject({
@@ -111,9 +103,7 @@ function addEnqueue(api: Api): void {
 function addCancel(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/{id}/cancel",
-    tag: "runs",
+    route: "POST /runs/{id}/cancel",
     summary: "End a run that has not ended",
     description:
       "A request: what has no body yet is canceled within a tick, a body is told, then killed, and then the run is CANCELED.",
@@ -140,9 +130,7 @@ function addCancel(api: Api): void {
 function addClose(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/{id}/close",
-    tag: "runs",
+    route: "POST /runs/{id}/close",
     summary: "End a run that nothing else ends, as FAILED with the error `Missing`",
     description:
       "The last resort: a body of it that may still go on is not touched, and its outcome will not count. `cancel` ends the body as well.",
@@ -161,9 +149,7 @@ function addClose(api: Api): void {
 function addRetry(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/{id}/retry",
-    tag: "runs",
+    route: "POST /runs/{id}/retry",
     summary: "A new run of one that has ended, with its args or others",
     params: byId,
     headers: w.idempotencyKey,
@@ -190,9 +176,7 @@ function addRetry(api: Api): void {
 function addReprioritize(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/runs/{id}/reprioritize",
-    tag: "runs",
+    route: "POST /runs/{id}/reprioritize",
     summary: "Another priority for a run that waits",
     params: byId,
     body: z.strictObject({ priority: w.priorityIn, reason: w.reason }),

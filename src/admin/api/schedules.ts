@@ -18,9 +18,7 @@ const WHICH = {
 export function addSchedules(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/schedules",
-    tag: "schedules",
+    route: "GET /schedules",
     summary: "All schedules, or those of a job: what stops them, and the run of the newest slot",
     query: z.strictObject({ job_name: w.jobName.optional() }),
     answers: { 200: { description: "By job and id", schema: z.object({ items: z.array(ScheduleShown) }) } },
@@ -38,9 +36,7 @@ function addStops(api: Api): void {
   for (const verb of ["pause", "resume"] as const) {
     api.route({
       needs: "operate",
-      method: "post",
-      path: `/schedules/${verb}`,
-      tag: "schedules",
+      route: `POST /schedules/${verb}`,
       summary: `${verb === "pause" ? "Pause" : "Resume"} a schedule, or all of a job; events and enqueued runs go on`,
       description: "Slots that passed while it was paused are dealt with by its misfire rule at its resume.",
       body: z.strictObject({ ...WHICH, reason: w.reason }),
@@ -65,9 +61,7 @@ function addStops(api: Api): void {
 function addRunNow(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/schedules/run",
-    tag: "schedules",
+    route: "POST /schedules/run",
     summary: "A run now, with the args that the schedule gives; its slots stay as they are",
     body: z.strictObject({ ...WHICH, reason: w.reason }),
     answers: { 201: { description: "Enqueued", schema: z.object({ id: w.id }) } },
@@ -81,9 +75,7 @@ function addRunNow(api: Api): void {
 function addBackfill(api: Api): void {
   api.route({
     needs: "operate",
-    method: "post",
-    path: "/schedules/backfill",
-    tag: "schedules",
+    route: "POST /schedules/backfill",
     summary: "Runs for the slots of a past range that have none, as a bulk",
     description: "Doing it again makes no second run of a slot. With dry_run it only says what it would make.",
     body: z.strictObject({

@@ -50,17 +50,13 @@ const All = z.object({ items: z.array(Setting) });
 export function addSettings(api: Api): void {
   api.route({
     needs: "read",
-    method: "get",
-    path: "/settings",
-    tag: "settings",
+    route: "GET /settings",
     summary: "All settings, with bounds, defaults and who changed them",
     answers: { 200: { description: "All of them", schema: All } },
   }, async ({ sql }) => [200, { items: await listSettings(sql) }]);
   api.route({
     needs: "admin",
-    method: "patch",
-    path: "/settings",
-    tag: "settings",
+    route: "PATCH /settings",
     summary: "Change some settings, all of them or none",
     body: z.strictObject({ values: Change, reason: w.reason }),
     answers: { 200: { description: "All settings as they are now", schema: All } },
