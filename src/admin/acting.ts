@@ -1,6 +1,6 @@
 /** What acts of pages have in common: who does it and why, what stands in a form, and refusals that come back as words. */
 import { Refused } from "../client/args.ts";
-import { type Act, type Done, field, Refusal } from "./visit.ts";
+import { type Act, type Done, field, type Page, Refusal } from "./visit.ts";
 import { refusalText } from "./refusals.ts";
 import { jsonMistake } from "./json_text.ts";
 import { type Lang, words } from "./words.ts";
@@ -66,6 +66,21 @@ export async function orSay(on: { lang: Lang }, to: string, act: () => Promise<D
     const text = wordsOf(on.lang, error);
     if (text === undefined) throw error;
     return { to, tone: "bad", text };
+  }
+}
+
+/** Does it; where that is refused the form comes back with what is wrong, and everything that was typed. */
+export async function orForm(
+  on: { lang: Lang },
+  form: (wrong: string) => Promise<Page>,
+  act: () => Promise<Done>,
+): Promise<Done | Page> {
+  try {
+    return await act();
+  } catch (error) {
+    const wrong = wordsOf(on.lang, error);
+    if (wrong === undefined) throw error;
+    return { ...await form(wrong), status: 400 };
   }
 }
 

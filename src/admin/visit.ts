@@ -40,6 +40,8 @@ export interface Visit {
   /** Must come back with every form; empty without a session. */
   csrf: string;
   flash: Flash | undefined;
+  /** What was sent, where a page answers a form that cannot be taken. */
+  form?: FormData;
 }
 
 /** Somebody acting. */
@@ -110,6 +112,11 @@ export function link(on: Visit, path: string, query: Query = {}): string {
 export function field(form: FormData, name: string): string {
   const value = form.get(name);
   return typeof value === "string" ? value.trim() : "";
+}
+
+/** What stands in a field of a form that comes back; undefined: it is a new one. */
+export function typedIn({ form }: Visit, name: string): string | undefined {
+  return form && field(form, name);
 }
 
 /** The `:id` of a path. @throws Refusal 404 */

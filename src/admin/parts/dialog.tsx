@@ -1,6 +1,6 @@
-/** An act that asks once: the button opens a dialog that names what will be touched, and a reason for the audit. */
+/** Forms that change something: what they end with, and dialogs, which ask once and name what will be touched. */
 import type { Child } from "hono/jsx";
-import { link, type Visit } from "../visit.ts";
+import { link, typedIn, type Visit } from "../visit.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({
@@ -39,10 +39,7 @@ export function ConfirmDialog({ on, id, title, action, verb, danger, reason_requ
       <form method="post" action={link(on, action)}>
         <h2 id={`${id}-title`}>{title}</h2>
         {children}
-        <label>
-          {say.reason}
-          <input name="reason" maxlength={500} autocomplete="off" required={reason_required} />
-        </label>
+        <ReasonField on={on} required={reason_required} />
         <Csrf on={on} />
         <div class="buttons">
           <button type="button" data-closes="">{say.back}</button>
@@ -50,6 +47,34 @@ export function ConfirmDialog({ on, id, title, action, verb, danger, reason_requ
         </div>
       </form>
     </dialog>
+  );
+}
+
+/** What ends a form with a page of its own: why, and the button that does it. `back`: an address, as `link` gives it. */
+export function Foot({ on, back, verb, danger }: { on: Visit; back: string; verb: string; danger?: boolean }) {
+  return (
+    <>
+      <ReasonField on={on} />
+      <Csrf on={on} />
+      <div class="buttons">
+        <Back on={on} to={back} />
+        <button type="submit" class={danger ? "danger" : "primary"}>{verb}</button>
+      </div>
+    </>
+  );
+}
+
+export function Back({ on, to }: { on: Visit; to: string }) {
+  return <a class="button" href={to}>{WORDS[on.lang].back}</a>;
+}
+
+/** Why somebody does it. */
+export function ReasonField({ on, required }: { on: Visit; required?: boolean }) {
+  return (
+    <label>
+      {WORDS[on.lang].reason}
+      <input name="reason" maxlength={500} autocomplete="off" value={typedIn(on, "reason") ?? ""} required={required} />
+    </label>
   );
 }
 

@@ -1,7 +1,7 @@
 /** A bulk made on the page: a job, and the args of each item on a line of its own. */
 import { startBulk } from "../../../client/bulk.ts";
 import { readDefinitions } from "../../../store/definitions.ts";
-import { numberField, Unusable, wishOf, wordsOf } from "../../acting.ts";
+import { numberField, orForm, Unusable, wishOf } from "../../acting.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { TextField } from "../../parts/filters.tsx";
@@ -69,16 +69,12 @@ export async function startFromForm(on: Act): Promise<Done | Page> {
   const say = BULKS[on.lang];
   const text = (name: string) => field(on.form, name);
   const typed = { job: text("job"), name: text("name"), parallel: text("parallel"), items: text("items") };
-  try {
+  return await orForm(on, (wrong) => startPage(on, typed, wrong), async () => {
     const parallel = numberField(on, "parallel", { ...PACE.parallel, label: say.parallel });
     const items = itemsIn(on.lang, typed.items);
     if (items.length === 0) throw new Unusable(say.start_empty);
     const options = { parallel, name: typed.name || undefined, idempotencyKey: `page:${wishOf(on)}` };
     const made = await startBulk(on.sql, { job: typed.job, items, options, actor: on.actor });
     return { to: `/bulks/${made.id}`, text: made.isNew ? say.start_done(made.items) : say.start_again };
-  } catch (error) {
-    const wrong = wordsOf(on.lang, error);
-    if (wrong === undefined) throw error;
-    return { ...await startPage(on, typed, wrong), status: 400 };
-  }
+  });
 }

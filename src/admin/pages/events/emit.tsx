@@ -2,8 +2,8 @@
 import { emitAs } from "../../../client/run_acts.ts";
 import { readDefinitions } from "../../../store/definitions.ts";
 import { listEvents } from "../../../store/events.ts";
-import { by, jsonField, wordsOf } from "../../acting.ts";
-import { Csrf } from "../../parts/dialog.tsx";
+import { by, jsonField, orForm } from "../../acting.ts";
+import { Foot } from "../../parts/dialog.tsx";
 import { TextField } from "../../parts/filters.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
@@ -13,7 +13,6 @@ interface Typed {
   type: string;
   payload: string;
   dedupe_key: string;
-  reason: string;
 }
 
 /** `of`: an event to begin with; its key is not taken over, since it would make the new one the same. */
@@ -22,7 +21,7 @@ export async function showEmit(on: Visit): Promise<Page> {
   const [event] = Number.isSafeInteger(of) && of > 0 ? await listEvents(on.sql, { id: of, most: 1 }) : [];
   const payload = JSON.stringify(event?.payload ?? {}, null, 2);
   const type = event?.event_type ?? on.query.get("type") ?? "";
-  return await emitPage(on, { type, payload, dedupe_key: "", reason: "" });
+  return await emitPage(on, { type, payload, dedupe_key: "" });
 }
 
 async function emitPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> {
@@ -40,17 +39,12 @@ async function emitPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> 
           <div class="fields">
             <TextField label={say.type} name="type" value={typed.type} list={types} />
             <TextField label={say.dedupe_key} name="dedupe_key" value={typed.dedupe_key} />
-            <TextField label={say.reason} name="reason" value={typed.reason} />
           </div>
           <label>
             {say.payload}
             <textarea name="payload" rows={10} spellcheck={false}>{typed.payload}</textarea>
           </label>
-          <Csrf on={on} />
-          <div class="buttons">
-            <a class="button" href={link(on, "/events")}>{say.back}</a>
-            <button type="submit" class="primary">{say.emit}</button>
-          </div>
+          <Foot on={on} back={link(on, "/events")} verb={say.emit} />
         </form>
       </section>
     ),
@@ -64,15 +58,10 @@ export async function emitFromForm(on: Act): Promise<Done | Page> {
     type: text("type"),
     payload: text("payload"),
     dedupe_key: text("dedupe_key"),
-    reason: text("reason"),
   };
-  try {
+  return await orForm(on, (wrong) => emitPage(on, typed, wrong), async () => {
     const given = { payload: jsonField(on, "payload", say.payload), dedupeKey: typed.dedupe_key || undefined };
     const { id, isNew } = await emitAs(on.sql, typed.type, given, by(on));
     return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
-  } catch (error) {
-    const wrong = wordsOf(on.lang, error);
-    if (wrong === undefined) throw error;
-    return { ...await emitPage(on, typed, wrong), status: 400 };
-  }
+  });
 }

@@ -59,6 +59,4 @@ export const EVENTS = words({
     en: (id: number) => `The dedupe key was used before: this is event ${id} of that time`,
     ja: (id) => `重複排除キーは使用済みです。これはその時のイベント ${id} です`,
   },
-  reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
-  back: { en: "Back", ja: "戻る" },
 });

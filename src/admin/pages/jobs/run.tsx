@@ -9,12 +9,12 @@ import { enqueueRun } from "../../../client/run_acts.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
 import { databaseNow, readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
 import { type NodeRow, readLabels } from "../../../store/nodes.ts";
+import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { by, wordsOf } from "../../acting.ts";
+import { by, orForm, wishOf, wordsOf } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { readJob } from "./acts.ts";
 import { JobBadges } from "./list.tsx";
-import { Foot } from "./options.tsx";
 import { JOBS } from "./words.ts";
 
 const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
@@ -27,11 +27,10 @@ interface Wish {
   delay: string;
   unit: string;
   node: string;
-  reason: string;
   wrong: { priority?: string; delay?: string };
 }
 
-const NO_WISH = { priority: "", delay: "", unit: "s", node: "", reason: "", wrong: {} };
+const NO_WISH = { priority: "", delay: "", unit: "s", node: "", wrong: {} };
 
 export async function showRunForm(on: Visit): Promise<Page> {
   const definition = await readDefinitionOf(on);
@@ -64,15 +63,11 @@ export async function runJob(on: Act): Promise<Done | Page> {
   if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
     return { ...await runPage(on, definition, { args, wish }), status: 400 };
   }
-  try {
+  return await orForm(on, (wrong) => runPage(on, definition, { args, wish, wrong }), async () => {
     const { id, isNew } = await enqueue(on, definition, { args: value, wish });
     const say = JOBS[on.lang];
     return { to: `/runs/${id}`, text: isNew ? say.run_done(id) : say.run_again(id) };
-  } catch (error) {
-    const wrong = wordsOf(on.lang, error); // such as a node that is nowhere
-    if (wrong === undefined) throw error;
-    return { ...await runPage(on, definition, { args, wish, wrong }), status: 400 };
-  }
+  });
 }
 
 interface SentArgs {
@@ -114,8 +109,7 @@ function changedForm(on: Act, { args, value }: SentArgs, drawable: Field | undef
 function wishFrom(on: Act): Wish {
   const say = JOBS[on.lang];
   const text = (name: string) => field(on.form, name);
-  const [wish, priority, delay, unit] = [text("wish"), text("priority"), text("delay"), text("unit")];
-  if (!/^[0-9a-f-]{36}$/.test(wish)) throw new Refusal(400);
+  const [priority, delay, unit] = [text("priority"), text("delay"), text("unit")];
   const wrong: Wish["wrong"] = {};
   try {
     if (priority !== "") priorityNumber(priorityOf(priority));
@@ -124,7 +118,7 @@ function wishFrom(on: Act): Wish {
   }
   const seconds = Number(delay) * unitOf(unit);
   if (!(seconds >= 0 && seconds <= LONGEST_DELAY_S)) wrong.delay = say.delay_wrong;
-  return { wish, priority, delay, unit, node: text("node"), reason: text("reason"), wrong };
+  return { wish: wishOf(on), priority, delay, unit, node: text("node"), wrong };
 }
 
 function priorityOf(text: string): Parameters<typeof priorityNumber>[0] {
@@ -177,7 +171,7 @@ async function runPage(
         <ArgsFields on={on} args={args} action={path} />
         <WishFields on={on} definition={definition} wish={wish} nodes={nodes} />
         <input type="hidden" name="wish" value={wish.wish} />
-        <Foot on={on} reason={wish.reason} back={`/jobs/${job.name}`} verb={say.run_now} />
+        <Foot on={on} back={link(on, `/jobs/${job.name}`)} verb={say.run_now} />
       </form>
     ),
   };

@@ -3,14 +3,13 @@
  * plan it. The address holds what is typed, so the preview is this page asked for again.
  */
 import { KINDS } from "../../../catalog/job_options.ts";
-import { scheduleWith, setOverrides } from "../../../catalog/overrides.ts";
+import { scheduleWith } from "../../../catalog/overrides.ts";
 import type { Json } from "../../../job.ts";
 import { readDefinition, type StoredSchedule } from "../../../store/definitions.ts";
 import { Problem } from "../../parts/notes.tsx";
-import { by } from "../../acting.ts";
 import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
-import { Foot, wasName } from "./options.tsx";
 import { Fires } from "./schedules.tsx";
+import { setBeside, setForm, wasName } from "./set_form.tsx";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS } from "./words.ts";
 
@@ -27,7 +26,7 @@ export async function showSchedule(on: Visit): Promise<Page> {
   const schedule = await readSchedule(on);
   const was = asTyped(schedule);
   const text = (name: keyof Typed) => on.query.get(name)?.trim().slice(0, LONGEST) ?? was[name];
-  return editor(on, schedule, { typed: mapTyped(text) });
+  return editor(on, schedule, mapTyped(text));
 }
 
 async function readSchedule(on: Visit): Promise<StoredSchedule> {
@@ -39,33 +38,22 @@ async function readSchedule(on: Visit): Promise<StoredSchedule> {
 
 /** Only what was changed in the form is set: the file goes on deciding about the rest, and so does who else changed something meanwhile. */
 export async function changeSchedule(on: Act): Promise<Done | Page> {
-  const { name = "" } = on.params;
-  const say = JOBS[on.lang];
   const schedule = await readSchedule(on);
   const [typed, now] = [mapTyped((name) => field(on.form, name)), asTyped(schedule)];
   const was = mapTyped((name) => on.form.has(wasName(name)) ? field(on.form, wasName(name)) : now[name]);
   const [changed, moved, differs] = [differenceOf(was, typed), differenceOf(was, now), differenceOf(typed, now)];
   if ((["time", "timezone"] as const).some((part) => changed[part] && moved[part] && differs[part])) {
+    const say = JOBS[on.lang];
     const problem = say.moved(say.moved_one(schedule.schedule_id, `${now.kind} ${now.value} ${now.timezone}`));
     const kept = { ...(changed.time ? typed : now), timezone: (changed.timezone ? typed : now).timezone };
-    return editor(on, schedule, { typed: kept, problem, reason: field(on.form, "reason") });
+    return editor(on, schedule, kept, problem);
   }
   const wish = {
     ...(changed.time ? timeOf(typed) : {}),
     ...(changed.timezone ? { timezone: typed.timezone } : {}),
   };
   const wishes = Object.entries(wish).map(([key, value]) => [`schedule.${schedule.schedule_id}.${key}`, value]);
-  const answer = await setOverrides(on.sql, name, Object.fromEntries(wishes), by(on));
-  if (!answer) throw new Refusal(404);
-  if (!answer.ok) {
-    return editor(on, schedule, {
-      typed,
-      problem: complaintsText(on.lang, answer.complaints),
-      reason: field(on.form, "reason"),
-    });
-  }
-  if (answer.changed.length === 0) return { to: `/jobs/${name}`, text: say.set_nothing };
-  return { to: `/jobs/${name}`, text: say.set_done(answer.changed.map((one) => one.name).join(", ")) };
+  return await setBeside(on, Object.fromEntries(wishes), (problem) => editor(on, schedule, typed, problem));
 }
 
 function mapTyped(of: (name: keyof Typed) => string): Typed {
@@ -91,29 +79,20 @@ function timeOf({ kind, value }: Typed): Record<string, Json> {
   return { [kind]: counts && /^\d+$/.test(value) ? Number(value) : value };
 }
 
-function editor(
-  on: Visit,
-  schedule: StoredSchedule,
-  sent: { typed: Typed; problem?: string; reason?: string },
-): Page {
+function editor(on: Visit, schedule: StoredSchedule, typed: Typed, problem?: string): Page {
   const say = JOBS[on.lang];
   const { name = "" } = on.params;
   const path = `/jobs/${name}/schedules/${encodeURIComponent(schedule.schedule_id)}`;
-  const { kind, value, timezone } = sent.typed;
+  const { kind, value, timezone } = typed;
   const labels = { everyNMinutes: say.everyNMinutes, hourlyAtMinute: say.hourlyAtMinute, dailyAt: say.dailyAt };
-  return {
+  return setForm(on, {
     title: say.edit_title(schedule.schedule_id),
-    status: sent.problem === undefined ? undefined : 400,
-    body: (
-      <form class="form" method="post" action={link(on, path)}>
-        <h1>
-          {say.edit_title(schedule.schedule_id)}{" "}
-          <small>
-            <a href={link(on, `/jobs/${name}`)}>{name}</a>
-          </small>
-        </h1>
-        <p class="lead">{say.edit_lead}</p>
-        {sent.problem && <Problem title={say.cannot_set} text={sent.problem} />}
+    heading: say.edit_title(schedule.schedule_id),
+    lead: say.edit_lead,
+    action: path,
+    problem,
+    fields: (
+      <>
         <section class="fields">
           <label>
             {say.kind}
@@ -148,12 +127,11 @@ function editor(
           hx-sync="this:replace"
         >
           <h2>{say.preview}</h2>
-          <Preview on={on} schedule={schedule} typed={sent.typed} />
+          <Preview on={on} schedule={schedule} typed={typed} />
         </section>
-        <Foot on={on} reason={sent.reason} back={`/jobs/${name}`} verb={say.save} />
-      </form>
+      </>
     ),
-  };
+  });
 }
 
 /** What is typed, checked as it would be when saved. */

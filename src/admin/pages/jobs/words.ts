@@ -67,7 +67,6 @@ export const JOBS = words({
   set_at: { en: "Since", ja: "設定日時" },
   set_by: { en: "Set by", ja: "設定者" },
   reason: { en: "Reason", ja: "理由" },
-  reason_kept: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
   same: { en: "the same", ja: "同じ" },
   gone: { en: "no such schedule any more", ja: "スケジュールは削除済み" },
   nothing_set: { en: "none", ja: "なし" },
@@ -77,7 +76,6 @@ export const JOBS = words({
     ja: "ここで設定した値は、ファイルを同期し直してもリセットするまで有効です。空欄は「なし」です。",
   },
   save: { en: "Save", ja: "保存" },
-  back: { en: "Back", ja: "戻る" },
   moved: {
     en: (now: string) =>
       `Changed by somebody else since this form was opened: ${now}. Nothing was set. Save again to set what you typed all the same.`,

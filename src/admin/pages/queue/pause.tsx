@@ -2,7 +2,7 @@
 import { setPaused, type What } from "../../../client/queue_acts.ts";
 import { countOpen } from "../../../store/stops.ts";
 import { by, orSay } from "../../acting.ts";
-import { Csrf } from "../../parts/dialog.tsx";
+import { Foot } from "../../parts/dialog.tsx";
 import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../visit.ts";
 import { QUEUE } from "./words.ts";
 
@@ -36,15 +36,7 @@ export async function showPause(on: Visit): Promise<Page> {
           {job_name !== undefined && paused && say.touches_job_slots}
         </p>
         <form class="start narrow-form" method="post" action={link(on, "/queue/pause", on.query)}>
-          <label>
-            {say.reason_kept}
-            <input name="reason" maxlength={500} autocomplete="off" />
-          </label>
-          <Csrf on={on} />
-          <div class="buttons">
-            <a class="button" href={link(on, "/queue")}>{say.back}</a>
-            <button type="submit" class={paused ? "danger" : "primary"}>{verbOf(on, asked)}</button>
-          </div>
+          <Foot on={on} back={link(on, "/queue")} verb={verbOf(on, asked)} danger={paused} />
         </form>
       </section>
     ),

@@ -3,7 +3,7 @@ import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../
 import { readResources } from "../../../store/waiting.ts";
 import { DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
 import { engineText } from "../../parts/engine_text.ts";
-import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
+import { ConfirmDialog, Csrf, DialogButton, ReasonField } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { ACTS, type Column, Table } from "../../parts/table.tsx";
@@ -194,10 +194,7 @@ function Forms({ on, resources }: { on: Visit; resources: Stock[] }) {
                 {say.capacity}
                 <input type="number" name="capacity" min={0} required />
               </label>
-              <label>
-                {say.reason_kept}
-                <input name="reason" maxlength={500} autocomplete="off" />
-              </label>
+              <ReasonField on={on} />
             </div>
             <Csrf on={on} />
             <div class="buttons">

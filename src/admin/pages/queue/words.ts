@@ -41,8 +41,6 @@ export const QUEUE = words({
   capacity: { en: "Capacity", ja: "容量" },
   taken: { en: "Taken now", ja: "使用中" },
   set: { en: "Set", ja: "設定" },
-  reason_kept: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
-  back: { en: "Back", ja: "戻る" },
   set_done: {
     en: (name: string, capacity: number) => `There are ${capacity} of ${name} now`,
     ja: (name, capacity) => `${name} の容量を ${capacity} にしました`,

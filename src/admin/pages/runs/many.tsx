@@ -6,11 +6,11 @@ import { actOnMany, type ManyAct, meantBy } from "../../../client/many_acts.ts";
 import { countRuns } from "../../../store/run_search.ts";
 import { findRuns } from "../../../store/run_view.ts";
 import type { RunFilter } from "../../../store/run_filter.ts";
-import { by, numberField, Unusable, wishOf, wordsOf } from "../../acting.ts";
-import { Csrf } from "../../parts/dialog.tsx";
+import { by, numberField, orForm, Unusable, wishOf } from "../../acting.ts";
+import { Back, Foot } from "../../parts/dialog.tsx";
 import { Code, Empty, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
-import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, link, type Page, Refusal, typedIn, type Visit } from "../../visit.ts";
 import { wantedRuns } from "./filter.ts";
 import { columnsOf } from "./list.tsx";
 import { MANY, RUNS } from "./words.ts";
@@ -60,7 +60,7 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
         {nothing
           ? (
             <Empty text={MANY[verb][on.lang].none}>
-              <a class="button" href={back}>{say.back}</a>
+              <Back on={on} to={back} />
             </Empty>
           )
           : (
@@ -74,32 +74,18 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
                 {verb === "reprioritize" && (
                   <label>
                     {say.priority_hint}
-                    <input type="number" name="priority" min={0} max={999} required value={field0(on, "priority")} />
+                    <input type="number" name="priority" min={0} max={999} required value={typedIn(on, "priority")} />
                   </label>
                 )}
-                <label>
-                  {say.many_reason}
-                  <input name="reason" maxlength={500} autocomplete="off" />
-                </label>
-                <Csrf on={on} />
                 <input type="hidden" name="wish" value={crypto.randomUUID()} />
                 <input type="hidden" name="at" value={at.getTime()} />
-                <div class="buttons">
-                  <a class="button" href={back}>{say.back}</a>
-                  <button type="submit" class={verb === "cancel" ? "danger" : "primary"}>
-                    {MANY[verb][on.lang].verb(count)}
-                  </button>
-                </div>
+                <Foot on={on} back={back} verb={MANY[verb][on.lang].verb(count)} danger={verb === "cancel"} />
               </form>
             </>
           )}
       </>
     ),
   };
-}
-
-function field0(on: Visit, name: string): string | undefined {
-  return "form" in on && on.form instanceof FormData ? field(on.form, name) : undefined;
 }
 
 /** So long is a page that asks believed; then what it showed is too old. */
@@ -111,16 +97,12 @@ export async function doMany(on: Act): Promise<Done | Page> {
   const at = new Date(Number(field(on.form, "at")));
   const age_ms = on.now.getTime() - at.getTime();
   if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new Refusal(400, say.many_old);
-  try {
+  return await orForm(on, (wrong) => manyPage(on, { verb, at }, wrong), async () => {
     const ids = await actOnMany(on.sql, meantAt(on, at), actOf(on, verb), by(on));
     const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
     const to = `/runs${conditions.size > 0 ? `?${conditions}` : ""}`;
     return { to, text: MANY[verb][on.lang].done(ids.length.toLocaleString("en-US")) };
-  } catch (error) {
-    const wrong = wordsOf(on.lang, error);
-    if (wrong === undefined) throw error;
-    return { ...await manyPage(on, { verb, at }, wrong), status: 400 };
-  }
+  });
 }
 
 function actOf(on: Act, verb: Verb): ManyAct {

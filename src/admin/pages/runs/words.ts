@@ -120,7 +120,6 @@ export const RUNS = words({
   },
   attempts_more: { en: (n: number) => `${counted(n, "earlier attempt")}`, ja: (n) => `それ以前の試行 ${n} 回` },
   cancel_asked: { en: "Cancel asked for", ja: "取り消し要求" },
-  back: { en: "Back", ja: "戻る" },
   schema: { en: "What the job takes (JSON Schema)", ja: "ジョブの引数（JSON Schema）" },
   edit: { en: "Run again, edited", ja: "編集して再実行" },
   edit_title: { en: (id: number) => `Run ${id} again with other args`, ja: (id) => `実行 ${id} を編集して再実行` },
@@ -175,7 +174,6 @@ export const RUNS = words({
     en: "None of the newest runs fits; older ones are looked for when it is done.",
     ja: "新しい実行に該当はありません。古い実行は実行時に探します。",
   },
-  many_reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
   many_old: {
     en: "This form is too old: look again at what it would touch.",
     ja: "この画面は古くなりました。対象をもう一度確認してください。",

@@ -14,7 +14,7 @@ import {
   type SettingView,
 } from "../../../store/settings.ts";
 import { Badge } from "../../parts/badge.tsx";
-import { Csrf } from "../../parts/dialog.tsx";
+import { Back, Csrf, ReasonField } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
@@ -143,7 +143,7 @@ function Edit({ on, group, stored }: { on: Visit; group: Group; stored: SettingV
         <Csrf on={on} />
         <div class="buttons">
           <button type="submit" class="primary">{say.review}</button>
-          <a class="button" href={link(on, "/settings")}>{say.back}</a>
+          <Back on={on} to={link(on, "/settings")} />
         </div>
       </form>
     </section>
@@ -214,15 +214,12 @@ function Review(
         {problems.length === 0 && (
           <>
             <p>{say.review_text}</p>
-            <label>
-              {say.reason}
-              <input name="reason" maxlength={500} autocomplete="off" />
-            </label>
+            <ReasonField on={on} />
           </>
         )}
         <div class="buttons">
           {problems.length === 0 && <button type="submit" class="primary">{say.apply}</button>}
-          <a class="button" href={`${link(on, "/settings", { edit: group })}#edit`}>{say.back}</a>
+          <Back on={on} to={`${link(on, "/settings", { edit: group })}#edit`} />
         </div>
       </form>
     </section>

@@ -16,7 +16,6 @@ export const SETTINGS = words({
   review: { en: "Review", ja: "確認" },
   reset: { en: "Reset", ja: "既定値に戻す" },
   to_default: { en: "back to the default", ja: "既定値に戻す" },
-  back: { en: "Back", ja: "戻る" },
   relations: { en: "Rules between them", ja: "項目間の規則" },
   from_now: { en: "Now", ja: "現在" },
   then: { en: "Then", ja: "変更後" },
@@ -28,7 +27,6 @@ export const SETTINGS = words({
   cannot: { en: "This cannot be applied", ja: "この変更は適用できません" },
   nothing: { en: "Nothing is different from what holds now.", ja: "現在の値と違いがありません。" },
   apply: { en: "Apply", ja: "適用" },
-  reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
   done: { en: (names: string) => `Changed: ${names}`, ja: (names) => `変更しました：${names}` },
   same: { en: "They were so already: nothing changed", ja: "すでにその値です。変更はありません" },
   moved: {

@@ -1,0 +1,63 @@
+/** What the forms have in common that set something beside a job's file: how they look, and what comes of them. */
+import type { Child } from "hono/jsx";
+import { setOverrides } from "../../../catalog/overrides.ts";
+import type { Json } from "../../../job.ts";
+import { by } from "../../acting.ts";
+import { complaintsText } from "../../parts/complaint_text.ts";
+import { Foot } from "../../parts/dialog.tsx";
+import { Problem } from "../../parts/notes.tsx";
+import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { JOBS } from "./words.ts";
+
+interface SetForm {
+  title: string;
+  heading: string;
+  lead: string;
+  /** Where it goes, from the base on. */
+  action: string;
+  problem: string | undefined;
+  fields: Child;
+}
+
+export function setForm(on: Visit, { title, heading, lead, action, problem, fields }: SetForm): Page {
+  const say = JOBS[on.lang];
+  const { name = "" } = on.params;
+  return {
+    title,
+    status: problem === undefined ? undefined : 400,
+    body: (
+      <form class="form" method="post" action={link(on, action)}>
+        <h1>
+          {heading}{" "}
+          <small>
+            <a href={link(on, `/jobs/${name}`)}>{name}</a>
+          </small>
+        </h1>
+        <p class="lead">{lead}</p>
+        {problem && <Problem title={say.cannot_set} text={problem} />}
+        {fields}
+        <Foot on={on} back={link(on, `/jobs/${name}`)} verb={say.save} />
+      </form>
+    ),
+  };
+}
+
+/** In a form: what its box held when the form was made. */
+export function wasName(name: string): string {
+  return `was.${name}`;
+}
+
+/** All of them or none; `form`: as it was sent, to say what is wrong with it. */
+export async function setBeside(
+  on: Act,
+  wishes: Record<string, Json>,
+  form: (problem: string) => Page,
+): Promise<Done | Page> {
+  const { name = "" } = on.params;
+  const say = JOBS[on.lang];
+  const answer = await setOverrides(on.sql, name, wishes, by(on));
+  if (!answer) throw new Refusal(404);
+  if (!answer.ok) return form(complaintsText(on.lang, answer.complaints));
+  const changed = answer.changed.map((one) => one.name).join(", ");
+  return { to: `/jobs/${name}`, text: changed === "" ? say.set_nothing : say.set_done(changed) };
+}
