@@ -110,14 +110,14 @@ Deno.test("what is live does not make a page jump", options, async () => {
       values ('run.failed', 'export', 'run 1 failed', '{"job_run_id": 1}', 'leader') returning id`)[0] as {
       id: number;
     };
-    await page.waitForSelector(".alarms summary >> text='1 alarm'");
+    await page.waitForSelector(".alerts summary >> text='1 alert'");
     await still(page, "the overview, on which an alarm opens");
-    await page.focus(".alarms summary");
+    await page.focus(".alerts summary");
     await page.keyboard.press("Enter");
-    await page.click(`[data-opens=seen-${id}]`); // a button that has just come has its dialog
-    await page.fill(`#seen-${id} input[name=reason]`, "on it");
+    await page.click(`[data-opens=ack-${id}]`); // a button that has just come has its dialog
+    await page.fill(`#ack-${id} input[name=reason]`, "on it");
     await page.keyboard.press("Enter");
-    await page.waitForSelector(".flash >> text=marked as seen");
+    await page.waitForSelector(".flash >> text=Acknowledged");
   });
 });
 

@@ -1,4 +1,4 @@
-/** The overview: what to do first, who leads and what waits, how it went as plots and as a table, alarms and who has seen them. */
+/** The overview: what to do first, who leads and what waits, how it went as plots and as a table, alerts and who has seen them. */
 import assert from "node:assert/strict";
 import { stepOf } from "../src/admin/pages/overview/plots.tsx";
 import { judgeAlerts } from "../src/store/alerts.ts";
@@ -111,7 +111,7 @@ Deno.test("a step that began a moment ago is shown, without the counts a minute 
   assert.equal(after(6_000).succeeded, 0.3);
 });
 
-Deno.test("alarms are listed with where to look, seen once, and hostile texts in them are texts", async () => {
+Deno.test("alerts are listed with where to look, seen once, and hostile texts in them are texts", async () => {
   await withAdmin(async ({ sql, login }) => {
     const term = await aTerm(sql, "leader");
     const of = await aDefinition(sql, { name: "poor" });
@@ -127,12 +127,12 @@ Deno.test("alarms are listed with where to look, seen once, and hostile texts in
     assert.doesNotMatch(seen_by_viewer, /<script>|<img|data-opens/);
     assert.match(seen_by_viewer, /&lt;script&gt;/);
     const operator = await login("operator");
-    const [, id = ""] = /data-opens="seen-(\d+)"/.exec(await operator.text("/overview")) ?? [];
-    assert.equal((await viewer.post(`/overview/alarms/${id}/seen`, {})).status, 403);
-    assert.equal((await operator.post(`/overview/alarms/${id}/seen`, { reason: "on it" })).status, 303);
+    const [, id = ""] = /data-opens="ack-(\d+)"/.exec(await operator.text("/overview")) ?? [];
+    assert.equal((await viewer.post(`/overview/${id}/ack`, {})).status, 403);
+    assert.equal((await operator.post(`/overview/${id}/ack`, { reason: "on it" })).status, 303);
     assert.match(await viewer.text("/overview"), /seen by user:operator/);
-    await operator.post(`/overview/alarms/${id}/seen`, {});
-    assert.match(await operator.text("/overview"), /It was over already/);
+    await operator.post(`/overview/${id}/ack`, {});
+    assert.match(await operator.text("/overview"), /It is over, or somebody has seen it already/);
     const acts = await sql`select actor, reason from admin_action_log where action = 'alert.ack'`;
     assert.deepEqual(acts.map((one) => ({ ...one })), [{ actor: "user:operator", reason: "on it" }]);
   });

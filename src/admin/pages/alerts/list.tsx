@@ -10,6 +10,7 @@ import { type Column, Table } from "../../parts/table.tsx";
 import { TargetLink } from "../../parts/target.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
+import { AckButton, AckDialogs } from "./ack.tsx";
 import { ALERTS, KINDS_JA } from "./words.ts";
 
 const MOST_OPEN = 200;
@@ -46,11 +47,7 @@ export async function showAlerts(on: Visit): Promise<Page> {
             ? <Table label={say.recent} rows={recent} columns={columnsOf(on, false)} />
             : <Empty text={say.none_recent} />}
         </Live>
-        {may(on, "operator") && (
-          <Live on={on} id="acks" topics={["alerts"]}>
-            {open.filter((one) => one.acked_at === null).map((one) => <Ack on={on} alert={one} />)}
-          </Live>
-        )}
+        <AckDialogs on={on} alerts={open} />
         {may(on, "admin") && (
           <ConfirmDialog on={on} id="test" title={say.test_title} action="/alerts/test" verb={say.test}>
             <p>{say.test_text}</p>
@@ -133,21 +130,5 @@ function Message({ on, alert }: { on: Visit; alert: Alert }) {
 function Seen({ on, alert, open }: { on: Visit; alert: Alert; open: boolean }) {
   if (alert.acked_by) return <span title={engineText(on.lang, alert.ack_reason ?? "")}>{alert.acked_by}</span>;
   if (!open || !may(on, "operator")) return <Nothing />;
-  return <DialogButton opens={`ack-${alert.id}`} text={ALERTS[on.lang].ack} />;
-}
-
-function Ack({ on, alert }: { on: Visit; alert: Alert }) {
-  const say = ALERTS[on.lang];
-  return (
-    <ConfirmDialog
-      on={on}
-      id={`ack-${alert.id}`}
-      title={say.ack_title(`${ALERT_NAMES[on.lang][alert.kind] ?? alert.kind} ${alert.subject}`)}
-      action={`/alerts/${alert.id}/ack`}
-      verb={say.ack}
-    >
-      <p>{alertText(on, alert)}</p>
-      <p>{say.ack_text}</p>
-    </ConfirmDialog>
-  );
+  return <AckButton on={on} alert={alert} />;
 }

@@ -15,8 +15,9 @@ import { Live } from "../../parts/live.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Page, type Visit } from "../../visit.ts";
+import { AckDialogs } from "../alerts/ack.tsx";
 import { nodeLink } from "../nodes/figures.tsx";
-import { AlarmDialogs, Alarms, MOST_ALERTS } from "./alarms.tsx";
+import { Alerts, MOST_ALERTS } from "./alerts.tsx";
 import { Plots, rangeOf, tableSteps } from "./plots.tsx";
 import { OVERVIEW } from "./words.ts";
 
@@ -67,7 +68,7 @@ export async function showOverview(on: Visit): Promise<Page> {
           <div class="heading overview">
             <h1>{say.overview}</h1>
             {!first && <Stale on={on} seconds={seen.figures.counted_seconds_ago} />}
-            <Alarms on={on} alerts={seen.alerts} />
+            <Alerts on={on} alerts={seen.alerts} />
           </div>
           <DispatchPaused on={on} dispatch={seen.dispatch} />
           {first && <FirstSteps on={on} steps={first} />}
@@ -81,7 +82,7 @@ export async function showOverview(on: Visit): Promise<Page> {
             <Jobs on={on} seen={seen} />
           </div>
         </Live>
-        {may(on, "operator") && <AlarmDialogs on={on} alerts={seen.alerts} />}
+        <AckDialogs on={on} alerts={seen.alerts} />
       </>
     ),
   };

@@ -1,11 +1,9 @@
 /** What there is of the overview, and who may do it. */
 import type { Route } from "../../visit.ts";
-import { seenAlert } from "./alarms.tsx";
 import { showOverview } from "./page.tsx";
 import { readPlots } from "./plots.tsx";
 
 export const overviewRoutes: Route[] = [
   { get: "/overview", role: "viewer", show: showOverview },
   { json: "/overview/plots", role: "viewer", read: readPlots },
-  { post: "/overview/alarms/:id/seen", role: "operator", act: seenAlert },
 ];

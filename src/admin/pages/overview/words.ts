@@ -77,29 +77,17 @@ export const OVERVIEW = words({
   waiting: { en: "waiting", ja: "待ち" },
   use: { en: "in use", ja: "使用" },
 
-  alerts: { en: "Alarms", ja: "アラート" },
+  alerts: { en: "Alerts", ja: "アラート" },
   alerts_open: {
-    en: (n: number, more: boolean) => n === 1 ? "1 alarm" : `${n}${more ? "+" : ""} alarms`,
+    en: (n: number, more: boolean) => n === 1 ? "1 alert" : `${n}${more ? "+" : ""} alerts`,
     ja: (n, more) => `アラート ${n}${more ? "+" : ""} 件`,
   },
-  alerts_none: { en: "No alarm is open", ja: "アラートはありません" },
+  alerts_none: { en: "No alert is open", ja: "アラートはありません" },
   kind: { en: "Kind", ja: "種類" },
   about: { en: "About", ja: "対象" },
   what: { en: "What is wrong", ja: "内容" },
   since: { en: "Since", ja: "発生" },
   seen_by: { en: (who: string) => `seen by ${who}`, ja: (who) => `${who} が確認済み` },
-  ack: { en: "I have seen it", ja: "確認済みにする" },
-  ack_title: {
-    en: (subject: string) => `Mark the alarm about ${subject} as seen?`,
-    ja: (subject) => `${subject} のアラートを確認済みにしますか？`,
-  },
-  ack_text: {
-    en:
-      "Others see that you have seen it. An alarm about a failure or a lost node is closed by that; others when they are over.",
-    ja: "確認したことが他の人にも表示されます。失敗やノード喪失のアラートはこれで閉じ、その他は解消時に閉じます。",
-  },
-  ack_done: { en: "It is marked as seen", ja: "確認済みにしました" },
-  ack_late: { en: "It was over already, or marked by somebody else", ja: "すでに解消したか、確認済みです" },
 
   by_priority: { en: "Waiting by priority", ja: "優先度別の待ち" },
   priority: { en: "Priority", ja: "優先度" },

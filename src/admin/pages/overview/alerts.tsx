@@ -1,18 +1,16 @@
-/** Alarms that are open, with who has seen them: one line that is always there, so that a new one moves nothing, and the list above what is below. */
-import { ackAlert, type Alert, ALERT_KINDS } from "../../../store/alerts.ts";
+/** Alerts that are open, with who has seen them: one line that is always there, so that a new one moves nothing, and the list above what is below. */
+import { type Alert, ALERT_KINDS } from "../../../store/alerts.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
-import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { Live } from "../../parts/live.tsx";
 import { ACTS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../acting.ts";
-import { type Act, type Done, idParam, link, may, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../visit.ts";
+import { AckButton } from "../alerts/ack.tsx";
 import { OVERVIEW } from "./words.ts";
 
 export const MOST_ALERTS = 20;
 
-export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
+export function Alerts({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   const say = OVERVIEW[on.lang];
   const [newest, ...others] = alerts;
   if (!newest) {
@@ -23,7 +21,7 @@ export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
     );
   }
   return (
-    <details class="alarms">
+    <details class="alerts">
       <summary>
         <Badge
           tone={alerts.every((one) => one.acked_at) ? "warn" : "bad"}
@@ -34,12 +32,12 @@ export function Alarms({ on, alerts }: { on: Visit; alerts: Alert[] }) {
           {[newest, ...others].map((one) => `${one.subject}: ${alertText(on, one)}`).join(" · ")}
         </span>
       </summary>
-      <AlarmTable on={on} alerts={alerts} />
+      <AlertTable on={on} alerts={alerts} />
     </details>
   );
 }
 
-function AlarmTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
+function AlertTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   const say = OVERVIEW[on.lang];
   return (
     <section class="over">
@@ -59,9 +57,7 @@ function AlarmTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
             head: ACTS[on.lang].head,
             unseen: true,
             cell: (one) =>
-              one.acked_by
-                ? <small>{say.seen_by(one.acked_by)}</small>
-                : may(on, "operator") && <DialogButton opens={`seen-${one.id}`} text={say.ack} />,
+              one.acked_by ? <small>{say.seen_by(one.acked_by)}</small> : <AckButton on={on} alert={one} />,
           },
         ]}
       />
@@ -89,31 +85,4 @@ function Subject({ on, alert }: { on: Visit; alert: Alert }) {
     ? link(on, `/jobs/${encodeURIComponent(alert.subject)}`)
     : undefined;
   return to ? <a href={to}>{alert.subject}</a> : <span>{alert.subject}</span>;
-}
-
-/** Live as well: the button of an alarm that has just come finds its dialog. */
-export function AlarmDialogs({ on, alerts }: { on: Visit; alerts: Alert[] }) {
-  const say = OVERVIEW[on.lang];
-  return (
-    <Live on={on} id="seen" topics={["alerts"]}>
-      {alerts.filter((one) => !one.acked_at).map((one) => (
-        <ConfirmDialog
-          on={on}
-          id={`seen-${one.id}`}
-          title={say.ack_title(one.subject)}
-          action={`/overview/alarms/${one.id}/seen`}
-          verb={say.ack}
-        >
-          <p>{alertText(on, one)}</p>
-          <p>{say.ack_text}</p>
-        </ConfirmDialog>
-      ))}
-    </Live>
-  );
-}
-
-export async function seenAlert(on: Act): Promise<Done> {
-  const say = OVERVIEW[on.lang];
-  const seen = await ackAlert(on.sql, idParam(on), by(on));
-  return seen ? { to: "/overview", text: say.ack_done } : { to: "/overview", tone: "bad", text: say.ack_late };
 }
