@@ -14,7 +14,7 @@ import { percent } from "../../parts/percent.ts";
 import { Live } from "../../parts/live.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, type Page, type Visit } from "../../visit.ts";
 import { AckDialogs } from "../alerts/ack.tsx";
 import { nodeLink } from "../nodes/figures.tsx";
 import { Alerts, MOST_ALERTS } from "./alerts.tsx";
