@@ -16,14 +16,10 @@ import {
   setPassword,
   setRole,
 } from "../store/users.ts";
+import { actor, type JsonOption, withDb } from "./acting.ts";
 import { readConfigForDb, redisPlace } from "./opening.ts";
 import { CommandError, EXIT, printJson, printTable, say, type Signals } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 import { readSecret } from "./secret.ts";
-
-interface Json {
-  json?: boolean;
-}
 
 export async function serveCommand(options: { host?: string; port?: number }, { stop }: Signals): Promise<void> {
   const config = readAdminConfig(options);
@@ -52,7 +48,7 @@ function cannotListen(error: unknown): string | undefined {
 
 export async function addUserCommand(
   name: string,
-  options: Json & { role: string; generate?: boolean },
+  options: JsonOption & { role: string; generate?: boolean },
 ): Promise<void> {
   const problem = problemWithName(name);
   if (problem) throw new CommandError(problem, EXIT.usage);
@@ -65,7 +61,7 @@ export async function addUserCommand(
   tell(options, { user: name, role, ...made }, `user ${name} added as ${role}`);
 }
 
-export async function passwdCommand(name: string, options: Json & { generate?: boolean }): Promise<void> {
+export async function passwdCommand(name: string, options: JsonOption & { generate?: boolean }): Promise<void> {
   const { password, made } = await newPassword(options);
   const password_hash = await hashPassword(password);
   const done = await withDb((sql) => setPassword(sql, { name, password_hash }, { actor: actor() }));
@@ -73,18 +69,18 @@ export async function passwdCommand(name: string, options: Json & { generate?: b
   tell(options, { user: name, ...made }, `user ${name} has a new password, and was logged out everywhere`);
 }
 
-export async function setRoleCommand(name: string, role_name: string, options: Json): Promise<void> {
+export async function setRoleCommand(name: string, role_name: string, options: JsonOption): Promise<void> {
   const role = roleFrom(role_name);
   if (!await withDb((sql) => setRole(sql, { name, role }, { actor: actor() }))) throw noSuchUser(name);
   tell(options, { user: name, role }, `user ${name} is ${role} from now on`);
 }
 
-export async function removeUserCommand(name: string, options: Json): Promise<void> {
+export async function removeUserCommand(name: string, options: JsonOption): Promise<void> {
   if (!await withDb((sql) => removeUser(sql, name, { actor: actor() }))) throw noSuchUser(name);
   tell(options, { user: name, removed: true }, `user ${name} is removed, and was logged out everywhere`);
 }
 
-export async function listUsersCommand(options: Json): Promise<void> {
+export async function listUsersCommand(options: JsonOption): Promise<void> {
   const users = await withDb(listUsers);
   if (options.json) return printJson(users);
   printTable(
@@ -111,7 +107,7 @@ async function newPassword(
   return { password };
 }
 
-function tell(options: Json, value: Record<string, unknown> & { password?: string }, text: string): void {
+function tell(options: JsonOption, value: Record<string, unknown> & { password?: string }, text: string): void {
   if (options.json) return printJson(value);
   say(text);
   if (value.password) say(`its password, shown this once: ${value.password}`);

@@ -1,10 +1,10 @@
 /** `alerts ls`, `alerts ack`, `alerts test`: what somebody should look at, and whether the webhook hears of it. */
 import { monotonicMs, rest } from "../base/loop.ts";
 import { ackAlert, listAlerts, readDelivery, requestTest } from "../store/alerts.ts";
+import { actor, by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-export async function listCommand(options: { all?: boolean; limit: number; json?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption & { all?: boolean; limit: number }): Promise<void> {
   const alerts = await withDb((sql) => listAlerts(sql, { open: !options.all, limit: options.limit }));
   if (options.json) return printJson(alerts);
   printTable(
@@ -23,7 +23,7 @@ export async function listCommand(options: { all?: boolean; limit: number; json?
   );
 }
 
-export async function ackCommand(text: string, options: { reason: string; json?: boolean }): Promise<void> {
+export async function ackCommand(text: string, options: Reasoned): Promise<void> {
   const id = Number(text);
   if (!Number.isSafeInteger(id) || id < 1) {
     throw new CommandError(
@@ -31,7 +31,7 @@ export async function ackCommand(text: string, options: { reason: string; json?:
       EXIT.usage,
     );
   }
-  const done = await withDb((sql) => ackAlert(sql, id, { actor: actor(), reason: options.reason }));
+  const done = await withDb((sql) => ackAlert(sql, id, by(options)));
   if (!done) {
     throw new CommandError(`Cannot ack alert ${id}: it is not open, or was seen before; see deno task alerts ls`);
   }
@@ -44,7 +44,7 @@ const ASK_EVERY_MS = 200;
 const PATIENCE_MS = 20_000;
 
 /** The workers send it, as they would an alert. */
-export async function testCommand(options: { json?: boolean }): Promise<void> {
+export async function testCommand(options: JsonOption): Promise<void> {
   const told = await withDb(async (sql) => {
     const id = await requestTest(sql, { actor: actor(), reason: "test of the webhook" });
     const late_ms = monotonicMs() + PATIENCE_MS;

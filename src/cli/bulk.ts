@@ -3,13 +3,9 @@ import { applyChanges, type BulkChanges, startBulk } from "../client/bulk.ts";
 import { argsCheck } from "../client/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
 import { retryBulk } from "../store/bulks.ts";
-import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
-import { priorityFrom } from "./inputs.ts";
-import { actor, withDb } from "./runs.ts";
-
-interface Json {
-  json?: boolean;
-}
+import { actor, type JsonOption, withDb } from "./acting.ts";
+import { CommandError, EXIT, pairsText, printJson, printTable, say, timeText } from "./output.ts";
+import { idFrom, priorityFrom } from "./inputs.ts";
 
 /** As they were typed; checked by what takes them, which says what is wrong. */
 interface Pace {
@@ -20,7 +16,7 @@ interface Pace {
   throttleAbove?: string;
 }
 
-export async function listCommand(options: Json & { open?: boolean; limit: number }): Promise<void> {
+export async function listCommand(options: JsonOption & { open?: boolean; limit: number }): Promise<void> {
   const bulks = await withDb((sql) => listBulks(sql, { open: options.open, most: options.limit }));
   if (options.json) return printJson(bulks);
   printTable(
@@ -40,14 +36,14 @@ export async function listCommand(options: Json & { open?: boolean; limit: numbe
   );
 }
 
-export async function showCommand(id: string, options: Json): Promise<void> {
-  const bulk = await withDb((sql) => readBulk(sql, bulkIdFrom(id)));
+export async function showCommand(id: string, options: JsonOption): Promise<void> {
+  const bulk = await withDb((sql) => readBulk(sql, idFrom(id, "a bulk's id")));
   if (!bulk) throw noSuchBulk(id);
   if (options.json) return printJson(bulk);
   say(describe(bulk));
 }
 
-interface StartOptions extends Json, Pace {
+interface StartOptions extends JsonOption, Pace {
   sql?: string;
   items?: string;
   name?: string;
@@ -82,7 +78,7 @@ export async function startCommand(job: string, options: StartOptions): Promise<
   );
 }
 
-export async function setCommand(id: string, options: Json & Pace & { reason?: string }): Promise<void> {
+export async function setCommand(id: string, options: JsonOption & Pace & { reason?: string }): Promise<void> {
   const changes = paceFrom(options);
   if (Object.keys(changes).length === 0) {
     const flags = "--parallel, --interval, --priority, --max-failures, --throttle-above";
@@ -98,7 +94,7 @@ const STATES = { pause: "PAUSED", resume: "RUNNING", cancel: "CANCELED" } as con
 export async function stateCommand(
   id: string,
   verb: keyof typeof STATES,
-  options: Json & { reason?: string },
+  options: JsonOption & { reason?: string },
 ): Promise<void> {
   const bulk = await change(id, { state: STATES[verb], reason: options.reason });
   if (options.json) return printJson(bulk);
@@ -110,8 +106,8 @@ export async function stateCommand(
   say(`bulk ${id}: ${what[verb]}`);
 }
 
-export async function retryCommand(id: string, options: Json): Promise<void> {
-  const made = await withDb((sql) => retryBulk(sql, bulkIdFrom(id), { actor: actor() }));
+export async function retryCommand(id: string, options: JsonOption): Promise<void> {
+  const made = await withDb((sql) => retryBulk(sql, idFrom(id, "a bulk's id"), { actor: actor() }));
   if (!made) throw noSuchBulk(id);
   if (made.bulk_id === null) {
     throw new CommandError(`Cannot retry bulk "${id}": none of its runs has failed, or they were repeated before`);
@@ -120,8 +116,8 @@ export async function retryCommand(id: string, options: Json): Promise<void> {
   say(`bulk ${made.bulk_id} made, with the ${made.items} items of bulk ${id} that failed`);
 }
 
-export async function whatIfCommand(id: string, options: Json & { parallel: number }): Promise<void> {
-  const found = await withDb((sql) => forecastBulk(sql, bulkIdFrom(id), options.parallel));
+export async function whatIfCommand(id: string, options: JsonOption & { parallel: number }): Promise<void> {
+  const found = await withDb((sql) => forecastBulk(sql, idFrom(id, "a bulk's id"), options.parallel));
   if (!found) throw noSuchBulk(id);
   const { bulk, at } = found;
   if (bulk.finished_at) throw new CommandError(`Cannot forecast bulk "${id}": it has ended`);
@@ -139,7 +135,7 @@ function whatIfText(bulk: BulkView, at: Forecast): string {
 
 /** The bulk as it is after the change. */
 async function change(id: string, changes: BulkChanges): Promise<BulkView> {
-  const bulk_id = bulkIdFrom(id);
+  const bulk_id = idFrom(id, "a bulk's id");
   return await withDb(async (sql) => {
     await applyChanges(sql, bulk_id, { ...changes, actor: actor() });
     return await readBulk(sql, bulk_id) as BulkView;
@@ -202,7 +198,7 @@ function* itemFrom(line: string, at: { file: string; number: number; check: Args
 function describe(bulk: BulkView): string {
   const percent = `${Math.floor(bulk.progress * 100)} %`;
   const ended = bulk.succeeded + bulk.failed + bulk.canceled;
-  const lines: [string, unknown][] = [
+  return pairsText([
     ["bulk", `${bulk.id} of ${bulk.job_name}${bulk.name ? `: ${bulk.name}` : ""}`],
     ["state", bulk.state],
     ["why waiting", bulk.wait_reason],
@@ -229,9 +225,7 @@ function describe(bulk: BulkView): string {
     ["made", `${timeText(bulk.created_at)} by ${bulk.created_by}`],
     ["started", bulk.started_at && timeText(bulk.started_at)],
     ["finished", bulk.finished_at && timeText(bulk.finished_at)],
-  ];
-  return lines.filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name.padEnd(14)} ${String(value)}`).join("\n");
+  ]);
 }
 
 function settingsText(bulk: BulkView): string {
@@ -256,10 +250,4 @@ function bandText({ done_from, done_to }: { done_from: Date | null; done_to: Dat
 
 function noSuchBulk(id: string): CommandError {
   return new CommandError(`Cannot find bulk "${id}": there is none; \`deno task bulk ls\` shows the newest`);
-}
-
-function bulkIdFrom(text: string): number {
-  const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
-  if (id >= 1) return id;
-  throw new CommandError(`Cannot use "${text}" as a bulk's id: give a whole number`, EXIT.usage);
 }

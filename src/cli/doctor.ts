@@ -1,8 +1,9 @@
 /** `doctor`: what is missing, and how to mend it. Exits 1 when something is. */
 import { examine } from "../ops/doctor.ts";
+import { type JsonOption } from "./acting.ts";
 import { CommandError, EXIT, printJson, say } from "./output.ts";
 
-export async function doctorCommand(options: { json?: boolean }): Promise<void> {
+export async function doctorCommand(options: JsonOption): Promise<void> {
   const findings = await examine();
   if (options.json) printJson(findings);
   else {

@@ -1,10 +1,10 @@
 /** `events`: what was emitted lately, and what came of it. */
 import { type EventView, listEvents } from "../store/events.ts";
+import { type JsonOption, withDb } from "./acting.ts";
 import { idFrom } from "./inputs.ts";
 import { CommandError, printJson, printTable, timeText } from "./output.ts";
-import { withDb } from "./runs.ts";
 
-export async function listCommand(options: { json?: boolean; type?: string; limit: number }): Promise<void> {
+export async function listCommand(options: JsonOption & { type?: string; limit: number }): Promise<void> {
   const events = await withDb((sql) => listEvents(sql, { event_type: options.type, most: options.limit }));
   if (options.json) return printJson(events);
   printTable(
@@ -20,7 +20,7 @@ export async function listCommand(options: { json?: boolean; type?: string; limi
   );
 }
 
-export async function showCommand(id: string, options: { json?: boolean }): Promise<void> {
+export async function showCommand(id: string, options: JsonOption): Promise<void> {
   const [event] = await withDb((sql) => listEvents(sql, { id: idFrom(id), most: 1 }));
   if (!event) {
     throw new CommandError(`Cannot find event "${id}": there is none; \`deno task events ls\` shows the newest`);

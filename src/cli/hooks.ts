@@ -1,15 +1,10 @@
 /** `hooks`: where other programs deliver events over HTTP, signed with a secret. */
 import { dropHook, makeHook } from "../client/hook_acts.ts";
 import { listWebhooks, type Signature, SIGNATURES } from "../store/webhooks.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-interface Reasoned {
-  json?: boolean;
-  reason: string;
-}
-
-export async function listCommand(options: { json?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption): Promise<void> {
   const hooks = await withDb(listWebhooks);
   if (options.json) return printJson(hooks);
   printTable(
@@ -38,14 +33,14 @@ export async function addCommand(
     );
   }
   const hook = { name, event_type: options.event, signature, rate_per_minute: options.rate };
-  const { secret } = await withDb((sql) => makeHook(sql, hook, { actor: actor(), reason: options.reason }));
+  const { secret } = await withDb((sql) => makeHook(sql, hook, by(options)));
   if (options.json) return printJson({ ...hook, secret });
   say(`hook "${name}" takes deliveries at /api/v1/hooks/${name}; its secret, which is not shown again:\n`);
   say(secret);
 }
 
 export async function removeCommand(name: string, options: Reasoned): Promise<void> {
-  await withDb((sql) => dropHook(sql, name, { actor: actor(), reason: options.reason }));
+  await withDb((sql) => dropHook(sql, name, by(options)));
   if (options.json) return printJson({ name, removed: true });
   say(`hook "${name}" is gone; its deliveries are refused`);
 }

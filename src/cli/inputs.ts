@@ -37,10 +37,10 @@ export function instantFrom(text: string): Date {
   throw new CommandError(`Cannot use "${text}": give ${example}`, EXIT.usage);
 }
 
-export function idFrom(text: string): number {
+export function idFrom(text: string, what = "an id"): number {
   const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
   if (id >= 1) return id;
-  throw new CommandError(`Cannot use "${text}" as an id: give a whole number`, EXIT.usage);
+  throw new CommandError(`Cannot use "${text}" as ${what}: give a whole number`, EXIT.usage);
 }
 
 function stateFrom(text: string): RunState {

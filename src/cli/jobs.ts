@@ -6,10 +6,10 @@ import type { Json } from "../job.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../store/definitions.ts";
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-export async function listCommand(options: { json?: boolean; all?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption & { all?: boolean }): Promise<void> {
   const [views, definitions] = await withDb(async (sql) => [await listJobs(sql), await readDefinitions(sql)] as const);
   const jobs = views.filter((job) => options.all || job.removed_at === null);
   if (options.json) return printJson(jobs);
@@ -30,7 +30,7 @@ export async function listCommand(options: { json?: boolean; all?: boolean }): P
   );
 }
 
-export async function showCommand(name: string, options: { json?: boolean }): Promise<void> {
+export async function showCommand(name: string, options: JsonOption): Promise<void> {
   await withDb(async (sql) => {
     const [job] = await listJobs(sql, name);
     const definition = await readDefinition(sql, name);
@@ -64,15 +64,9 @@ export async function showCommand(name: string, options: { json?: boolean }): Pr
   });
 }
 
-interface Reasoned {
-  json?: boolean;
-  reason: string;
-}
-
 export async function setCommand(name: string, wishes: string[], options: Reasoned): Promise<void> {
-  const by = { actor: actor(), reason: options.reason };
   const values = wishesFrom(wishes);
-  const changed = await withDb((sql) => setJobOptions(sql, name, values, by));
+  const changed = await withDb((sql) => setJobOptions(sql, name, values, by(options)));
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) say(`all of this is set already; see \`deno task jobs show ${name}\``);
   for (const { name: option, before, value } of changed) {
@@ -81,9 +75,8 @@ export async function setCommand(name: string, wishes: string[], options: Reason
 }
 
 export async function resetCommand(name: string, names: string[], options: Reasoned): Promise<void> {
-  const by = { actor: actor(), reason: options.reason };
   const which = names.length > 0 ? names : "all";
-  const changed = await withDb((sql) => resetJobOptions(sql, name, which, by));
+  const changed = await withDb((sql) => resetJobOptions(sql, name, which, by(options)));
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) say("nothing of this job is set beside its file");
   for (const { name: option, before, file_value } of changed) {

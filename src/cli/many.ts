@@ -3,15 +3,13 @@ import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy, reprioritize
 import { counted } from "../base/text.ts";
 import { priorityNumber } from "../job.ts";
 import type { RunFilter } from "../store/run_filter.ts";
+import { by, type Reasoned, withDb } from "./acting.ts";
 import { filterFrom, idFrom, priorityFrom } from "./inputs.ts";
 import { CommandError, EXIT, printJson, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-export interface ManyOptions {
+export interface ManyOptions extends Reasoned {
   where?: string[];
   yes?: boolean;
-  json?: boolean;
-  reason: string;
 }
 
 export async function cancelManyCommand(options: ManyOptions): Promise<void> {
@@ -67,8 +65,4 @@ async function withMany(
     if (options.json) return printJson({ ids });
     say(said(ids.length));
   });
-}
-
-function by(options: { reason: string }): { actor: string; reason: string } {
-  return { actor: actor(), reason: options.reason };
 }

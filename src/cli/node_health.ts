@@ -2,8 +2,8 @@
 import { existingNode, forgetNode, setNode, testNode } from "../client/node_acts.ts";
 import type { CheckPart } from "../store/check_part.ts";
 import { listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
 export function printNodes(nodes: NodeListing[]): void {
   printTable(
@@ -27,7 +27,7 @@ function whyOf({ is_active, inactive_by, inactive_reason, status, problem, check
   return problem ?? (checked_at === null ? "its check has not passed yet" : null);
 }
 
-export async function showNodesCommand(node_id: string | undefined, options: { json?: boolean }): Promise<void> {
+export async function showNodesCommand(node_id: string | undefined, options: JsonOption): Promise<void> {
   const nodes = await withDb(async (sql) =>
     node_id === undefined ? await listNodes(sql) : [await existingNode(sql, node_id)]
   );
@@ -56,7 +56,7 @@ function printParts(parts: CheckPart[]): void {
 }
 
 /** The leader makes the check, over the way that work would take. */
-export async function testNodeCommand(node_id: string, options: { json?: boolean; reason: string }): Promise<void> {
+export async function testNodeCommand(node_id: string, options: Reasoned): Promise<void> {
   const asked = (leader: string) => {
     if (!options.json) say(`${leader}, who leads, checks ${node_id}`);
   };
@@ -64,8 +64,7 @@ export async function testNodeCommand(node_id: string, options: { json?: boolean
     const said = [ok ? "" : "FAILED", value, message].filter(Boolean).join(" ") || "ok";
     say(`  ${name}: ${said}`);
   };
-  const by = { actor: actor(), reason: options.reason };
-  const node = await withDb((sql) => testNode(sql, node_id, { ...by, asked, came }));
+  const node = await withDb((sql) => testNode(sql, node_id, { ...by(options), asked, came }));
   if (options.json) printJson(node);
   else {
     say("");
@@ -78,7 +77,7 @@ export async function testNodeCommand(node_id: string, options: { json?: boolean
 
 export async function setNodeCommand(
   node_id: string,
-  options: { maxConcurrent?: string; label?: string[]; maintenance?: string; reason: string; json?: boolean },
+  options: JsonOption & { maxConcurrent?: string; label?: string[]; maintenance?: string; reason: string },
 ): Promise<void> {
   const change: NodeChange = {
     max_concurrent: options.maxConcurrent === undefined ? undefined : limitFrom(options.maxConcurrent),
@@ -88,14 +87,13 @@ export async function setNodeCommand(
   if (Object.values(change).every((value) => value === undefined)) {
     throw new CommandError("Say what to change: --max-concurrent, --label or --maintenance", EXIT.usage);
   }
-  const by = { actor: actor(), reason: options.reason };
-  const node = await withDb((sql) => setNode(sql, node_id, change, by));
+  const node = await withDb((sql) => setNode(sql, node_id, change, by(options)));
   if (options.json) return printJson(node);
   printNodes([node]);
 }
 
-export async function removeNodeCommand(node_id: string, options: { reason: string; json?: boolean }): Promise<void> {
-  await withDb((sql) => forgetNode(sql, node_id, { actor: actor(), reason: options.reason }));
+export async function removeNodeCommand(node_id: string, options: Reasoned): Promise<void> {
+  await withDb((sql) => forgetNode(sql, node_id, by(options)));
   if (options.json) return printJson({ node_id, removed: true });
   say(`node ${node_id} is removed; a worker that starts there makes it anew`);
 }

@@ -2,12 +2,12 @@
 import { degradeLeader, detachWorkers, setDrained } from "../client/node_acts.ts";
 import { listNodes } from "../store/health.ts";
 import { listWorkers } from "../store/nodes.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { printNodes } from "./node_health.ts";
 import { redisPlace } from "./opening.ts";
 import { printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-export async function listCommand(options: { json?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption): Promise<void> {
   const [workers, nodes] = await withDb(async (sql) => [await listWorkers(sql), await listNodes(sql)] as const);
   if (options.json) {
     return printJson(workers.map((one) => ({ ...one, node: nodes.find(({ node_id }) => node_id === one.node_id) })));
@@ -35,19 +35,18 @@ export async function listCommand(options: { json?: boolean }): Promise<void> {
 
 export async function drainCommand(
   name: string,
-  options: { json?: boolean; reason: string },
+  options: Reasoned,
   draining: boolean,
 ): Promise<void> {
-  const wish = { draining, actor: actor(), reason: options.reason };
+  const wish = { draining, ...by(options) };
   const moved = await withDb((sql) => setDrained(sql, name, wish));
   if (options.json) return printJson(moved);
   const what = draining ? "takes no new runs; those it has go on" : "takes runs again";
   for (const { worker_id, node_id } of moved) say(`${worker_id} on ${node_id} ${what}`);
 }
 
-export async function detachCommand(name: string, options: { json?: boolean; reason: string }): Promise<void> {
-  const by = { actor: actor(), reason: options.reason };
-  const { detached, told } = await withDb((sql) => detachWorkers(sql, name, { ...by, redis: redisPlace() }));
+export async function detachCommand(name: string, options: Reasoned): Promise<void> {
+  const { detached, told } = await withDb((sql) => detachWorkers(sql, name, { ...by(options), redis: redisPlace() }));
   if (options.json) return printJson(detached);
   for (const { worker_id, node_id } of detached) {
     say(
@@ -58,8 +57,8 @@ export async function detachCommand(name: string, options: { json?: boolean; rea
   if (!told) say("Redis could not be reached, so it learns of this with its next renewal");
 }
 
-export async function degradeCommand(options: { json?: boolean; reason: string }): Promise<void> {
-  const degraded = await withDb((sql) => degradeLeader(sql, { actor: actor(), reason: options.reason }));
+export async function degradeCommand(options: Reasoned): Promise<void> {
+  const degraded = await withDb((sql) => degradeLeader(sql, by(options)));
   if (options.json) return printJson(degraded);
   say(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
   say("Where there is no other worker, it leads again after its lease");

@@ -68,6 +68,12 @@ function jsonText(value: unknown, indent?: number): string {
   return JSON.stringify(value, null, indent).replace(/[\x7f-\x9f]/g, escaped);
 }
 
+/** Names and values, one a line, and further lines of a value below it. What has none is left out. */
+export function pairsText(pairs: [name: string, value: unknown][]): string {
+  return pairs.filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${name.padEnd(14)} ${String(value).replaceAll("\n", "\n" + " ".repeat(15))}`).join("\n");
+}
+
 /** Lines up columns. An empty table prints `when_empty`, since silence explains nothing. */
 export function printTable(columns: string[], rows: unknown[][], when_empty: string): void {
   if (rows.length === 0) return say(when_empty);

@@ -3,15 +3,10 @@ import { changeResource, setPaused } from "../client/queue_acts.ts";
 import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue } from "../store/stops.ts";
 import { readResources } from "../store/waiting.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-interface Reasoned {
-  json?: boolean;
-  reason: string;
-}
-
-export async function listCommand(options: { json?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption): Promise<void> {
   await withDb(async (sql) => {
     const [{ dispatch }, jobs, keys] = [await readSettings(sql), await readQueue(sql), await listStoppedKeys(sql)];
     if (options.json) return printJson({ dispatch, jobs, stopped_serial_keys: keys });
@@ -46,7 +41,7 @@ export async function pauseCommand(
     throw new CommandError("Give --job or --key, not both", EXIT.usage);
   }
   const [job_name, serial_key] = [options.job, options.key];
-  const wish = { actor: actor(), reason: options.reason, paused };
+  const wish = { ...by(options), paused };
   const changed = await withDb((sql) => setPaused(sql, { job_name, serial_key }, wish));
   const what = serial_key !== undefined
     ? `serial key "${serial_key}"`
@@ -58,7 +53,7 @@ export async function pauseCommand(
   say(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
 }
 
-export async function resourcesCommand(options: { json?: boolean }): Promise<void> {
+export async function resourcesCommand(options: JsonOption): Promise<void> {
   const resources = await withDb(readResources);
   if (options.json) return printJson(resources);
   printTable(
@@ -73,8 +68,7 @@ export async function setResourceCommand(name: string, capacity: string | undefi
   if (n !== undefined && !(/^\d+$/.test(capacity as string) && n <= 1_000_000_000)) {
     throw new CommandError(`Cannot use "${capacity}" as a capacity: give a whole number from 1`, EXIT.usage);
   }
-  const by = { actor: actor(), reason: options.reason };
-  const changed = await withDb((sql) => changeResource(sql, name, n, by));
+  const changed = await withDb((sql) => changeResource(sql, name, n, by(options)));
   if (options.json) return printJson({ name, capacity: n ?? null, changed });
   say(
     n === undefined ? `resource "${name}" is gone; jobs that take it wait` : `resource "${name}" has capacity ${n}`,

@@ -2,16 +2,15 @@
 import { harmless } from "../base/text.ts";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { emitAs, enqueueRun } from "../client/run_acts.ts";
-import { connectDb, type Sql } from "../store/db.ts";
+import type { Sql } from "../store/db.ts";
 import { readLogs } from "../store/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
+import { by, type JsonOption, NO_REASON, withDb } from "./acting.ts";
 import { instantFrom, parseJson, priorityFrom } from "./inputs.ts";
-import { readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, isReaderGone, printJson, say, type Signals } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-interface RunOptions {
+interface RunOptions extends JsonOption {
   args: string;
   priority?: string;
   at?: string;
@@ -19,11 +18,9 @@ interface RunOptions {
   serialKey?: string;
   node?: string;
   wait?: boolean;
-  json?: boolean;
 }
 
 export async function runCommand(name: string, options: RunOptions, signals: Signals): Promise<void> {
-  const { database_url } = readConfigForDb();
   const args = parseJson("--args", options.args);
   const job = {
     name,
@@ -36,9 +33,8 @@ export async function runCommand(name: string, options: RunOptions, signals: Sig
       node: options.node,
     },
   };
-  const sql = connectDb(database_url, { name: "cli", max: 1 });
-  try {
-    const { id, isNew } = await enqueueRun(sql, job, { actor: actor(), reason: REASON });
+  await withDb(async (sql) => {
+    const { id, isNew } = await enqueueRun(sql, job, by({ reason: NO_REASON }));
     if (!options.wait) {
       if (options.json) return printJson({ id, is_new: isNew });
       return say(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
@@ -47,23 +43,19 @@ export async function runCommand(name: string, options: RunOptions, signals: Sig
     if (options.json) printJson(run);
     else say(endText(run));
     if (run.state !== "SUCCEEDED") throw new CommandError("", EXIT.failed);
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
+  });
 }
 
 export async function emitCommand(
   type: string,
-  options: { payload: string; dedupeKey?: string; json?: boolean },
+  options: JsonOption & { payload: string; dedupeKey?: string },
 ): Promise<void> {
   const payload = parseJson("--payload", options.payload);
   const given = { payload, dedupeKey: options.dedupeKey };
-  const { id, isNew } = await withDb((sql) => emitAs(sql, type, given, { actor: actor(), reason: REASON }));
+  const { id, isNew } = await withDb((sql) => emitAs(sql, type, given, by({ reason: NO_REASON })));
   if (options.json) return printJson({ id, event_type: type });
   say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
 }
-
-const REASON = "from the command line";
 
 /** A run that has not started after this long has a reason worth telling. */
 const TELL_WHY_AFTER_MS = 2_000;

@@ -1,18 +1,18 @@
 /** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
-import { userInfo } from "node:os";
 import { rest } from "../base/loop.ts";
 import { openArchive } from "../archive/open_archive.ts";
 import { RunLog } from "../client/run_log.ts";
 import { cancelRun, closeRun, existingRun, retryRun } from "../client/run_acts.ts";
-import { connectDb, type Sql } from "../store/db.ts";
 import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { filterFrom, idFrom, parseJson } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
 import {
   CommandError,
   EXIT,
   isReaderGone,
+  pairsText,
   printJson,
   printJsonLine,
   printTable,
@@ -21,12 +21,8 @@ import {
   timeText,
 } from "./output.ts";
 
-interface Json {
-  json?: boolean;
-}
-
 export async function listCommand(
-  options: Json & { job?: string; state?: string[]; where?: string[]; limit: number },
+  options: JsonOption & { job?: string; state?: string[]; where?: string[]; limit: number },
 ): Promise<void> {
   const filter = filterFrom([
     ...options.where ?? [],
@@ -50,7 +46,7 @@ export async function listCommand(
   );
 }
 
-export async function showCommand(id: string, options: Json): Promise<void> {
+export async function showCommand(id: string, options: JsonOption): Promise<void> {
   await withDb(async (sql) => {
     const run = await existingRun(sql, idFrom(id));
     const attempts = await readAttempts(sql, run.id);
@@ -64,7 +60,7 @@ export async function showCommand(id: string, options: Json): Promise<void> {
 
 export async function logsCommand(
   id: string,
-  options: Json & { follow?: boolean },
+  options: JsonOption & { follow?: boolean },
   signals: Signals,
 ): Promise<void> {
   await withDb(async (sql) => {
@@ -93,9 +89,9 @@ function deletedText(id: number, day: string): string {
   return `the lines of run ${id} were deleted on ${day}: settings log_retention_days_db and old_logs`;
 }
 
-export async function cancelCommand(id: string, options: Json & { reason: string }): Promise<void> {
+export async function cancelCommand(id: string, options: Reasoned): Promise<void> {
   const job_run_id = idFrom(id);
-  const answer = await withDb((sql) => cancelRun(sql, job_run_id, { actor: actor(), reason: options.reason }));
+  const answer = await withDb((sql) => cancelRun(sql, job_run_id, by(options)));
   if (options.json) return printJson({ id: job_run_id, ...answer });
   say(
     answer.requested
@@ -105,7 +101,7 @@ export async function cancelCommand(id: string, options: Json & { reason: string
 }
 
 /** Without `yes` nothing is done: what is closed so looks as if it had failed, and its body may go on. */
-export async function closeCommand(id: string, options: Json & { reason: string; yes?: boolean }): Promise<void> {
+export async function closeCommand(id: string, options: Reasoned & { yes?: boolean }): Promise<void> {
   const job_run_id = idFrom(id);
   await withDb(async (sql) => {
     const run = await existingRun(sql, job_run_id);
@@ -115,14 +111,14 @@ export async function closeCommand(id: string, options: Json & { reason: string;
         EXIT.usage,
       );
     }
-    await closeRun(sql, job_run_id, { actor: actor(), reason: options.reason });
+    await closeRun(sql, job_run_id, by(options));
   });
   if (options.json) return printJson({ id: job_run_id, state: "FAILED" });
   say(`run ${id} is closed as FAILED (Missing)`);
 }
 
 /** A sentence for people, or the run with its `wait_reason` for programs. */
-export async function explainCommand(id: string, options: Json): Promise<void> {
+export async function explainCommand(id: string, options: JsonOption): Promise<void> {
   const run = await withDb((sql) => existingRun(sql, idFrom(id)));
   if (options.json) return printJson({ id: run.id, state: run.state, wait_reason: run.wait_reason });
   say(`run ${run.id} of ${run.job_name} is ${run.state}: ${whyText(run)}`);
@@ -139,32 +135,17 @@ function whyText(run: RunView): string {
 
 export async function retryCommand(
   id: string,
-  options: Json & { args?: string; reason: string },
+  options: Reasoned & { args?: string },
 ): Promise<void> {
   const args = options.args === undefined ? undefined : parseJson("--args", options.args);
-  const by = { actor: actor(), reason: options.reason };
-  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by, args }));
+  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by(options), args }));
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";
   say(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);
 }
 
-/** Who is acting, for the audit. */
-export function actor(): string {
-  return `cli:${userInfo().username}`;
-}
-
-export async function withDb<T>(act: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = connectDb(readConfigForDb().database_url, { name: "cli", max: 1 });
-  try {
-    return await act(sql);
-  } finally {
-    await sql.end({ timeout: 1 });
-  }
-}
-
 function describe(run: RunView): string {
-  const lines: [string, unknown][] = [
+  return pairsText([
     ["run", `${run.id} of ${run.job_name} (${run.source})`],
     ["state", run.state + (run.cancel_requested_at && !run.finished_at ? ", cancel requested" : "")],
     [
@@ -197,16 +178,12 @@ function describe(run: RunView): string {
     ["of bulk", run.bulk_id],
     ["of event", run.event_id],
     ["log", run.log_ref?.replaceAll(" ", "\n")],
-  ];
-  return lines.filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name.padEnd(14)} ${String(value).replaceAll("\n", "\n" + " ".repeat(15))}`)
-    .join("\n");
+  ]);
 }
 
 function attemptText({ attempt, outcome, worker_id, started_at, ended_at, error_summary }: AttemptView): string {
   const when = `${started_at ? timeText(started_at) : "not started"} to ${timeText(ended_at)}`;
-  const error = (error_summary ?? "").replaceAll("\n", "\n" + " ".repeat(15));
-  return `${String(attempt).padEnd(14)} ${outcome} on ${worker_id ?? "no worker"}, ${when}\n${" ".repeat(15)}${error}`;
+  return pairsText([[String(attempt), `${outcome} on ${worker_id ?? "no worker"}, ${when}\n${error_summary ?? ""}`]]);
 }
 
 function fieldsText(fields: unknown): string {

@@ -7,9 +7,9 @@ import type { ScheduleTimes } from "../catalog/schedule.ts";
 import { parseSchedule } from "../catalog/schedule_input.ts";
 import { schedulesNamed } from "../client/schedule_acts.ts";
 import type { ScheduleView } from "../store/schedule_view.ts";
+import { withDb } from "./acting.ts";
 import { instantFrom } from "./inputs.ts";
 import { CommandError, EXIT, printJson, say } from "./output.ts";
-import { withDb } from "./runs.ts";
 import { stoppedText, whichOf } from "./schedules.ts";
 
 interface PreviewOptions {

@@ -11,18 +11,13 @@ import {
 } from "../client/schedule_acts.ts";
 import { priorityNumber } from "../job.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
+import { actor, by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { instantFrom, priorityFrom } from "./inputs.ts";
 import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
-
-interface Reasoned {
-  json?: boolean;
-  reason: string;
-}
 
 const FIRES_SHOWN = 2;
 
-export async function listCommand(options: { job?: string; json?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption & { job?: string }): Promise<void> {
   const { now, schedules } = await withDb((sql) => readSchedules(sql, { job_name: options.job }));
   const rows = schedules.map((one) => ({ ...one, text: scheduleText(one), next: firesOf(one, now) }));
   if (options.json) return printJson(rows);
@@ -58,7 +53,7 @@ export function stoppedText({ enabled, paused_by, job_paused }: ScheduleView): s
 
 export async function pauseCommand(name: string, options: Reasoned, paused: boolean): Promise<void> {
   const which = whichOf(name);
-  const wish = { actor: actor(), reason: options.reason, paused };
+  const wish = { ...by(options), paused };
   const all = await withDb((sql) => setSchedulesPaused(sql, which, wish));
   if (options.json) return printJson(all.map((one) => ({ job_name: which.job_name, ...one, paused })));
   for (const one of all) {
@@ -70,8 +65,7 @@ export async function pauseCommand(name: string, options: Reasoned, paused: bool
 
 /** A run now, with the args that the schedule gives; its slots stay as they are. */
 export async function runCommand(name: string, options: Reasoned): Promise<void> {
-  const by = { actor: actor(), reason: options.reason };
-  const { id, schedule } = await withDb((sql) => runSchedule(sql, whichOf(name), by));
+  const { id, schedule } = await withDb((sql) => runSchedule(sql, whichOf(name), by(options)));
   if (options.json) return printJson({ id });
   say(`run ${id} enqueued, with the args of ${schedule}`);
 }

@@ -2,10 +2,11 @@
 import { PROJECT_DIR } from "../base/config.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { applySchema } from "../store/schema.ts";
+import { type JsonOption } from "./acting.ts";
 import { readConfigForDb } from "./opening.ts";
 import { printJson, say } from "./output.ts";
 
-export async function schemaCommand(options: { json?: boolean }): Promise<void> {
+export async function schemaCommand(options: JsonOption): Promise<void> {
   const sql = connectDb(readConfigForDb().database_url, { name: "schema", max: 1, statement_timeout_ms: 0 });
   try {
     const before = await look(sql);

@@ -8,15 +8,10 @@ import {
   type SettingsChange,
   type SettingView,
 } from "../store/settings.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
 
-interface Reasoned {
-  json?: boolean;
-  reason: string;
-}
-
-export async function listCommand(options: { changed?: boolean; json?: boolean }): Promise<void> {
+export async function listCommand(options: JsonOption & { changed?: boolean }): Promise<void> {
   const all = await withDb(listSettings);
   const shown = options.changed ? all.filter((one) => one.updated_at !== null) : all;
   if (options.json) return printJson(shown);
@@ -53,7 +48,7 @@ async function change(wanted: SettingsChange, options: Reasoned): Promise<void> 
   const [changed, all, follow_seconds] = await withDb(async (sql) => {
     try {
       const { worker_renew_seconds } = await readSettings(sql); // with its next renewal each reads them anew
-      const names = await changeSettings(sql, wanted, { actor: actor(), reason: options.reason });
+      const names = await changeSettings(sql, wanted, by(options));
       return [names, await listSettings(sql), Math.ceil(worker_renew_seconds)] as const;
     } catch (error) {
       if (error instanceof RangeError) throw new CommandError(error.message);

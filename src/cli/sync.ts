@@ -3,11 +3,11 @@ import { relative } from "node:path";
 import { PROJECT_DIR } from "../base/config.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync } from "../catalog/sync.ts";
+import { type JsonOption, withDb } from "./acting.ts";
 import { openSandbox, readConfigForDb } from "./opening.ts";
 import { CommandError, EXIT, printJson } from "./output.ts";
-import { withDb } from "./runs.ts";
 
-export async function syncCommand(options: { plan?: boolean; check?: boolean; json?: boolean }): Promise<void> {
+export async function syncCommand(options: JsonOption & { plan?: boolean; check?: boolean }): Promise<void> {
   if (options.plan && options.check) {
     throw new CommandError("Cannot do --plan and --check at once: --check shows the plan too", EXIT.usage);
   }

@@ -10,16 +10,12 @@ import {
   SCOPES,
   TOKEN_NAME,
 } from "../store/api_tokens.ts";
+import { actor, type JsonOption, withDb } from "./acting.ts";
 import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
-import { actor, withDb } from "./runs.ts";
-
-interface Json {
-  json?: boolean;
-}
 
 export async function addTokenCommand(
   name: string,
-  options: Json & { scope: string[]; days: number },
+  options: JsonOption & { scope: string[]; days: number },
 ): Promise<void> {
   if (!TOKEN_NAME.test(name)) {
     const rule = "give lower case letters, digits, _ . -, at most 64";
@@ -46,7 +42,7 @@ function scopeFrom(text: string): Scope {
   throw new CommandError(`Cannot use --scope "${text}": give one or more of ${SCOPES.join(", ")}`, EXIT.usage);
 }
 
-export async function listTokensCommand(options: Json): Promise<void> {
+export async function listTokensCommand(options: JsonOption): Promise<void> {
   const tokens = await withDb(listApiTokens);
   if (options.json) return printJson(tokens);
   printTable(
@@ -56,7 +52,7 @@ export async function listTokensCommand(options: Json): Promise<void> {
   );
 }
 
-export async function removeTokenCommand(name: string, options: Json): Promise<void> {
+export async function removeTokenCommand(name: string, options: JsonOption): Promise<void> {
   const removed = await withDb((sql) => removeApiToken(sql, name, { actor: actor() }));
   if (!removed) throw new CommandError(`Cannot remove token "${name}": there is none of that name`);
   if (options.json) return printJson({ name, removed });

@@ -1,7 +1,7 @@
 /** The commands of the admin server and who may use it: `admin`, its users and tokens, and `hooks`. */
 import { type Command, Option } from "commander";
 import { load } from "./load.ts";
-import { json, portNumber, wholeNumber } from "./options.ts";
+import { json, portNumber, reason, wholeNumber } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addAdmin(program: Command, signals: Signals): void {
@@ -44,9 +44,9 @@ export function addHooks(program: Command): void {
     .requiredOption("--event <type>", "what its deliveries become, e.g. order.placed")
     .option("--signature <kind>", "dandori, over time, id and body; or github, over the body", "dandori")
     .option("--rate <n>", "so many deliveries a minute", wholeNumber, 60)
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (name, options) => (await load("hooks")).addCommand(name, options));
   hooks.command("rm").description("remove one; its deliveries are refused").argument("<name>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (name, options) => (await load("hooks")).removeCommand(name, options));
 }

@@ -1,7 +1,7 @@
 /** `sync`, `new`, `schedule`, `jobs`: what is made of job files, and what is set beside them. */
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { load } from "./load.ts";
-import { countUpTo, json, wholeNumber } from "./options.ts";
+import { countUpTo, json, reason, wholeNumber } from "./options.ts";
 
 export function addFiles(program: Command): void {
   program.command("sync")
@@ -18,7 +18,6 @@ export function addFiles(program: Command): void {
 }
 
 function addSchedules(schedule: Command): void {
-  const reason = () => new Option("--reason <text>", "kept in the audit").default("from the command line");
   schedule.command("ls").description("all schedules: when, the next fires, the last run, who paused them")
     .option("--job <name>", "of this job only").addOption(json())
     .action(async (options) => (await load("schedules")).listCommand(options));
@@ -75,10 +74,10 @@ export function addJobs(program: Command): void {
       "<option=value...>",
       "such as priority=admin.high timeoutSeconds=60 retry.max=3 rate=60/1 node=none enabled=false schedule.nightly.dailyAt=03:00",
     )
-    .option("--reason <text>", "kept in the audit, and shown", "from the command line").addOption(json())
+    .addOption(reason("kept in the audit, and shown")).addOption(json())
     .action(async (name, wishes, options) => (await load("jobs")).setCommand(name, wishes, options));
   jobs.command("reset").description("let the file's values hold again, of these options or of all")
     .argument("<name>").argument("[option...]", "such as priority schedule.nightly")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (name, names, options) => (await load("jobs")).resetCommand(name, names, options));
 }

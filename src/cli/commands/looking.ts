@@ -1,7 +1,7 @@
 /** `nodes`, `settings`, `alerts`, `drill`, `doctor`. */
 import type { Command } from "commander";
 import { load } from "./load.ts";
-import { countUpTo, json } from "./options.ts";
+import { countUpTo, json, reason } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addLooking(program: Command, signals: Signals): void {
@@ -12,25 +12,25 @@ export function addLooking(program: Command, signals: Signals): void {
     .argument("[node]", "one of them; without it all, also those that no worker is alive on").addOption(json())
     .action(async (node, options) => (await load("node_health")).showNodesCommand(node, options));
   nodes.command("test").description("check a node now, exit 0 only when it is available").argument("<node>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (node, options) => (await load("node_health")).testNodeCommand(node, options));
   nodes.command("set").description("change a node: its limit, its labels, maintenance; what runs goes on")
     .argument("<node>")
     .option("--max-concurrent <n>", "bodies on it at once; none: as many as its workers have slots")
     .option("--label <name=value...>", "such as gpu=a100; an empty value takes the label away")
     .option("--maintenance <on|off>", "on: it gets no new work and is not checked")
-    .option("--reason <text>", "kept in the audit, and shown while in maintenance", "from the command line")
+    .addOption(reason("kept in the audit, and shown while in maintenance"))
     .addOption(json())
     .action(async (node, options) => (await load("node_health")).setNodeCommand(node, options));
   nodes.command("rm").description("forget a node that is gone for good; its runs stay").argument("<node>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (node, options) => (await load("node_health")).removeNodeCommand(node, options));
   for (const [verb, what] of [["drain", "take no new runs"], ["undrain", "take runs again"]] as const) {
     nodes.command(verb).description(`let a worker, or all of a node, ${what}`).argument(
       "<id>",
       "a worker's or node's id",
     )
-      .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+      .addOption(reason()).addOption(json())
       .action(async (id, options) => (await load("nodes")).drainCommand(id, options, verb === "drain"));
   }
   nodes.command("detach")
@@ -38,10 +38,10 @@ export function addLooking(program: Command, signals: Signals): void {
       "take a worker, or all of a node, out of the work: it starts nothing more, and its bodies go on only while the leader confirms them",
     )
     .argument("<id>", "a worker's or node's id")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (id, options) => (await load("nodes")).detachCommand(id, options));
   nodes.command("degrade").description("let the leader step down, and another worker lead; runs go on")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (options) => (await load("nodes")).degradeCommand(options));
   program.command("drill")
     .description("break the running dev on purpose, under a load of its own, and say what came of it")
@@ -65,7 +65,7 @@ export function addAlerts(program: Command): void {
   alerts.command("ack").description("say that you have seen one; a failure or a lost node is closed by that").argument(
     "<id>",
   )
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (id, options) => (await load("alerts")).ackCommand(id, options));
   alerts.command("test").description("send a test to the webhook, exit 0 only when it was taken").addOption(json())
     .action(async (options) => (await load("alerts")).testCommand(options));
@@ -77,9 +77,9 @@ export function addSettings(program: Command): void {
     .option("--changed", "only those that somebody changed").addOption(json())
     .action(async (options) => (await load("settings")).listCommand(options));
   settings.command("set").description("change some, all of them or none").argument("<name=value...>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (given, options) => (await load("settings")).setCommand(given, options));
   settings.command("reset").description("back to their defaults").argument("<name...>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (names, options) => (await load("settings")).resetCommand(names, options));
 }

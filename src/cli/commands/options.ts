@@ -1,6 +1,9 @@
 /** What options of several commands have in common. */
 import { Option } from "commander";
+import { NO_REASON } from "../acting.ts";
 import { CommandError, EXIT } from "../output.ts";
+
+export const reason = (about = "kept in the audit") => new Option("--reason <text>", about).default(NO_REASON);
 
 export const json = () => new Option("--json", "print JSON instead of text");
 

@@ -1,7 +1,7 @@
 /** `queue`, `resources`, `bulk`: what waits, and what it waits for. */
 import type { Command } from "commander";
 import { load } from "./load.ts";
-import { countUpTo, json, wholeNumber } from "./options.ts";
+import { countUpTo, json, reason, wholeNumber } from "./options.ts";
 
 export function addQueue(program: Command): void {
   const queue = program.command("queue").description("look at what waits; pause and resume it");
@@ -10,22 +10,22 @@ export function addQueue(program: Command): void {
   for (const verb of ["pause", "resume"] as const) {
     queue.command(verb).description(`${verb} all dispatch, a job, or a serial key; what runs goes on`)
       .option("--job <name>", "this job only").option("--key <text>", "this serial key only")
-      .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+      .addOption(reason()).addOption(json())
       .action(async (options) => (await load("queue")).pauseCommand(options, verb === "pause"));
   }
   queue.command("unblock").description("let a serial key go on that a failure, or somebody, has stopped").argument(
     "<key>",
   )
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (key, options) => (await load("queue")).pauseCommand({ ...options, key }, false));
   const resources = program.command("resources").description("things of which there is only so much, such as licenses");
   resources.command("ls").description("how much there is, and how much is taken").addOption(json())
     .action(async (options) => (await load("queue")).resourcesCommand(options));
   resources.command("set").description("how much there is").argument("<name>").argument("<capacity>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (name, n, options) => (await load("queue")).setResourceCommand(name, n, options));
   resources.command("rm").description("take it away").argument("<name>")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json())
+    .addOption(reason()).addOption(json())
     .action(async (name, options) => (await load("queue")).setResourceCommand(name, undefined, options));
 }
 

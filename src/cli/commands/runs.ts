@@ -1,7 +1,7 @@
 /** `run`, `emit`, `events`, `runs`, `explain`. */
 import type { Command } from "commander";
 import { load } from "./load.ts";
-import { countUpTo, json } from "./options.ts";
+import { countUpTo, json, reason } from "./options.ts";
 import { CommandError, EXIT, type Signals } from "../output.ts";
 
 export function addWork(program: Command, signals: Signals): void {
@@ -85,7 +85,7 @@ function many(command: Command): Command {
       WHERE,
     )
     .option("--yes", "do it: without it --where only says how many runs it means")
-    .option("--reason <text>", "kept in the audit", "from the command line").addOption(json());
+    .addOption(reason()).addOption(json());
 }
 
 /** Whether one run is named, rather than all that --where means. Of both, whichever won would surprise somebody, and acts cannot be undone. */
