@@ -1,5 +1,6 @@
 /** What acts of pages have in common: who does it and why, what stands in a form, and refusals that come back as words. */
 import { Refused } from "../client/args.ts";
+import type { By } from "../store/audit.ts";
 import { type Act, type Done, field, type Page, Refusal } from "./visit.ts";
 import { refusalText } from "./refusals.ts";
 import { jsonMistake } from "./json_text.ts";
@@ -17,7 +18,7 @@ const WORDS = words({
 });
 
 /** For the audit. */
-export function by(on: Act): { actor: string; reason: string } {
+export function by(on: Act): By {
   return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
 }
 

@@ -114,11 +114,8 @@ function withColumns<Job extends Rows>(
   overrides: Override[],
   choose: (one: Override) => Columns | null,
 ): Job {
-  const columns = ({ prefix, options }: RowOptions) =>
-    Object.assign(
-      {},
-      ...overrides.filter(({ name }) => name.startsWith(prefix) && name.slice(prefix.length) in options).map(choose),
-    );
+  const columns = (row: RowOptions) =>
+    Object.assign({}, ...overrides.filter(({ name }) => isOf(row, name)).map(choose));
   const [own, ...of_schedules] = rowsOf(job) as [RowOptions, ...RowOptions[]];
   return {
     ...job,
@@ -139,9 +136,7 @@ export function withOverrides<Job extends Rows>(job: Job, overrides: Override[])
 
 /** What a file says of an option that is set beside it; null: it has no such schedule. */
 export function fileValue(job: Rows, { name }: Pick<Override, "name">): Columns | null {
-  const row = rowsOf(job).find(({ prefix, options }) =>
-    name.startsWith(prefix) && name.slice(prefix.length) in options
-  );
+  const row = rowsOf(job).find((one) => isOf(one, name));
   if (!row) return null;
   const columns = row.options[name.slice(row.prefix.length)] as readonly string[];
   return columns[0] === "enabled" ? ON : pick(row.row, columns);
@@ -155,6 +150,11 @@ export interface RowOptions {
   prefix: string;
   row: object;
   options: Record<string, readonly string[]>;
+}
+
+/** Whether an option is one of this row's. */
+export function isOf({ prefix, options }: Omit<RowOptions, "row">, name: string): boolean {
+  return name.startsWith(prefix) && name.slice(prefix.length) in options;
 }
 
 export function rowsOf(definition: Rows): RowOptions[] {

@@ -4,6 +4,7 @@
  * shows both (job_options.ts, plan.ts).
  */
 import type { Json } from "../job.ts";
+import type { By } from "../store/audit.ts";
 import type { Sql, TransactionSql } from "../store/db.ts";
 import {
   changeDefinition,
@@ -18,11 +19,11 @@ import {
   type StoredSchedule,
 } from "../store/definitions.ts";
 import { changeOverrides, type Override, type OverrideChange, readOverrides } from "../store/overrides.ts";
-import type { By } from "../store/stops.ts";
 import { workOf } from "./describe.ts";
 import { POLICY_NAMES } from "./flow_options.ts";
 import {
   asWritten,
+  isOf,
   KINDS,
   lastPart,
   OF_JOB,
@@ -150,10 +151,8 @@ async function write(tx: TransactionSql, changed: OverrideChange[], on: Stored, 
   const columns = columnsOf(changed.filter(({ name }) => name in OF_JOB));
   if (Object.keys(columns).length > 0) await changeDefinition(tx, definition.id, columns);
   for (const schedule of definition.schedules) {
-    const prefix = prefixOf(schedule);
-    const columns = columnsOf(
-      changed.filter(({ name }) => name.startsWith(prefix) && name.slice(prefix.length) in OF_SCHEDULE),
-    );
+    const own = { prefix: prefixOf(schedule), options: OF_SCHEDULE };
+    const columns = columnsOf(changed.filter(({ name }) => isOf(own, name)));
     if (Object.keys(columns).length === 0) continue;
     const starts = "schedule_value" in columns || "timezone" in columns
       ? startsOf({ ...schedule, ...columns }, on.now)
@@ -175,9 +174,7 @@ function changesTo(values: Record<string, Columns>, { definition, overrides }: S
   return Object.entries(values).flatMap(([name, value]) => {
     const old = overrides.find((one) => one.name === name);
     if (old && sameJson(old.value, value)) return [];
-    const { row } = rowsOf(definition).find(({ prefix, options }) =>
-      name.startsWith(prefix) && name.slice(prefix.length) in options
-    ) as RowOptions;
+    const { row } = rowsOf(definition).find((one) => isOf(one, name)) as RowOptions;
     const before = pick(row, Object.keys(value));
     return [{ name, before, value, file_value: old ? old.file_value : name.endsWith("enabled") ? ON : before }];
   });

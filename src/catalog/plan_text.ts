@@ -1,5 +1,5 @@
 /** A plan and a report of a sync as text for a terminal. Programs take the report itself, as JSON. */
-import { harmless } from "../base/text.ts";
+import { counted, harmless } from "../base/text.ts";
 import type { Json } from "../job.ts";
 import type { JobChange, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
 import { problemText } from "./problem.ts";
@@ -32,7 +32,7 @@ const paint = {
 function reportLines({ problems, plan, ...report }: SyncReport, options: TextOptions): Line[] {
   if (problems.length > 0) {
     const texts = problems.map((problem) => problemText(problem, options.folder));
-    return [...texts, paint.red(`${count(problems.length, "problem")}; nothing was changed`)];
+    return [...texts, paint.red(`${counted(problems.length, "problem")}; nothing was changed`)];
   }
   if (!plan) return ["nothing was planned"];
   const verdict = !report.drift
@@ -72,7 +72,7 @@ function planLines(plan: Plan): Line[] {
 function headText(job: JobChange): string {
   const notes = [
     ...(job.returns ? ["its file is back"] : []),
-    ...(job.waiting_runs > 0 ? [`${count(job.waiting_runs, "waiting run")} affected`] : []),
+    ...(job.waiting_runs > 0 ? [`${counted(job.waiting_runs, "waiting run")} affected`] : []),
   ];
   return `${job.name}  ${job.file}${notes.length > 0 ? `  (${notes.join("; ")})` : ""}`;
 }
@@ -117,8 +117,4 @@ function gainText({ permission, what }: PermissionGain): string {
 function valueText(value: Json): string {
   const text = JSON.stringify(value) ?? "nothing";
   return text.length > 100 ? `${text.slice(0, 97)}...` : text;
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

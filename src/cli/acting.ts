@@ -1,5 +1,6 @@
 /** What commands that act have in common: who does it and why, for the audit, and the database that it is done to. */
 import { userInfo } from "node:os";
+import type { By } from "../store/audit.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { readConfigForDb } from "./opening.ts";
 
@@ -17,7 +18,7 @@ export interface Reasoned extends JsonOption {
 export const NO_REASON = "from the command line";
 
 /** For the audit. */
-export function by({ reason }: { reason: string }): { actor: string; reason: string } {
+export function by({ reason }: { reason: string }): By {
   return { actor: actor(), reason };
 }
 

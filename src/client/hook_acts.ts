@@ -1,10 +1,10 @@
 /** Making and removing webhooks, from the command line and the API. */
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
+import type { By } from "../store/audit.ts";
 import type { Sql } from "../store/db.ts";
 import { addWebhook, removeWebhook, type Signature } from "../store/webhooks.ts";
 import { Refused } from "./args.ts";
-import type { By } from "./run_acts.ts";
 
 export const DEFAULT_RATE = 60;
 

@@ -3,11 +3,11 @@ import { asWritten, type JobOption, optionsOf } from "../catalog/job_options.ts"
 import { type OverrideAnswer, resetOverrides, setOverrides } from "../catalog/overrides.ts";
 import { complaintLine, wordLike } from "../catalog/problem.ts";
 import type { Json } from "../job.ts";
+import type { By } from "../store/audit.ts";
 import type { Sql } from "../store/db.ts";
 import { readDefinition, readDefinitions } from "../store/definitions.ts";
 import { readOverrides } from "../store/overrides.ts";
 import { Refused } from "./args.ts";
-import type { By } from "./run_acts.ts";
 
 /** One option, in the words of a job file. */
 export interface Changed {

@@ -1,4 +1,5 @@
 /** Acts on all runs that a filter means: cancel, retry, another priority. They say first how many that would be. */
+import type { By } from "../store/audit.ts";
 import { rerunWhere } from "../store/births.ts";
 import type { Sql } from "../store/db.ts";
 import { reprioritizeWhere, requestCancelWhere } from "../store/requests.ts";
@@ -6,7 +7,7 @@ import type { RunFilter } from "../store/run_filter.ts";
 import { countRuns, searchRuns } from "../store/run_search.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
 import { Refused } from "./args.ts";
-import { type By, existingRun } from "./run_acts.ts";
+import { existingRun } from "./run_acts.ts";
 
 /** What to do; `wish` names a retry, so that asking again with it adds nothing. */
 export type ManyAct =

@@ -3,6 +3,7 @@ import type { Config } from "../base/config.ts";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { connectRedis, type RedisDoor } from "../cluster/redis.ts";
 import { setDetach } from "../cluster/roster.ts";
+import type { By } from "../store/audit.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { type Detached, requestDetach, workersNamed } from "../store/detach.ts";
 import type { CheckPart } from "../store/check_part.ts";
@@ -20,7 +21,6 @@ import { currentLeader, type Degraded, requestDegrade } from "../store/leadershi
 import { listWorkers, requestDrain } from "../store/nodes.ts";
 import { readSettings } from "../store/settings.ts";
 import { type RefusalCode, Refused } from "./args.ts";
-import type { By } from "./run_acts.ts";
 
 /** @throws Refused, naming those that there are. */
 export async function existingNode(sql: Db, node_id: string): Promise<NodeListing> {

@@ -1,10 +1,10 @@
 /** Stopping and letting go: all dispatch, a job, a serial key; and how much there is of a resource. */
+import type { By } from "../store/audit.ts";
 import type { Sql } from "../store/db.ts";
 import { changeSettings, readSettings } from "../store/settings.ts";
 import { freeKey, pauseJob, setResource, stopKey } from "../store/stops.ts";
 import { checkText, Refused } from "./args.ts";
 import { noSuchJob } from "./job_acts.ts";
-import type { By } from "./run_acts.ts";
 
 /** One of the two, or neither: all dispatch. */
 export interface What {

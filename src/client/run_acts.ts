@@ -1,5 +1,5 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
-import { recordAct } from "../store/audit.ts";
+import { type By, recordAct } from "../store/audit.ts";
 import { createRuns, givenOwn } from "../store/births.ts";
 import type { Db, Sql } from "../store/db.ts";
 import { readDemands } from "../store/definitions.ts";
@@ -18,12 +18,6 @@ import {
 } from "./enqueue.ts";
 import { checkArgs } from "./job_args.ts";
 import { checkNeeds, needsOf } from "./needs.ts";
-
-export interface By {
-  /** Kept in the audit. */
-  actor: string;
-  reason: string;
-}
 
 /** Enqueues one run; a key that was used before is no act. @throws EnqueueError */
 export async function enqueueRun(

@@ -1,6 +1,7 @@
 /** What people do with schedules: pause and resume them, a run now, runs for slots of the past; from the command line and the API. */
 import { slotsIn } from "../catalog/schedule.ts";
 import { recordAct } from "../store/audit.ts";
+import type { By } from "../store/audit.ts";
 import { createBackfill, type PastSlot, readSlots, type SlotState } from "../store/backfill.ts";
 import { createRuns } from "../store/births.ts";
 import type { Sql } from "../store/db.ts";
@@ -9,7 +10,6 @@ import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
 import { pauseSchedules } from "../store/stops.ts";
 import { Refused } from "./args.ts";
 import { checkNeeds, needsOf } from "./needs.ts";
-import type { By } from "./run_acts.ts";
 
 /** A schedule, or all of a job's when none is named. */
 export interface Which {

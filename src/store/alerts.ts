@@ -10,6 +10,7 @@
  * The leader judges all but its own absence; that, and once more what is overdue, is judged by workers that do not lead:
  * the watcher must not be the watched. Both use the same words for overdue, so that one does not close what the other opens.
  */
+import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
 import { fenceBeside, type Term } from "./leadership.ts";
 
@@ -174,7 +175,7 @@ export async function listAlerts(sql: Db, which: { open?: boolean; limit?: numbe
 }
 
 /** Somebody has seen it. Failures and lost nodes are closed by that at the next look; others when they are over. False: it is not open, or was seen. */
-export async function ackAlert(sql: Db, id: number, by: { actor: string; reason: string }): Promise<boolean> {
+export async function ackAlert(sql: Db, id: number, by: By): Promise<boolean> {
   const rows = await sql`
     with acked as (
       update alert set acked_at = clock_timestamp(), acked_by = ${by.actor}, ack_reason = ${by.reason}
@@ -185,7 +186,7 @@ export async function ackAlert(sql: Db, id: number, by: { actor: string; reason:
 }
 
 /** Has a test message sent to the webhook; gives its delivery. */
-export async function requestTest(sql: Db, by: { actor: string; reason: string }): Promise<number> {
+export async function requestTest(sql: Db, by: By): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     with asked as (insert into alert_delivery (what) values ('test') returning id),
     noted as (

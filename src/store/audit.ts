@@ -1,6 +1,12 @@
 /** The audit: who did what to what, and why. Rows are only added; operators' acts add theirs in the same statement. */
 import { type Db, json } from "./db.ts";
 
+/** Who acts and why, for the audit. */
+export interface By {
+  actor: string;
+  reason: string;
+}
+
 export interface Act {
   actor: string;
   action: string;

@@ -14,6 +14,7 @@
  * "Plainly" is as this statement sees it, so each such birth leaves a line_check behind it: if what it saw has changed
  * meanwhile, the leader lets it go.
  */
+import type { By } from "./audit.ts";
 import { type Db, json } from "./db.ts";
 import type { Demands } from "./definitions.ts";
 import { fence, type Term } from "./leadership.ts";
@@ -94,7 +95,7 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
 export async function rerunWhere(
   sql: Db,
   filter: RunFilter,
-  by: { actor: string; reason: string; most: number; wish: string },
+  by: By & { most: number; wish: string },
 ): Promise<{ id: number; rerun_of: number }[]> {
   return await sql<{ id: number; rerun_of: number }[]>`
     with ask as (

@@ -9,6 +9,7 @@
  * orphaning until the deadline in the row and no longer; the yes ends that in the same statement, also where the worker
  * itself cannot reach Postgres.
  */
+import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import type { WorkerState } from "./nodes.ts";
@@ -20,11 +21,7 @@ export interface Detached {
 }
 
 /** An operator's act on a worker or on all workers of a node, with its audit. The leader takes back at once what they did not start. */
-export async function requestDetach(
-  sql: Db,
-  name: string,
-  by: { actor: string; reason: string },
-): Promise<Detached[]> {
+export async function requestDetach(sql: Db, name: string, by: By): Promise<Detached[]> {
   return await sql<Detached[]>`
     with moved as (
       update worker w set state = 'DETACHED', detached_by = ${by.actor}, detach_reason = ${by.reason}
@@ -37,11 +34,7 @@ export async function requestDetach(
 }
 
 /** The leader's: workers that answer neither calls nor Redis. */
-export async function detachSilent(
-  sql: Db,
-  term: Term,
-  which: { worker_ids: string[]; actor: string; reason: string },
-): Promise<Detached[]> {
+export async function detachSilent(sql: Db, term: Term, which: By & { worker_ids: string[] }): Promise<Detached[]> {
   return await sql<Detached[]>`
     with ${fence(sql, term)},
     moved as (

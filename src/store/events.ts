@@ -8,6 +8,7 @@
  *
  * An event that a rule left without a run of its own has a row in `event_absorbed`, which names the run there is instead.
  */
+import type { By } from "./audit.ts";
 import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
@@ -30,7 +31,7 @@ export async function emitEvent(
 export async function emitEventBy(
   sql: Db,
   event: { event_type: string; payload: unknown; dedupe_key?: string },
-  by: { actor: string; reason: string },
+  by: By,
 ): Promise<{ id: number; is_new: boolean }> {
   const [row] = await sql<{ id: number; is_new: boolean }[]>`
     with emitted as materialized (

@@ -9,7 +9,7 @@
  * a result that arrives after such a wish is kept, and the node is checked again.
  */
 import type { CheckPart } from "./check_part.ts";
-import { recordAct } from "./audit.ts";
+import { type By, recordAct } from "./audit.ts";
 import { type Db, type Fragment, json, type Sql } from "./db.ts";
 import { fence, fenceBeside, type Term } from "./leadership.ts";
 import type { NodeRow, WorkerAddress } from "./nodes.ts";
@@ -107,11 +107,7 @@ export async function keepPace(sql: Db, term: Term, pace: Pace): Promise<number>
 }
 
 /** An operator's wish to have it checked now, by which its answer is known, audited in the same statement. Undefined: no such node. */
-export async function requestCheck(
-  sql: Db,
-  node_id: string,
-  by: { actor: string; reason: string },
-): Promise<string | undefined> {
+export async function requestCheck(sql: Db, node_id: string, by: By): Promise<string | undefined> {
   const [row] = await sql<{ due: string }[]>`
     with asked as (
       update node set next_check_at = clock_timestamp(), check_parts = null where node_id = ${node_id}
@@ -188,12 +184,7 @@ export interface NodeChange {
  * Changes a node, audited in the same statement; false: there is none of that name. After maintenance it is checked at once, and takes no
  * work before that has passed.
  */
-export async function changeNode(
-  sql: Db,
-  node_id: string,
-  change: NodeChange,
-  by: { actor: string; reason: string },
-): Promise<boolean> {
+export async function changeNode(sql: Db, node_id: string, change: NodeChange, by: By): Promise<boolean> {
   const { maintenance = null, max_concurrent, labels = {} } = change;
   const rows = await sql`
     with was as (select * from node where node_id = ${node_id} for update),
@@ -227,7 +218,7 @@ export async function changeNode(
 export async function removeNode(
   sql: Sql,
   node_id: string,
-  by: { actor: string; reason: string },
+  by: By,
 ): Promise<"removed" | "unknown" | { lives: string } | { carries: number }> {
   return await sql.begin(async (tx) => {
     const [node] = await tx`select is_active, max_concurrent, labels from node where node_id = ${node_id} for update`;

@@ -12,6 +12,7 @@
  * Not promised: that at most one process believes that it leads. Promised: only one can write.
  */
 import { monotonicMs } from "../base/loop.ts";
+import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
 
 /** Shorter than the lease by what a slow clock and a slow reply may cost. */
@@ -157,11 +158,7 @@ export interface Degraded {
  * An operator's wish that the leader of exactly this epoch steps down; it does so with its next tick, which this starts,
  * and another worker leads. Audited in the same statement. Undefined: that epoch leads no more, or was asked before.
  */
-export async function requestDegrade(
-  sql: Db,
-  epoch: number,
-  by: { actor: string; reason: string },
-): Promise<Degraded | undefined> {
+export async function requestDegrade(sql: Db, epoch: number, by: By): Promise<Degraded | undefined> {
   const [row] = await sql<Degraded[]>`
     with asked as (
       update leader_term set degrade_epoch = epoch

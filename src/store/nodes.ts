@@ -9,6 +9,7 @@
  * Only after that mark are the runs of a lost worker given to others.
  */
 import { monotonicMs } from "../base/loop.ts";
+import type { By } from "./audit.ts";
 import { type Db, json } from "./db.ts";
 import type { CheckPart } from "./check_part.ts";
 import { fence, type Term } from "./leadership.ts";
@@ -196,7 +197,7 @@ export async function setDraining(sql: Db, worker_id: string, draining: boolean)
 export async function requestDrain(
   sql: Db,
   name: string,
-  wish: { draining: boolean; actor: string; reason: string },
+  wish: By & { draining: boolean },
 ): Promise<{ worker_id: string; node_id: string }[]> {
   const [from, to] = wish.draining ? ["ACTIVE", "DRAINING"] : ["DRAINING", "ACTIVE"];
   return await sql<{ worker_id: string; node_id: string }[]>`

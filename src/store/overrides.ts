@@ -5,7 +5,7 @@
  */
 import { type Db, json, type TransactionSql } from "./db.ts";
 import type { Columns } from "./definitions.ts";
-import type { By } from "./stops.ts";
+import type { By } from "./audit.ts";
 
 export interface Override {
   job_definition_id: number;

@@ -2,6 +2,7 @@
  * What people, and newer runs, ask of a run. A request is written into the row and moves no state: the leader cancels
  * what has no body, and the worker that owns a body kills it first and writes CANCELED after (runs.ts).
  */
+import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
@@ -11,7 +12,7 @@ import type { AttemptRef, RunState } from "./runs.ts";
 export async function requestCancel(
   sql: Db,
   job_run_id: number,
-  by: { actor: string; reason: string },
+  by: By,
 ): Promise<{ state: RunState; requested: boolean } | undefined> {
   const [row] = await sql<{ state: RunState; requested: boolean }[]>`
     with asked as (

@@ -25,6 +25,7 @@
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
+import type { By } from "./audit.ts";
 import { type Db, type Fragment, json, unsynced } from "./db.ts";
 import { type Ending, endingsOf } from "./ended_runs.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
@@ -381,7 +382,7 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
 }
 
 /** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
-export async function forceClose(sql: Db, job_run_id: number, by: { actor: string; reason: string }): Promise<boolean> {
+export async function forceClose(sql: Db, job_run_id: number, by: By): Promise<boolean> {
   const rows = await sql`
     with closed as (
       update job_run set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',

@@ -2,6 +2,7 @@
  * Who is logged in. A session ends when it was not used for a while, at its last hour however much it is used, and with its
  * user. Only the digest of its token is stored; a role that changes holds from the next request on.
  */
+import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
 import type { Role } from "./users.ts";
 
@@ -86,11 +87,7 @@ export async function listSessions(sql: Db, name: string): Promise<OpenSession[]
 }
 
 /** Logs a user out everywhere, but for the session that is kept. Audited in the same statement; gives how many ended. */
-export async function endSessionsOf(
-  sql: Db,
-  name: string,
-  by: { actor: string; reason: string; keep?: string },
-): Promise<number> {
+export async function endSessionsOf(sql: Db, name: string, by: By & { keep?: string }): Promise<number> {
   const [row] = await sql<{ ended: number }[]>`
     with ended as (
       delete from admin_session s using admin_user u

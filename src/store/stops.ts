@@ -5,13 +5,9 @@
  * A paused job keeps its schedules, and so does a paused schedule its place. Slots that pass meanwhile are dealt with at
  * the resume, by the misfire rule of each.
  */
+import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
 import type { Waits } from "./wait_reason.ts";
-
-export interface By {
-  actor: string;
-  reason: string;
-}
 
 /** Pauses or resumes a job. Undefined: there is no such job; `changed` false: it was so already. */
 export async function pauseJob(

@@ -79,7 +79,7 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
   standing.sawEpoch(first.epoch);
   observe("leader.elected", { worker_id: first.worker_id, epoch: first.epoch });
   const deaf = listen(parts.sql, me);
-  const reason = await untilLost(me, standing, stop);
+  const reason = await tickUntilLost(me, standing, stop);
   standing.role = "worker";
   me.crew.disband();
   deaf();
@@ -90,7 +90,8 @@ export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): 
   return reason;
 }
 
-async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
+/** Ticks, the short way of a lone run between them, and the rest after each, until the term is over: the reason. */
+async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
   const contact = new Contact();
   const house = new House();
   const tempo = new Tempo(TICK_GAP_MS, TICK_BURST);
@@ -127,11 +128,7 @@ async function untilLost(me: Leading, standing: Standing, stop: AbortSignal): Pr
       next_ms = Math.min(next_ms, 100);
     }
     renewLock(me);
-    const tick_ms = monotonicMs() - began_ms;
-    times.note(me.term, tick_ms, busy);
-    if (tick_ms > me.settings.leader_tick_seconds * 1000) {
-      observe("leader.tick_slow", { worker_id: me.term.worker_id, epoch: me.term.epoch, tick_ms: Math.round(tick_ms) });
-    }
+    times.note(me, monotonicMs() - began_ms, busy);
     look_at_ms = monotonicMs() + next_ms;
     rings = await me.bell.rest(next_ms, stop);
     await rest(Math.max(tempo.wait(), began_ms + gapAfter(me) - monotonicMs()), stop);

@@ -67,9 +67,8 @@ class Walk {
   /** Settings that were changed hold at once. */
   due(settings: Settings): boolean {
     if (settings[this.#kept] === 0) return false;
-    return this.#through === undefined
-      ? monotonicMs() >= this.#due_ms
-      : this.#through !== wishOf(settings) || monotonicMs() >= this.#due_ms;
+    const changed = this.#through !== undefined && this.#through !== wishOf(settings);
+    return changed || monotonicMs() >= this.#due_ms;
   }
 
   async go(me: Leading): Promise<void> {

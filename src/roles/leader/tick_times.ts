@@ -4,7 +4,7 @@
  */
 import { observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
-import type { Term } from "../../store/leadership.ts";
+import type { Leading } from "./leading.ts";
 
 const TELL_EVERY_MS = 10_000;
 
@@ -18,14 +18,19 @@ export class TickTimes {
     this.#tell_every_ms = tell_every_ms;
   }
 
-  /** One tick has taken so long. `busy`: it had work. */
-  note(term: Term, tick_ms: number, busy: boolean): void {
+  /** One tick has taken so long. `busy`: it had work. One that is longer than its interval is told by itself. */
+  note(
+    { term: { worker_id, epoch }, settings }: Pick<Leading, "term" | "settings">,
+    tick_ms: number,
+    busy: boolean,
+  ): void {
+    if (tick_ms > settings.leader_tick_seconds * 1000) {
+      observe("leader.tick_slow", { worker_id, epoch, tick_ms: Math.round(tick_ms) });
+    }
     this.#ticks_ms.push(tick_ms);
     this.#busy ||= busy;
     if (monotonicMs() - this.#since_ms < this.#tell_every_ms) return;
-    if (this.#busy) {
-      observe("leader.ticks", { worker_id: term.worker_id, epoch: term.epoch, ...quantiles(this.#ticks_ms) });
-    }
+    if (this.#busy) observe("leader.ticks", { worker_id, epoch, ...quantiles(this.#ticks_ms) });
     this.#ticks_ms = [];
     this.#busy = false;
     this.#since_ms = monotonicMs();
