@@ -269,7 +269,7 @@ async function graphOf(job_file: string, modules: Map<string, Module>, roots: Ro
     const { files, packages } = walked;
     return { ok: true, graph: { digest: await digestOf(files, packages, roots), files, packages } };
   } catch (error) {
-    const reason = `it, or a file that it imports, cannot be read: ${error instanceof Error ? error.message : error}`;
+    const reason = `it, or a file that it imports, cannot be read: ${messageOf(error)}`;
     const file = unixPath(relative(roots.jobs_dir, job_file));
     return { ok: false, problems: [{ file, reason, fix: "sync again if the files were just changing" }] };
   }

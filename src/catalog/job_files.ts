@@ -4,6 +4,7 @@
  * Folders only sort; names are unique through all of them. Links to files are followed as long as they stay below the
  * jobs folder.
  */
+import { messageOf } from "../base/text.ts";
 import { isBelow } from "./module_walk.ts";
 import { type Problem, shown } from "./problem.ts";
 
@@ -68,7 +69,7 @@ async function entriesOf(search: Search, folder: string): Promise<Deno.DirEntry[
   } catch (error) {
     search.problems.push({
       file: printable(folder),
-      reason: `the folder cannot be read: ${error instanceof Error ? error.message : error}`,
+      reason: `the folder cannot be read: ${messageOf(error)}`,
       fix: "let the user who syncs read it, or begin its name with _",
     });
     return [];

@@ -12,7 +12,7 @@ import { dirname } from "node:path";
 import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { type FactName, hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
-import { harmless } from "../base/text.ts";
+import { counted, harmless, messageOf } from "../base/text.ts";
 import { toFileUrl } from "../base/paths.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
@@ -289,7 +289,7 @@ function openLock(state_dir: string): Deno.FsFile {
     return Deno.openSync(`${state_dir}/dev.lock`, { create: true, read: true, write: true });
   } catch (error) {
     if (!(error instanceof Deno.errors.PermissionDenied)) {
-      const why = error instanceof Error ? error.message : error;
+      const why = messageOf(error);
       throw new Error(
         `Cannot write to ${state_dir}: ${why}; set DANDORI_STATE_DIR to a folder that can be written to`,
       );
@@ -313,10 +313,6 @@ function tellTerminal(line: string): void {
   } catch {
     // nobody is there to be told
   }
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
 function withoutPassword(url: string): string {

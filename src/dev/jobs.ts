@@ -1,6 +1,7 @@
 /** The jobs folder of `dev`: synced at the start and after each change. A broken file is told of, and stops nothing. */
 import { relative } from "node:path";
 import { Bell, rest } from "../base/loop.ts";
+import { messageOf } from "../base/text.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync, type SyncParts } from "../catalog/sync.ts";
 import { isUnreachable } from "../store/db.ts";
@@ -20,7 +21,7 @@ export async function syncJobs(parts: SyncParts, on: JobsOptions & { always?: bo
   try {
     await syncOnce(parts, on);
   } catch (error) {
-    on.say(`cannot sync: ${error instanceof Error ? error.message : error}`);
+    on.say(`cannot sync: ${messageOf(error)}`);
     if (!isUnreachable(error) || on.stop.aborted) return;
     await rest(LOOK_AGAIN_MS, on.stop);
     if (!on.stop.aborted) await syncJobs(parts, on);
@@ -62,7 +63,7 @@ async function watchFolder(folder: string, { stop, say }: JobsOptions, touched: 
     } catch (error) {
       if (!(error instanceof Deno.errors.NotFound)) {
         return say(
-          `cannot watch ${folder}: ${error instanceof Error ? error.message : error}; after a change, run sync`,
+          `cannot watch ${folder}: ${messageOf(error)}; after a change, run sync`,
         );
       }
       say(`there is no folder ${folder}; it is looked for`);

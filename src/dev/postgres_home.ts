@@ -10,6 +10,7 @@ import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import process from "node:process";
 import { toFileUrl } from "../base/paths.ts";
+import { messageOf } from "../base/text.ts";
 import type { Owner } from "./service.ts";
 
 export interface PostgresHome {
@@ -55,7 +56,7 @@ async function findPrograms(): Promise<Programs> {
     return { bin_dir: dirname(postgres), version: `${about.version}-${platform}` };
   } catch (error) {
     throw new Error(
-      `Cannot find Postgres for ${platform}: ${error instanceof Error ? error.message : error}; ` +
+      `Cannot find Postgres for ${platform}: ${messageOf(error)}; ` +
         "set DATABASE_URL to a Postgres of your own",
     );
   }

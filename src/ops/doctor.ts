@@ -84,6 +84,10 @@ function ok(detail: string): Answer {
   return { state: "ok", detail, fix: "" };
 }
 
+function warning(detail: string, fix: string): Answer {
+  return { state: "warning", detail, fix };
+}
+
 function problem(detail: string, fix: string): Answer {
   return { state: "problem", detail, fix };
 }
@@ -113,11 +117,10 @@ async function programs(): Promise<Answer> {
   }
   const detail = `Deno ${Deno.version.deno} on ${Deno.build.os}`;
   if (missing.length === 0) return ok(detail);
-  return {
-    state: "warning",
-    detail: `${detail}; missing: ${missing.join(", ")}`,
-    fix: "install coreutils and util-linux: bodies are then guarded and capped in the strongest way",
-  };
+  return warning(
+    `${detail}; missing: ${missing.join(", ")}`,
+    "install coreutils and util-linux: bodies are then guarded and capped in the strongest way",
+  );
 }
 
 function jobsDir(): Answer {
@@ -154,12 +157,10 @@ async function schema(sql: Sql): Promise<Answer> {
   const synced = (await readDefinitions(sql)).filter((job) => !job.removed_at);
   const jobs = `${synced.length} jobs are synced`;
   if (await isSchemaOf(sql, text)) return ok(`applied, ${jobs}`);
-  return {
-    state: "warning",
-    detail: `applied by another version than this checkout's, ${jobs}`,
-    fix:
-      "if this checkout is the newer one: deno task schema, as docs/operations.md#upgrade says; else bring it up to date",
-  };
+  return warning(
+    `applied by another version than this checkout's, ${jobs}`,
+    "if this checkout is the newer one: deno task schema, as docs/operations.md#upgrade says; else bring it up to date",
+  );
 }
 
 async function settings(sql: Sql): Promise<Answer> {
@@ -178,20 +179,17 @@ async function stopped(sql: Sql): Promise<Answer> {
     ...known.filter((job) => !job.enabled).map((
       { name },
     ) => [`job "${name}" is off: no slots, no events`, `deno task jobs set ${name} enabled=true`]),
-    ...keys.map((
-      { serial_key, stopped_by, waiting },
-    ) => [
+    ...keys.map(({ serial_key, stopped_by, waiting }) => [
       `serial key "${serial_key}" is stopped by ${stopped_by}, ${waiting} runs wait`,
       `deno task queue unblock "${serial_key}"`,
     ]),
   ];
   if (found.length === 0) return ok("nothing: no job, no serial key, not the queue");
   const [shown, more] = [found.slice(0, MOST_SHOWN), found.length - MOST_SHOWN];
-  return {
-    state: "warning",
-    detail: shown.map(([what]) => what).join("; ") + (more > 0 ? `; and ${more} more` : ""),
-    fix: shown.map(([, how]) => how).join("; "),
-  };
+  return warning(
+    shown.map(([what]) => what).join("; ") + (more > 0 ? `; and ${more} more` : ""),
+    shown.map(([, how]) => how).join("; "),
+  );
 }
 
 const MOST_SHOWN = 5;
@@ -209,14 +207,14 @@ async function oldLogs(sql: Sql, config: Config): Promise<Answer> {
     if (late.runs === 0) return ok(`${detail}; there are none so old yet`);
     const fix =
       "set SCHEDULER_ARCHIVE for all workers and the admin server (docs/retention.md); to delete old lines: deno task settings set old_logs=delete; to keep them: log_retention_days_db=0";
-    return { state: "warning", detail: `${detail}: those of ${many}`, fix };
+    return warning(`${detail}: those of ${many}`, fix);
   }
   const where = archive ? `; ${await archive.probe()}` : "";
   const what = old_logs === "archive" ? `log lines are archived ${after}` : `log lines are deleted ${after}`;
   if (late.runs === 0) return ok(what + where);
   const fix =
     "see whether there is a leader, and read its log for logs.kept and loop.failed; every worker needs the same SCHEDULER_ARCHIVE";
-  return { state: "warning", detail: `${what}${where}; those of ${many} should have gone more than a day ago`, fix };
+  return warning(`${what}${where}; those of ${many} should have gone more than a day ago`, fix);
 }
 
 const LATE_DAYS = 1;
@@ -227,11 +225,7 @@ async function clock(sql: Sql): Promise<Answer> {
   const skew_ms = Math.round((row?.now ?? 0) - (before + wallClock().getTime()) / 2);
   const detail = `this machine differs from Postgres by ${Math.abs(skew_ms)} ms`;
   if (Math.abs(skew_ms) <= MOST_SKEW_MS) return ok(detail);
-  return {
-    state: "warning",
-    detail,
-    fix: "run a time service (chrony); nothing is decided by this clock, but logs will confuse",
-  };
+  return warning(detail, "run a time service (chrony); nothing is decided by this clock, but logs will confuse");
 }
 
 async function redis(config: Config): Promise<Answer> {
@@ -248,12 +242,10 @@ function tls({ tls, grpc_host }: Config): Answer {
   if (tls === "mesh") {
     const detail = `SCHEDULER_TLS=mesh: plain text on ${grpc_host}, and a service mesh must say who may connect`;
     if (isLoopback(grpc_host)) return ok(detail);
-    return {
-      state: "warning",
-      detail: `${detail}; that is no loopback address`,
-      fix:
-        "set SCHEDULER_GRPC_HOST=127.0.0.1 and SCHEDULER_GRPC_ADVERTISE, or let nothing but the sidecar reach that address",
-    };
+    return warning(
+      `${detail}; that is no loopback address`,
+      "set SCHEDULER_GRPC_HOST=127.0.0.1 and SCHEDULER_GRPC_ADVERTISE, or let nothing but the sidecar reach that address",
+    );
   }
   const { certificate, trust } = readTlsFiles(tls);
   const days = daysLeft(certificate.not_after);
@@ -275,27 +267,22 @@ function tls({ tls, grpc_host }: Config): Answer {
 const [WARN_DAYS = 0, , ALARM_DAYS = 0] = EXPIRY_WARNING_DAYS;
 
 function worn(days: number, detail: string, fix: string): Answer {
-  return { state: days < ALARM_DAYS ? "problem" : "warning", detail, fix };
+  return days < ALARM_DAYS ? problem(detail, fix) : warning(detail, fix);
 }
 
 async function workers(sql: Sql): Promise<Answer> {
   const [alive, leader] = [await listWorkers(sql), await currentLeader(sql)];
   if (alive.length === 0) {
-    return { state: "warning", detail: "no worker is alive", fix: "start one: deno task worker, or deno task dev" };
+    return warning("no worker is alive", "start one: deno task worker, or deno task dev");
   }
   if (!leader.worker_id) {
-    return {
-      state: "warning",
-      detail: `${alive.length} workers and no leader`,
-      fix: "wait a few seconds; then read their logs",
-    };
+    return warning(`${alive.length} workers and no leader`, "wait a few seconds; then read their logs");
   }
   const trusts = new Set(alive.map((one) => one.tls_trust_digest).filter((one) => one !== null));
   const detail = `${alive.length} workers, led by ${leader.worker_id} in epoch ${leader.epoch}`;
   if (trusts.size <= 1) return ok(detail);
-  return {
-    state: "warning",
-    detail: `${detail}; they let in different peers: ${trusts.size} sets of pins or authorities`,
-    fix: "bring the same pins.pem (or CA file) to every node; a rotation must wait until then",
-  };
+  return warning(
+    `${detail}; they let in different peers: ${trusts.size} sets of pins or authorities`,
+    "bring the same pins.pem (or CA file) to every node; a rotation must wait until then",
+  );
 }

@@ -253,15 +253,17 @@ export async function recordDelivery(
   return rows.length > 0;
 }
 
-export async function readDelivery(
-  sql: Db,
-  id: number,
-): Promise<
-  { attempts: number; delivered_at: Date | null; last_error: string | null; claimed_by: string | null } | undefined
-> {
-  const [row] = await sql<
-    { attempts: number; delivered_at: Date | null; last_error: string | null; claimed_by: string | null }[]
-  >`select attempts, delivered_at, last_error, claimed_by from alert_delivery where id = ${id}`;
+/** What came of a delivery so far. */
+export interface DeliveryView {
+  attempts: number;
+  delivered_at: Date | null;
+  last_error: string | null;
+  claimed_by: string | null;
+}
+
+export async function readDelivery(sql: Db, id: number): Promise<DeliveryView | undefined> {
+  const [row] = await sql<DeliveryView[]>`
+    select attempts, delivered_at, last_error, claimed_by from alert_delivery where id = ${id}`;
   return row;
 }
 

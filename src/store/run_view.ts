@@ -1,5 +1,5 @@
 /** Runs as people and programs read them. Nothing here changes a row. */
-import { type Db, json } from "./db.ts";
+import { type Db, type Fragment, json } from "./db.ts";
 import type { Ending } from "./ended_runs.ts";
 import type { RunFilter } from "./run_filter.ts";
 import { type Effort, searchRuns } from "./run_search.ts";
@@ -66,10 +66,7 @@ export interface AttemptView {
 }
 
 export async function readRun(sql: Db, job_run_id: number): Promise<RunView | undefined> {
-  const [run] = viewsOf(
-    await sql<RunRow[]>`select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-    where r.id = ${job_run_id}`,
-  );
+  const [run] = await viewsOf(sql, sql`where r.id = ${job_run_id}`);
   return run;
 }
 
@@ -97,12 +94,7 @@ export interface FoundRuns {
 /** As many as are found without a long search, whatever the filter. */
 export async function findRuns(sql: Db, filter: RunFilter & Effort): Promise<FoundRuns> {
   const { ids, looked_to } = await searchRuns(sql, filter, filter);
-  const runs = viewsOf(
-    await sql<RunRow[]>`
-    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.id = any(${ids}::bigint[]) order by r.id desc`,
-  );
-  return { runs, looked_to };
+  return { runs: await viewsOf(sql, sql`where r.id = any(${ids}::bigint[]) order by r.id desc`), looked_to };
 }
 
 /** The newest runs first, however long the search; after a run: those that follow it, the newest of them first as well. */
@@ -120,10 +112,9 @@ export async function listRuns(sql: Db, filter: RunFilter & { most: number }): P
 
 /** The newest runs of one job that have come due, however many runs others have had since. */
 export async function listRunsOf(sql: Db, job_definition_id: number, most: number): Promise<RunView[]> {
-  return viewsOf(
-    await sql<RunRow[]>`
-    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.id = any(array(${newestOf(sql, sql`${job_definition_id}`, most)}
+  return await viewsOf(
+    sql,
+    sql`where r.id = any(array(${newestOf(sql, sql`${job_definition_id}`, most)}
              union all select id from job_run where job_definition_id = ${job_definition_id} and state in ('ASSIGNED', 'RUNNING')
                           and scheduled_for <= clock_timestamp()))
      order by r.scheduled_for desc limit ${most}`,
@@ -132,10 +123,9 @@ export async function listRunsOf(sql: Db, job_definition_id: number, most: numbe
 
 /** What workers carry now: ASSIGNED to them or RUNNING on them, in the order in which they came. */
 export async function listCarried(sql: Db, worker_ids: string[], most: number): Promise<RunView[]> {
-  return viewsOf(
-    await sql<RunRow[]>`
-    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.assigned_worker_id = any(${worker_ids}) and r.state in ('ASSIGNED', 'RUNNING')
+  return await viewsOf(
+    sql,
+    sql`where r.assigned_worker_id = any(${worker_ids}) and r.state in ('ASSIGNED', 'RUNNING')
      order by r.assigned_at, r.id limit ${most}`,
   );
 }
@@ -146,10 +136,10 @@ export async function readState(sql: Db, job_run_id: number): Promise<RunState |
   return row?.state;
 }
 
-type RunRow = Omit<RunView, "wait_reason">;
-
-/** The reason is asked for once a row, and its sentence taken from it. */
-function viewsOf(rows: RunRow[]): RunView[] {
+/** Of runs `r`; `which`: from `where` on. The reason is asked for once a row, and its sentence taken from it. */
+async function viewsOf(sql: Db, which: Fragment): Promise<RunView[]> {
+  const rows = await sql<Omit<RunView, "wait_reason">[]>`
+    select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id ${which}`;
   return rows.map((row) => ({ ...row, wait_reason: row.waits?.text ?? null }));
 }
 

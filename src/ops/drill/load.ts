@@ -12,6 +12,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { every, rest, wallClock } from "../../base/loop.ts";
+import { messageOf } from "../../base/text.ts";
 import { nextSlots } from "../../catalog/schedule.ts";
 import { createRuns } from "../../store/births.ts";
 import { isUnreachable, type Sql } from "../../store/db.ts";
@@ -199,7 +200,7 @@ export class Load {
       this.#removal = Undo.removal(jobs, ledger);
       for (const folder of [jobs, ledger]) mkdirSync(folder, { recursive: true });
     } catch (error) {
-      const why = error instanceof Error ? error.message : error;
+      const why = messageOf(error);
       throw new DrillError(
         `Cannot drill: a drill adds a job file for as long as it lasts, and cannot write it: ${why}`,
       );

@@ -1,5 +1,12 @@
 /** What somebody should look at now, what was lately, and whether the webhook hears of it. */
-import { type Alert, ALERT_KINDS, type AlertKind, listAlerts, readDelivery } from "../../../store/alerts.ts";
+import {
+  type Alert,
+  ALERT_KINDS,
+  type AlertKind,
+  type DeliveryView,
+  listAlerts,
+  readDelivery,
+} from "../../../store/alerts.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
@@ -58,7 +65,7 @@ export async function showAlerts(on: Visit): Promise<Page> {
   };
 }
 
-function TestResult({ on, test }: { on: Visit; test: NonNullable<Awaited<ReturnType<typeof readDelivery>>> }) {
+function TestResult({ on, test }: { on: Visit; test: DeliveryView }) {
   const say = ALERTS[on.lang];
   if (test.delivered_at) {
     return (
