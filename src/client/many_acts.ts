@@ -5,6 +5,7 @@ import type { Sql } from "../store/db.ts";
 import { reprioritizeWhere, requestCancelWhere } from "../store/requests.ts";
 import type { RunFilter } from "../store/run_filter.ts";
 import { countRuns, searchRuns } from "../store/run_search.ts";
+import { WAITING } from "../store/run_walks.ts";
 import { type RunState, STATES, TERMINAL } from "../store/runs.ts";
 import { Refused } from "./args.ts";
 import { existingRun } from "./run_acts.ts";
@@ -25,7 +26,7 @@ const LOOK = 200_000;
 const CAN_BE: Record<ManyAct["verb"], readonly RunState[]> = {
   cancel: STATES.filter((state) => !TERMINAL.includes(state)),
   retry: TERMINAL,
-  reprioritize: ["PENDING", "RETRYING", "ORPHANED"],
+  reprioritize: WAITING,
 };
 
 /** The filter without the states in which this cannot be done; perhaps none is left. */

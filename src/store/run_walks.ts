@@ -106,8 +106,10 @@ const ASKED: (keyof RunFilter)[] = [
   "error_name",
   "bulk_id",
 ];
-const WAITING: readonly RunState[] = ["PENDING", "RETRYING", "ORPHANED"];
-const ACTIVE: readonly RunState[] = ["ASSIGNED", "RUNNING"];
+/** Given to nobody. */
+export const WAITING: readonly RunState[] = ["PENDING", "RETRYING", "ORPHANED"];
+/** Given to a worker. */
+export const ACTIVE: readonly RunState[] = ["ASSIGNED", "RUNNING"];
 /** In the order of the indexes' conditions. */
 const OPEN: readonly RunState[] = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"];
 

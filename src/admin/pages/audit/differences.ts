@@ -1,4 +1,5 @@
 /** What an act changed, in lines: of two objects only what differs, of anything else all of it. */
+import { isPlainObject } from "../../../catalog/options.ts";
 
 export interface Difference {
   /** Of an object's field; "" for a plain value. */
@@ -10,7 +11,7 @@ export interface Difference {
 export function differencesOf(before: unknown, after: unknown): Difference[] {
   const fields = [before, after].filter((value) => value !== null && value !== undefined);
   if (fields.length === 0) return [];
-  if (!fields.every(isRecord)) return [{ name: "", before: textOf(before), after: textOf(after) }];
+  if (!fields.every(isPlainObject)) return [{ name: "", before: textOf(before), after: textOf(after) }];
   const [was, is] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
   const names = [...new Set(fields.flatMap((one) => Object.keys(one as object)))];
   return names.map((name) => ({ name, before: textOf(was?.[name]), after: textOf(is?.[name]) }))
@@ -20,8 +21,4 @@ export function differencesOf(before: unknown, after: unknown): Difference[] {
 function textOf(value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined;
   return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function isRecord(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

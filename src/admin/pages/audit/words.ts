@@ -3,7 +3,6 @@ import { words } from "../../words.ts";
 
 export const AUDIT = words({
   title: { en: "Audit", ja: "監査" },
-  id: { en: "No.", ja: "番号" },
   at: { en: "When", ja: "日時" },
   actor: { en: "Who", ja: "誰が" },
   action: { en: "Did what", ja: "操作" },

@@ -55,7 +55,6 @@ export const BULKS = words({
     en: (most: number) => `Ends in the last 5 minutes, by 5 seconds; at most ${most}. The red part failed.`,
     ja: (most) => `直近 5 分間の終了数（5 秒ごと、最大 ${most}）。赤は失敗。`,
   },
-  waits: { en: "Waits", ja: "待ち" },
   unfed: { en: "not fed yet", ja: "未投入" },
 
   controls: { en: "Pace", ja: "速度の調整" },

@@ -42,7 +42,6 @@ export const EVENTS = words({
   job: { en: "Job", ja: "ジョブ" },
   rule: { en: "The job's rule now", ja: "現在の規則" },
   run: { en: "Run", ja: "実行" },
-  runs: { en: "Runs", ja: "実行" },
   details: { en: "Details", ja: "詳細" },
 
   emit: { en: "Emit an event", ja: "イベントを発行" },

@@ -1,5 +1,6 @@
 /** All jobs: what each waits for, how its last run went, and what keeps it from running. */
 import type { JobView } from "../../../store/job_view.ts";
+import { ACTIVE, WAITING } from "../../../store/run_walks.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -139,13 +140,10 @@ function Lately({ on, lately }: { on: Visit; lately: ListedJob["lately"] }) {
   );
 }
 
-const WAITING = ["PENDING", "RETRYING", "ORPHANED"];
-const RUNNING = ["ASSIGNED", "RUNNING"];
-
 export function Count({ on, job, what }: { on: Visit; job: JobView; what: "waiting" | "running" }) {
   if (job[what] === 0) return <Nothing />;
   const query = new URLSearchParams([["job", job.name]]);
-  for (const state of what === "waiting" ? WAITING : RUNNING) query.append("state", state);
+  for (const state of what === "waiting" ? WAITING : ACTIVE) query.append("state", state);
   return <a href={link(on, "/runs", query)}>{countText(job[what])}</a>;
 }
 

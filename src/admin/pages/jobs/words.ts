@@ -103,7 +103,6 @@ export const JOBS = words({
     ja: (name) => `${name} をファイルの値に戻しました`,
   },
 
-  schedules: { en: "Schedules", ja: "スケジュール" },
   fires: { en: "Next fires", ja: "次回以降の予定" },
   fires_none: { en: "It never comes.", ja: "予定はありません。" },
   fires_stopped: { en: "None of these comes while it is stopped.", ja: "停止している間は起動しません。" },

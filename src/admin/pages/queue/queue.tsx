@@ -1,4 +1,5 @@
 /** The queue: what waits and why, what is stopped and by whom, and how much there is of each resource. */
+import { ACTIVE, WAITING } from "../../../store/run_walks.ts";
 import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../store/stops.ts";
 import { readResources } from "../../../store/waiting.ts";
 import { DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
@@ -86,7 +87,7 @@ function Ask(
 
 function jobColumns(on: Visit): Column<QueueLine>[] {
   const say = QUEUE[on.lang];
-  const runs = (line: QueueLine, n: number, states: string[]) =>
+  const runs = (line: QueueLine, n: number, states: readonly string[]) =>
     n > 0
       ? (
         <a
@@ -111,12 +112,8 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
   return [
     { head: say.job, cell: (line) => <a href={link(on, `/jobs/${line.job_name}`)}>{line.job_name}</a> },
     { head: say.priority, kind: "wide", cell: (line) => line.priority },
-    {
-      head: say.waiting,
-      kind: "number",
-      cell: (line) => runs(line, line.waiting, ["PENDING", "RETRYING", "ORPHANED"]),
-    },
-    { head: say.running, kind: "number", cell: (line) => runs(line, line.running, ["ASSIGNED", "RUNNING"]) },
+    { head: say.waiting, kind: "number", cell: (line) => runs(line, line.waiting, WAITING) },
+    { head: say.running, kind: "number", cell: (line) => runs(line, line.running, ACTIVE) },
     { head: say.oldest, kind: "wide", cell: (line) => <Time on={on} at={line.oldest_due_at} /> },
     { head: say.why, kind: "main", cell: (line) => whyIdle(on, line) },
     ...(may(on, "operator") ? [acts] : []),

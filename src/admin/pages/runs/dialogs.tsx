@@ -1,5 +1,6 @@
 /** What can be done to one run, each with what it touches. */
 import type { RunView } from "../../../store/run_view.ts";
+import { WAITING } from "../../../store/run_walks.ts";
 import { TERMINAL } from "../../../store/runs.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { link, type Visit } from "../../visit.ts";
@@ -9,8 +10,6 @@ interface Shown {
   on: Visit;
   run: RunView;
 }
-
-const WAITING = ["PENDING", "RETRYING", "ORPHANED"];
 
 export function ActButtons({ on, run }: Shown) {
   const say = RUNS[on.lang];
