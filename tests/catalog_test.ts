@@ -102,17 +102,29 @@ import { readFile } from "node:fs/promises";
 import type { Config } from "${PROJECT_DIR}src/base/config.ts";
 import data from "./data.json" with { type: "json" };
 import { shared } from "./_shared/x.ts";
-import linked from "./linked.txt" with { type: "text" };
 ${JOB}`;
   const files = {
     "sub/a.ts": source,
     "sub/data.json": "{}",
     "sub/_shared/x.ts": "export const shared = 1;",
-    "b.txt": "b",
   };
   await withJobs(files, async (jobs) => {
-    Deno.symlinkSync("../b.txt", jobs.path("sub/linked.txt"));
     assert.match(await digestOf(jobs, "sub/a.ts"), /^[0-9a-f]{64}$/);
+  });
+});
+
+Deno.test("a linked file is refused where it is imported, since it could not be loaded; one in a linked folder is not", async () => {
+  const files = {
+    "a.ts": `import "./_shared/linked.ts";\n${JOB}`,
+    "b.ts": `import "./_linked/x.ts";\n${JOB}`,
+    "_shared/x.ts": "export const x = 1;",
+  };
+  await withJobs(files, async (jobs) => {
+    Deno.symlinkSync("x.ts", jobs.path("_shared/linked.ts"));
+    Deno.symlinkSync("_shared", jobs.path("_linked"));
+    const [problem] = await problemsOf(jobs, "a.ts");
+    assert.match(problem ?? "", /^a\.ts:1 import "\.\/_shared\/linked\.ts" leads to .*linked\.ts, which is a link/);
+    assert.match(await digestOf(jobs, "b.ts"), /^[0-9a-f]{64}$/);
   });
 });
 
@@ -155,14 +167,12 @@ Deno.test("files below the jobs folder are jobs, but for tests, data and what be
     "j.d.ts",
   ];
   await withJobs(Object.fromEntries(files.map((file) => [file, JOB])), async (jobs) => {
-    Deno.symlinkSync("b.ts", jobs.path("linked.ts"));
     const { files, problems } = await findJobFiles(jobs.dir);
     assert.deepEqual(problems, []);
     assert.deepEqual(files.map((file) => `${file.name} ${file.command_name}`), [
       "b b.ts",
       "c c.js",
       "a deep/er/a.ts",
-      "linked linked.ts",
     ]);
   });
 });
@@ -182,10 +192,11 @@ Deno.test("names and places with tricks are refused, each with what to do", asyn
   await withJobs(Object.fromEntries(names.map((name) => [name, JOB])), async (jobs) => {
     Deno.symlinkSync("/etc/hostname", jobs.path("out.ts"));
     Deno.symlinkSync("nowhere", jobs.path("dangling.ts"));
+    Deno.symlinkSync("Upper.ts", jobs.path("linked.ts"));
     await new Deno.Command("mkfifo", { args: [jobs.path("pipe.ts")] }).output();
     const { files, problems } = await findJobFiles(jobs.dir);
     assert.deepEqual(files, []);
-    assert.equal(problems.length, names.length + 3, JSON.stringify(problems, null, 1));
+    assert.equal(problems.length, names.length + 4, JSON.stringify(problems, null, 1));
     const fix = (file: string) => problems.find((problem) => problem.file === file)?.fix;
     assert.equal(fix("Upper.ts"), "rename it to upper.ts");
     assert.equal(fix("a b.ts"), "rename it to a_b.ts");

@@ -5,6 +5,7 @@
  */
 import { relative, sep } from "node:path";
 import { fromFileUrl, resolvePath, toFileUrl } from "../base/paths.ts";
+import { LINK } from "./job_files.ts";
 import type { Problem } from "./problem.ts";
 
 interface Span {
@@ -64,6 +65,8 @@ export class Walk {
     this.#seen.add(specifier);
     const module = this.#modules.get(specifier);
     if (!module || module.error) return this.#broken(module?.error ?? "deno info does not know it", file);
+    const link = file.importer && (await Deno.lstat(file.path)).isSymlink;
+    if (link) return this.#refuse(file.importer as Importer, `leads to ${file.path}, which ${LINK.reason}`, LINK.fix);
     this.#files.push(file.path);
     for (const dependency of module.dependencies ?? []) {
       if (dependency.code) await this.#follow(dependency, file.path);
