@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { monotonicMs, rest } from "../src/base/loop.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
+import { explanation } from "../src/ops/explain.ts";
 import { connectDb, isUnreachable, onWork } from "../src/store/db.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -148,4 +149,13 @@ Deno.test("lists go to Postgres and come back as they were", async () => {
                                    ${[]}::text[] as none, array['a', null] as holes, 'b' = any(${["a", "b"]}) as found`;
     assert.deepEqual(row, { texts, ints: [1, 2], bigs: [3], none: [], holes: ["a", null], found: true });
   });
+});
+
+Deno.test("the URL of another kind of database is refused as such, and nothing of it is shown", () => {
+  for (const url of ["mysql://u:secret@127.0.0.1:3306/x", "postgresql+asyncpg://u:secret@127.0.0.1/x", "127.0.0.1/x"]) {
+    assert.throws(() => connectDb(url, { name: "test" }), (error) => {
+      assert.match(explanation(error), /^Cannot read DATABASE_URL: it is no URL of a Postgres; give postgres:/);
+      return true;
+    });
+  }
 });

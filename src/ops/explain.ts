@@ -49,7 +49,7 @@ const NOT_LET_IN = {
 };
 
 const NO_URL = {
-  message: "Cannot read DATABASE_URL: it is no URL",
+  message: "Cannot read DATABASE_URL: it is no URL of a Postgres",
   fix: "give postgres://user:password@host:5432/database, with special characters as %XX",
   unreachable: true,
 };

@@ -56,6 +56,7 @@ const LEAVE_SECONDS = 2;
 
 /** Opens a pool; sessions are made when they are first needed, and made again after Postgres was away. */
 export function connectDb(database_url: string, options: DbOptions): Sql {
+  if (!/^postgres(ql)?:\/\//.test(database_url)) throw new TypeError("Invalid URL"); // the driver takes any scheme
   const statement_timeout_ms = options.statement_timeout_ms ?? 5_000;
   const open = () => openPool(database_url, { ...options, statement_timeout_ms });
   let pool = open();
