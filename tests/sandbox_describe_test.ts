@@ -124,6 +124,16 @@ const BROKEN: { name: string; source: string; kind: string; reason: RegExp; line
     column: 20,
   },
   {
+    name: "imports JSON without saying so",
+    source: `${IMPORT}import lock from "${
+      import.meta.resolve("../deno.json")
+    }";\nexport default defineJob({ run: () => lock });`,
+    kind: "syntax",
+    reason: /JSON module without specifying "type": "json"/,
+    line: 2,
+    column: 18,
+  },
+  {
     name: "throws on import",
     source: `${IMPORT}function setUp() {\n  throw new RangeError("no set-up here");\n}\nsetUp();\n` +
       "export default defineJob({ run() {} });",

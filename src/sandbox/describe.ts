@@ -59,7 +59,7 @@ function described(answer: Description | Refusal): Described {
 
 /** What Deno says of a file that cannot be put together; it comes as a TypeError. */
 const UNLOADABLE =
-  /^SyntaxError: |^Module not found|^Import ".*" not |^Relative import path|^The module's source code could not be parsed|does not provide an export named/;
+  /^SyntaxError: |^Module not found|^Attempted to load JSON module |^Import ".*" not |^Relative import path|^The module's source code could not be parsed|does not provide an export named/;
 
 function thrown(error: BodyError, on: { job_file: string; project_dir: string }): Described {
   const kind = UNLOADABLE.test(error.message) ? "syntax" : "threw";
