@@ -7,6 +7,7 @@ import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
+import { feed } from "../src/store/feeding.ts";
 import { checkLines, wake } from "../src/store/lines.ts";
 import { requestReplaced } from "../src/store/requests.ts";
 import { assignRuns, cancelRequested, finishRuns, skipForbidden, skipLate, startRuns } from "../src/store/runs.ts";
@@ -203,6 +204,35 @@ Deno.test("what overlaps is told by its line, whatever Postgres believes of the 
 // Of each that goes on its entry and its row, and what it left where it waited.
 Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>
   withStores((stores) => measured(stores, lookAt, 3 * LIVE + 100)));
+
+Deno.test("feeding bulks reads the items that become runs, not all of all bulks, whatever Postgres believes of the table", () =>
+  withStores(async ({ sql, database_url }) => {
+    await aDefinition(sql, { name: "many" });
+    const term = await acquire(sql, { worker_id: ME, lease_ms: 60_000, epoch_hint: 0 }) as Term;
+    const found: Record<string, number> = {};
+    for (const analyzed_with of [undefined, 0, 1, RUNS]) {
+      await sql`truncate job_run, bulk, bulk_item cascade`;
+      const bulks = await sql<{ id: number }[]>`
+        insert into bulk (job_definition_id, parallel)
+        select d.id, ${EACH} from job_definition d, generate_series(1, ${EACH}::int) returning id`;
+      const fill = async (from: number, to: number) =>
+        await sql`insert into bulk_item (bulk_id, seq) select b.id, n from bulk b, generate_series(${from}::int, ${to}::int) n`;
+      await fill(1, analyzed_with ?? 0);
+      if (analyzed_with !== undefined) await sql`analyze bulk, bulk_item, job_definition`;
+      await fill((analyzed_with ?? 0) + 1, RUNS);
+      const fresh = connectDb(database_url, { name: "plans", max: 1, steady: true });
+      try {
+        found[`analyzed with ${analyzed_with}`] = await fresh.begin(async (tx) => {
+          const fed = await feed(tx, term, bulks.map(({ id }) => ({ bulk_id: id, next_seq: 1, items: EACH })));
+          assert.deepEqual(fed.map(({ runs }) => runs), Array(EACH).fill(EACH));
+          return await fetched(tx, "bulk_item");
+        });
+      } finally {
+        await fresh.end({ timeout: 2 });
+      }
+    }
+    assert(Math.max(...Object.values(found)) <= 8 * EACH * EACH, JSON.stringify(found, null, 1));
+  }));
 
 Deno.test("what schedules have come due is told by those, not by all that there are", () =>
   withStores(async ({ sql, database_url }) => {

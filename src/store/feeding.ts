@@ -121,7 +121,10 @@ export interface Helping {
   items: number;
 }
 
-/** Items -> runs. They take all the room there is, so no next feed is planned before something of the bulk changes. */
+/**
+ * Items -> runs. They take all the room there is, so no next feed is planned before something of the bulk changes. The items of each bulk are
+ * asked for by themselves (`offset 0`): as a join, all items that there are were read for each bulk.
+ */
 export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ bulk_id: number; runs: number }[]> {
   return await sql<{ bulk_id: number; runs: number }[]>`
     with ${fence(sql, term)},
@@ -141,7 +144,7 @@ export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ 
         from fed f join job_definition d on d.id = f.job_definition_id
         cross join lateral (
           select seq, args_json, rerun_of from bulk_item
-           where bulk_id = f.id and seq >= f.first_seq and seq < f.first_seq + f.items) i),
+           where bulk_id = f.id and seq >= f.first_seq and seq < f.first_seq + f.items offset 0) i),
     ${bearing(sql)},
     linked as (
       update bulk_item i set job_run_id = born.id from born join ask on ask.key = born.idempotency_key
