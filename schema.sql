@@ -464,6 +464,9 @@ create index if not exists job_run_keyed_past on job_run (serial_key, id) where 
 create index if not exists job_run_errors on job_run (error_name, id) where error_name is not null;
 create index if not exists job_run_of_schedule on job_run (job_schedule_id, scheduled_for) where job_schedule_id is not null;
 create index if not exists job_run_behind on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
+-- Of a bulk's runs that are held, those that are let go next: a backfill may have hundreds of thousands.
+create index if not exists job_run_bulk_held on job_run (bulk_id, priority, due_at, id)
+  where held and wakes_at is null and bulk_id is not null;
 
 -- What ended, counted: by minute, ten minutes and hour (of finished_at), and in all (grain 0, at 'epoch'); for each job, and for
 -- all together (job 0). The histograms' buckets are those of WAIT_BOUNDS in store/run_stats.ts, the last without a bound.

@@ -7,7 +7,7 @@ import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb, type Db, type Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
-import { feed } from "../src/store/feeding.ts";
+import { feed, letGo } from "../src/store/feeding.ts";
 import { checkLines, wake } from "../src/store/lines.ts";
 import { requestReplaced } from "../src/store/requests.ts";
 import { assignRuns, cancelRequested, finishRuns, skipForbidden, skipLate, startRuns } from "../src/store/runs.ts";
@@ -161,6 +161,19 @@ async function overlapped(sql: Db, term: Term): Promise<Record<string, number>> 
   return { replace, forbid: await fetched(sql) - asked };
 }
 
+/** Ten of a bulk's runs that are held are let go. */
+async function letGoOf(sql: Db, term: Term): Promise<Record<string, number>> {
+  await sql`
+    insert into bulk (job_definition_id, parallel, started_at)
+    select id, ${EACH}, clock_timestamp() from job_definition where not exists (select from bulk)`;
+  const [bulk] = await sql<{ id: number }[]>`select id from bulk`;
+  const bulk_id = bulk?.id as number;
+  await sql`update job_run set bulk_id = ${bulk_id}, held = true where state = 'PENDING'`;
+  const before = await fetched(sql);
+  assert.equal(await letGo(sql, term, bulk_id), EACH);
+  return { let_go: await fetched(sql) - before };
+}
+
 /** What `act` read, for each of the things that Postgres may believe of the table. */
 async function measured(
   { sql, database_url }: Stores,
@@ -204,6 +217,9 @@ Deno.test("what overlaps is told by its line, whatever Postgres believes of the 
 // Of each that goes on its entry and its row, and what it left where it waited.
 Deno.test("a look reads what goes on once and the first of what waits, whatever Postgres believes of the table", () =>
   withStores((stores) => measured(stores, lookAt, 3 * LIVE + 100)));
+
+Deno.test("letting go ten of a bulk reads about ten rows, whatever Postgres believes of the table", () =>
+  withStores((stores) => measured(stores, letGoOf, 8 * EACH)));
 
 Deno.test("feeding bulks reads the items that become runs, not all of all bulks, whatever Postgres believes of the table", () =>
   withStores(async ({ sql, database_url }) => {
