@@ -12,8 +12,10 @@ import { checkLines, wake } from "../src/store/lines.ts";
 import { requestReplaced } from "../src/store/requests.ts";
 import { assignRuns, cancelRequested, finishRuns, skipForbidden, skipLate, startRuns } from "../src/store/runs.ts";
 import { candidates } from "../src/store/waiting.ts";
+import { cliWith } from "./support/cli.ts";
 import { aDefinition, aWorker } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
 
 const ME = "w1-0000000a";
 const RUNS = 3_000;
@@ -248,6 +250,28 @@ Deno.test("feeding bulks reads the items that become runs, not all of all bulks,
       }
     }
     assert(Math.max(...Object.values(found)) <= 8 * EACH * EACH, JSON.stringify(found, null, 1));
+  }));
+
+Deno.test("the command line asks what waits without reading all that has ended", () =>
+  withStores(async ({ sql, database_url }) => {
+    const definition = await aDefinition(sql, { name: "many" });
+    await fill(sql, definition.id, "ended");
+    await sql`analyze`;
+    const scanned = async () =>
+      (await sql<
+        { rows: number }[]
+      >`select seq_tup_read as rows from pg_stat_all_tables where relid = 'job_run'::regclass`)[0]?.rows;
+    await sql`select pg_stat_force_next_flush()`;
+    const before = await scanned();
+    const { code, out } = await cliWith({ DATABASE_URL: database_url })("queue", "ls", "--json");
+    assert.equal(code, 0);
+    assert.equal(JSON.parse(out).jobs[0].waiting, RUNS);
+    await waitFor("the end of its session, which counts what it read", async () => {
+      const left =
+        await sql`select from pg_stat_activity where datname = current_database() and application_name = 'dandori cli'`;
+      return left.count === 0 || undefined;
+    });
+    assert.equal(await scanned(), before);
   }));
 
 Deno.test("what schedules have come due is told by those, not by all that there are", () =>

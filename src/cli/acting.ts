@@ -28,7 +28,7 @@ export function actor(): string {
 }
 
 export async function withDb<T>(act: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = connectDb(readConfigForDb().database_url, { name: "cli", max: 1 });
+  const sql = connectDb(readConfigForDb().database_url, { name: "cli", max: 1, by_index: true });
   try {
     return await act(sql);
   } finally {
