@@ -4,11 +4,9 @@ import { type FactName, hear } from "../src/base/facts.ts";
 import type { Digests } from "../src/catalog/graph.ts";
 import { EndedLately } from "../src/roles/ended_lately.ts";
 import { Executor, type Order } from "../src/roles/executor.ts";
-import { Sayings } from "../src/roles/sayings.ts";
 import { Standing } from "../src/roles/standing.ts";
-import type { Body, BodyOrder, LogLine, Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import type { Sql } from "../src/store/db.ts";
-import type { StartedRun } from "../src/store/started_runs.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
@@ -165,30 +163,6 @@ const NO_MORE_THAN_TWO = `
     return null;
   end $$;
   create trigger too_long after update on job_run referencing new table as moved for each statement execute function too_long();`;
-
-Deno.test("lines of a log that take Postgres too long together are stored some at a time", () =>
-  withStores(async ({ sql }) => {
-    const { id: job_run_id } = await aRun(sql, { state: "RUNNING" });
-    await sql.unsafe(NO_MORE_LINES);
-    const line: LogLine = { level: "stdout", message: "" };
-    new Sayings(sql).log({ job_run_id, attempt: 1, start_token: "mine" } as StartedRun, Array(12_000).fill(line));
-    await waitFor("all lines", async () => {
-      const [{ stored } = { stored: 0 }] = await sql<{ stored: number }[]>`
-        select count(*)::int as stored from job_run_log where job_run_id = ${job_run_id}`;
-      return stored === 12_000 || undefined;
-    });
-  }));
-
-/** As if more than 5,000 took longer than a statement may. */
-const NO_MORE_LINES = `
-  create function too_many() returns trigger language plpgsql as $$
-  begin
-    if (select count(*) from added) > 5000 then
-      raise exception 'canceling statement due to statement timeout' using errcode = '57014';
-    end if;
-    return null;
-  end $$;
-  create trigger too_many after insert on job_run_log referencing new table as added for each statement execute function too_many();`;
 
 Deno.test("a result that comes after the run was closed is kept in the audit", async () => {
   await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {

@@ -25,6 +25,8 @@ interface Report {
 export class Sayings {
   readonly #logs: Gather<LogRow[], undefined>;
   readonly #reports: Gather<Report, undefined>;
+  /** What is not on its way to Postgres yet: a newer report takes its place, however long Postgres is away. */
+  readonly #newest = new Map<string, Report>();
   readonly #last = new Map<string, Promise<unknown>>();
   #waiting = 0;
 
@@ -37,8 +39,8 @@ export class Sayings {
       return batches.map(() => undefined);
     }, { most: 50 });
     this.#reports = new Gather(async (reports) => {
-      const newest = new Map(reports.map((report) => [report.start_token, report]));
-      await persist(() => reportProgress(sql, [...newest.values()]));
+      for (const { start_token } of reports) this.#newest.delete(start_token);
+      await persist(() => reportProgress(sql, reports));
       return reports.map(() => undefined);
     });
   }
@@ -54,9 +56,11 @@ export class Sayings {
 
   progress(run: StartedRun, fraction: number, message: string | undefined): void {
     const { job_run_id, start_token } = run;
-    const storable = message === undefined ? null : storableText(message);
-    const stored = this.#reports.add({ job_run_id, start_token, fraction, message: storable });
-    this.#keep("progress", run, stored);
+    const report = { job_run_id, start_token, fraction, message: message === undefined ? null : storableText(message) };
+    const waiting = this.#newest.get(start_token);
+    if (waiting) return void Object.assign(waiting, report);
+    this.#newest.set(start_token, report);
+    this.#keep("progress", run, this.#reports.add(report));
   }
 
   /** Everything that the run said is stored, or has been given up. */
