@@ -164,6 +164,26 @@ const NO_MORE_THAN_TWO = `
   end $$;
   create trigger too_long after update on job_run referencing new table as moved for each statement execute function too_long();`;
 
+Deno.test("an outcome whose row somebody's transaction keeps holds up no other, and is recorded when that has ended", async () => {
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    const [kept, beside, after] = [await assigned(), await assigned(), await assigned()];
+    await Promise.all([kept, beside, after].map((order) => executor.accept(order)));
+    const isIn = (state: string, order: Order) => async () =>
+      (await readRun(sql, order.job_run_id))?.state === state || undefined;
+    await sql.begin(async (tx) => {
+      await tx`set local idle_in_transaction_session_timeout = 0`;
+      await tx`update job_run set priority = 100 where id = ${kept.job_run_id}`;
+      for (const order of [kept, beside]) bodies.get(order.job_run_id)?.end(ok(0));
+      await waitFor("the end beside it", isIn("SUCCEEDED", beside), 20_000);
+      bodies.get(after.job_run_id)?.end(ok(0));
+      await waitFor("the end after it", isIn("SUCCEEDED", after), 20_000);
+      assert.deepEqual(executor.held.map(({ job_run_id }) => job_run_id), [kept.job_run_id]);
+    });
+    await waitFor("the one that was kept", isIn("SUCCEEDED", kept), 20_000);
+    await waitFor("nothing in hand", () => Promise.resolve(executor.inHand === 0 || undefined));
+  });
+});
+
 Deno.test("a result that comes after the run was closed is kept in the audit", async () => {
   await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
     const order = await assigned();

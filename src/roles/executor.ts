@@ -90,6 +90,7 @@ export class Executor {
     });
     this.#records = new Records({
       ...asking,
+      over: this.#over.signal,
       onRecorded: (ended, state) => this.#recorded(ended, state),
       onFailed: (ended, error) => this.#unrecorded(ended, error),
     });

@@ -1,18 +1,19 @@
 /**
  * Records how runs ended, those that end together in one statement, and asks until Postgres has answered: an outcome is not lost because
  * the database is away. One that Postgres cannot take does not keep the others of its group from being recorded, nor do large results that take
- * too long together.
+ * too long together, nor one whose row somebody's transaction keeps: that one is asked for again and again, apart from the others.
  *
  * No row back means that either an earlier try was recorded and its reply lost, or that the run was meanwhile given to another: then
  * it is left alone, and the result is kept in the audit.
  */
 import { observe } from "../base/facts.ts";
 import { failpoint } from "../base/failpoint.ts";
-import { Groups } from "../base/loop.ts";
+import { Groups, rest } from "../base/loop.ts";
 import { messageOf } from "../base/text.ts";
 import { recordAct } from "../store/audit.ts";
-import { isTooLong, isUnreachable, type Sql } from "../store/db.ts";
+import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../store/db.ts";
 import type { Ending } from "../store/ended_runs.ts";
+import { keptRows } from "../store/kept.ts";
 import { readAttempts, readRun } from "../store/run_view.ts";
 import { finishRuns, type RunState } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
@@ -30,6 +31,8 @@ export interface RecordsParts<End> {
   worker_id: string;
   /** Asks until Postgres answers. */
   untilHeard<T>(ask: () => Promise<T>): Promise<T>;
+  /** Fires when that is given up. */
+  over: AbortSignal;
   /** `state`: what the run is now; undefined: it is not ours any more. */
   onRecorded(ended: End, state: string | undefined): void;
   /** Its row is given up at the next look at what is ours. */
@@ -37,15 +40,27 @@ export interface RecordsParts<End> {
 }
 
 const MOST_AT_ONCE = 200;
+/** From one try of runs whose rows are kept to the next. */
+const KEPT_PAUSE_MS = 500;
 
 /** More than one statement can do in its time: asked again as it is it would be asked for ever. */
 class TooMuch extends Error {
   override name = "TooMuch";
 }
 
+/** A row that all of them had to wait for is kept by somebody's transaction. */
+class Kept extends Error {
+  override name = "Kept";
+}
+
 export class Records<End extends Ended> {
   readonly #parts: RecordsParts<End>;
   readonly #groups = new Groups<End>((group) => this.#recordAll(group), { most: MOST_AT_ONCE, tempo: flushTempo() });
+  /** Those whose rows were found kept: only they wait for one another. */
+  readonly #kept = new Groups<End>(async (group) => {
+    await rest(KEPT_PAUSE_MS, this.#parts.over);
+    await this.#recordFree(group);
+  }, { most: MOST_AT_ONCE });
 
   constructor(parts: RecordsParts<End>) {
     this.#parts = parts;
@@ -58,9 +73,10 @@ export class Records<End extends Ended> {
   async #recordAll(group: End[]): Promise<void> {
     let found: Map<number, RunState>;
     try {
-      found = await this.#finish(group.map(({ ending }) => ending));
+      found = await this.#finish(group.map(({ ending }) => ending), { together: true });
     } catch (error) {
       if (error instanceof TooMuch) return await this.#recordHalves(group);
+      if (error instanceof Kept) return await this.#recordFree(group);
       for (const ended of group) {
         if (isUnreachable(error)) this.#parts.onFailed(ended, error);
         else this.#answer(ended, this.#recordAlone(ended));
@@ -81,15 +97,32 @@ export class Records<End extends Ended> {
     await this.#recordAll(group.slice(half));
   }
 
+  /** Those that are kept wait apart from now on; once trying is over they are tried a last time. */
+  async #recordFree(group: End[]): Promise<void> {
+    const { sql, over, untilHeard, onFailed } = this.#parts;
+    const ids = group.map(({ run }) => run.job_run_id);
+    let kept: Set<number>;
+    try {
+      kept = new Set(over.aborted ? [] : await untilHeard(() => keptRows(sql, "job_run", ids)));
+    } catch (error) {
+      return group.forEach((ended) => onFailed(ended, error));
+    }
+    const free = group.filter(({ run }) => !kept.has(run.job_run_id));
+    for (const ended of group) if (!free.includes(ended)) this.#kept.add(ended);
+    if (free.length > 0) await this.#recordAll(free);
+  }
+
   #answer(ended: End, state: Promise<string | undefined>): void {
     state.then((state) => this.#parts.onRecorded(ended, state), (error) => this.#parts.onFailed(ended, error));
   }
 
-  #finish(endings: Ending[]): Promise<Map<number, RunState>> {
-    const { sql, worker_id, untilHeard } = this.#parts;
+  /** `together`: with others that are not to wait for what keeps one of them. */
+  #finish(endings: Ending[], { together = false } = {}): Promise<Map<number, RunState>> {
+    const { sql, worker_id, untilHeard, over } = this.#parts;
     return untilHeard(async () => {
       await failpoint("after-body-exit-before-finish");
       const rows = await finishRuns(sql, worker_id, endings).catch((error) => {
+        if (together && isLockTimeout(error) && !over.aborted) throw new Kept();
         throw endings.length > 1 && isTooLong(error) ? new TooMuch() : error;
       });
       await failpoint("after-finish-commit");
