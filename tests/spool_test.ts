@@ -233,6 +233,24 @@ Deno.test("an outcome that Postgres refuses fails its own run with the reason, a
   );
 });
 
+Deno.test("an outcome whose row somebody's transaction keeps holds up no other of its estate, and is recorded later", async () => {
+  await withStores((stores) =>
+    withFolder(async (scene) => {
+      const { sql } = stores;
+      const [kept, other] = await anEstate(stores, scene, [{}, {}]) as [number, number];
+      const heir = { sql, worker_id: "w10-0000000a", state_dir: scene.state_dir, told: new Set<string>() };
+      await sql.begin(async (tx) => {
+        await tx`set local idle_in_transaction_session_timeout = 0`;
+        await tx`update job_run set priority = 100 where id = ${kept}`;
+        await assert.rejects(settleEstate(heir, DEAD, true), /lock timeout/);
+        assert.equal((await readRun(sql, other))?.state, "SUCCEEDED");
+      });
+      assert.equal(await settleEstate(heir, DEAD, true), "settled");
+      assert.equal((await readRun(sql, kept))?.state, "SUCCEEDED");
+    })
+  );
+});
+
 Deno.test("of another host the outcomes are recorded, the death is not certified, and the file stays until it is", async () => {
   await withStores((stores) =>
     withFolder(async (scene) => {

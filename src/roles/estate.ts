@@ -17,7 +17,7 @@ import { resolvePath } from "../base/paths.ts";
 import { messageOf } from "../base/text.ts";
 import { endRemains } from "../sandbox/remains.ts";
 import { recordOnce } from "../store/audit.ts";
-import { isTooLong, isUnreachable, type Sql } from "../store/db.ts";
+import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../store/db.ts";
 import type { Ending } from "../store/ended_runs.ts";
 import { certifyDeath, workerState } from "../store/nodes.ts";
 import { recordedBefore } from "../store/run_view.ts";
@@ -110,13 +110,17 @@ async function record({ sql, worker_id: by }: Heir, { worker_id }: Identity, end
   return done.size;
 }
 
-/** One outcome that Postgres cannot take must not keep the others from being recorded, nor all of them each other, which take too long together. */
+/**
+ * One outcome that Postgres cannot take must not keep the others from being recorded, nor one whose row somebody's transaction keeps, nor all of
+ * them each other, which take too long together.
+ */
 async function finishAll(sql: Sql, worker_id: string, endings: Ending[]): Promise<{ job_run_id: number }[]> {
   try {
     return await finishRuns(sql, worker_id, endings);
   } catch (error) {
     const [only, ...more] = endings as [Ending, ...Ending[]];
-    if (isUnreachable(error) && !(isTooLong(error) && more.length > 0)) throw error;
+    const of_one = (isTooLong(error) || isLockTimeout(error)) && more.length > 0;
+    if (isUnreachable(error) && !of_one) throw error;
     if (more.length > 0) return (await Promise.all(endings.map((one) => finishAll(sql, worker_id, [one])))).flat();
     return await finishRuns(sql, worker_id, [unstorable(only, messageOf(error))]);
   }
