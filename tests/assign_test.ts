@@ -197,13 +197,13 @@ Deno.test("a rate lets runs start evenly spread, and makes up for a tenth of its
 
 Deno.test("of lanes that were read in part only what certainly comes first is used", () => {
   const open = ["x", "y", "z"].map((name) => ({ lane: lane({ node: name }), room: 100 }));
-  const shares = sharesOf(open, 12);
+  const shares = sharesOf(open, 12, hall({}));
   assert.deepEqual(shares.map((share) => [share.most, share.cut]), [[8, true], [8, true], [8, true]]);
   const x = Array.from({ length: 8 }, (_, n) => run(n + 1, { node: "x" }));
   const mixed = [run(90, { node: "y" }), ...x, run(91, { node: "y" })];
   assert.deepEqual(inOrder(mixed, shares), { sure: mixed.slice(0, 9), more: true }, "x may hold more before 91");
   assert.deepEqual(inOrder(x.slice(0, 7), shares), { sure: x.slice(0, 7), more: false });
-  const small = sharesOf([{ lane: lane(), room: 3 }], 12);
+  const small = sharesOf([{ lane: lane(), room: 3 }], 12, hall({}));
   assert.equal(small[0]?.cut, false, "a lane that has no more room needs no more rows");
 });
 

@@ -1,18 +1,13 @@
 /** The leader's tick over real stores, with workers that answer what the test says. */
 import assert from "node:assert/strict";
-import { type FactName, hear } from "../src/base/facts.ts";
-import { Bell, monotonicMs } from "../src/base/loop.ts";
-import type { Peers, WatchListener } from "../src/cluster/peers.ts";
-import type { StartJobsRequest, StartResultCode } from "../src/cluster/protocol.ts";
+import { monotonicMs } from "../src/base/loop.ts";
+import type { Peers } from "../src/cluster/peers.ts";
+import type { StartResultCode } from "../src/cluster/protocol.ts";
 import type { RedisDoor } from "../src/cluster/redis.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
-import { Calls } from "../src/roles/leader/calls.ts";
-import { Crew } from "../src/roles/leader/crew.ts";
 import { lead, look, tick } from "../src/roles/leader/leader.ts";
-import type { Leading } from "../src/roles/leader/leading.ts";
 import { Contact } from "../src/roles/leader/watch_over.ts";
 import { Standing } from "../src/roles/standing.ts";
-import type { Agenda } from "../src/store/agenda.ts";
 import { connectDb } from "../src/store/db.ts";
 import { emitEvent } from "../src/store/events.ts";
 import { depose } from "../src/store/leadership.ts";
@@ -21,95 +16,9 @@ import { readRun } from "../src/store/run_view.ts";
 import { cancelRequested, skipLate } from "../src/store/runs.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
-import { type Stores, withStores } from "./support/stores.ts";
+import { IDLE, type Reply, withLeader } from "./support/leader_scene.ts";
+import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
-
-type Order = StartJobsRequest["orders"][number];
-
-interface Scene extends Stores {
-  me: Leading;
-  /** What workers were told to start, in that order. */
-  orders: (Order & { worker_id: string })[];
-  facts: { name: FactName; fact: Record<string, unknown> }[];
-  /** One round of work, and what came of its orders. */
-  round(agenda?: Partial<Agenda>): Promise<void>;
-}
-
-type Reply = (order: Order, worker_id: string) => StartResultCode | Promise<StartResultCode>;
-
-const IDLE: Agenda = {
-  checks: false,
-  slots: false,
-  events: false,
-  bulks: false,
-  ready: false,
-  late: false,
-  asleep: false,
-  lines: false,
-  moves: false,
-  cancels: false,
-  stuck: false,
-  lost: false,
-  degraded: false,
-  next_due_ms: undefined,
-};
-
-function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promise<void> {
-  return withStores(async (stores) => {
-    const { sql } = stores;
-    const term = await aTerm(sql);
-    const orders: Scene["orders"] = [];
-    const facts: Scene["facts"] = [];
-    const silence = hear((name, fact) => facts.push({ name, fact }));
-    let under_way: Promise<StartResultCode[]>[] = [];
-    const peers = {
-      retain() {},
-      to: ({ worker_id }: { worker_id: string }) => ({
-        watch: (_: unknown, listener: WatchListener) => {
-          listener.onStatus({ draining: false, detached: false, in_hand: 0, code_times: [] } as never);
-          return () => {};
-        },
-        startJobs: (request: StartJobsRequest) => {
-          const answer = Promise.all(request.orders.map((order) => {
-            orders.push({ ...order, worker_id });
-            return reply(order, worker_id);
-          }));
-          under_way.push(answer);
-          return answer.then((all) => ({
-            ok: true,
-            value: { results: all.map((result) => ({ result, message: "" })) },
-          }));
-        },
-      }),
-    } as unknown as Peers;
-    const bell = new Bell();
-    const me: Leading = {
-      sql,
-      redis: { script: () => Promise.reject(new Error("away")) } as unknown as RedisDoor,
-      peers,
-      crew: new Crew({ peers, bell, epoch: term.epoch }),
-      bell,
-      calls: new Calls(),
-      node_id: "here",
-      checking: new Set(),
-      term,
-      settings: DEFAULT_SETTINGS,
-    };
-    const contact = new Contact();
-    const round = async (agenda: Partial<Agenda> = {}) => {
-      await tick(me, { ...IDLE, ready: true, ...agenda }, contact);
-      await bell.rest(0); // what rang until here is done
-      const results = (await Promise.all(under_way)).flat();
-      under_way = [];
-      if (results.some((result) => result !== "ACCEPTED")) await bell.rest(10_000); // rung when all is taken back
-    };
-    try {
-      await test({ ...stores, me, orders, facts, round });
-    } finally {
-      silence();
-    }
-  });
-}
 
 Deno.test("runs whose code no worker has hide none of those behind them", async () => {
   const reply: Reply = (order) => order.digest === "not deployed" ? "REJECTED_INVALID" : "ACCEPTED";
@@ -120,6 +29,21 @@ Deno.test("runs whose code no worker has hide none of those behind them", async 
     const behind = await aRun(sql);
     for (let n = 0; n < 3; n++) await round();
     assert(orders.some((order) => order.job_run_id === behind.id), "the run behind them was not ordered");
+  });
+});
+
+Deno.test("runs that wait for another node hide none of those behind them", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, orders, round }) => {
+    await aWorker(sql, { node_id: "idle", slots: 2 });
+    const full = await aWorker(sql, { node_id: "full", slots: 1 });
+    await sql`update node set checked_at = clock_timestamp()`;
+    const { id } = await aDefinition(sql);
+    await aRun(sql, { job_definition_id: id, state: "RUNNING", assigned_worker_id: full.worker_id });
+    const failed_there = { job_definition_id: id, state: "RETRYING", attempt: 1, avoid_node: "idle" };
+    for (let n = 0; n < 30; n++) await aRun(sql, failed_there);
+    const behind = await aRun(sql, { job_definition_id: id });
+    for (let n = 0; n < 3; n++) await round();
+    assert.deepEqual(orders.map((order) => order.job_run_id), [behind.id]);
   });
 });
 

@@ -94,7 +94,7 @@ export function sightParts(sql: Db, ahead_seconds: number) {
 export function sight(sql: Db, glance = true) {
   const first = candidatesOf(
     sql,
-    sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most from lane limit ${GLANCE_LANES}) l`,
+    sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most, null::text as alone from lane limit ${GLANCE_LANES}) l`,
     GLANCE_LANES * GLANCE_RUNS,
   );
   return sql`
@@ -178,18 +178,22 @@ export interface LaneShare {
   job_definition_id: number;
   node: string;
   most: number;
+  /** The node that alone has room: runs that avoid it are left out, or enough of them would hide all that are behind them. */
+  alone?: string | null;
 }
 
 /** The first runs of each lane that are due, all in the order in which they start, and of all of them the first `most`. */
 export async function candidates(sql: Db, shares: LaneShare[], most = MOST_CANDIDATES): Promise<Candidate[]> {
-  const asked = sql`jsonb_to_recordset(${json(sql, shares)}) as l(job_definition_id bigint, node text, most int)`;
+  const asked = sql`jsonb_to_recordset(${
+    json(sql, shares)
+  }) as l(job_definition_id bigint, node text, most int, alone text)`;
   return await sql<Candidate[]>`${candidatesOf(sql, asked, most)}`;
 }
 
 /** Twice what one tick gives away: of a thousand lanes, all that is read beyond that costs more than what is given. */
 const MOST_CANDIDATES = 1_000;
 
-/** `shares`: a table l(job_definition_id, node, most). */
+/** `shares`: a table l(job_definition_id, node, most, alone). */
 function candidatesOf(sql: Db, shares: Fragment, most: number) {
   return sql`
     with first as materialized (
@@ -200,6 +204,7 @@ function candidatesOf(sql: Db, shares: Fragment, most: number) {
            where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
              and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
              and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
+             and (l.alone is null or r.avoid_node is distinct from l.alone)
            order by r.priority, r.due_at, r.id limit l.most) r
        order by r.priority, r.due_at, r.id limit ${most}),
     bulks as materialized (

@@ -102,7 +102,7 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
   const free = hall.hosts.reduce((sum, host) => sum + host.free, 0);
   const most = Math.min(open.reduce((room, lane) => Math.max(room, lane.room), free), RUNS_AT_ONCE); // packs go beyond what is free
   if (open.length === 0 || most === 0) return [];
-  const { sure, more } = await nextOf(me, { open, most, waiting });
+  const { sure, more } = await nextOf(me, { open, most, waiting, hall });
   me.crowded = !waiting && sure.length >= most;
   if (sure.some((run) => run.worn_out)) await giveUpWornOut(me);
   const behind = sure.filter((run) => run.behind);
@@ -134,13 +134,13 @@ export function noteAssigned(me: Leading, assigned: Assigned[]): void {
 /** The runs that come first in the open lanes: asked for, unless all that waits was seen already. */
 async function nextOf(
   me: Leading,
-  from: { open: OpenLane[]; most: number; waiting: Candidate[] | undefined },
+  from: { open: OpenLane[]; most: number; waiting: Candidate[] | undefined; hall: Hall },
 ): Promise<{ sure: Candidate[]; more: boolean }> {
   if (from.waiting) {
     const open = new Set(from.open.map(({ lane }) => laneKey(lane)));
     return { sure: from.waiting.filter((run) => open.has(laneKey(run))), more: false };
   }
-  const shares = sharesOf(from.open, from.most);
+  const shares = sharesOf(from.open, from.most, from.hall);
   return inOrder(await candidates(me.sql, shares), shares);
 }
 

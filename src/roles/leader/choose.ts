@@ -21,11 +21,12 @@ export interface Share extends LaneShare {
 }
 
 /** How much to read of each open lane so that `most` runs in order are likely among it. */
-export function sharesOf(open: OpenLane[], most: number): Share[] {
+export function sharesOf(open: OpenLane[], most: number, hall: Hall): Share[] {
   const each = Math.max(LEAST_SHARE, Math.ceil(2 * most / open.length));
-  return open.map(({ lane: { job_definition_id, node }, room }) => {
+  return open.map(({ lane: { job_definition_id, node, digest }, room }) => {
     const useful = Math.max(Math.min(room, most), LEAST_SHARE);
-    return { job_definition_id, node, most: Math.min(each, useful), cut: each < useful };
+    const alone = hall.aloneWithRoom(node, digest);
+    return { job_definition_id, node, alone, most: Math.min(each, useful), cut: each < useful };
   });
 }
 

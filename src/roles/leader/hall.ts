@@ -68,6 +68,7 @@ export class Hall {
   readonly #named = new Map<string, readonly Host[]>();
   readonly #serving = new Map<string, readonly Host[]>();
   readonly #rooms = new Map<string, number>();
+  readonly #alone = new Map<string, string | null>();
   readonly #queues = new Map<string, TinyQueue<Ranked>>();
 
   constructor(parts: {
@@ -110,6 +111,19 @@ export class Hall {
     if (lacking.size > 0) return count();
     const room = kept(this.#rooms, selector, count);
     return room > 0 && this.#isQuick(digest) ? Math.max(room, this.#packs.left) : room;
+  }
+
+  /** The node that alone has room for this, where a run that avoids it waits for another one: none such can start before that has room. */
+  aloneWithRoom(selector: string, digest: string): string | null {
+    const lacking = this.#lacking(digest);
+    const look = () => {
+      const [first, ...more] = this.serving(selector).filter((host) => hasRoom(host, lacking));
+      if (!first || more.length > 0) return null;
+      const others = this.serving(selector, first.node.node_id);
+      const wait = others.some((host) => host.places.length > 0) && !others.some((host) => hasRoom(host, lacking));
+      return wait ? first.node.node_id : null;
+    };
+    return lacking.size > 0 ? look() : kept(this.#alone, selector, look);
   }
 
   /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */

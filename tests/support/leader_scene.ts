@@ -1,0 +1,102 @@
+/** The leader's tick over real stores, with workers that answer what the test says. */
+import { type FactName, hear } from "../../src/base/facts.ts";
+import { Bell } from "../../src/base/loop.ts";
+import type { Peers, WatchListener } from "../../src/cluster/peers.ts";
+import type { StartJobsRequest, StartResultCode } from "../../src/cluster/protocol.ts";
+import type { RedisDoor } from "../../src/cluster/redis.ts";
+import { Calls } from "../../src/roles/leader/calls.ts";
+import { Crew } from "../../src/roles/leader/crew.ts";
+import { tick } from "../../src/roles/leader/leader.ts";
+import type { Leading } from "../../src/roles/leader/leading.ts";
+import { Contact } from "../../src/roles/leader/watch_over.ts";
+import type { Agenda } from "../../src/store/agenda.ts";
+import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { aTerm } from "./factories.ts";
+import { type Stores, withStores } from "./stores.ts";
+
+type Order = StartJobsRequest["orders"][number];
+
+export interface Scene extends Stores {
+  me: Leading;
+  /** What workers were told to start, in that order. */
+  orders: (Order & { worker_id: string })[];
+  facts: { name: FactName; fact: Record<string, unknown> }[];
+  /** One round of work, and what came of its orders. */
+  round(agenda?: Partial<Agenda>): Promise<void>;
+}
+
+export type Reply = (order: Order, worker_id: string) => StartResultCode | Promise<StartResultCode>;
+
+export const IDLE: Agenda = {
+  checks: false,
+  slots: false,
+  events: false,
+  bulks: false,
+  ready: false,
+  late: false,
+  asleep: false,
+  lines: false,
+  moves: false,
+  cancels: false,
+  stuck: false,
+  lost: false,
+  degraded: false,
+  next_due_ms: undefined,
+};
+
+export function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>): Promise<void> {
+  return withStores(async (stores) => {
+    const { sql } = stores;
+    const term = await aTerm(sql);
+    const orders: Scene["orders"] = [];
+    const facts: Scene["facts"] = [];
+    const silence = hear((name, fact) => facts.push({ name, fact }));
+    let under_way: Promise<StartResultCode[]>[] = [];
+    const peers = {
+      retain() {},
+      to: ({ worker_id }: { worker_id: string }) => ({
+        watch: (_: unknown, listener: WatchListener) => {
+          listener.onStatus({ draining: false, detached: false, in_hand: 0, code_times: [] } as never);
+          return () => {};
+        },
+        startJobs: (request: StartJobsRequest) => {
+          const answer = Promise.all(request.orders.map((order) => {
+            orders.push({ ...order, worker_id });
+            return reply(order, worker_id);
+          }));
+          under_way.push(answer);
+          return answer.then((all) => ({
+            ok: true,
+            value: { results: all.map((result) => ({ result, message: "" })) },
+          }));
+        },
+      }),
+    } as unknown as Peers;
+    const bell = new Bell();
+    const me: Leading = {
+      sql,
+      redis: { script: () => Promise.reject(new Error("away")) } as unknown as RedisDoor,
+      peers,
+      crew: new Crew({ peers, bell, epoch: term.epoch }),
+      bell,
+      calls: new Calls(),
+      node_id: "here",
+      checking: new Set(),
+      term,
+      settings: DEFAULT_SETTINGS,
+    };
+    const contact = new Contact();
+    const round = async (agenda: Partial<Agenda> = {}) => {
+      await tick(me, { ...IDLE, ready: true, ...agenda }, contact);
+      await bell.rest(0); // what rang until here is done
+      const results = (await Promise.all(under_way)).flat();
+      under_way = [];
+      if (results.some((result) => result !== "ACCEPTED")) await bell.rest(10_000); // rung when all is taken back
+    };
+    try {
+      await test({ ...stores, me, orders, facts, round });
+    } finally {
+      silence();
+    }
+  });
+}
