@@ -1,5 +1,6 @@
 /** What each command says when the database, its schema, a file or an option is not what it needs. */
 import assert from "node:assert/strict";
+import { processStarted } from "../src/base/proc.ts";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { toFileUrl } from "../src/base/paths.ts";
 import { eachLine, WORKER_ARGS } from "../src/dev/crew.ts";
@@ -117,7 +118,14 @@ Deno.test("a disk that is full, and a Redis that is away, are said to be that", 
   assert.match(explanation(full), /^Postgres cannot write: its disk is full \(could not extend.*; make room/);
   await withStores(async ({ database_url }) => {
     const dir = Deno.makeTempDirSync();
-    const note = { pid: Deno.pid, database_url, redis_url: "redis://127.0.0.1:1", redis_prefix: "x:", node_ids: ["a"] };
+    const note = {
+      pid: Deno.pid,
+      process_started: processStarted(Deno.pid),
+      database_url,
+      redis_url: "redis://127.0.0.1:1",
+      redis_prefix: "x:",
+      node_ids: ["a"],
+    };
     Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
     refuses(
       await cliWith({ DANDORI_STATE_DIR: dir })("drill", "kill-leader"),

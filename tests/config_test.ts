@@ -5,6 +5,7 @@ import type { Finding } from "../src/ops/doctor.ts";
 import { cliWith } from "./support/cli.ts";
 import { aCertifiedNode, aNode } from "./support/cluster_peers.ts";
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../src/base/config.ts";
+import { processStarted } from "../src/base/proc.ts";
 
 const STORES = {
   DATABASE_URL: "postgres://x",
@@ -112,5 +113,21 @@ Deno.test("doctor says how peers are known, and warns of what is exposed or ends
     assert.equal(found[place]?.state, state, JSON.stringify(found[place]));
     assert.match(found[place]?.detail ?? "", detail);
     assert.equal(found[place]?.fix !== "", state !== "ok");
+  }
+});
+
+Deno.test("the note of a dev that was killed is not believed once another process has its pid", () => {
+  const dir = Deno.makeTempDirSync({ prefix: "dandori-note-" });
+  const found = (process_started?: string) => {
+    const note = { pid: Deno.pid, process_started, database_url: "postgres://dev", redis_url: "redis://dev" };
+    Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
+    return readConfig({ DANDORI_STATE_DIR: dir }).database_url;
+  };
+  try {
+    assert.equal(found(processStarted(Deno.pid)), "postgres://dev");
+    assert.throws(() => found("1"), /no `deno task dev` is running in this checkout/);
+    assert.throws(() => found(undefined), /no `deno task dev` is running in this checkout/);
+  } finally {
+    Deno.removeSync(dir, { recursive: true });
   }
 });

@@ -1,6 +1,7 @@
 /** Drills against a real dev: what they break is broken, what they say is so, and nothing of them is left. */
 import assert from "node:assert/strict";
 import type { DevNote } from "../src/base/config.ts";
+import { processStarted } from "../src/base/proc.ts";
 import { every } from "../src/base/loop.ts";
 import { countKeys, forgetKeys } from "../src/cluster/forgetting.ts";
 import { type DrillName, type DrillReport, runDrill } from "../src/ops/drill/drill.ts";
@@ -139,6 +140,7 @@ Deno.test("a drill is refused where it would break what is not dev's own, or wha
     const dev = new Deno.Command("sleep", { args: ["60"] }).spawn(); // all that is asked of this one is its pid
     const note: DevNote = {
       pid: dev.pid,
+      process_started: processStarted(dev.pid),
       database_url,
       redis_url,
       redis_prefix: prefix,

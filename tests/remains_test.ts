@@ -1,7 +1,8 @@
 /** Who is gone and what is left of a dead worker, as the kernel tells it: with real processes, also odd ones. */
 import assert from "node:assert/strict";
 import { rest } from "../src/base/loop.ts";
-import { hostIdentity, isGone, membersOf, processStarted } from "../src/sandbox/process_table.ts";
+import { processStarted } from "../src/base/proc.ts";
+import { hostIdentity, isGone, membersOf } from "../src/sandbox/process_table.ts";
 import { BODY_MARK, endRemains, GUARD_MARK } from "../src/sandbox/remains.ts";
 import { waitFor } from "./support/waiting.ts";
 
@@ -29,7 +30,7 @@ async function aShell(script: string, env: Record<string, string> = {}): Promise
   const { value } = await reader.read();
   reader.cancel().catch(() => {});
   const other = Number(new TextDecoder().decode(value));
-  return { child, other, pid: child.pid, started: await processStarted(child.pid) };
+  return { child, other, pid: child.pid, started: processStarted(child.pid) };
 }
 
 async function ended({ child, pid }: Started): Promise<void> {
@@ -58,7 +59,7 @@ Deno.test("a process is gone when its pid is free, another's, or a zombie's; not
 
   const parent = await aShell(`sleep 0.3 & echo $!; exec sleep 600`); // which reaps nobody
   try {
-    const started = await processStarted(parent.other);
+    const started = processStarted(parent.other);
     await waitFor("a zombie", () => Promise.resolve(/\) Z /.test(statOf(parent.other)) || undefined));
     assert.equal(isGone(parent.other, started), true, "a zombie");
   } finally {

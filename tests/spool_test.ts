@@ -256,7 +256,7 @@ Deno.test("of another host the outcomes are recorded, the death is not certified
     withFolder(async (scene) => {
       const { sql } = stores;
       const [id] = await anEstate(stores, scene, [{}]) as [number];
-      const me = await identify("w10-0000000a");
+      const me = identify("w10-0000000a");
       const live = async (until: () => Promise<true | undefined>) => {
         const stop = new AbortController();
         const vigil = keepVigil({ sql, worker_id: me.worker_id, state_dir: scene.state_dir }, me, stop.signal);

@@ -39,6 +39,7 @@ import { hostname } from "node:os";
 import { type ArchivePlace, readArchivePlace } from "./archive_place.ts";
 import { type Failpoint, failpointsIn } from "./failpoint.ts";
 import { fromFileUrl, resolvePath } from "./paths.ts";
+import { processStarted } from "./proc.ts";
 
 export interface Config {
   database_url: string;
@@ -91,6 +92,8 @@ export interface TlsFiles {
 /** What a running `dev` leaves in `.dandori/dev.json` so that other commands in the same checkout find it. */
 export interface DevNote {
   pid: number;
+  /** The kernel's start time of the pid: once dev was killed, another process may have that number. */
+  process_started: string;
   database_url: string;
   redis_url: string;
   redis_prefix: string;
@@ -273,8 +276,7 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
 export function readDevNote(state_dir: string): DevNote | undefined {
   try {
     const note = JSON.parse(Deno.readTextFileSync(`${state_dir}/dev.json`)) as DevNote;
-    Deno.statSync(`/proc/${note.pid}`);
-    return note;
+    return note.process_started && processStarted(note.pid) === note.process_started ? note : undefined;
   } catch {
     return undefined;
   }

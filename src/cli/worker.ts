@@ -154,7 +154,7 @@ async function runWorker(
     ],
   });
   sandbox.hold(() => standing.mayRun);
-  const me = await identify(worker_id);
+  const me = identify(worker_id);
   const spool = new Spool(config.state_dir, me);
   const { jobs_dir } = config;
   const digests = new Digests({ jobs_dir, project_dir: PROJECT_DIR });

@@ -14,6 +14,7 @@ import { type FactName, hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
 import { counted, harmless, messageOf } from "../base/text.ts";
 import { toFileUrl } from "../base/paths.ts";
+import { processStarted } from "../base/proc.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
 import { connectDb, type Sql } from "../store/db.ts";
@@ -185,6 +186,7 @@ function leaveNote(dev: DevRun, { config, own }: { config: Config; own: PinnedFi
   const { database_url, redis_url, redis_prefix, jobs_dir } = config;
   const note: DevNote = {
     pid: Deno.pid,
+    process_started: processStarted(Deno.pid),
     database_url,
     redis_url,
     redis_prefix,

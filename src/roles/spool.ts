@@ -14,7 +14,8 @@ import { observe } from "../base/facts.ts";
 import { FleetingMap } from "../base/fleeting.ts";
 import { resolvePath } from "../base/paths.ts";
 import { messageOf } from "../base/text.ts";
-import { hostIdentity, processStarted } from "../sandbox/process_table.ts";
+import { processStarted } from "../base/proc.ts";
+import { hostIdentity } from "../sandbox/process_table.ts";
 import type { Ending } from "../store/ended_runs.ts";
 import { attemptKey } from "../store/runs.ts";
 
@@ -29,8 +30,8 @@ export interface Identity {
 }
 
 /** This process, as the worker that it is now. */
-export async function identify(worker_id: string): Promise<Identity> {
-  return { worker_id, pid: Deno.pid, process_started: await processStarted(Deno.pid), host: hostIdentity() };
+export function identify(worker_id: string): Identity {
+  return { worker_id, pid: Deno.pid, process_started: processStarted(Deno.pid), host: hostIdentity() };
 }
 
 /** Beyond this nothing is added: an hour without Postgres must not fill the disk. A result has a MiB at most. */

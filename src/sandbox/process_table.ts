@@ -4,6 +4,7 @@
  * to a signal decides, zombies included.
  */
 import { rest } from "../base/loop.ts";
+import { fieldsOf } from "../base/proc.ts";
 
 /**
  * Which pids mean what: the kernel that runs since its last start, and the pid namespace. Two processes with the same
@@ -31,12 +32,6 @@ export function isGone(pid: number, started: string): boolean {
   } catch {
     return !isThere(pid); // /proc may hide what is not ours to look at
   }
-}
-
-/** When the kernel started this pid, in its own ticks: pid and this together name a process for ever. Empty: no such process, or no /proc. */
-export async function processStarted(pid: number): Promise<string> {
-  const text = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => "");
-  return fieldsOf(text)[19] ?? "";
 }
 
 /** The command line of a process, or undefined when there is no such process. */
@@ -135,9 +130,4 @@ function isMember(pid: number, group: number): boolean {
 /** More than a zombie. One whose first thread has ended, but not its last, still runs. */
 export function runs(fields: string[]): boolean {
   return fields[0] !== "X" && (fields[0] !== "Z" || Number(fields[17]) > 1);
-}
-
-/** The fields of /proc/<pid>/stat after the command's name, which may hold anything: state, parent, group, ... */
-export function fieldsOf(stat: string): string[] {
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }

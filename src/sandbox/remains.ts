@@ -13,7 +13,8 @@
  * Not found: what left its group and cleared its environment or became another user, which takes `unsafe.run`.
  */
 import { monotonicMs, rest } from "../base/loop.ts";
-import { fieldsOf, membersOf, runs, signalGroup } from "./process_table.ts";
+import { fieldsOf } from "../base/proc.ts";
+import { membersOf, runs, signalGroup } from "./process_table.ts";
 
 /** The variables that carry the worker's id: in bodies, and in the guard beside the worker. */
 export const BODY_MARK = "DANDORI_WORKER";
