@@ -246,7 +246,9 @@ Deno.test("a preview warns of the nights that touch a schedule, and of no others
 });
 
 const REFUSED: { input: unknown; says: RegExp; fix?: RegExp }[] = [
-  { input: "daily", says: /must be an object/ },
+  { input: "daily", says: /must be an object/, fix: /write it as \{ \.\.\. \}/ },
+  { input: "0 2 * * *", says: /must be an object/, fix: /write it as \{ cron: "0 2 \* \* \*" \}/ },
+  { input: "02:30", says: /must be an object/, fix: /write it as \{ dailyAt: "02:30" \}/ },
   { input: {}, says: /has no time/ },
   { input: { dailyAt: "02:30", cron: "0 0 * * *" }, says: /has 2 times: dailyAt and cron/ },
   { input: { everyNMinutes: 0 }, says: /from 1 to 1440: current value is 0/ },

@@ -215,3 +215,10 @@ Deno.test("all problems of all files are told at once", async () => {
     assert.equal(problems.length, 7, reasons.join("\n"));
   });
 });
+
+Deno.test("a plain value where an object belongs is shown as the object that was meant", async () => {
+  await withSync({ "a.ts": job('schedule: "0 2 * * *", retry: 3,') }, async ({ sync }) => {
+    const fixes = (await sync()).problems.map(({ fix }) => fix).sort();
+    assert.deepEqual(fixes, ['write it as { cron: "0 2 * * *" }', "write it as { max: 3 }"]);
+  });
+});

@@ -183,7 +183,8 @@ const MOST_RETRIES = 1000;
 const LONGEST_BACKOFF = { least: 0, most: 604_800, default: 30 };
 
 function retryOf(options: Options, complaints: Complaint[]): RetryColumns {
-  const retry = new Options(options.raw("retry") ?? { max: 0 }, complaints, "retry.");
+  const given = options.raw("retry") ?? { max: 0 };
+  const retry = new Options(given, complaints, "retry.", typeof given === "number" ? { max: given } : undefined);
   retry.onlyKnows(["max", "backoffSeconds", "factor", "jitter", "on", "interruptions"]);
   return {
     max_retries: retry.number("max", { least: 0, most: MOST_RETRIES, default: 0, whole: true }),

@@ -6,13 +6,15 @@ export class Options {
   readonly #at: string;
   readonly #complaints: Complaint[];
 
-  /** `at` goes before each key in complaints, e.g. "retry.". */
-  constructor(value: unknown, complaints: Complaint[], at = "") {
+  /** `at` goes before each key in complaints, e.g. "retry."; `meant`: what was most likely meant by a value that is no object. */
+  constructor(value: unknown, complaints: Complaint[], at = "", meant?: Record<string, unknown>) {
     this.#complaints = complaints;
     this.#at = at;
     this.#object = isPlainObject(value) ? value : {};
     if (!isPlainObject(value)) {
-      this.complain("", `must be an object, not ${shown(value)}`, "write it as { ... }", { code: "object" });
+      this.complain("", `must be an object, not ${shown(value)}`, `write it as ${meant ? literal(meant) : "{ ... }"}`, {
+        code: "object",
+      });
     }
   }
 
@@ -87,6 +89,11 @@ export class Options {
     );
     return undefined;
   }
+}
+
+/** As it stands in a job file: { max: 3 }. */
+function literal(object: Record<string, unknown>): string {
+  return `{ ${Object.entries(object).map(([key, value]) => `${key}: ${shown(value)}`).join(", ")} }`;
 }
 
 export function isPlainObject(value: unknown): value is Record<string, unknown> {

@@ -12,6 +12,7 @@ import { nextSlots } from "./schedule.ts";
 const KINDS = ["everyNMinutes", "hourlyAtMinute", "dailyAt", "cron"] as const;
 const KEYS = [...KINDS, "id", "timezone", "args", "misfire", "dst", "exclude", "jitterSeconds"];
 const DEFAULT_MAX = 100;
+const TIME_OF_DAY = /^([01]\d|2[0-3]):[0-5]\d$/;
 /** A day. */
 const LONGEST_JITTER = 86_400;
 
@@ -23,7 +24,7 @@ export type ParsedSchedule = { ok: true; schedule: ScheduleSetting } | { ok: fal
  */
 export function parseSchedule(input: unknown, on: { at?: string; now?: Temporal.Instant } = {}): ParsedSchedule {
   const complaints: Complaint[] = [];
-  const options = new Options(input, complaints, on.at ?? "");
+  const options = new Options(input, complaints, on.at ?? "", timesMeant(input));
   if (complaints.length > 0) return { ok: false, complaints };
   options.onlyKnows(KEYS);
   const times = timesOf(options);
@@ -43,6 +44,18 @@ export function parseSchedule(input: unknown, on: { at?: string; now?: Temporal.
     refuseLongJitter(schedule, options, on.now);
   }
   return complaints.length === 0 ? { ok: true, schedule } : { ok: false, complaints };
+}
+
+/** Of a text that stands where a schedule belongs. */
+function timesMeant(input: unknown): Record<string, unknown> | undefined {
+  if (typeof input !== "string") return undefined;
+  if (TIME_OF_DAY.test(input)) return { dailyAt: input };
+  try {
+    cronPattern(input);
+    return { cron: input };
+  } catch {
+    return undefined;
+  }
 }
 
 function refuseNever(
@@ -124,7 +137,7 @@ function wholeMinutes(
 
 function timeOfDay(options: Options): Times | undefined {
   const value = options.raw("dailyAt");
-  if (typeof value === "string" && /^([01]\d|2[0-3]):[0-5]\d$/.test(value)) {
+  if (typeof value === "string" && TIME_OF_DAY.test(value)) {
     return { kind: "dailyAt", schedule_type: "daily_at", schedule_value: value };
   }
   const [, hours, minutes] = /^(\d):([0-5]\d)$/.exec(String(value)) ?? [];
