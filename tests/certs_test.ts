@@ -153,6 +153,9 @@ Deno.test("the command line says what is wrong with a folder, and with what is a
     assert.match(says(await cli("certs", "forget", dir, "web-9"), 2), /neither a node of that name nor a certificate/);
     assert.match(says(await cli("certs", "forget", dir, "web-3")), /CN=web-3\n\nnext:\n.*closed at once/);
     assert.equal(folder.trusted().length, 2);
+    Deno.chmodSync(`${dir}/web-2/tls.key`, 0o640);
+    assert.match(says(await cli("certs", "status", dir), 1), /web-2: tls\.key is open to others .*mode 640, want 600/);
+    Deno.chmodSync(`${dir}/web-2/tls.key`, 0o600);
     Deno.writeTextFileSync(`${dir}/web-2/tls.key`, "nonsense");
     const broken = await cli("certs", "status", dir);
     assert.match(says(broken, 1), /web-2: tls\.key is not the key of tls\.crt; make new ones: deno task certs rotate/);

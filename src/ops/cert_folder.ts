@@ -220,6 +220,10 @@ export class CertFolder {
   #problemOf(node_id: string, certificate: Certificate | undefined): string | undefined {
     if (!certificate) return "tls.crt holds no certificate";
     if (!isPair(certificate, readIfThere(this.#at(node_id, "tls.key")))) return "tls.key is not the key of tls.crt";
+    const mode = Deno.statSync(this.#at(node_id, "tls.key")).mode ?? 0;
+    if ((mode & 0o077) !== 0) {
+      return `tls.key is open to others than its owner (mode ${(mode & 0o777).toString(8)}, want 600)`;
+    }
     const outside = outsideItsDates(certificate);
     if (outside) return outside;
     const known = this.trusted().some((one) =>
