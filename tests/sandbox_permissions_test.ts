@@ -82,6 +82,25 @@ Deno.test("secret paths stay closed to a body that may read everything", () =>
     assert.doesNotMatch(outcome.error_summary, /permissions:/);
   }, { secret_paths: ["/etc/hostname"] }));
 
+Deno.test("what a secret path leads to is closed by each of its names, as Kubernetes mounts a key", async () => {
+  const dir = await Deno.makeTempDir();
+  Deno.mkdirSync(`${dir}/..1`);
+  Deno.writeTextFileSync(`${dir}/..1/tls.key`, "the key");
+  Deno.symlinkSync("..1", `${dir}/..data`);
+  Deno.symlinkSync("..data/tls.key", `${dir}/tls.key`);
+  Deno.symlinkSync("..1", `${dir}/state`);
+  const paths = ["tls.key", "..data/tls.key", "..1/tls.key", "..1/made_later"].map((name) => `${dir}/${name}`);
+  try {
+    await withSandbox(async (sandbox) => {
+      const { outcome } = await ran(sandbox, orderFor("asks", paths, { permissions: { read: true } }));
+      const result = paths.map(() => "NotCapable");
+      assert.deepEqual(outcome, { kind: "SUCCEEDED", result, exit_code: 0 });
+    }, { secret_paths: [`${dir}/tls.key`, `${dir}/state/made_later`] });
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
 Deno.test("a process that holds more than it was granted refuses to load the job", async () => {
   const side = new URL("../src/sandbox/host.ts", import.meta.url).href;
   const job = toFileUrl(`${PROJECT_DIR}/tests/support/bodies/counts.ts`).href;

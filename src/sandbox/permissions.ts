@@ -5,7 +5,7 @@
  * Deno's permissions limit mistakes. A body with `unsafe.run` or `unsafe.ffi` can do whatever the worker's user can.
  */
 import type { Permissions } from "../job.ts";
-import { resolvePath } from "../base/paths.ts";
+import { namesOf, resolvePath } from "../base/paths.ts";
 
 const LISTS = ["net", "read", "write", "sys"] as const;
 const UNSAFE_LISTS = ["run", "ffi"] as const;
@@ -97,7 +97,8 @@ export function permissionFlags(permissions: Permissions, at: Place): string[] {
   grant("ffi", permissions.unsafe?.ffi);
   grant("import", permissions.import);
   if (!permissions.import?.length) flags.push("--deny-import");
-  const secrets = (at.secret_paths ?? []).map((path) => resolvePath(at.project_dir, path));
+  // Deno compares what is asked for as it is written, and follows links only then.
+  const secrets = (at.secret_paths ?? []).flatMap((path) => namesOf(resolvePath(at.project_dir, path)));
   if (secrets.length > 0) flags.push(`--deny-read=${secrets.join(",")}`, `--deny-write=${secrets.join(",")}`);
   return flags;
 }

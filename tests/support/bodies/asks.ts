@@ -5,6 +5,9 @@ import { defineJob } from "dandori";
 export default defineJob({
   permissions: { env: ["GREETING"] },
   async run({ args }) {
+    if (Array.isArray(args)) {
+      return await Promise.all(args.map((path) => Deno.readTextFile(path).catch((error) => error.name)));
+    }
     switch (args) {
       case "net":
         return (await fetch("https://example.com:8443/")).status;
