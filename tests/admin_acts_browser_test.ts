@@ -86,6 +86,10 @@ Deno.test(
       await page.fill("#parallel", "8");
       await page.keyboard.press("Tab");
       await page.waitForSelector("[role=alert]:has-text('refused this or failed')");
+      const asked = page.waitForRequest((request) => request.headers()["hx-request"] !== undefined);
+      await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))"); // as who looks at it again
+      await asked;
+      assert(await page.isVisible("[role=alert]:has-text('refused this or failed')"), "a stream that begins hides it");
       await sql`update admin_user set role = 'operator'`;
 
       await page.goto(`${url}nodes/gpu-1`);

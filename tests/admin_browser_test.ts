@@ -65,11 +65,11 @@ Deno.test("a lost connection is said, and comes back with what happened meanwhil
     await page.waitForSelector(".heading .badge:has-text('PENDING')");
     assert.equal(await page.locator("[data-opens]").count(), 0, "a viewer has nothing to press");
     await stop();
-    await page.waitForSelector("[data-banner=lost]:visible");
+    await page.waitForSelector("[data-stream=lost]:visible");
     await sql`update job_run set state = 'SKIPPED', finished_at = clock_timestamp() where id = ${run.id}`;
     await start();
     await page.waitForSelector(".heading .badge:has-text('SKIPPED')");
-    await page.waitForSelector("[data-banner=lost]", { state: "hidden" });
+    await page.waitForSelector("[data-stream=lost]", { state: "hidden" });
   });
 });
 

@@ -124,9 +124,9 @@ function Main({ on, page }: { on: Visit; page: Page }) {
   const say = WORDS[on.lang];
   return (
     <main id="main">
-      <div class="banner" data-banner="lost" role="status" hidden>{say.lost}</div>
-      <div class="banner" data-banner="away" role="status" hidden>{say.away}</div>
-      <div class="banner" data-banner="undone" role="alert" hidden>{say.undone}</div>
+      <div class="banner" data-stream="lost" role="status" hidden>{say.lost}</div>
+      <div class="banner" data-stream="away" role="status" hidden>{say.away}</div>
+      <div class="banner" id="undone" role="alert" hidden>{say.undone}</div>
       {on.flash && <div class={`flash ${on.flash.tone}`} role="status">{on.flash.text}</div>}
       {page.body}
     </main>

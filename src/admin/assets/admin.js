@@ -49,7 +49,7 @@ document.addEventListener("formdata", ({ target, formData }) => {
 document.addEventListener("htmx:response:error", ({ target, detail }) => {
   if (target.matches("[data-live]")) return;
   if (detail.ctx.response.status === 401) return loadAnew(); // the login says why, and leads back
-  document.querySelector("[data-banner=undone]").hidden = false;
+  document.getElementById("undone").hidden = false;
 });
 
 /** A second click would be a second act. */

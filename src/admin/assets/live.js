@@ -29,7 +29,7 @@ export function startLive(base) {
     }
   };
   const show = (id) => {
-    for (const banner of document.querySelectorAll("[data-banner]")) banner.hidden = banner.dataset.banner !== id;
+    for (const banner of document.querySelectorAll("[data-stream]")) banner.hidden = banner.dataset.stream !== id;
   };
   const well = () => {
     clearTimeout(say);
