@@ -4,15 +4,8 @@ import { engineText } from "../src/admin/parts/engine_text.ts";
 import { type EndedByUs, outcomeOf, type Story, type Subject } from "../src/sandbox/outcome.ts";
 import { runScripts } from "../src/sandbox/scripts.ts";
 import { acquire } from "../src/store/leadership.ts";
-import {
-  cancelRequested,
-  forceClose,
-  giveBack,
-  orphanLost,
-  quarantine,
-  skipForbidden,
-  skipLate,
-} from "../src/store/runs.ts";
+import { skipForbidden } from "../src/store/overlaps.ts";
+import { cancelRequested, forceClose, giveBack, orphanLost, quarantine, skipLate } from "../src/store/runs.ts";
 import { requestCancel } from "../src/store/requests.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";

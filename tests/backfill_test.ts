@@ -10,8 +10,8 @@ import { dueSchedules } from "../src/store/definitions.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { feed } from "../src/store/feeding.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
-import { requestReplaced } from "../src/store/requests.ts";
-import { skipForbidden, skipLate } from "../src/store/runs.ts";
+import { requestReplaced, skipForbidden } from "../src/store/overlaps.ts";
+import { skipLate } from "../src/store/runs.ts";
 import { readSchedules } from "../src/store/schedule_view.ts";
 import { pauseSchedules } from "../src/store/stops.ts";
 import { aDefinition, aWorker, type DefinitionRow } from "./support/factories.ts";
@@ -178,7 +178,10 @@ for (const concurrency_policy of ["forbid", "replace", "queue_one"]) {
       const { sql, term, job, slots } = scene;
       await createBackfill(sql, { ...WISH, job_name: job.name, slots: slots.slice(0, 3) });
       const [today] = await plan(scene, [DAY[3] as string]);
-      assert.deepEqual([idsOf(await skipForbidden(sql, term)), idsOf(await requestReplaced(sql, term))], [[], []]);
+      assert.deepEqual([idsOf((await skipForbidden(sql, term)).runs), idsOf((await requestReplaced(sql, term)).runs)], [
+        [],
+        [],
+      ]);
       const [first] = await sql`select id from job_run where state = 'PENDING' order by priority, due_at, id limit 1`;
       assert.equal(first?.id, today);
       // One of it that runs is a run like any other.
@@ -186,8 +189,8 @@ for (const concurrency_policy of ["forbid", "replace", "queue_one"]) {
         update job_run set state = 'RUNNING', held = false, assigned_worker_id = 'w', leader_epoch = 1, fence = 1, start_token = 't',
                started_at = clock_timestamp() where id = (select min(id) from job_run) returning id`;
       const [skipped, replaced] = [await skipForbidden(sql, term), await requestReplaced(sql, term)];
-      assert.deepEqual(idsOf(skipped), concurrency_policy === "forbid" ? [today] : []);
-      assert.deepEqual(idsOf(replaced), concurrency_policy === "replace" ? [running?.id] : []);
+      assert.deepEqual(idsOf(skipped.runs), concurrency_policy === "forbid" ? [today] : []);
+      assert.deepEqual(idsOf(replaced.runs), concurrency_policy === "replace" ? [running?.id] : []);
     }, { concurrency_policy });
   });
 }
@@ -208,11 +211,15 @@ Deno.test("with jitter a run starts after its slot, keeps its name, and is judge
     ]);
     await sql`update job_schedule set next_slot = '2026-05-05 04:00Z'`;
     const [next] = await plan(scene, [DAY[1] as string], [String(soon)]);
-    assert.deepEqual([idsOf(await skipLate(sql, term, 60)), idsOf(await skipForbidden(sql, term))], [[], []]);
+    assert.deepEqual([idsOf(await skipLate(sql, term, 60)), idsOf((await skipForbidden(sql, term)).runs)], [[], []]);
     await sql`update job_run set due_at = clock_timestamp() where id = ${next as number}`;
-    assert.deepEqual(idsOf(await skipForbidden(sql, term)), [], "the one before starts later, so it is not there yet");
+    assert.deepEqual(
+      idsOf((await skipForbidden(sql, term)).runs),
+      [],
+      "the one before starts later, so it is not there yet",
+    );
     await sql`update job_run set due_at = clock_timestamp() - interval '1 s' where id = ${id as number}`;
-    assert.deepEqual(idsOf(await skipForbidden(sql, term)), [next]);
+    assert.deepEqual(idsOf((await skipForbidden(sql, term)).runs), [next]);
   }, { concurrency_policy: "forbid" });
 });
 

@@ -184,6 +184,19 @@ Deno.test("an outcome whose row somebody's transaction keeps holds up no other, 
   });
 });
 
+Deno.test("a run whose row somebody's transaction keeps is refused, and holds up no other that is to be started with it", async () => {
+  await withExecutor(async ({ sql, executor, assigned }) => {
+    const orders = [await assigned(), await assigned(), await assigned()] as const;
+    await sql.begin(async (tx) => {
+      await tx`set local idle_in_transaction_session_timeout = 0`;
+      await tx`update job_run set priority = 100 where id = ${orders[1].job_run_id}`;
+      const answers = await Promise.all(orders.map((order) => executor.accept(order)));
+      assert.deepEqual(answers.map(({ result }) => result), ["ACCEPTED", "REJECTED_DETACHED", "ACCEPTED"]);
+    });
+    assert.equal((await readRun(sql, orders[1].job_run_id))?.state, "ASSIGNED");
+  });
+});
+
 Deno.test("a result that comes after the run was closed is kept in the audit", async () => {
   await withExecutor(async ({ sql, executor, bodies, facts, assigned }) => {
     const order = await assigned();

@@ -15,16 +15,9 @@ import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, depose, resign, Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { buryWorkers } from "../src/store/nodes.ts";
-import { followPriority, requestBulkCancel, requestCancel, requestReplaced } from "../src/store/requests.ts";
-import {
-  assignRuns,
-  cancelRequested,
-  orphanAssigned,
-  orphanLost,
-  quarantine,
-  skipForbidden,
-  skipLate,
-} from "../src/store/runs.ts";
+import { requestReplaced, skipForbidden } from "../src/store/overlaps.ts";
+import { followPriority, requestBulkCancel, requestCancel } from "../src/store/requests.ts";
+import { assignRuns, cancelRequested, orphanAssigned, orphanLost, quarantine, skipLate } from "../src/store/runs.ts";
 import { readSight, sayWhy, type Sight } from "../src/store/waiting.ts";
 import { sightFor } from "../src/roles/leader/leader.ts";
 import { aBulk, countedFrom, LONG_AGO, OF_HOUSEKEEPING, type Scene } from "./support/fenced_housekeeping.ts";

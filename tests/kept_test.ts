@@ -2,13 +2,20 @@
 import assert from "node:assert/strict";
 import { Bell } from "../src/base/loop.ts";
 import { lookAfterBulks } from "../src/roles/leader/bulks.ts";
-import { writeAssignments } from "../src/roles/leader/assign.ts";
+import { checkLine, writeAssignments } from "../src/roles/leader/assign.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
-import { connectDb, type TransactionSql } from "../src/store/db.ts";
+import { settleOverlaps } from "../src/roles/leader/plan.ts";
+import { connectDb, json, type Sql, type TransactionSql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
+import { checkLines, hold, wake } from "../src/store/lines.ts";
+import { followPriority, requestCancel } from "../src/store/requests.ts";
+import { cancelRequested, giveBack, orphanAssigned, orphanLost, quarantine, skipLate } from "../src/store/runs.ts";
 import { numbered, withBulks } from "./support/bulk_scene.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
+
+const LONG_AGO = new Date("2026-01-01");
 
 /** Inside a transaction that is open for as long as `act` takes, and then is taken back. */
 async function keeping(database_url: string, act: (tx: TransactionSql) => Promise<void>): Promise<void> {
@@ -63,4 +70,213 @@ Deno.test("a run whose row is kept is left out of what is assigned, and assigned
       assert.deepEqual(await writeAssignments(me, [kept]), []);
     });
     assert.equal((await writeAssignments(me, [kept])).length, 1);
+  }));
+
+interface Scene {
+  sql: Sql;
+  term: Term;
+  worker_id: string;
+}
+
+/** What is done again and again to all runs that want it: two such runs, and the columns by which one that was moved is known. */
+interface Act {
+  run(on: Scene): Promise<number>;
+  act(on: Scene, runs: number[]): Promise<unknown>;
+  moved: Record<string, unknown>;
+}
+
+async function overlap(sql: Sql, concurrency_policy: string): Promise<{ slot: number; older: number }> {
+  const { id, name } = await aDefinition(sql, { concurrency_policy });
+  const both = { job_definition_id: id, serial_key: `job:${name}`, source: "schedule", due_at: LONG_AGO };
+  const older = await aRun(sql, { ...both, state: "RUNNING" });
+  return { slot: (await aRun(sql, both)).id, older: older.id };
+}
+
+function leading({ sql, term }: Scene): Leading {
+  return { sql, term, bell: new Bell() } as unknown as Leading;
+}
+
+const ASSIGNED = { state: "ASSIGNED", assigned_at: LONG_AGO, due_at: LONG_AGO };
+
+const ACTS: Record<string, Act> = {
+  "waking what has come due": {
+    run: async ({ sql }) => (await aRun(sql, { held: true, wakes_at: LONG_AGO })).id,
+    act: ({ sql, term }) => wake(sql, term),
+    moved: { held: false },
+  },
+  "letting go who is next in its line": {
+    run: async ({ sql }) => {
+      const serial_key = `key:${crypto.randomUUID()}`;
+      const { id } = await aRun(sql, { held: true, serial_key });
+      await sql`insert into line_check (line) values (${`serial:${serial_key}`})`;
+      return id;
+    },
+    act: ({ sql, term }) => checkLines(sql, term, { leaving_kept: true }),
+    moved: { held: false },
+  },
+  "holding what is behind another": {
+    run: async ({ sql }) => (await aRun(sql, { serial_key: `key:${crypto.randomUUID()}` })).id,
+    act: ({ sql, term }, runs) => hold(sql, term, runs),
+    moved: { held: true },
+  },
+  "taking back what was not started": {
+    run: async ({ sql, worker_id }) => (await aRun(sql, { ...ASSIGNED, assigned_worker_id: worker_id })).id,
+    act: ({ sql, term }) => orphanAssigned(sql, term, { assigned_longer_than_ms: 1_000 }),
+    moved: { state: "ORPHANED" },
+  },
+  "taking what a dead worker had": {
+    run: async ({ sql }) => (await aRun(sql, { state: "RUNNING", assigned_worker_id: "w-that-is-dead" })).id,
+    act: ({ sql, term }) => orphanLost(sql, term),
+    moved: { state: "ORPHANED" },
+  },
+  "giving back several": {
+    run: async ({ sql, worker_id }) => (await aRun(sql, { ...ASSIGNED, assigned_worker_id: worker_id })).id,
+    act: ({ sql, worker_id }, runs) => {
+      const back = { attempt: 1, from: "ASSIGNED", outcome: "GIVEN_BACK", cause: "test" } as const;
+      return giveBack(sql, worker_id, runs.map((job_run_id) => ({ job_run_id, ...back })));
+    },
+    moved: { state: "ORPHANED" },
+  },
+  "closing what was interrupted too often": {
+    run: async ({ sql }) => (await aRun(sql, { state: "ORPHANED", interruptions: 99 })).id,
+    act: ({ sql, term }) => quarantine(sql, term),
+    moved: { state: "FAILED" },
+  },
+  "canceling on request": {
+    run: async ({ sql }) => {
+      const { id } = await aRun(sql);
+      await requestCancel(sql, id, { actor: "test", reason: "test" });
+      return id;
+    },
+    act: ({ sql, term }) => cancelRequested(sql, term),
+    moved: { state: "CANCELED" },
+  },
+  "skipping what is late": {
+    run: async ({ sql }) => (await aRun(sql, { source: "schedule", due_at: LONG_AGO })).id,
+    act: ({ sql, term }) => skipLate(sql, term, 60),
+    moved: { state: "SKIPPED" },
+  },
+  "skipping what is forbidden": {
+    run: async ({ sql }) => (await overlap(sql, "forbid")).slot,
+    act: (on) => settleOverlaps(leading(on)),
+    moved: { state: "SKIPPED" },
+  },
+  "replacing older runs": {
+    run: async ({ sql }) => (await overlap(sql, "replace")).older,
+    act: (on) => settleOverlaps(leading(on)),
+    moved: { cancel_requested_by: "system" },
+  },
+  "following the job's priority": {
+    run: async ({ sql }) => {
+      const { id } = await aDefinition(sql, { priority: 120 });
+      await sql`insert into priority_move (job_definition_id, was) values (${id}, 240)`;
+      return (await aRun(sql, { job_definition_id: id, priority: 240 })).id;
+    },
+    act: async ({ sql, term }) => {
+      while (await followPriority(sql, term));
+    },
+    moved: { priority: 120 },
+  },
+};
+
+for (const [name, { run, act, moved }] of Object.entries(ACTS)) {
+  Deno.test(`a run whose row is kept holds up no other: ${name}`, () =>
+    withStores(async ({ sql, database_url }) => {
+      const { worker_id } = await aWorker(sql);
+      const on: Scene = { sql, term: await aTerm(sql), worker_id };
+      const runs = [await run(on), await run(on)];
+      const done = async (): Promise<number[]> => {
+        const rows = await sql<{ id: number }[]>`
+          select id from job_run where id = any(${runs}) and to_jsonb(job_run) @> ${json(sql, moved)} order by id`;
+        return rows.map(({ id }) => id);
+      };
+      await keeping(database_url, async (tx) => {
+        await tx`select from job_run where id = ${runs[0] as number} for update`;
+        await act(on, runs);
+        assert.deepEqual(await done(), runs.slice(1));
+        await act(on, runs);
+      });
+      await waitFor("the one that was kept", async () => {
+        await act(on, runs);
+        return (await done()).length === runs.length;
+      });
+    }));
+}
+
+Deno.test("overlaps are settled only when no row of theirs is kept any more", () =>
+  withStores(async ({ sql, database_url }) => {
+    const me = leading({ sql, term: await aTerm(sql), worker_id: "" });
+    for (const [policy, which] of [["forbid", "slot"], ["replace", "older"]] as const) {
+      const { [which]: id } = await overlap(sql, policy);
+      me.overlaps_settled = false;
+      await keeping(database_url, async (tx) => {
+        await tx`select from job_run where id = ${id} for update`;
+        await settleOverlaps(me);
+        assert(!me.overlaps_settled);
+      });
+      await settleOverlaps(me);
+      assert(me.overlaps_settled);
+    }
+  }));
+
+Deno.test("a line whose next run is kept is waited for once, and then looked at beside the others", () =>
+  withStores(async ({ sql, database_url }) => {
+    const me = leading({ sql, term: await aTerm(sql), worker_id: "" });
+    const { run } = ACTS["letting go who is next in its line"] as Act;
+    const on = { sql, term: me.term, worker_id: "" };
+    const [kept, other] = [await run(on), await run(on)];
+    const held = async () => (await sql<{ id: number }[]>`select id from job_run where held`).map(({ id }) => id);
+    await keeping(database_url, async (tx) => {
+      await tx`select from job_run where id = ${kept} for update`;
+      await assert.rejects(checkLine(me), /lock timeout/);
+      await checkLine(me);
+      assert.deepEqual(await held(), [kept]);
+    });
+    await checkLine(me);
+    assert.deepEqual(await held(), []);
+    assert.equal((await sql`select from line_check`).length, 0, `${other}`);
+  }));
+
+Deno.test("a bulk's held run whose row is kept holds up no other bulk, and is let go when that has ended", () =>
+  withBulks(async (scene) => {
+    const { me, sql, client } = scene;
+    const held = async (id: number) =>
+      (await sql<{ id: number }[]>`select id from job_run where bulk_id = ${id} and held`).map((run) => run.id);
+    const { id } = await client.bulk("each", numbered(2), { parallel: 2 });
+    await lookAfterBulks(me);
+    await sql`update job_run set held = true`;
+    const [kept] = await held(id);
+    await keeping(scene.database_url, async (tx) => {
+      await tx`select from job_run where id = ${kept as number} for update`;
+      await client.changeBulk(id, { parallel: 3 });
+      const { id: other } = await client.bulk("each", numbered(2), { parallel: 2 });
+      await lookAfterBulks(me);
+      assert.equal((await scene.runs(other, ["PENDING"])).length, 2);
+      assert.deepEqual(await held(id), [kept]);
+    });
+    await waitFor("the next look at it", async () => {
+      await lookAfterBulks(me);
+      return (await held(id)).length === 0;
+    });
+  }));
+
+Deno.test("a run whose row is kept is canceled with its bulk, when that has ended", () =>
+  withBulks(async (scene) => {
+    const { me, sql, client } = scene;
+    const { id } = await client.bulk("each", numbered(2), { parallel: 2 });
+    await scene.round();
+    const [kept, other] = await scene.running(id);
+    const asked = async () =>
+      (await sql<{ id: number }[]>`select id from job_run where cancel_requested_at is not null order by id`)
+        .map((run) => run.id);
+    await sql`update bulk set state = 'CANCELED', changed_by = 'test' where id = ${id}`;
+    await keeping(scene.database_url, async (tx) => {
+      await tx`select from job_run where id = ${kept as number} for update`;
+      await lookAfterBulks(me);
+      assert.deepEqual(await asked(), [other]);
+    });
+    await waitFor("the next look at it", async () => {
+      await lookAfterBulks(me);
+      return (await asked()).length === 2;
+    });
   }));

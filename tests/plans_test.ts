@@ -9,8 +9,8 @@ import { acquire, type Term } from "../src/store/leadership.ts";
 import { dueSchedules } from "../src/store/definitions.ts";
 import { feed, letGo } from "../src/store/feeding.ts";
 import { checkLines, wake } from "../src/store/lines.ts";
-import { requestReplaced } from "../src/store/requests.ts";
-import { assignRuns, cancelRequested, finishRuns, skipForbidden, skipLate, startRuns } from "../src/store/runs.ts";
+import { requestReplaced, skipForbidden } from "../src/store/overlaps.ts";
+import { assignRuns, cancelRequested, finishRuns, skipLate, startRuns } from "../src/store/runs.ts";
 import { candidates } from "../src/store/waiting.ts";
 import { cliWith } from "./support/cli.ts";
 import { aDefinition, aWorker } from "./support/factories.ts";
@@ -154,12 +154,12 @@ async function overlapped(sql: Db, term: Term): Promise<Record<string, number>> 
   await sql`
     update job_run set source = 'schedule', due_at = clock_timestamp() where id = (select max(id) from job_run where state = 'PENDING')`;
   const before = await fetched(sql);
-  assert.equal((await requestReplaced(sql, term, EACH)).length, EACH);
+  assert.equal((await requestReplaced(sql, term, EACH)).runs.length, EACH);
   const replace = await fetched(sql) - before;
   await sql`update job_definition set concurrency_policy = 'forbid'`;
   await sql`update job_run set source = 'schedule', cancel_requested_at = null where state = 'PENDING'`;
   const asked = await fetched(sql);
-  assert.equal((await skipForbidden(sql, term, EACH)).length, EACH);
+  assert.equal((await skipForbidden(sql, term, EACH)).runs.length, EACH);
   return { replace, forbid: await fetched(sql) - asked };
 }
 
@@ -172,7 +172,7 @@ async function letGoOf(sql: Db, term: Term): Promise<Record<string, number>> {
   const bulk_id = bulk?.id as number;
   await sql`update job_run set bulk_id = ${bulk_id}, held = true where state = 'PENDING'`;
   const before = await fetched(sql);
-  assert.equal(await letGo(sql, term, bulk_id), EACH);
+  assert.equal((await letGo(sql, term, bulk_id)).runs, EACH);
   return { let_go: await fetched(sql) - before };
 }
 

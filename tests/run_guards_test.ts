@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { type Db, json, type Sql } from "../src/store/db.ts";
 import { beginConfirming, confirm } from "../src/store/detach.ts";
+import { skipForbidden } from "../src/store/overlaps.ts";
 import { requestCancel } from "../src/store/requests.ts";
-import { assignRuns, orphanAssigned, skipForbidden, skipLate, startRuns } from "../src/store/runs.ts";
+import { assignRuns, orphanAssigned, skipLate, startRuns } from "../src/store/runs.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -101,15 +102,18 @@ Deno.test("a start waits for whoever is taking its worker out of the work, and f
   });
 });
 
-Deno.test("a slot whose cancel is asked for while it is being skipped is left to the cancel", async () => {
+Deno.test("a slot whose cancel is asked for meanwhile is not SKIPPED, before that is committed and after", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);
     const { id, name } = await aDefinition(sql, { concurrency_policy: "forbid" });
     const of_job = { job_definition_id: id, serial_key: `job:${name}`, source: "schedule" };
     await aRun(sql, { ...of_job, state: "RUNNING", due_at: LONG_AGO });
     const slot = await aRun(sql, { ...of_job, due_at: LATER });
-    const cancel = (tx: Db) => requestCancel(tx, slot.id, BY);
-    assert.deepEqual([...await behind(sql, cancel, () => skipForbidden(sql, term))], []);
+    await sql.begin(async (tx) => {
+      await requestCancel(tx, slot.id, BY);
+      assert.deepEqual(await skipForbidden(sql, term), { runs: [], more: false, left: true });
+    });
+    assert.deepEqual(await skipForbidden(sql, term), { runs: [], more: false, left: false });
   });
 });
 
@@ -160,8 +164,8 @@ Deno.test("a slot that is to be canceled is not SKIPPED and takes no place among
     const slot = await aRun(sql, { ...of_job, due_at: new Date("2020-01-01T02:00:00Z"), created_at: LONG_AGO });
     await aRun(sql, { ...of_job, due_at: in_an_hour() });
     const ids = (rows: { job_run_id: number }[]) => rows.map((run) => run.job_run_id);
-    assert.deepEqual(ids(await skipForbidden(sql, term, 1)), [slot.id]);
-    assert.deepEqual(ids(await skipForbidden(sql, term)), []);
+    assert.deepEqual(ids((await skipForbidden(sql, term, 1)).runs), [slot.id]);
+    assert.deepEqual(ids((await skipForbidden(sql, term)).runs), []);
     const late = await aRun(sql, { source: "schedule", due_at: LATER });
     assert.deepEqual(ids(await skipLate(sql, term, 60, 1)), [late.id]);
     assert.deepEqual(ids(await skipLate(sql, term, 60)), []);

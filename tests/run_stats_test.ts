@@ -17,16 +17,9 @@ import {
   rollUp,
   trimRunStats,
 } from "../src/store/run_stats.ts";
+import { skipForbidden } from "../src/store/overlaps.ts";
 import { requestCancel } from "../src/store/requests.ts";
-import {
-  cancelRequested,
-  finishRuns,
-  forceClose,
-  quarantine,
-  skipForbidden,
-  skipLate,
-  TERMINAL,
-} from "../src/store/runs.ts";
+import { cancelRequested, finishRuns, forceClose, quarantine, skipLate, TERMINAL } from "../src/store/runs.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { sourcesIn } from "./support/source_tree.ts";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import type { Sql } from "../src/store/db.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
+import { skipForbidden } from "../src/store/overlaps.ts";
 import {
   assignRuns,
   cancelRequested,
@@ -15,7 +16,6 @@ import {
   orphanLost,
   quarantine,
   type RunState,
-  skipForbidden,
   skipLate,
   startRuns,
   STATES,
@@ -318,7 +318,7 @@ Deno.test("slots of a forbid job are skipped while an older run of it has not en
     await rowIn(sql, "RUNNING", { ...key });
     const slot = await rowIn(sql, "PENDING", { ...key });
     const enqueued = await rowIn(sql, "PENDING", { ...key, source: "enqueue" });
-    const skipped = await skipForbidden(sql, term);
+    const { runs: skipped } = await skipForbidden(sql, term);
     assert.deepEqual(skipped.map((run) => run.job_run_id), [slot.id]);
     const [kept] = await sql`select state from job_run where id = ${enqueued.id}`;
     assert.equal(kept?.state, "PENDING", "an explicit enqueue is never dropped");
@@ -333,7 +333,7 @@ Deno.test("of a queueOne job one slot waits for the run that goes on, and later 
     await rowIn(sql, "RUNNING", { ...key });
     const waits = await rowIn(sql, "PENDING", { ...key });
     const late = [await rowIn(sql, "PENDING", { ...key }), await rowIn(sql, "PENDING", { ...key })];
-    const skipped = await skipForbidden(sql, term);
+    const { runs: skipped } = await skipForbidden(sql, term);
     assert.deepEqual(new Set(skipped.map((run) => run.job_run_id)), new Set(late.map((run) => run.id)));
     const [kept] = await sql`select state from job_run where id = ${waits.id}`;
     assert.equal(kept?.state, "PENDING");

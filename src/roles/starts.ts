@@ -4,7 +4,8 @@
  */
 import { failpoint } from "../base/failpoint.ts";
 import { Groups, monotonicMs } from "../base/loop.ts";
-import { isUnreachable, type Sql } from "../store/db.ts";
+import { isLockTimeout, isUnreachable, type Sql } from "../store/db.ts";
+import { keptRows } from "../store/kept.ts";
 import { type StartOrder, startRuns } from "../store/runs.ts";
 import { readStarted, type StartedRun } from "../store/started_runs.ts";
 import { flushTempo } from "./flush.ts";
@@ -54,6 +55,7 @@ export class Starts<Order extends StartOrder> {
     let unheard: { error: unknown } | undefined;
     try {
       ({ found, unheard } = await this.#ask(orders));
+      if (unheard && isLockTimeout(unheard.error)) return await this.#startFree(orders, unheard.error);
     } catch (error) {
       return orders.forEach((order) => onFailed(order, error));
     }
@@ -63,6 +65,16 @@ export class Starts<Order extends StartOrder> {
       else if (unheard) onFailed(order, unheard.error);
       else onLost(order);
     }
+  }
+
+  /** All have waited for a row that somebody's transaction keeps, and none was started: the others are asked for once more. */
+  async #startFree(orders: Order[], error: unknown): Promise<void> {
+    const { sql, untilHeard, onFailed } = this.#parts;
+    const ids = orders.map(({ job_run_id }) => job_run_id);
+    const kept = new Set(await untilHeard(() => keptRows(sql, "job_run", ids)));
+    const free = kept.size > 0 ? orders.filter(({ job_run_id }) => !kept.has(job_run_id)) : [];
+    for (const order of orders) if (!free.includes(order)) onFailed(order, error);
+    if (free.length > 0) await this.#startAll(free);
   }
 
   /** When the reply is lost the statement may have been carried out: read our own tokens back before anything else. */

@@ -17,6 +17,7 @@
 import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
+import { leavingKept } from "./kept.ts";
 import { behindKey, beyondLimit, bulkBehindKey } from "./lines.ts";
 
 /** A bulk that may need something, and all that tells what. */
@@ -160,19 +161,33 @@ export async function planFeed(sql: Db, term: Term, bulk_id: number, wait_ms: nu
      where id = ${bulk_id} and finished_at is null`;
 }
 
-/** Lets go as many of its held runs as it may start now, at most so many: the ends of these will have it looked at again. Those behind a serial key or limit key wait for their line. */
-export async function letGo(sql: Db, term: Term, bulk_id: number, most = 1_000): Promise<number> {
-  const rows = await sql`
+/**
+ * Lets go as many of its held runs as it may start now, at most so many: the ends of these will have it looked at again. Those behind a serial key or
+ * limit key wait for their line. How many, and whether some of those are left, since their rows are kept.
+ */
+export async function letGo(
+  sql: Db,
+  term: Term,
+  bulk_id: number,
+  most = 1_000,
+): Promise<{ runs: number; left: boolean }> {
+  const [row] = await sql<{ runs: number; left: boolean }[]>`
     with ${fence(sql, term)},
-    next as (
+    next as materialized (
       select r.id from job_run r join bulk b on b.id = r.bulk_id join job_definition d on d.id = r.job_definition_id
        where b.id = ${bulk_id} and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.held and r.wakes_at is null
          and not ${behindKey(sql)} and not ${beyondLimit(sql)}
        order by r.priority, r.due_at, r.id
        limit least(${most}, greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - (
-         select count(*) from job_run o where o.bulk_id = ${bulk_id} and o.state in ('ASSIGNED', 'RUNNING')))))
-    update job_run r set held = false from fence where r.id = any(array(select id from next)) and r.held::int = 1 returning 1`;
-  return rows.length;
+         select count(*) from job_run o where o.bulk_id = ${bulk_id} and o.state in ('ASSIGNED', 'RUNNING'))))),
+    free as (
+      update job_run r set held = false from fence
+       where r.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from next)) ${
+    leavingKept(sql)
+  })) and r.held::int = 1
+      returning 1)
+    select (select count(*) from free)::int as runs, (select count(*) from free) < (select count(*) from next) as left from fence`;
+  return row ?? { runs: 0, left: false };
 }
 
 /** RUNNING -> PAUSED, since too much of it failed. The reason is in the row and in the audit. */

@@ -19,7 +19,8 @@
  * nothing waited, all that waits was read for each run with a key, and all that has a key for each line. Nor do the guards of rows that are
  * found by their ids name what an index is of (`held`, `wakes_at is not null`): it would be read as a whole.
  */
-import { type Db, type Fragment, json } from "./db.ts";
+import type { Db, Fragment } from "./db.ts";
+import { leavingKept } from "./kept.ts";
 import { fence, type Term } from "./leadership.ts";
 
 /** Lets go who has come due; whether there are more, and whether slots of schedules are among them, which may be skipped for others. */
@@ -28,13 +29,27 @@ export async function wake(sql: Db, term: Term, most = 1000): Promise<{ more: bo
     with ${fence(sql, term)}
     update job_run r set held = false, wakes_at = null
       from fence
-     where r.id = any(array(select id from job_run where wakes_at <= clock_timestamp() order by wakes_at limit ${most}))
+     where r.id = any(array(select id from job_run where exists (select from fence) and wakes_at <= clock_timestamp() order by wakes_at limit ${most} ${
+    leavingKept(sql)
+  }))
        and num_nulls(r.wakes_at) = 0 returning r.source`;
   return { more: rows.length === most, slots: rows.some(({ source }) => source === "schedule") };
 }
 
-/** Looks at lines in which something has changed, and lets go who is next in them. */
-export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ more: boolean }> {
+/**
+ * Looks at lines in which something has changed, and lets go who is next in them. `leaving_kept`: of those whose rows are kept the lines are looked at
+ * again.
+ */
+export async function checkLines(
+  sql: Db,
+  term: Term,
+  { most = 1000, leaving_kept = false } = {},
+): Promise<{ more: boolean }> {
+  const free = leaving_kept
+    ? sql`select id from job_run where exists (select from fence) and id = any(array(select id from next)) ${
+      leavingKept(sql)
+    }`
+    : sql`select id from next`;
   const [row] = await sql<{ taken: number; bulks: number }[]>`
     with ${fence(sql, term)},
     taken as (
@@ -62,8 +77,12 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
     of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])
   }))) n),
     freed as (
-      update job_run r set held = false, wakes_at = null from fence where r.id = any(array(select id from next)) and r.held::int = 1
-      returning 1),
+      update job_run r set held = false, wakes_at = null from fence where r.id = any(array(${free})) and r.held::int = 1
+      returning r.id),
+    kept as (
+      select r.serial_key, r.limit_key from job_run r
+       where ${leaving_kept} and r.id = any(array(select id from next)) and r.held::int = 1 and r.id not in (select id from freed)),
+    again as (${checksOf(sql, "kept")}),
     bulks as (
       insert into bulk_check (bulk_id)
       select b.id from serial k join bulk b on b.serial_key = k.key and b.finished_at is null and b.started_at is null returning 1)
@@ -73,22 +92,30 @@ export async function checkLines(sql: Db, term: Term, most = 1000): Promise<{ mo
 
 /**
  * Takes runs whose key is taken out of dispatch's sight; the check that follows the end of who has it lets them go. And the
- * check that this asks for itself: when the connection breaks it may be carried out after that end, and nobody would look again.
+ * check that this asks for itself: when the connection breaks it may be carried out after that end, and nobody would look again. How many: those whose
+ * rows are kept stay in sight.
  */
-export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<void> {
-  await sql`
+export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<number> {
+  const [row] = await sql<{ runs: number }[]>`
     with ${fence(sql, term)},
     held as (
       update job_run r set held = true
         from fence
-       where r.id = any(array(select x.id::bigint from jsonb_array_elements_text(${
-    json(sql, job_run_ids)
-  }) as x(id))) and not r.held
+       where r.id = any(array(select id from job_run where exists (select from fence) and id = any(${job_run_ids}::bigint[]) ${
+    leavingKept(sql)
+  })) and not r.held
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
-      returning r.serial_key, r.limit_key)
+      returning r.serial_key, r.limit_key),
+    checks as (${checksOf(sql, "held")})
+    select count(*)::int as runs from held`;
+  return row?.runs ?? 0;
+}
+
+function checksOf(sql: Db, runs: "held" | "kept") {
+  return sql`
     insert into line_check (line)
-    select 'serial:' || serial_key from held where serial_key is not null
-    union select 'limit:' || limit_key from held where limit_key is not null`;
+    select 'serial:' || serial_key from ${sql(runs)} where serial_key is not null
+    union select 'limit:' || limit_key from ${sql(runs)} where limit_key is not null`;
 }
 
 /** Whether run `r` may not start because of its serial key: somebody has it, goes first, or it is stopped. */

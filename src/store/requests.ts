@@ -4,6 +4,7 @@
  */
 import type { By } from "./audit.ts";
 import type { Db } from "./db.ts";
+import { leavingKept } from "./kept.ts";
 import { fence, type Term } from "./leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
 import type { AttemptRef, RunState } from "./runs.ts";
@@ -81,8 +82,8 @@ export async function reprioritizeWhere(
 /**
  * Runs that wait with the priority that their definition had follow it to the one that it has, and those that go on, since they may be tried
  * again (one that is just ending needs none); those that were given another, and those of bulks, stay. One definition at a time, a part of its runs at a time. True: there are more. A run may have been
- * made with the old one by a transaction that is still open: what was under way at the first look is waited for, and then the
- * move is made again.
+ * made with the old one by a transaction that is still open, or its row be kept by one: what was under way at the first look is waited for, and
+ * then the move is made again.
  */
 export async function followPriority(sql: Db, term: Term, most = 2000): Promise<boolean> {
   const [row] = await sql<{ more: boolean }[]>`
@@ -92,33 +93,32 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
        where ${canMove(sql)} order by m.id limit 1),
     waiting as materialized (
       select w.id from move m cross join lateral (
-        (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.priority = m.was
-            and r.bulk_id is null limit ${most})
+        select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.priority = m.was
+            and r.bulk_id is null limit ${most} ${leavingKept(sql)}) held
         union all
-        (select r.id from job_run r where r.job_definition_id = m.job_definition_id
-            and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null limit ${most})
+        select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id
+            and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null
+          limit ${most} ${leavingKept(sql)}) ready
         union all
-        (select l.id from (select r.id from job_run r where r.job_definition_id + 0 = m.job_definition_id
-            and r.state in ('ASSIGNED', 'RUNNING') and r.priority = m.was and r.bulk_id is null limit ${most} for update skip locked) l)) w
-       where m.was <> m.priority limit ${most}),
+        select id from (select r.id from job_run r where r.job_definition_id + 0 = m.job_definition_id
+            and r.state in ('ASSIGNED', 'RUNNING') and r.priority = m.was and r.bulk_id is null limit ${most} ${
+    leavingKept(sql)
+  }) active) w
+       where m.was <> m.priority and exists (select from fence) limit ${most}),
     moved as (
       update job_run r set priority = m.priority, version = r.version + 1
         from move m, fence
        where r.id = any(array(select id from waiting)) and r.priority = m.was and r.finished_at is null),
     looked as (
-      update priority_move m set until_xid = coalesce(${
+      update priority_move m set until_xid = pg_current_xact_id() from fence
+       where m.id = (select id from move) and (select count(*) from waiting) < ${most} and ${
     untilXid(sql)
-  }, pg_snapshot_xmax(pg_current_snapshot())) from fence
-       where m.id = (select id from move) and (select count(*) from waiting) < ${most}
-         and pg_snapshot_xmin(pg_current_snapshot()) < coalesce(${
-    untilXid(sql)
-  }, pg_snapshot_xmax(pg_current_snapshot())) returning m.id),
+  } is null returning m.id),
     done as (
       delete from priority_move m using fence
-       where m.id = (select id from move) and (select count(*) from waiting) < ${most}
-         and pg_snapshot_xmin(pg_current_snapshot()) >= coalesce(${
+       where m.id = (select id from move) and (select count(*) from waiting) < ${most} and ${
     untilXid(sql)
-  }, pg_snapshot_xmax(pg_current_snapshot())) returning m.id)
+  } is not null returning m.id)
     select exists (select from priority_move m where ${canMove(sql)}
                     and m.id not in (select id from done union all select id from looked)) as more from fence`;
   return row?.more ?? false;
@@ -141,31 +141,6 @@ export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_
      where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
 }
 
-/**
- * Active runs of `replace` jobs that a newer slot has come for: asked to end, so that the newer one can start. At most so many; of each line
- * the newest slot says it for all: asked of each run, which slot it is, would be looked for among all that waits.
- */
-export async function requestReplaced(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
-  return await sql<AttemptRef[]>`
-    with ${fence(sql, term)},
-    newest as materialized (
-      select r.serial_key, max(r.due_at) as due_at, max(r.id) as id, (array_agg(r.id order by r.due_at desc, r.id desc))[1] as last_id
-        from job_run r join job_definition d on d.id = r.job_definition_id + 0 and d.concurrency_policy = 'replace'
-       where r.state = 'PENDING' and r.source = 'schedule' and r.due_at <= clock_timestamp() group by 1),
-    replaced as materialized (
-      select o.id from newest n cross join lateral (
-        select o.id from job_run o
-         where o.serial_key = n.serial_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-           and o.cancel_requested_at is null and (o.state <> 'PENDING' or o.source <> 'bulk')
-           and case when o.state = 'PENDING' then (o.due_at, o.id) < (n.due_at, n.last_id) else o.id < n.id or o.created_at <= n.due_at end
-         order by o.priority, o.due_at, o.id limit ${most}) o limit ${most})
-    update job_run o set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'system', version = o.version + 1,
-           cancel_reason = 'replaced by a newer run of this job'
-      from fence
-     where o.id = any(array(select id from replaced)) and num_nulls(o.cancel_requested_at, o.finished_at) = 2
-    returning o.id as job_run_id, o.attempt`;
-}
-
 /** Runs of a bulk that was canceled: asked to end, those that run as well, at most so many. Again each time it is asked, for what is left. */
 export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
@@ -175,7 +150,7 @@ export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, mo
       from fence, bulk b
      where b.id = ${bulk_id} and b.state = 'CANCELED' and num_nulls(r.cancel_requested_at, r.finished_at) = 2
        and r.id = any(array(
-         select id from job_run where bulk_id = ${bulk_id} and cancel_requested_at is null
-            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit ${most}))
+         select id from job_run where exists (select from fence) and bulk_id = ${bulk_id} and cancel_requested_at is null
+            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit ${most} ${leavingKept(sql)}))
     returning r.id as job_run_id, r.attempt`;
 }

@@ -9,7 +9,7 @@
  *   ASSIGNED                           ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack
  *   RUNNING                            ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack
  *   ORPHANED                           FAILED     leader, interrupted too often: quarantine
- *   PENDING (never started)            SKIPPED    leader: skipLate, skipForbidden
+ *   PENDING (never started)            SKIPPED    leader: skipLate, skipForbidden (overlaps.ts)
  *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
  *   anything not terminal              FAILED     operator, audited: forceClose
  *
@@ -29,6 +29,7 @@ import type { By } from "./audit.ts";
 import { type Db, type Fragment, json, unsynced } from "./db.ts";
 import { type Ending, endingsOf } from "./ended_runs.ts";
 import { fence, fenceOfTick, type Term } from "./leadership.ts";
+import { leavingKept } from "./kept.ts";
 import { byId, placeAmong, textAt } from "./lists.ts";
 import { dueUnix } from "./nodes.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
@@ -222,7 +223,12 @@ export async function orphanAssigned(
     with ${fence(sql, term)},
     lost as (
       update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1, ${asleep(sql)}
-        from fence where r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen}
+        from fence
+       where r.id = any(array(
+               select r.id from job_run r where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen} ${
+    leavingKept(sql)
+  }))
+         and r.state is not distinct from 'ASSIGNED'
       returning r.*),
     kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
@@ -240,10 +246,14 @@ export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { w
       update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch,
              continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
         from fence
-       where r.state in ('ASSIGNED', 'RUNNING')
-         and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
-         and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp()
-              or exists (select from worker w where w.worker_id = r.assigned_worker_id and w.lease_until = '-infinity'))
+       where r.id = any(array(
+               select r.id from job_run r
+                where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING')
+                  and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
+                  and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp()
+                       or exists (select from worker w where w.worker_id = r.assigned_worker_id and w.lease_until = '-infinity'))
+                ${leavingKept(sql)}))
+         and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
       returning r.*),
     kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
@@ -256,8 +266,13 @@ export interface GivenBack extends AttemptRef {
   cause: string;
 }
 
-/** Mine -> ORPHANED: a drain gives back what it does not finish, uncharged; a body that got lost is charged. */
+/**
+ * Mine -> ORPHANED: a drain gives back what it does not finish, uncharged; a body that got lost is charged. One alone waits for its row; of several
+ * those whose rows are kept stay as they are, for the worker's next look at what is its own.
+ */
 export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): Promise<AttemptRef[]> {
+  const free = sql`r.id = any(array(
+    select id from job_run where id = any(array(select job_run_id from x)) ${leavingKept(sql)}))`;
   return await sql<AttemptRef[]>`
     with x as (
       select * from jsonb_to_recordset(${
@@ -268,7 +283,9 @@ export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): P
              continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
         from x
        where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
-         and r.state is not distinct from x."from" and x."from" in ('ASSIGNED', 'RUNNING')
+         and r.state is not distinct from x."from" and x."from" in ('ASSIGNED', 'RUNNING') and ${
+    runs.length > 1 ? free : sql`true`
+  }
       returning r.*, x.outcome, x.cause),
     kept as (
       insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
@@ -303,7 +320,9 @@ export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<Att
       from fence, job_definition d
      where r.id = any(array(
              select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
-              where r.state = 'ORPHANED' and r.interruptions > d.max_interruptions limit ${most}))
+              where exists (select from fence) and r.state = 'ORPHANED' and r.interruptions > d.max_interruptions limit ${most} ${
+    leavingKept(sql, sql`r`)
+  }))
        and r.state is not distinct from 'ORPHANED' and d.id = r.job_definition_id + 0
     returning r.id as job_run_id, r.attempt`;
 }
@@ -322,42 +341,11 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number, most =
            error_summary = 'not started within ' || ${late_seconds}::float8 || ' s of its slot'
       from fence
      where r.id = any(array(
-             select r.id from job_run r where r.state = 'PENDING' and r.source = 'schedule' and ${late} order by r.due_at limit ${most}))
+             select r.id from job_run r
+              where exists (select from fence) and r.state = 'PENDING' and r.source = 'schedule' and ${late} order by r.due_at limit ${most} ${
+    leavingKept(sql)
+  }))
        and r.state is not distinct from 'PENDING' and ${late}
-    returning r.id as job_run_id, r.attempt`;
-}
-
-/**
- * Whether run `o` was there when slot `r` was to start: active and not made later than that, or waiting and due before it. An id
- * alone does not tell: a slot with jitter starts after runs that were made meanwhile, and a run may be due long after newer ones.
- */
-function wasThere(sql: Db) {
-  return sql`(case when o.state = 'PENDING' then (o.due_at, o.id) < (r.due_at, r.id) else o.id < r.id or o.created_at <= r.due_at end)`;
-}
-
-/**
- * PENDING -> SKIPPED for slots of `forbid` jobs of which another run was there and has not ended, of `queueOne` another slot that
- * waits, at most so many. What waits in a bulk, such as a backfill of last year, is no reason.
- */
-export async function skipForbidden(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
-  return await sql<AttemptRef[]>`
-    with ${fence(sql, term)}
-    update job_run r
-       set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1,
-           error_name = 'Forbidden', error_summary = case d.concurrency_policy
-             when 'forbid' then 'an older run of this job had not ended, and its concurrency is "forbid"'
-             else 'an older slot of this job was waiting, and its concurrency is "queueOne"' end
-      from fence, job_definition d
-     where r.id = any(array(
-             select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
-              where r.state = 'PENDING' and r.source = 'schedule' and r.due_at <= clock_timestamp()
-                and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
-                and exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
-                             and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-                             and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}
-                             and (d.concurrency_policy = 'forbid' or (o.state = 'PENDING' and o.source = 'schedule')))
-              order by r.due_at limit ${most}))
-       and r.state is not distinct from 'PENDING' and r.cancel_requested_at is null and d.id = r.job_definition_id + 0
     returning r.id as job_run_id, r.attempt`;
 }
 
@@ -377,7 +365,9 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
   }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
            error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
       from fence
-     where r.id = any(array(select r.id from job_run r where ${wanted} order by r.id limit ${most})) and ${wanted}
+     where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${wanted} order by r.id limit ${most} ${
+    leavingKept(sql)
+  })) and ${wanted}
     returning r.id as job_run_id, r.attempt, r.cancel_requested_by as by`;
 }
 
@@ -395,6 +385,6 @@ export async function forceClose(sql: Db, job_run_id: number, by: By): Promise<b
 }
 
 /** What every end sets: it is over, and it waits for nothing. */
-function over(sql: Db) {
+export function over(sql: Db) {
   return sql`finished_at = clock_timestamp(), ended_xid = pg_current_xact_id(), held = false, wakes_at = null`;
 }

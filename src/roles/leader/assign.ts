@@ -49,7 +49,9 @@ export async function wakeDue(me: Leading): Promise<void> {
 /** Lets go what is next in its line. */
 export async function checkLine(me: Leading): Promise<void> {
   await failpoint("after-lease-check-lines");
-  const { more } = await checkLines(me.sql, me.term);
+  const { more } = await checkLines(me.sql, me.term, { leaving_kept: keptLately(me) }).catch((error) => {
+    throw noteKept(me, error);
+  });
   if (more) me.bell.ring();
 }
 
@@ -107,9 +109,9 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
   if (sure.some((run) => run.worn_out)) await giveUpWornOut(me);
   const behind = sure.filter((run) => run.behind);
   if (behind.length > 0) await failpoint("after-lease-check-hold");
-  if (behind.length > 0) await hold(me.sql, me.term, behind.map((run) => run.job_run_id));
+  const held = behind.length > 0 && await hold(me.sql, me.term, behind.map((run) => run.job_run_id));
   const chosen = choose(sure.filter((run) => !run.worn_out && !run.behind), open, hall).slice(0, most);
-  if (more || behind.length > 0) me.bell.ring();
+  if (more || held) me.bell.ring();
   return chosen;
 }
 
@@ -233,16 +235,14 @@ const LEASE_MS = 5_000;
  * row somebody's transaction keeps: when it did, such runs are looked for and left out, for a while.
  */
 export async function writeAssignments(me: Leading, chosen: Assignment[], besides?: Fragment): Promise<Assigned[]> {
-  const looks = me.runs_kept_ms !== undefined && monotonicMs() - me.runs_kept_ms < KEPT_MS;
-  const kept = looks ? await keptRows(me.sql, "job_run", chosen.map((run) => run.job_run_id)) : [];
+  const kept = keptLately(me) ? await keptRows(me.sql, "job_run", chosen.map((run) => run.job_run_id)) : [];
   if (kept.length > 0) me.runs_kept_ms = monotonicMs();
   const given = chosen.filter((run) => !kept.includes(run.job_run_id));
   if (given.length === 0) return [];
   await failpoint("after-lease-check-assign");
   const assigned = await assignRuns(me.sql, me.term, given, besides).catch((error) => {
     me.unclear = true; // its reply may be lost, and the statement still under way
-    if (isLockTimeout(error)) me.runs_kept_ms = monotonicMs();
-    if (!isUniqueViolation(error, "job_run_serial")) throw error;
+    if (!isUniqueViolation(error, "job_run_serial")) throw noteKept(me, error);
     me.bell.ring();
     return [];
   });
@@ -251,3 +251,12 @@ export async function writeAssignments(me: Leading, chosen: Assignment[], beside
 }
 
 const KEPT_MS = 60_000;
+
+function keptLately({ runs_kept_ms }: Leading): boolean {
+  return runs_kept_ms !== undefined && monotonicMs() - runs_kept_ms < KEPT_MS;
+}
+
+function noteKept(me: Leading, error: unknown): unknown {
+  if (isLockTimeout(error)) me.runs_kept_ms = monotonicMs();
+  return error;
+}

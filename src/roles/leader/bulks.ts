@@ -28,6 +28,8 @@ const CHECKS_AT_ONCE = 1000;
 const ITEMS_AT_ONCE = 1000;
 /** Requests of one bulk at once. */
 const CANCELS_AT_ONCE = 5_000;
+/** When runs are looked at again whose rows somebody's transaction keeps. */
+const KEPT_MS = 1_000;
 /** A plan that is this far off is left as it is. */
 const PLAN_SLACK_MS = 20;
 
@@ -86,7 +88,9 @@ async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefi
     const asked = await requestBulkCancel(me.sql, me.term, bulk_id, CANCELS_AT_ONCE);
     observe("bulk.canceled", { bulk_id, runs: asked.length });
     me.bell.ring(); // for the step that delivers them
-    if (asked.length === CANCELS_AT_ONCE) return void await planFeed(me.sql, me.term, bulk_id, 0); // some are left
+    if (asked.length < bulk.unasked) { // some are left
+      return void await planFeed(me.sql, me.term, bulk_id, asked.length === CANCELS_AT_ONCE ? 0 : KEPT_MS);
+    }
   }
   if (bulk.live === 0 && (bulk.state === "CANCELED" || bulk.next_seq > bulk.last_seq)) {
     return void await end(me, bulk_id);
@@ -95,10 +99,10 @@ async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefi
     if (await isFailing(me, bulk)) return;
     bulk.running_limit = await throttledLimit(me, bulk);
   }
-  if (bulk.held > 0 && bulk.running < bulk.running_limit) await letGo(me.sql, me.term, bulk_id);
+  const let_go = bulk.held > 0 && bulk.running < bulk.running_limit && await letGo(me.sql, me.term, bulk_id);
   const items = roomFor(bulk);
   if (items > 0 && bulk.wait_ms === 0) return { bulk_id, next_seq: bulk.next_seq, items };
-  const plan_ms = items > 0 ? bulk.wait_ms : null;
+  const plan_ms = let_go && let_go.left ? KEPT_MS : items > 0 ? bulk.wait_ms : null;
   if (isOff(plan_ms, bulk.plan_ms)) await planFeed(me.sql, me.term, bulk_id, plan_ms);
 }
 

@@ -38,7 +38,7 @@ export interface Leading {
   late_left?: boolean;
   /** Some transaction kept a bulk's row at the last look. */
   bulks_kept?: boolean;
-  /** When one last kept the row of a run that was to be assigned. */
+  /** When one last kept the row of a run that was to be assigned, or let go in its line. */
   runs_kept_ms?: number;
   /** Runs that this tick gave to workers. */
   given?: number;

@@ -7,8 +7,9 @@ import { planSlots } from "../../catalog/schedule.ts";
 import { createSlotRuns, type SlotPlan } from "../../store/births.ts";
 import { type DueSchedule, dueSchedules } from "../../store/definitions.ts";
 import { takeEvents } from "../../store/events.ts";
-import { followPriority, requestReplaced } from "../../store/requests.ts";
-import { skipForbidden, skipLate } from "../../store/runs.ts";
+import { requestReplaced, skipForbidden } from "../../store/overlaps.ts";
+import { followPriority } from "../../store/requests.ts";
+import { skipLate } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
 const SCHEDULES_AT_ONCE = 200;
@@ -52,14 +53,15 @@ export async function settleOverlaps(me: Leading): Promise<void> {
   if (me.overlaps_settled) return;
   await failpoint("after-lease-check-forbid");
   const skipped = await skipForbidden(me.sql, me.term, OVERLAPS_AT_ONCE);
-  for (const run of skipped) {
+  for (const run of skipped.runs) {
     observe("run.skipped", { job_run_id: run.job_run_id, reason: "another run of its job, by its concurrency" });
   }
   await failpoint("after-lease-check-replaced");
   const replaced = await requestReplaced(me.sql, me.term, OVERLAPS_AT_ONCE);
-  me.overlaps_settled = Math.max(skipped.length, replaced.length) < OVERLAPS_AT_ONCE;
-  if (skipped.length === OVERLAPS_AT_ONCE) me.late_left = true;
-  if (!me.overlaps_settled) me.bell.ring();
+  const more = skipped.more || replaced.more;
+  me.overlaps_settled = !more && !skipped.left && !replaced.left;
+  if (skipped.more) me.late_left = true;
+  if (more) me.bell.ring();
 }
 
 /**
