@@ -24,6 +24,14 @@ for (const mistake of MISTAKES) {
   });
 }
 
+Deno.test("what the mistakes alter is there to be altered", async () => {
+  const store = new URL("../../src/store/", import.meta.url);
+  const files = await Array.fromAsync(Deno.readDir(store), ({ name }) => Deno.readTextFile(new URL(name, store)));
+  for (const { name, changes = [] } of MISTAKES) {
+    for (const [from] of changes.flat()) assert(files.some((text) => text.includes(from)), `${name}: ${from}`);
+  }
+});
+
 interface Catch {
   seed: number | undefined;
   reports: StressReport[];

@@ -15,6 +15,8 @@ export interface Mistake {
   shows: RegExp;
   /** The pieces of a statement, written otherwise; undefined: the mistake is not about it. */
   sql?: (pieces: readonly string[]) => readonly string[] | undefined;
+  /** Texts of statements, written otherwise: of each change all, in a statement where all are there. */
+  changes?: [from: string, to: string][][];
   /** Other tables. */
   schema?: (sql: Sql) => Promise<unknown>;
   /** Other code; what it gives undoes it. */
@@ -75,26 +77,24 @@ export const MISTAKES: Mistake[] = [
   {
     name: "spawn on an unclear reply",
     shows: /^(I1|I2|I3) /,
-    sql: (pieces) =>
-      changed(pieces, [
-        ["and r.start_token = any(", "and '' <> all("],
-        ["and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ", "and '' <> "],
-      ]),
+    changes: [[
+      ["and r.start_token = any(", "and '' <> all("],
+      ["and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ", "and '' <> "],
+    ]],
     odds: (text) =>
       /nextval\('fence_seq'\)|start_token = any/.test(text) ? { sql_cut_before: 0.05, sql_late: 0.05 } : undefined,
   },
   {
     name: "no token",
     shows: /^(I1|I8|outlived) /,
-    sql: (pieces) =>
-      changed(pieces, [
-        ["::bigint[]) and r.attempt = (", "::bigint[]) and 0 < ("],
-        ["and r.start_token = ", "and '' <> "],
-        [
-          "r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ",
-          "r.state is not distinct from 'RUNNING' and '' <> ",
-        ],
-      ]),
+    changes: [[
+      ["::bigint[]) and r.attempt = (", "::bigint[]) and 0 < ("],
+      ["and r.start_token = ", "and '' <> "],
+      [
+        "r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ",
+        "r.state is not distinct from 'RUNNING' and '' <> ",
+      ],
+    ]],
     weather: { strikes: 0.3 },
     manner: { least_ms: 50, most_ms: 400, fails: 0.7, fatal: 0 },
     odds: (text) => text.includes("then 'RETRYING' else s.outcome") ? { sql_late: 0.4 } : undefined,
@@ -102,16 +102,13 @@ export const MISTAKES: Mistake[] = [
   {
     name: "no serial index",
     shows: /^I8 /,
-    seconds: 8, // two assignments of one key must meet, and only one job runs
     schema: (sql) => sql`drop index job_run_serial`,
     // What stands before it is taken away as well: an assignment that comes late is refused by the next tick, and for runs
     // that are held.
-    sql: (pieces) =>
-      changed(pieces, [[" and tick = ", " and 0 <= "]]) ??
-        changed(pieces, [
-          ["and not r.held and r.due_at <= ", "and r.due_at <= "],
-          ["avoid_node = null,", "avoid_node = null, held = false, wakes_at = null,"],
-        ]),
+    changes: [[[" and tick = ", " and 0 <= "]], [[
+      "and (not r.held or r.wakes_at is not null) and r.due_at",
+      "and r.due_at",
+    ]]],
     weather: { strikes: 0.01, pause: 0, pause_after: 0 },
     manner: { least_ms: 100, most_ms: 400 },
     job: "keyed",
@@ -132,11 +129,10 @@ export const MISTAKES: Mistake[] = [
   {
     name: "an order of an older attempt is obeyed",
     shows: /^(I1|outlived) /,
-    sql: (pieces) =>
-      changed(pieces, [
-        ["::bigint[]) and r.attempt = (", "::bigint[]) and 0 < ("],
-        ["fence = nextval('fence_seq')", "fence = nextval('fence_seq')"], // the start of runs, no other statement
-      ]),
+    changes: [[
+      ["::bigint[]) and r.attempt = (", "::bigint[]) and 0 < ("],
+      ["fence = nextval('fence_seq')", "fence = nextval('fence_seq')"], // the start of runs, no other statement
+    ]],
     workers: 2, // one leads, so that the other gets every attempt
     weather: { rpc_replay: 1, rpc_slow: 1, strikes: 0.1 },
     manner: { least_ms: 60, most_ms: 400, fails: 0.9, fatal: 0 },
@@ -151,11 +147,10 @@ export const MISTAKES: Mistake[] = [
     shows: /^I6 .* has \d+ runs/,
     schema: (sql) =>
       sql.unsafe("drop index job_run_idempotency; alter table job_run add unique (idempotency_key, attempt)"),
-    sql: (pieces) =>
-      changed(pieces, [[
-        "on conflict (idempotency_key) where idempotency_key is not null do nothing",
-        "on conflict (idempotency_key, attempt) do nothing",
-      ]]),
+    changes: [[[
+      "on conflict (idempotency_key) where idempotency_key is not null do nothing",
+      "on conflict (idempotency_key, attempt) do nothing",
+    ]]],
     weather: { strikes: 0.3 },
     manner: { least_ms: 1, most_ms: 20, fails: 0.9, fatal: 0 },
     job: "plain",
@@ -172,13 +167,14 @@ export const MISTAKES: Mistake[] = [
   {
     name: "the leader cancels what runs",
     shows: /^(transitions|outlived) .*CANCELED/,
-    sql: (pieces) => changed(pieces, [["and (r.state <> 'RUNNING' or not exists (", "and (true or not exists ("]]),
+    changes: [[["and (r.state <> 'RUNNING' or not exists (", "and (true or not exists ("]]],
     manner: { least_ms: 100, most_ms: 1_000 },
   },
 ];
 
-/** With all of these texts replaced, when each of them is there. */
-function changed(pieces: readonly string[], texts: [from: string, to: string][]): readonly string[] | undefined {
-  if (!texts.every(([from]) => pieces.some((piece) => piece.includes(from)))) return undefined;
-  return pieces.map((piece) => texts.reduce((now, [from, to]) => now.replace(from, to), piece));
+/** A statement's pieces with the mistake in them, if it is about that statement. */
+export function mistaken({ sql, changes = [] }: Mistake, pieces: readonly string[]): readonly string[] | undefined {
+  const fits = changes.find((texts) => texts.every(([from]) => pieces.some((piece) => piece.includes(from))));
+  if (!fits) return sql?.(pieces);
+  return pieces.map((piece) => fits.reduce((now, [from, to]) => now.replace(from, to), piece));
 }

@@ -7,6 +7,7 @@ import { rest } from "../../../src/base/loop.ts";
 import { RedisAway, type RedisDoor } from "../../../src/cluster/redis.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import type { SimProcess } from "./process.ts";
+import { mistaken } from "./mistakes.ts";
 import { awayFor, count, later, type World } from "./world.ts";
 
 const LATEST_MS = 400;
@@ -85,10 +86,10 @@ function broken(code: string): Error {
 /** A statement with the planted mistake in it, if it is one that the mistake is about. */
 function planted(world: World, args: unknown[]): unknown[] {
   const strings = args[0] as TemplateStringsArray;
-  if (!world.mistake?.sql || !Array.isArray(strings?.raw)) return args;
+  if (!world.mistake || !Array.isArray(strings?.raw)) return args;
   let text = world.statements.get(strings);
   if (!text) {
-    const pieces = world.mistake.sql(strings);
+    const pieces = mistaken(world.mistake, strings);
     text = pieces ? Object.assign([...pieces], { raw: pieces }) as unknown as TemplateStringsArray : strings;
     world.statements.set(strings, text);
   }
