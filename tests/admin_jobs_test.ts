@@ -52,6 +52,33 @@ Deno.test("jobs are listed with what waits, runs, comes next and is out of the o
   });
 });
 
+Deno.test("of many jobs a page shows two hundred, with the way to the others, under the same filter", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    await sql`insert into job_definition (name, command_name, type, digest)
+              select 'job_' || lpad(n::text, 3, '0'), n || '.ts', 'demand', 'd' from generate_series(1, 401) n`;
+    const browser = await login("viewer");
+    const seen = async (query: string) => {
+      const text = await browser.text(`/jobs${query}`);
+      const names = [...text.matchAll(/href="\/jobs\/(\w+)"/g)].map(([, name]) => name);
+      const steps = [...text.matchAll(/href="\/jobs\?([^"]*page=\d+)"/g)].map(([, step]) => step);
+      return [names.length, names[0], text.match(/\d+ to \d+ of [\d,]+/)?.[0], ...steps];
+    };
+    assert.deepEqual(await seen(""), [200, "job_001", "1 to 200 of 401", "page=2"]);
+    assert.deepEqual(await seen("?page=2"), [200, "job_201", "201 to 400 of 401", "page=1", "page=3"]);
+    assert.deepEqual(await seen("?page=3"), [1, "job_401", "401 to 401 of 401", "page=2"]);
+    assert.deepEqual(await seen("?page=77"), await seen("?page=3"), "the last where that one is gone");
+    assert.deepEqual(await seen("?page=x"), await seen(""));
+    assert.deepEqual(await seen("?q=job_&page=2"), [
+      200,
+      "job_201",
+      "201 to 400 of 401",
+      "q=job_&amp;page=1",
+      "q=job_&amp;page=3",
+    ]);
+    assert.deepEqual(await seen("?q=job_4"), [2, "job_400", undefined]);
+  });
+});
+
 Deno.test("what only its file can say of a job is shown, on the page and by the command line, by the names of the file", async () => {
   await withAdmin(async ({ sql, login, database_url }) => {
     await aJob(sql, {

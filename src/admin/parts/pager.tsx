@@ -1,4 +1,7 @@
-/** From page to page of a list that may be endless: by the id at its edge, so that what is added meanwhile moves nothing. */
+/**
+ * From page to page of a list: of one that may be endless by the id at its edge, so that what is added meanwhile moves nothing; of one that is read as a
+ * whole by the number of the page.
+ */
 import { link, type Visit } from "../visit.ts";
 import { words } from "../words.ts";
 
@@ -6,7 +9,13 @@ const WORDS = words({
   newest: { en: "Newest", ja: "最新" },
   newer: { en: "Newer", ja: "新しい方" },
   older: { en: "Older", ja: "古い方" },
+  previous: { en: "Previous", ja: "前へ" },
+  next: { en: "Next", ja: "次へ" },
   pages: { en: "Pages", ja: "ページ" },
+  part: {
+    en: (first: string, last: string, all: string) => `${first} to ${last} of ${all}`,
+    ja: (first, last, all) => `${all} 件中 ${first}〜${last} 件`,
+  },
   looked_to: {
     en: (id: number) => `Looked as far as ${id}; there may be more beyond it.`,
     ja: (id) => `${id} まで調べました。その先にもあるかもしれません。`,
@@ -57,12 +66,9 @@ export function Pager<Row extends { id: number }>({ on, page }: { on: Visit; pag
   const say = WORDS[on.lang];
   const first = (upwards ? page.looked_to : undefined) ?? page.rows.at(0)?.id;
   const last = (upwards ? undefined : page.looked_to) ?? page.rows.at(-1)?.id;
-  const step = (text: string, there: boolean, edge?: "before" | "after", id?: number) => {
-    if (!there) return <span class="button off" aria-disabled="true">{text}</span>;
-    const filter = [...on.query].filter(([name]) => name !== "before" && name !== "after");
-    const query = new URLSearchParams(edge ? [...filter, [edge, String(id)]] : filter);
-    return <a class="button" href={link(on, on.path, query)}>{text}</a>;
-  };
+  const step = (text: string, there: boolean, edge?: "before" | "after", id?: number) => (
+    <Step on={on} text={text} to={there ? edge ? [edge, String(id)] : [] : undefined} />
+  );
   return (
     <nav class="pager" aria-label={say.pages}>
       {page.looked_to !== undefined && <span class="nothing">{say.looked_to(page.looked_to)}</span>}
@@ -71,4 +77,43 @@ export function Pager<Row extends { id: number }>({ on, page }: { on: Visit; pag
       {step(say.older, page.older && last !== undefined, "before", last)}
     </nav>
   );
+}
+
+/** A page of `most` of all `rows`, the one that the URL names. */
+export function partOf<Row>(on: Visit, rows: Row[], most: number): Part<Row> {
+  const wanted = /^[1-9]\d{0,8}$/.test(on.query.get("page") ?? "") ? Number(on.query.get("page")) : 1;
+  const page = Math.min(wanted, Math.max(1, Math.ceil(rows.length / most)));
+  const first = (page - 1) * most;
+  return { rows: rows.slice(first, first + most), page, first, all: rows.length };
+}
+
+interface Part<Row> {
+  rows: Row[];
+  page: number;
+  /** How many come before it. */
+  first: number;
+  all: number;
+}
+
+/** Nothing where all are on one page. */
+export function PartPager<Row>({ on, part: { rows, page, first, all } }: { on: Visit; part: Part<Row> }) {
+  const say = WORDS[on.lang];
+  if (rows.length === all) return null;
+  const count = (number: number) => number.toLocaleString(on.lang);
+  const last = first + rows.length;
+  return (
+    <nav class="pager" aria-label={say.pages}>
+      <span class="nothing">{say.part(count(first + 1), count(last), count(all))}</span>
+      <Step on={on} text={say.previous} to={page > 1 ? ["page", String(page - 1)] : undefined} />
+      <Step on={on} text={say.next} to={last < all ? ["page", String(page + 1)] : undefined} />
+    </nav>
+  );
+}
+
+/** To another page under the same filter; without `to` there is none. */
+function Step({ on, text, to }: { on: Visit; text: string; to: string[] | undefined }) {
+  if (!to) return <span class="button off" aria-disabled="true">{text}</span>;
+  const filter = [...on.query].filter(([name]) => !["before", "after", "page"].includes(name));
+  const query = new URLSearchParams(to.length > 0 ? [...filter, to] : filter);
+  return <a class="button" href={link(on, on.path, query)}>{text}</a>;
 }

@@ -5,6 +5,7 @@ import { Badge, State } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
+import { partOf, PartPager } from "../../parts/pager.tsx";
 import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { percent } from "../../parts/percent.ts";
@@ -23,6 +24,9 @@ const STATES = {
 } as const;
 type Wanted = keyof typeof STATES;
 
+/** A page of thousands of jobs, which is sent anew with what their runs do, is more than a browser shows at once. */
+const MOST_JOBS = 200;
+
 export async function showJobs(on: Visit): Promise<Page> {
   const say = JOBS[on.lang];
   const all = await readJobs(on);
@@ -33,6 +37,7 @@ export async function showJobs(on: Visit): Promise<Page> {
     (!type || job.type === type) &&
     (!text || `${job.name} ${job.description}`.toLowerCase().includes(text))
   );
+  const part = partOf(on, jobs, MOST_JOBS);
   const filtered = Boolean(state || text || type);
   const choices = (names: readonly (Wanted | JobView["type"])[]) =>
     names.map((value) => ({ value, text: say[value] as string }));
@@ -56,8 +61,9 @@ export async function showJobs(on: Visit): Promise<Page> {
         </Filters>
         <Live on={on} id="jobs" topics={["jobs", "runs"]}>
           {jobs.length > 0
-            ? <Table label={say.jobs} rows={jobs} columns={columnsOf(on)} />
+            ? <Table label={say.jobs} rows={part.rows} columns={columnsOf(on)} />
             : <NoJobs on={on} filtered={filtered || all.length > 0} />}
+          <PartPager on={on} part={part} />
         </Live>
       </>
     ),
