@@ -237,6 +237,7 @@ const STEPS: Record<string, Step> = {
     const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; state: string }[];
     assert.equal(findings.find((one) => one.check === "postgres")?.state, "ok");
     assert.equal(findings.find((one) => one.check === "workers")?.state, "ok");
+    assert.equal(findings.find((one) => one.check === "transactions")?.state, "ok");
   },
 
   "sync --check exits 2 on a difference, and a broken file changes nothing": async (cluster, cli) => {

@@ -6,6 +6,7 @@ import { checkLine, writeAssignments } from "../src/roles/leader/assign.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
 import { settleOverlaps } from "../src/roles/leader/plan.ts";
 import { connectDb, json, type Sql, type TransactionSql } from "../src/store/db.ts";
+import { longestKeeper } from "../src/store/kept.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
 import { followPriority, requestCancel } from "../src/store/requests.ts";
@@ -279,4 +280,19 @@ Deno.test("a run whose row is kept is canceled with its bulk, when that has ende
       await lookAfterBulks(me);
       return (await asked()).length === 2;
     });
+  }));
+
+Deno.test("who keeps rows is told by name; who only reads is not one of them", () =>
+  withStores(async ({ sql, database_url }) => {
+    const { id } = await aRun(sql);
+    const keeper = () => longestKeeper(sql, ["job_run"], { to_write: true });
+    await keeping(database_url, async (tx) => {
+      await tx`select from job_run where id = ${id}`;
+      assert.equal(await keeper(), undefined);
+      await tx`select from job_run where id = ${id} for update`;
+      const [me] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`;
+      const { table, pid, who } = await keeper() ?? {};
+      assert.deepEqual({ table, pid, who }, { table: "job_run", pid: me?.pid, who: "dandori shop" });
+    });
+    await waitFor("it to be over", async () => await keeper() === undefined);
   }));

@@ -12,6 +12,7 @@ import { readTlsFiles } from "../cluster/tls_files.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { readDefinitions } from "../store/definitions.ts";
 import { listJobs } from "../store/job_view.ts";
+import { longestKeeper } from "../store/kept.ts";
 import { currentLeader } from "../store/leadership.ts";
 import { countOverdueLogs } from "../store/old_logs.ts";
 import { listWorkers } from "../store/nodes.ts";
@@ -57,6 +58,7 @@ export async function examine(): Promise<Finding[]> {
     await look("settings", () => withDb(config, settings)) &&
     await look("workers", () => withDb(config, workers)) &&
     await look("stopped", () => withDb(config, stopped)) &&
+    await look("transactions", () => withDb(config, transactions)) &&
     await look("old logs", () => withDb(config, (sql) => oldLogs(sql, config)));
   await look("redis", () => redis(config));
   await look("tls", () => tls(config));
@@ -193,6 +195,21 @@ async function stopped(sql: Sql): Promise<Answer> {
 }
 
 const MOST_SHOWN = 5;
+
+/** Whether somebody keeps rows that are to be moved: a run whose row is kept neither starts nor ends. */
+async function transactions(sql: Sql): Promise<Answer> {
+  const keeper = await longestKeeper(sql, ["job_run", "job_definition", "bulk", "event", "worker"], { to_write: true });
+  if (!keeper || keeper.seconds < MOST_OPEN_SECONDS) {
+    return ok("none that keeps rows of Dandori's has been open for long");
+  }
+  const { table, pid, who, seconds } = keeper;
+  return warning(
+    `"${who}" (pid ${pid}) has a transaction open for ${seconds} s and may keep rows of ${table}: those runs wait`,
+    `let it end, or end it: select pg_terminate_backend(${pid})`,
+  );
+}
+
+const MOST_OPEN_SECONDS = 60;
 
 /** Whether lines can go where they should; whoever reads them later needs the same archive. */
 async function oldLogs(sql: Sql, config: Config): Promise<Answer> {

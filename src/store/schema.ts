@@ -9,6 +9,7 @@
 import { createHash } from "node:crypto";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { type Db, isLockTimeout, type Sql } from "./db.ts";
+import { longestKeeper } from "./kept.ts";
 
 /**
  * Longer than Postgres lets a vacuum go on that is waited for, and shorter than it takes to call an application's transaction a deadlock
@@ -76,18 +77,11 @@ async function refusePlace(sql: Db, there: { name: string }[]): Promise<void> {
   );
 }
 
-/** The transaction that has gone on for the longest, of those that have locked one of these tables. */
 async function whoKeeps(sql: Sql, tables: string[]): Promise<string> {
-  const [row] = await sql<{ name: string; pid: number; who: string; seconds: number; query: string }[]>`
-    select l.relation::regclass::text as name, a.pid, coalesce(nullif(a.application_name, ''), a.backend_type) as who,
-           extract(epoch from clock_timestamp() - a.xact_start)::int as seconds, left(a.query, 100) as query
-      from pg_locks l join pg_stat_activity a using (pid)
-     where l.granted and l.database = (select oid from pg_database where datname = current_database())
-       and l.relation = any(array(select to_regclass(format('%I.%I', current_schema(), name))::oid from unnest(${tables}::text[]) t(name)))
-     order by a.xact_start limit 1`;
-  if (!row) return "its tables were in use; try again";
-  const { name, pid, who, seconds, query } = row;
-  return `table ${name} is kept by "${who}" (pid ${pid}), in a transaction for ${seconds} s, last: ${query}; ` +
+  const keeper = await longestKeeper(sql, tables);
+  if (!keeper) return "its tables were in use; try again";
+  const { table, pid, who, seconds, query } = keeper;
+  return `table ${table} is kept by "${who}" (pid ${pid}), in a transaction for ${seconds} s, last: ${query}; ` +
     `let it end, or end it: select pg_terminate_backend(${pid})`;
 }
 
