@@ -40,7 +40,8 @@ function report(error: unknown, json: boolean): number {
   return explain(error)?.unreachable ? EXIT.unreachable : EXIT.failed;
 }
 
-function buildProgram(signals: Signals): Command {
+/** All commands with their options. */
+export function buildProgram(signals: Signals): Command {
   const program = new Command("dandori")
     .description("A distributed job scheduler: files in jobs/, run on schedules, on events and on demand.")
     .version(VERSION)

@@ -95,7 +95,7 @@ function NoEvents({ on, filtered }: { on: Visit; filtered: boolean }) {
     <Empty text={say.none}>
       <p>{say.none_hint}</p>
       <Code
-        value={`deno task emit order.placed '{"order": 812}'\nselect emit_event('order.placed', '{"order": 812}')`}
+        value={`deno task emit order.placed --payload '{"order": 812}'\nselect emit_event('order.placed', '{"order": 812}')`}
       />
     </Empty>
   );
