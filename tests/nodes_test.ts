@@ -107,6 +107,11 @@ Deno.test("from the command line nodes are shown, tested and changed, with an au
       const cli = cliWith({ DATABASE_URL: database_url, REDIS_URL: redis_url, SCHEDULER_REDIS_PREFIX: prefix });
       await cluster.hears("node.status", { node_id: "node-1", status: "available" });
       assert.match((await cli("nodes", "ls")).out, /^node-1 +available .*Z/m);
+      await sql`insert into node (node_id, status) values ('node-8', 'unavailable')`;
+      const listed = JSON.parse((await cli("nodes", "ls", "--json")).out);
+      const names = (of: { node_id: string }[]) => of.map(({ node_id }) => node_id).toSorted();
+      assert.deepEqual([names(listed.nodes), names(listed.workers)], [["node-1", "node-8"], ["node-1"]]);
+      assert.equal((await cli("nodes", "rm", "node-8")).code, 0);
       assert.match((await cli("nodes", "test", "node-9")).err, /Cannot find node "node-9": there are node-1/);
 
       const tested = await cli("nodes", "test", "node-1");

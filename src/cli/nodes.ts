@@ -9,9 +9,7 @@ import { printJson, printTable, say } from "./output.ts";
 
 export async function listCommand(options: JsonOption): Promise<void> {
   const [workers, nodes] = await withDb(async (sql) => [await listWorkers(sql), await listNodes(sql)] as const);
-  if (options.json) {
-    return printJson(workers.map((one) => ({ ...one, node: nodes.find(({ node_id }) => node_id === one.node_id) })));
-  }
+  if (options.json) return printJson({ nodes, workers });
   if (nodes.length > 0) {
     printNodes(nodes);
     say("");
