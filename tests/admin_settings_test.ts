@@ -165,6 +165,12 @@ Deno.test("settings are listed, set and reset from the command line, and what do
       /leader_lease_seconds must be at least 2 x leader_tick_seconds: current values are 3 and 2/,
     );
     assert.match((await cli("settings", "set", "nonsense=1")).err, /no such setting; see `deno task settings ls`/);
+    assert.match(
+      (await cli("settings", "set", "leader_tick_second=1")).err,
+      /no such setting; did you mean leader_tick_seconds\?/,
+    );
+    const below = await cli("settings", "set", "max_jobs_per_worker=0");
+    assert.deepEqual([below.code, /from 1 to 1000: current value is 0/.test(below.err)], [2, true], below.err);
     assert.match((await cli("settings", "set", "leader_tick_seconds=soon")).err, /to "soon": give a number/);
     assert.match((await cli("settings", "reset", "nonsense")).err, /nonsense is no setting/);
     const changed = JSON.parse((await cli("settings", "ls", "--changed", "--json")).out);

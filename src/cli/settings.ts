@@ -1,4 +1,5 @@
 /** `settings`: what holds for all processes, read again by each of them within seconds. */
+import { wordLike } from "../catalog/problem.ts";
 import {
   changeSettings,
   DEFAULT_SETTINGS,
@@ -37,21 +38,21 @@ function print(settings: SettingView[]): void {
 
 /** All of them or none: they relate to each other. */
 export async function setCommand(given: string[], options: Reasoned): Promise<void> {
-  await change(Object.fromEntries(given.map(valueFrom)), options);
+  await change(Object.fromEntries(given.map(valueFrom)), options, EXIT.usage);
 }
 
 export async function resetCommand(names: string[], options: Reasoned): Promise<void> {
-  await change(Object.fromEntries(names.map((name) => [name, null])), options);
+  await change(Object.fromEntries(names.map((name) => [name, null])), options, EXIT.failed);
 }
 
-async function change(wanted: SettingsChange, options: Reasoned): Promise<void> {
+async function change(wanted: SettingsChange, options: Reasoned, refused: number): Promise<void> {
   const [changed, all, follow_seconds] = await withDb(async (sql) => {
     try {
       const { worker_renew_seconds } = await readSettings(sql); // with its next renewal each reads them anew
       const names = await changeSettings(sql, wanted, by(options));
       return [names, await listSettings(sql), Math.ceil(worker_renew_seconds)] as const;
     } catch (error) {
-      if (error instanceof RangeError) throw new CommandError(error.message);
+      if (error instanceof RangeError) throw new CommandError(error.message, refused);
       throw error;
     }
   });
@@ -68,7 +69,9 @@ async function change(wanted: SettingsChange, options: Reasoned): Promise<void> 
 function valueFrom(text: string): [string, number | string] {
   const [, name = "", value = ""] = /^([a-z_]+)=(.+)$/.exec(text) ?? [];
   if (!Object.hasOwn(DEFAULT_SETTINGS, name)) {
-    const fix = name === "" ? "give NAME=VALUE" : "see `deno task settings ls`";
+    const like = wordLike(name, Object.keys(DEFAULT_SETTINGS));
+    const hint = like ? `did you mean ${like}?` : "see `deno task settings ls`";
+    const fix = name === "" ? "give NAME=VALUE" : hint;
     throw new CommandError(
       `Cannot set "${text}": ${name === "" ? "no name and value" : "no such setting"}; ${fix}`,
       EXIT.usage,
