@@ -1,5 +1,6 @@
 /** Args against the schema of their job as it was last synced: refused at the door what would fail at the worker. */
 import { z } from "zod";
+import { wordLike } from "../catalog/problem.ts";
 import type { Db } from "../store/db.ts";
 import { readDefinitions, readDemands } from "../store/definitions.ts";
 import { doNotFit, EnqueueError } from "./args.ts";
@@ -52,10 +53,13 @@ function schemaOf(text: string): z.ZodType | undefined {
 /** What says that nothing can be made of a job that takes no runs, and which do; `verb` such as "enqueue". */
 export async function noSuchJob(sql: Db, name: string, verb: string): Promise<EnqueueError> {
   const known = (await readDefinitions(sql)).filter((one) => !one.removed_at).map((one) => one.name);
+  const like = wordLike(name, known);
   const list = known.length > 0 ? `known are ${known.slice(0, MOST_NAMED).join(", ")}` : "none is synced yet";
   const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : "";
   return new EnqueueError(
-    `Cannot ${verb} "${name}": no such job, ${list}${more}; a new one is added by a file in jobs/ and \`deno task sync\``,
+    `Cannot ${verb} "${name}": no such job, ${
+      like ? `did you mean "${like}"?` : `${list}${more};`
+    } a new one is added by a file in jobs/ and \`deno task sync\``,
     { why: "not_found", says: { code: "job_gone", job_name: name } },
   );
 }
