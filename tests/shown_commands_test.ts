@@ -31,6 +31,15 @@ Deno.test("what docs and pages name as a command is one, and is given nothing th
   await refuse(shown, { at_least: 60, may: MAY_MISS });
 });
 
+Deno.test("keys that the docs have made inside the checkout get into neither git nor the image", () => {
+  const folders = new Set(found(docs(), /deno task certs (?:\w+ )?\.\/(\w+)/g).map(({ line }) => line));
+  assert(folders.size > 0);
+  for (const list of [".gitignore", "deploy/Dockerfile.dockerignore"]) {
+    const ignored = Deno.readTextFileSync(`${PROJECT_DIR}/${list}`).split("\n").map((line) => line.replace(/\/$/, ""));
+    assert.deepEqual([...folders].filter((folder) => !ignored.includes(folder)), [], list);
+  }
+});
+
 function docs(): { path: string; text: string }[] {
   const names = [...Deno.readDirSync(`${PROJECT_DIR}/docs`)].map(({ name }) => `docs/${name}`);
   return ["README.md", ...names.toSorted()].map((path) => ({
