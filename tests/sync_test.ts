@@ -263,6 +263,27 @@ Deno.test("a schedule without the args that its job needs is warned of, and so i
   });
 });
 
+Deno.test("a field that the args do not have is warned of, wherever a job names one; what a schema leaves open may be there", async () => {
+  const named = `serialKey: "d:{devce}", concurrency: { limit: 1, key: "{device.id}{tenant}" }, node: "{host}",
+    on: { type: "a.b", debounceSeconds: 1, key: "{devise}", where: { "site.name": "x", device: 7 } },`;
+  const files = {
+    "closed.ts": job(`args: z.object({ device: z.any() }), ${named}`),
+    "open.ts": job(`args: z.looseObject({ device: z.any() }), ${named}`),
+    "none.ts": job(named),
+  };
+  await withSync(files, async ({ sync }) => {
+    const warned = (await sync("plan")).plan?.warnings.map(({ job, warning }) => `${job}: ${warning}`) ?? [];
+    const missing = "which the schema of args does not have: it is empty where nobody gives it";
+    assert.deepEqual(warned.filter((one) => one.includes("the schema of args")), [
+      `closed: serialKey names {devce}, ${missing}; did you mean {device}?`,
+      `closed: concurrency.key names {tenant}, ${missing}`,
+      `closed: node names {host}, ${missing}`,
+      `closed: the key on "a.b" names {devise}, ${missing}; did you mean {device}?`,
+      `closed: where on "a.b" names {site.name}, ${missing}`,
+    ]);
+  });
+});
+
 Deno.test("a jobs folder that is missing is a problem; an empty one is a warning, since it switches everything off", async () => {
   await withSync({ "a.ts": job() }, async ({ sql, jobs, sync }) => {
     assertApplied(await sync());

@@ -9,7 +9,7 @@ import { problemsInPermissions } from "../sandbox/permissions.ts";
 import type { Described, Description, Sandbox } from "../sandbox/pool.ts";
 import type { DefinitionSetting, ScheduleSetting } from "../store/definitions.ts";
 import { eventsOf } from "./event_options.ts";
-import { flowOf, templateOf } from "./flow_options.ts";
+import { flowOf, templateOf, unknownFields } from "./flow_options.ts";
 import type { JobFile } from "./job_files.ts";
 import { isPlainObject, Options } from "./options.ts";
 import { type Complaint, placeOf, type Problem, shown } from "./problem.ts";
@@ -122,7 +122,8 @@ function jobOf(file: JobFile, description: Description, on: Reading): DescribedJ
       "remove it: Postgres cannot store it",
     );
   }
-  return { definition, schedules, warnings: argsWarnings(options, description, schedules) };
+  const warnings = [...argsWarnings(options, description, schedules), ...unknownFields(definition)];
+  return { definition, schedules, warnings };
 }
 
 function schedulesOf(options: Options, on: Reading): ScheduleSetting[] {
