@@ -203,6 +203,22 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
   });
 });
 
+Deno.test("args are checked as the run will get them, after JSON: a Date is a text there", async () => {
+  await withClient(async ({ client, sql }) => {
+    const at = new Date("2026-11-23T00:00:00Z");
+    const asked = (args: z.ZodType<{ at: Date }>) => {
+      const dated = defineJob({ args, run() {} });
+      return [client.enqueue(dated, { at }), client.bulk(dated, [{ at }])];
+    };
+    for (const act of asked(z.object({ at: z.date() }))) {
+      await assert.rejects(act, /its args do not fit: at: .*expected date, received string/);
+    }
+    await Promise.all(asked(z.object({ at: z.coerce.date() }) as unknown as z.ZodType<{ at: Date }>));
+    const [run] = await sql`select args_json from job_run`;
+    assert.deepEqual(run?.args_json, { at: at.toISOString() });
+  });
+});
+
 Deno.test("by its name alone a job's args are held against the schema as it is synced now", async () => {
   await withClient(async ({ client, sql }) => {
     const say = (args_schema: unknown) =>

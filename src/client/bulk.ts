@@ -156,12 +156,13 @@ const TEXT_AT_ONCE = 4_000_000;
 
 async function itemText(name: string, job: Job | string, item: { args: unknown; place: number }): Promise<string> {
   const what = `item ${item.place} of a bulk of "${name}"`;
+  const text = jsonText({ what, item: item.place }, item.args ?? {});
   if (typeof job !== "string" && job.options.args) {
-    let answer = job.options.args["~standard"].validate(item.args);
+    let answer = job.options.args["~standard"].validate(JSON.parse(text)); // as the run will get them
     if (answer instanceof Promise) answer = await answer;
     if (answer.issues) throw doNotFit({ what: `store ${what}: its args`, item: item.place }, answer.issues);
   }
-  return jsonText({ what, item: item.place }, item.args ?? {});
+  return text;
 }
 
 async function fillFromQuery(tx: Db, from: { id: number; job: string; query: string }): Promise<number> {

@@ -4,7 +4,7 @@ import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/b
 import { type Db, isUniqueViolation } from "../store/db.ts";
 import { type Demands, readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
-import { checkDate, checkText, doNotFit, EnqueueError, nameOf, priorityFrom, storable } from "./args.ts";
+import { checkDate, checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom, storable } from "./args.ts";
 import { checkBy, noSuchJob } from "./job_args.ts";
 import { checkNeeds, needsOf } from "./needs.ts";
 
@@ -104,8 +104,10 @@ export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
 }
 
 async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
+  const args = item.args ?? {};
+  const text = jsonText({ what: `a run of "${name}"` }, args);
   if (typeof job !== "string" && job.options.args) {
-    const answer = await job.options.args["~standard"].validate(item.args);
+    const answer = await job.options.args["~standard"].validate(JSON.parse(text)); // as the run will get them
     if (answer.issues) throw doNotFit({ what: `enqueue "${name}": its args` }, answer.issues);
   }
   checkDate(`enqueue "${name}"`, "runAt", item.runAt);
@@ -114,7 +116,7 @@ async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknow
   }
   return {
     job_name: name,
-    args: storable(`a run of "${name}"`, item.args ?? {}),
+    args,
     idempotency_key: item.idempotencyKey,
     priority: item.priority === undefined ? undefined : priorityFrom(`enqueue "${name}"`, item.priority),
     run_at: item.runAt,
