@@ -239,7 +239,7 @@ export interface JobOptions<Input, Output, Result> {
   schedule?: Schedule | readonly Schedule[];
   /** Event type, or types, that start a run; the event's payload becomes its args. With a rule: `{ type, ... }`. */
   on?: string | EventTrigger | readonly (string | EventTrigger)[];
-  /** A Standard Schema for the args; without it any JSON is accepted. */
+  /** A Standard Schema for the args; without it any JSON is accepted. Args are JSON: a date is `z.coerce.date()`, not `z.date()`. */
   args?: Schema<Input, Output>;
   /** Default priority of its runs. */
   priority?: Priority;

@@ -52,6 +52,11 @@ const TAKEN: { args: string; takes: unknown; refuses?: unknown }[] = [
   },
   { args: "z.object({ yes: z.coerce.boolean(), m: z.number() })", takes: { m: 1 }, refuses: { yes: 1 } },
   { args: "z.object({ n: z.preprocess((v) => Number(v), z.number()) })", takes: { n: "5" } },
+  {
+    args: "z.object({ at: z.coerce.date(), ids: z.array(z.int()) })",
+    takes: { at: "2026-11-23", ids: [1] },
+    refuses: { at: "2026-11-23", ids: ["x"] },
+  },
   { args: "z.object({ n: z.number().catch(1) })", takes: { n: "x" } },
   { args: "z.object({ code: z.string().regex(/^[a-f]+$/) })", takes: { code: "ab" }, refuses: { code: "AB" } },
 ];

@@ -112,7 +112,7 @@ async function problemWith(value: unknown, schema: Schema): Promise<string | und
 /** By the JSON Schema part of Standard Schema. Null: the library has none, or the schema cannot be said in it. */
 function jsonSchemaOf(schema: Schema | undefined): Json | null {
   type Speaking = { jsonSchema?: { input(options: { target: string; libraryOptions: unknown }): unknown } };
-  const libraryOptions = { override: sayNoMore };
+  const libraryOptions = { override: sayNoMore, unrepresentable: "any" }; // or one date would leave all its neighbours unsaid
   try {
     const json = (schema?.["~standard"] as Speaking | undefined)?.jsonSchema?.input({
       target: "draft-2020-12",
