@@ -217,6 +217,24 @@ Deno.test("behind a proxy every link, form and cookie holds the path, whether or
   assert.deepEqual(within(asked, other), ["/", "/", "/jobs/greet", "/jobs/greet", "/nowhere"]);
 });
 
+Deno.test("who asks again for the answer to a form is led to the page above it, whatever the form was", async () => {
+  await withAdmin(async ({ login }) => {
+    const browser = await login("admin");
+    const above = async (path: string) => (await browser.get(path)).headers.get("location");
+    const routes = PAGES.flatMap((page) => page.routes);
+    const shown = routes.flatMap((route) => "get" in route ? [route.get] : []);
+    for (const route of routes) {
+      if (!("post" in route) || shown.includes(route.post)) continue;
+      const path = route.post.replace(/:\w+/g, "1");
+      const there = await above(path);
+      assert(there !== null && `/dandori${path}`.startsWith(there), `${path}: ${there}`);
+    }
+    assert.equal(await above("/jobs/a%20b/pause?x=1"), "/dandori/jobs/a%20b");
+    assert.equal(await above("/leader/degrade"), "/dandori/");
+    assert.equal(await above("/access/users/me/role"), "/dandori/access/users");
+  }, { url: "https://example.com/dandori/" });
+});
+
 Deno.test("no link leads to another site through the login", async () => {
   await withAdmin(async ({ login }) => {
     const browser = await login("viewer");

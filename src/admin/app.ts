@@ -66,7 +66,9 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
     return pathWithin(place, pathname, pages) + search;
   };
   const routed = { ...parts, pathOf };
-  for (const route of [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES]) mount(app, route, routed);
+  const routes = [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES];
+  for (const route of routes) mount(app, route, routed);
+  leadBack(app, routes, place.base);
   for (const { path } of app.routes) pages.add(firstPart(path));
   for (const none of ["", "*"]) pages.delete(none);
   app.notFound((c) => answerRefusal(c, routed, new Refusal(404)));
@@ -112,6 +114,23 @@ function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
       const answer = await route.act({ ...visit, form, actor: `user:${session.name}`, redis: parts.redis });
       return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 200) : answerDone(c, parts, answer);
     });
+  }
+}
+
+/**
+ * The answer to a form may be a page at an address that shows nothing by itself, and who asks for that again, as by the switch of the language, is
+ * led to the nearest page above it.
+ */
+function leadBack(app: Hono<Env>, routes: Route[], base: string): void {
+  const shown = new Set(routes.flatMap((route) => "get" in route ? [route.get] : []));
+  for (const route of routes) {
+    if (!("post" in route) || shown.has(route.post)) continue;
+    const parts = route.post.split("/");
+    while (parts.length > 1 && !shown.has(parts.join("/"))) parts.pop();
+    app.get(
+      route.post,
+      (c) => c.redirect(`${base}${c.req.path.split("/").slice(0, parts.length).join("/") || "/"}`, 303),
+    );
   }
 }
 
