@@ -65,7 +65,8 @@ Deno.test("each condition opens its alert once and closes it when it is over", a
     const paused = await aDefinition(sql, { name: "paused", paused_at: LONG_AGO });
     await aRun(sql, { job_definition_id: paused.id, due_at: LONG_AGO });
     await sql`insert into serial_key_stop (serial_key, stopped_by) values ('device:7', 'system'), ('device:8', 'alice')`;
-    await sql`insert into bulk (job_definition_id, state, changed_by) values (${job.id}, 'PAUSED', 'system'), (${job.id}, 'PAUSED', 'alice')`;
+    await sql`insert into bulk (job_definition_id, name, state, changed_by)
+              values (${job.id}, 'import', 'PAUSED', 'system'), (${job.id}, '', 'PAUSED', 'alice')`;
     const worker = await aWorker(sql, {
       worker_id: "w1",
       tls_not_after: new Date(Date.now() + 3 * 86_400_000),
@@ -84,6 +85,9 @@ Deno.test("each condition opens its alert once and closes it when it is over", a
     ];
     assert.deepEqual(await judged(sql, term), opened);
     assert.deepEqual(await judged(sql, term), [], "opened twice");
+    const [bulk] = await sql`select message, detail from alert where kind = 'bulk.paused'`;
+    assert.equal(bulk?.message, '"import" of job late: too much of it failed');
+    assert.deepEqual(bulk?.detail, { bulk_id: 1, name: "import", job_name: "late" });
     await forceClose(sql, overdue, { actor: "test", reason: "test" });
     await sql`delete from serial_key_stop`;
     await sql`update bulk set state = 'RUNNING'`;

@@ -52,8 +52,10 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
       union all ${overdue(sql, limits.overdue_seconds)}
       union all ${nodesAway(sql)}
       union all
-      select 'bulk.paused', id::text, coalesce(reason, 'too much of it failed'), jsonb_build_object('bulk_id', id, 'name', name)
-        from bulk where state = 'PAUSED' and changed_by = 'system' and finished_at is null
+      select 'bulk.paused', b.id::text, case when b.name <> '' then '"' || b.name || '" ' else '' end || 'of job ' || d.name || ': ' || coalesce(b.reason, 'too much of it failed'),
+             jsonb_build_object('bulk_id', b.id, 'name', b.name, 'job_name', d.name)
+        from bulk b join job_definition d on d.id = b.job_definition_id
+       where b.state = 'PAUSED' and b.changed_by = 'system' and b.finished_at is null
       union all
       select 'key.blocked', serial_key, coalesce(reason, 'a run of it failed'), jsonb_build_object('job_run_id', job_run_id)
         from serial_key_stop where stopped_by = 'system'
