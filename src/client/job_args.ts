@@ -56,10 +56,9 @@ export async function noSuchJob(sql: Db, name: string, verb: string): Promise<En
   const like = wordLike(name, known);
   const list = known.length > 0 ? `known are ${known.slice(0, MOST_NAMED).join(", ")}` : "none is synced yet";
   const more = known.length > MOST_NAMED ? ` and ${known.length - MOST_NAMED} more` : "";
+  const hint = like ? `did you mean "${like}"? ` : "";
   return new EnqueueError(
-    `Cannot ${verb} "${name}": no such job, ${
-      like ? `did you mean "${like}"?` : `${list}${more};`
-    } a new one is added by a file in jobs/ and \`deno task sync\``,
+    `Cannot ${verb} "${name}": no such job, ${list}${more}; ${hint}a new one is added by a file in jobs/ and \`deno task sync\``,
     { why: "not_found", says: { code: "job_gone", job_name: name } },
   );
 }
