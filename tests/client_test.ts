@@ -174,7 +174,10 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
         return true;
       });
     await refused(/"nobody": no such job, known are client_test; .*deno task sync/, client.enqueue("nobody", {}));
-    await refused(/no such job, known are client_test; did you mean "client_test"\? a new one .*sync/, client.enqueue("clinet_test", {}));
+    await refused(
+      /no such job, known are client_test; did you mean "client_test"\? a new one .*sync/,
+      client.enqueue("clinet_test", {}),
+    );
     const nobody = { ...job, name: "nobody" } as unknown as typeof job;
     await refused(
       /"nobody": no such job, known are client_test; .*deno task sync/,

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { monotonicMs, rest } from "../src/base/loop.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { explanation } from "../src/ops/explain.ts";
-import { connectDb, isUnreachable, onWork } from "../src/store/db.ts";
-import { withStores } from "./support/stores.ts";
+import { connectDb, isShutOut, isUnreachable, onWork } from "../src/store/db.ts";
+import { whileShut, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
 /** Between a client and Postgres; `stall` makes the connections of until now swallow everything, as a lost route does. */
@@ -68,6 +68,35 @@ Deno.test("a connection that fell silent is left: its query fails, and the next 
       line.close();
       await sql.end({ timeout: 0 });
     }
+  });
+});
+
+Deno.test("sessions that take no writes are left, and those who are made when writes are taken again do", async () => {
+  await withStores(async ({ sql: other, database_url }) => {
+    const database = other(new URL(database_url).pathname.slice(1));
+    await other`alter database ${database} set default_transaction_read_only = on`;
+    const sql = connectDb(database_url, { name: "reading", max: 1 });
+    try {
+      const write = async () => (await sql`insert into line_check (line) values ('x') returning 1`).length;
+      await assert.rejects(write, (error) => isUnreachable(error));
+      await other`alter database ${database} reset default_transaction_read_only`;
+      await waitFor("a write", () => write().catch(() => undefined), 10_000);
+    } finally {
+      await sql.end({ timeout: 1 });
+    }
+  });
+});
+
+Deno.test("who is shut out, by a password or a closed database, is told apart from what was asked", async () => {
+  for (const code of ["28P01", "28000", "3D000", "42501", "55000"]) {
+    assert(isUnreachable({ code }) && isShutOut({ code }), code);
+  }
+  for (const code of ["ECONNREFUSED", "57P01", "40P01"]) assert(isUnreachable({ code }) && !isShutOut({ code }), code);
+  for (const code of ["23505", "42P01", "22P02"]) assert(!isUnreachable({ code }), code);
+  await withStores(async ({ sql, database_url }) => {
+    assert.equal((await sql`select 1 as one`)[0]?.one, 1);
+    await whileShut(database_url, "test", () => assert.rejects(async () => await sql`select 1`, isUnreachable));
+    await waitFor("being let in", () => sql`select 1`.catch(() => undefined));
   });
 });
 

@@ -10,7 +10,7 @@ import type { Sql } from "../src/store/db.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
-import { type Stores, withStores } from "./support/stores.ts";
+import { type Stores, whileShut, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const ME = "w1-0000000a";
@@ -195,6 +195,26 @@ Deno.test("a run whose row somebody's transaction keeps is refused, and holds up
     });
     assert.equal((await readRun(sql, orders[1].job_run_id))?.state, "ASSIGNED");
   });
+});
+
+Deno.test("an outcome waits while Postgres lets nobody in, as after a change of the password, and is what it was", async () => {
+  let tries = 0;
+  const through = (sql: Sql) =>
+    new Proxy(sql, {
+      apply: (pool, self, args) => {
+        if (String((args[0] as { raw?: string[] }).raw).includes("else s.outcome")) tries++;
+        return Reflect.apply(pool, self, args);
+      },
+    });
+  await withExecutor(async ({ sql, executor, bodies, assigned, database_url }) => {
+    const order = await assigned();
+    assert.equal((await executor.accept(order)).result, "ACCEPTED");
+    await whileShut(database_url, "test", async () => {
+      bodies.get(order.job_run_id)?.end(ok(7));
+      await waitFor("another try, and another", () => Promise.resolve(tries >= 5));
+    });
+    await waitFor("the end", async () => (await readRun(sql, order.job_run_id))?.state === "SUCCEEDED");
+  }, { through });
 });
 
 Deno.test("a result that comes after the run was closed is kept in the audit", async () => {

@@ -37,7 +37,7 @@ import { identify, type Identity, Spool } from "../roles/spool.ts";
 import { keepVigil } from "../roles/vigil.ts";
 import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../roles/worker.ts";
 import type { Sandbox } from "../sandbox/pool.ts";
-import { connectDb, isUnreachable, type Sql } from "../store/db.ts";
+import { connectDb, isShutOut, isUnreachable, type Sql } from "../store/db.ts";
 import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../store/nodes.ts";
 import { lackOfSchema } from "../store/schema.ts";
 import { readSettings, type Settings } from "../store/settings.ts";
@@ -219,7 +219,7 @@ async function patiently<T>(ask: () => Promise<T>, stop: AbortSignal): Promise<T
     try {
       return await ask();
     } catch (error) {
-      if (!isUnreachable(error)) throw error;
+      if (!isUnreachable(error) || isShutOut(error)) throw error;
       loopFailed("waiting for Postgres", error);
       await rest(1_000, stop);
     }

@@ -7,7 +7,7 @@
  */
 import { rm } from "node:fs/promises";
 import { observe } from "../base/facts.ts";
-import { connectDb, isUnreachable } from "../store/db.ts";
+import { connectDb, isShutOut, isUnreachable } from "../store/db.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { findHome, type PostgresHome } from "./postgres_home.ts";
 import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";
@@ -188,7 +188,7 @@ async function hasDatabase(admin_url: string): Promise<boolean> {
     if (!found) await sql`create database ${sql(DATABASE)}`;
     return true;
   } catch (error) {
-    if (isUnreachable(error)) return false;
+    if (isUnreachable(error) && !isShutOut(error)) return false;
     throw error;
   } finally {
     await sql.end({ timeout: 1 });

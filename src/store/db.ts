@@ -92,7 +92,11 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
     const asked = pool;
     whenSent(query, (session) => {
       const done = patience.begin(session, () => leave(asked));
-      Promise.prototype.then.call(query, done, done); // the query's own `then` would send it
+      const failed = (error: unknown) => {
+        done();
+        if (takesNoWrites(error)) leave(asked);
+      };
+      Promise.prototype.then.call(query, done, failed); // the query's own `then` would send it
     });
     return query;
   };
@@ -231,7 +235,21 @@ export function isStorableDate(at: Date): boolean {
 /** Whether an error says that Postgres could not be reached, cut the session or could not do it just now: trying again later may help. */
 export function isUnreachable(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");
-  return UNREACHABLE.has(code) || /^(08|40|53|57P)/.test(code);
+  return UNREACHABLE.has(code) || /^(08|40|53|57P)/.test(code) || isShutOut(error);
+}
+
+/**
+ * Whether Postgres lets this role or its like not in, or not do what it may do elsewhere: a changed password, a database that is closed or was renamed,
+ * rights that were taken. Also `isUnreachable`, since it says nothing of what was asked; but who has just been started so was given what is wrong.
+ */
+export function isShutOut(error: unknown): boolean {
+  const code = String((error as { code?: unknown } | undefined)?.code ?? "");
+  return /^28/.test(code) || ["3D000", "42501", "55000"].includes(code);
+}
+
+/** Whether it takes no writes, as one that is no longer the primary: another session, if only to another server, may. */
+function takesNoWrites(error: unknown): boolean {
+  return (error as { code?: unknown } | undefined)?.code === "25006";
 }
 
 /** Whether the session on which it was asked ends with it. */

@@ -37,6 +37,22 @@ export async function withStores<T>(test: (stores: Stores) => Promise<T>): Promi
   }
 }
 
+/** While nobody is let into that database, as with a changed password; who is in by this name has been put out. */
+export async function whileShut<T>(database_url: string, name: string, act: () => Promise<T>): Promise<T> {
+  const database = new URL(database_url).pathname.slice(1);
+  const allow = (allowed: boolean) =>
+    withAdmin((admin) => admin.unsafe(`alter database ${database} allow_connections ${allowed}`));
+  await allow(false);
+  try {
+    await withAdmin((admin) =>
+      admin`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${database} and application_name = ${`dandori ${name}`}`
+    );
+    return await act();
+  } finally {
+    await allow(true);
+  }
+}
+
 function urlOf(database: string): string {
   const url = new URL(services.database_url);
   url.pathname = `/${database}`;
