@@ -15,6 +15,15 @@ Deno.test("files that come, change and go are seen, in folders as well", async (
   });
 });
 
+Deno.test("what names the packages is seen to change, too: a job that imports one is then no longer wrong", async () => {
+  await watched(async (jobs, seen) => {
+    const file = `${jobs.dir}/../deno.json`;
+    await seen(() => Deno.writeTextFileSync(file, "{}"));
+    await seen(() => Deno.writeTextFileSync(file, '{ "imports": {} }'));
+    await seen(() => Deno.removeSync(file));
+  });
+});
+
 Deno.test("a pipe in the folder keeps nobody from seeing what changes, nor from stopping", async () => {
   await watched(async (jobs, seen) => {
     const { success } = await new Deno.Command("mkfifo", { args: [jobs.path("pipe.ts")] }).output();
@@ -52,7 +61,11 @@ async function watched(test: (jobs: JobFolder, seen: Seen) => Promise<void>): Pr
       words.ring();
     };
     const changed = () => Promise.resolve(changes.ring());
-    const watching = watchJobs(jobs.dir, { stop: stop.signal, say, changed });
+    const watching = watchJobs({ jobs_dir: jobs.dir, project_dir: `${jobs.dir}/..` }, {
+      stop: stop.signal,
+      say,
+      changed,
+    });
     await waitFor("the first look", async () => { // what is there before that is no change
       jobs.write("first.ts", crypto.randomUUID());
       return await changes.rest(500) || undefined;

@@ -80,7 +80,11 @@ export class Walk {
       const reason = error && !error.includes("not in import map")
         ? firstLine(error)
         : "is a name that deno.json does not know";
-      return this.#refuse(importer, reason, 'add it to "imports" in deno.json, e.g. with `deno add npm:NAME`');
+      return this.#refuse(
+        importer,
+        reason,
+        'add it to "imports" in deno.json, e.g. with `deno add --save-exact npm:NAME`',
+      );
     }
     const scheme = target.slice(0, target.indexOf(":"));
     // What is neither a path nor a URL can only have come through the imports of deno.json.
@@ -115,7 +119,7 @@ export class Walk {
       this.#refuse(
         from.importer,
         `has no exact version in deno.json: ${target}`,
-        `name one version of "${name}" in "imports", without ^ or ~`,
+        `name one version of "${name}" in "imports", without ^ or ~, as \`deno add --save-exact\` does`,
       );
     } else {
       this.#packages.add(`${name}@${version}`);

@@ -138,7 +138,7 @@ async function startAndWatch(dev: DevRun): Promise<void> {
     await together([
       dev.servePage?.({ ...page, say: (text) => say("admin", text) }) ?? Promise.resolve(),
       keepCrew(dev, { config, sql, certs }),
-      watchJobs(config.jobs_dir, { ...sayJobs, changed: () => syncJobs(jobs, sayJobs) }),
+      watchJobs(jobs, { ...sayJobs, changed: () => syncJobs(jobs, sayJobs) }),
       watchLaunchers(stop, () => {
         say("dev", "what started this has ended, so this stops as well");
         dev.end();

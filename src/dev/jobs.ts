@@ -34,15 +34,22 @@ async function syncOnce(parts: SyncParts, on: JobsOptions & { always?: boolean }
 }
 
 /**
- * Calls `changed` after each change below `folder`, one call at a time, until `stop`. It looks by itself: Deno.watchFs opens each
- * new file, and a pipe among them stops that, and whoever closes the watcher, for good.
+ * Calls `changed` after each change below the jobs folder or of deno.json, whose packages jobs import, one call at a time, until
+ * `stop`. It looks by itself: Deno.watchFs opens each new file, and a pipe among them stops that, and whoever closes the watcher, for good.
  */
-export async function watchJobs(folder: string, on: JobsOptions & { changed(): Promise<void> }): Promise<void> {
-  let known = stateOf(folder);
+export async function watchJobs(
+  { jobs_dir, project_dir }: Pick<SyncParts, "jobs_dir" | "project_dir">,
+  on: JobsOptions & { changed(): Promise<void> },
+): Promise<void> {
+  const look = () => {
+    const below = stateOf(jobs_dir);
+    return below === undefined ? undefined : below + lineOf(`${project_dir}/deno.json`);
+  };
+  let known = look();
   let settled = true;
   await every(LOOK_GAP_MS, async () => {
-    const now = stateOf(folder);
-    if (now === undefined && known !== undefined) on.say(`there is no folder ${folder}; it is looked for`);
+    const now = look();
+    if (now === undefined && known !== undefined) on.say(`there is no folder ${jobs_dir}; it is looked for`);
     if (now !== known) settled = false;
     else if (!settled && now !== undefined) {
       settled = true;
@@ -59,8 +66,7 @@ function stateOf(folder: string): string | undefined {
     for (const { name, isDirectory } of Deno.readDirSync(folder)) {
       if (name === "node_modules" || name === ".git") continue;
       const path = `${folder}/${name}`;
-      const { mtime, ctime, size, ino } = timesOf(path);
-      lines.push(JSON.stringify([name, mtime, ctime, size, ino, isDirectory && stateOf(path)]));
+      lines.push(lineOf(path) + (isDirectory ? stateOf(path) : ""));
     }
   } catch (error) {
     return error instanceof Deno.errors.NotFound ? undefined : messageOf(error);
@@ -68,11 +74,12 @@ function stateOf(folder: string): string | undefined {
   return lines.sort().join();
 }
 
-/** What was removed meanwhile has none: the next look sees that. */
-function timesOf(path: string): Partial<Deno.FileInfo> {
+/** What is not there, or was removed meanwhile, has no times: the next look sees that. */
+function lineOf(path: string): string {
   try {
-    return Deno.lstatSync(path);
+    const { mtime, ctime, size, ino } = Deno.lstatSync(path);
+    return JSON.stringify([path, mtime, ctime, size, ino]);
   } catch {
-    return {};
+    return JSON.stringify([path]);
   }
 }
