@@ -153,6 +153,21 @@ Deno.test("a job that ends its first run late takes no other job's label away", 
   });
 });
 
+Deno.test("a job that has ended no run yet is counted as none, so that its first failure is seen to be more", async () => {
+  await withStores(async ({ sql }) => {
+    await aDefinition(sql, { name: "fresh" });
+    const gone = await aDefinition(sql, { name: "gone" });
+    await sql`update job_definition set removed_at = now(), enabled = false where id = ${gone.id}`;
+    const jobs = await readAllTime(sql);
+    const text = await clusterRegistry({ figures: await readFigures(sql), backlog: [], jobs }).metrics();
+    const values = valuesIn(text);
+    assert.equal(values.get('dandori_runs_total{job_name="fresh",outcome="failed"}'), 0);
+    assert.equal(values.get('dandori_runs_quarantined_total{job_name="fresh"}'), 0);
+    assert.equal(values.get('dandori_run_wait_seconds_count{job_name="fresh"}'), 0);
+    assert(!/gone|NaN|null/.test(text), "a job that was removed and never ended a run has nothing to tell");
+  });
+});
+
 Deno.test("a message that is too old to be sent is not said to wait for the webhook", async () => {
   await withStores(async ({ sql }) => {
     await sql`insert into alert_delivery (what, created_at) values ('test', now() - interval '25 hours'), ('test', now())`;

@@ -290,14 +290,23 @@ export async function readTotal(sql: Db, range: Range): Promise<Ended> {
 /** `place`: among all jobs by age, from 0. It never changes, also when an older job ends its first run. */
 export type AllTime = { job_name: string; place: number } & Sums;
 
-/** All that was ever counted, of each job that ended a run, the oldest job first. */
+/** All that was ever counted, the oldest job first. A job that has ended no run has zeros: what grows from none is not seen to grow. */
 export async function readAllTime(sql: Db): Promise<AllTime[]> {
-  return await sql<AllTime[]>`
+  const rows = await sql<({ job_name: string; place: number } & (Sums | Record<keyof Sums, null>))[]>`
     select d.name as job_name, d.place, ${columns(sql)}
-      from run_stat s join (select id, name, (row_number() over (order by id) - 1)::int as place from job_definition) d
-        on d.id = s.job_definition_id
-     where s.grain_seconds = 0 and s.job_definition_id <> 0 order by d.id`;
+      from (select id, name, removed_at, (row_number() over (order by id) - 1)::int as place from job_definition) d
+      left join run_stat s on s.job_definition_id = d.id and s.grain_seconds = 0
+     where s.job_definition_id is not null or d.removed_at is null order by d.id`;
+  return rows.map((row) => row.succeeded === null ? { ...row, ...NOTHING_ENDED } : row);
 }
+
+const NOTHING_ENDED: Sums = {
+  ...Object.fromEntries(COUNTS.map((name) => [name, 0])) as Pick<Ended, typeof COUNTS[number]>,
+  wait_seconds: 0,
+  run_seconds: 0,
+  waits: Array(BOUNDS.length + 1).fill(0),
+  runs: Array(BOUNDS.length + 1).fill(0),
+};
 
 function columns(sql: Db) {
   return sql.unsafe([...COUNTS, "wait_seconds", "run_seconds", "waits", "runs"].map((name) => `s.${name}`).join(", "));
