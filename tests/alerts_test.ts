@@ -100,6 +100,19 @@ Deno.test("each condition opens its alert once and closes it when it is over", a
   });
 });
 
+Deno.test("a slot that has no run is overdue, unless somebody paused its schedule", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { id } = await aDefinition(sql, { name: "nightly" });
+    await sql`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value, timezone, last_slot, next_slot)
+      values (${id}, 'n', 'cron', '* * * * *', 'UTC', ${LONG_AGO}, ${LONG_AGO})`;
+    assert.deepEqual(await judged(sql, term), ["opened run.overdue nightly"]);
+    await sql`update job_schedule set paused_at = clock_timestamp(), paused_by = 'alice'`;
+    assert.deepEqual(await judged(sql, term), ["closed run.overdue nightly"]);
+  });
+});
+
 Deno.test("a job that failed for good stays an alert until a run of it succeeds or somebody has seen it", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);

@@ -125,7 +125,8 @@ function overdue(sql: Db, seconds: number) {
           order by r.job_definition_id, coalesce(r.node, ''), r.priority, r.due_at limit 1)
         union all
         (select s.next_slot, null from job_schedule s
-          where s.job_definition_id = d.id and s.enabled and d.enabled and s.next_slot < now() - ${seconds} * interval '1 s' limit 1)
+          where s.job_definition_id = d.id and s.enabled and s.paused_at is null and d.enabled
+            and s.next_slot < now() - ${seconds} * interval '1 s' limit 1)
         limit 1) o
      where d.paused_at is null
        and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')`;
