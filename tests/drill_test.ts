@@ -5,13 +5,16 @@ import { processStarted } from "../src/base/proc.ts";
 import { every } from "../src/base/loop.ts";
 import { countKeys, forgetKeys } from "../src/cluster/forgetting.ts";
 import { type DrillName, type DrillReport, runDrill } from "../src/ops/drill/drill.ts";
+import { Load } from "../src/ops/drill/load.ts";
 import { readDefinition } from "../src/store/definitions.ts";
 import type { Sql } from "../src/store/db.ts";
 import { registerWorker, renewWorker } from "../src/store/nodes.ts";
+import { cancelRequested } from "../src/store/runs.ts";
 import { changeSettings } from "../src/store/settings.ts";
 import { TEST_SETTINGS } from "./support/cluster.ts";
 import { testOnBoth } from "./support/cluster_redis.ts";
 import { type DevFolder, type DevProcess, withDevFolder } from "./support/dev_process.ts";
+import { aDefinition, aTerm } from "./support/factories.ts";
 import { Hearing } from "./support/hearing.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -133,6 +136,27 @@ async function killedDrill(place: Place): Promise<void> {
   await nothingLeft(place);
   assert.match(dev.printed, /dandori_drill/);
 }
+
+Deno.test("a run that is born while a drill removes its job is canceled as well", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { id } = await aDefinition(sql, { name: "dandori_drill" });
+    await sql.unsafe(`
+      create function slot() returns trigger language plpgsql as $$
+      begin
+        insert into job_run (job_definition_id, idempotency_key, source, scheduled_for, due_at) values (${id}, 'slot', 'schedule', now(), now());
+        return new;
+      end $$;
+      create trigger slot before update of removed_at on job_definition for each row execute function slot()`);
+    const stop = new AbortController();
+    const leader = every(50, async () => void await cancelRequested(sql, term), { name: "leader", stop: stop.signal });
+    await new Load({ sql, jobs_dir: "/nowhere", state_dir: "/nowhere", sync: () => Promise.resolve(undefined) })
+      .remove();
+    stop.abort();
+    await leader;
+    assert.deepEqual((await sql`select state from job_run`).map((run) => run.state), ["CANCELED"]);
+  });
+});
 
 Deno.test("a drill is refused where it would break what is not dev's own, or what nothing would mend", async () => {
   await withStores(async ({ sql, database_url, redis_url, prefix }) => {

@@ -5,7 +5,7 @@
  *
  *   begin: leftovers ended -> folder and file written -> synced -> births
  *   settle: births stop -> schedule stopped -> bodies released -> all ended
- *   remove: what is left canceled -> folder removed -> definition switched off; its history stays
+ *   remove: what is left canceled -> folder removed -> definition switched off -> what came meanwhile canceled; its history stays
  *
  * When the drill is killed, the folders go all the same (undo.ts), dev's next sync switches the definition off, and
  * bodies that find their ledger gone end.
@@ -185,12 +185,15 @@ export class Load {
     } finally {
       await this.#removal?.now();
     }
-    await this.#parts.sql.begin(async (tx) => {
-      await lockDefinitions(tx);
-      await removeDefinitions(tx, [DRILL_JOB]);
-    }).catch((error) => {
+    try {
+      await this.#parts.sql.begin(async (tx) => {
+        await lockDefinitions(tx);
+        await removeDefinitions(tx, [DRILL_JOB]);
+      });
+      await this.#clear("the drill is over"); // what a slot or an event began until then would wait for ever
+    } catch (error) {
       if (!isUnreachable(error)) throw error;
-    });
+    }
   }
 
   #writeFolders(now: Temporal.Instant): void {
