@@ -217,8 +217,18 @@ Deno.test("all problems of all files are told at once", async () => {
 });
 
 Deno.test("a plain value where an object belongs is shown as the object that was meant", async () => {
-  await withSync({ "a.ts": job('schedule: "0 2 * * *", retry: 3,') }, async ({ sync }) => {
-    const fixes = (await sync()).problems.map(({ fix }) => fix).sort();
-    assert.deepEqual(fixes, ['write it as { cron: "0 2 * * *" }', "write it as { max: 3 }"]);
+  const files = {
+    "a.ts": job('schedule: "0 2 * * *", retry: 3,'),
+    "b.ts": job("concurrency: 1, rate: 5, retry: { on: { Timeout: 2 } },"),
+  };
+  await withSync(files, async ({ sync }) => {
+    const fixes = (await sync()).problems.map(({ fix }) => fix.replace("write it as ", "")).sort();
+    assert.deepEqual(fixes, [
+      "{ count: 5, seconds: 1 }",
+      '{ cron: "0 2 * * *" }',
+      "{ limit: 1 }",
+      "{ max: 2 }",
+      "{ max: 3 }",
+    ]);
   });
 });

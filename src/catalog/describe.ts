@@ -205,9 +205,12 @@ function retryOnOf(retry: Options, complaints: Complaint[]): DefinitionSetting["
   }
   return Object.fromEntries(
     Object.entries(on).map(([error_name, policy]) => {
-      const one = new Options(policy, complaints, `retry.on.${error_name}.`);
+      const meant = typeof policy === "number" ? { max: policy } : undefined;
+      const one = new Options(policy, complaints, `retry.on.${error_name}.`, meant);
       one.onlyKnows(["max", "backoffSeconds", "otherNode"]);
-      if (!one.has("max")) one.complain("max", "is missing", "say how often to try again, e.g. max: 3");
+      if (isPlainObject(policy) && !one.has("max")) {
+        one.complain("max", "is missing", "say how often to try again, e.g. max: 3");
+      }
       if (one.has("otherNode") && typeof one.raw("otherNode") !== "boolean") {
         one.complain(
           "otherNode",

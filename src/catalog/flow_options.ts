@@ -32,6 +32,11 @@ type Concurrency = Pick<FlowColumns, "concurrency_policy" | "concurrency_limit" 
 
 function concurrencyOf(options: Options, complaints: Complaint[]): Concurrency {
   const given = options.raw("concurrency");
+  if (typeof given === "number") {
+    const reason = `must be one of ${POLICY_NAMES.map(shown).join(", ")}, or an object, not ${given}`;
+    options.complain("concurrency", reason, `write it as { limit: ${given} }`);
+    return { concurrency_policy: "allow", concurrency_limit: null, concurrency_key: null };
+  }
   if (!isPlainObject(given)) {
     const policy = POLICIES[options.oneOf("concurrency", POLICY_NAMES, "allow")];
     return { concurrency_policy: policy, concurrency_limit: null, concurrency_key: null };
@@ -50,9 +55,15 @@ function concurrencyOf(options: Options, complaints: Complaint[]): Concurrency {
 
 function rateOf(options: Options, complaints: Complaint[]): Pick<FlowColumns, "rate_count" | "rate_seconds"> {
   if (!options.has("rate")) return { rate_count: null, rate_seconds: null };
-  const rate = new Options(options.raw("rate"), complaints, "rate.");
+  const given = options.raw("rate");
+  const rate = new Options(
+    given,
+    complaints,
+    "rate.",
+    typeof given === "number" ? { count: given, seconds: 1 } : undefined,
+  );
   rate.onlyKnows(["count", "seconds"]);
-  if (!rate.has("count")) {
+  if (isPlainObject(given) && !rate.has("count")) {
     rate.complain("count", "is missing", "say how many may start, e.g. count: 60", { code: "missing" });
   }
   return {
