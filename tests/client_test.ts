@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { z } from "zod";
-import { createClient, EnqueueError } from "../src/client.ts";
+import { createClient, EnqueueError, type EnqueueOptions } from "../src/client.ts";
 import { defineJob, type Job, PRIORITIES, priorityNumber } from "../src/job.ts";
 import { json } from "../src/store/db.ts";
 import { aDefinition } from "./support/factories.ts";
@@ -82,7 +82,15 @@ Deno.test("enqueueMany is all or nothing, in the order given", async () => {
     assert.deepEqual(born.map((one) => one.id), rows.map((row) => row.id));
     assert.equal(rows[999]?.tenant, "t999");
     const bad = [{ args: { tenant: "x" } }, { args: { tenant: 7 } }];
-    await assert.rejects(client.enqueueMany(job as unknown as Job, bad), /args do not fit: tenant: /);
+    await assert.rejects(
+      client.enqueueMany(job as unknown as Job, bad),
+      /Cannot enqueue "client_test": the args of item 2 do not fit: tenant: /,
+    );
+    const keyed = [{ args: { tenant: "x" } }, { args: { tenant: "x" }, serialKey: "" }];
+    await assert.rejects(
+      client.enqueueMany(job, keyed),
+      /Cannot enqueue "client_test", item 2: serialKey has 1 to 500/,
+    );
     const [count] = await sql`select count(*)::int as n from job_run`;
     assert.equal(count?.n, 1_000);
     assert.deepEqual(await client.enqueueMany(job, []), []);
@@ -178,6 +186,11 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
       /no such job, known are client_test; did you mean "client_test"\? a new one .*sync/,
       client.enqueue("clinet_test", {}),
     );
+    for (const option of ["idempotencyKey", "serialKey", "node"]) {
+      const empty = { [option]: null } as unknown as EnqueueOptions;
+      const says = new RegExp(`"client_test": ${option} is a text, or left out: current value is null`);
+      await refused(says, client.enqueue(job, { tenant: "a" }, empty));
+    }
     const nobody = { ...job, name: "nobody" } as unknown as typeof job;
     await refused(
       /"nobody": no such job, known are client_test; .*deno task sync/,

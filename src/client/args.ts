@@ -106,7 +106,12 @@ export function nameOf(job: Job | string): string {
  */
 export function checkText(what: string, option: string, text: string | undefined): void {
   if (text === undefined) return;
-  if (typeof text === "string" && (text.includes("\0") || !text.isWellFormed())) {
+  if (typeof text !== "string") { // from JavaScript, or a column that was empty
+    throw new EnqueueError(`Cannot ${what}: ${option} is a text, or left out: current value is ${text}`, {
+      says: { code: "misuse" },
+    });
+  }
+  if (text.includes("\0") || !text.isWellFormed()) {
     throw new EnqueueError(`Cannot ${what}: ${option} holds NUL or half a character, which Postgres refuses`, {
       says: { code: "unstorable" },
     });

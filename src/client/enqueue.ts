@@ -31,7 +31,9 @@ export async function enqueueMany(
   items: readonly EnqueueItem<unknown>[],
 ): Promise<Enqueued[]> {
   const name = nameOf(job);
-  const births = await Promise.all(items.map((item) => birthOf(name, job, item)));
+  const births = await Promise.all(items.map((item, place) => {
+    return birthOf(name, job, { item, place: items.length === 1 ? undefined : place + 1 });
+  }));
   if (births.length === 0) return [];
   const reads = typeof job === "string" || asksForMore(job, births);
   const born = reads
@@ -103,22 +105,30 @@ export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
   return { event_type: type, payload: storable(`event "${type}"`, payload), dedupe_key: dedupeKey };
 }
 
-async function birthOf(name: string, job: Job | string, item: EnqueueItem<unknown>): Promise<Birth> {
+/** `place`: which of several it is, from 1. */
+async function birthOf(
+  name: string,
+  job: Job | string,
+  { item, place }: { item: EnqueueItem<unknown>; place: number | undefined },
+): Promise<Birth> {
   const args = item.args ?? {};
-  const text = jsonText({ what: `a run of "${name}"` }, args);
+  const text = jsonText(
+    { what: place ? `item ${place} of runs of "${name}"` : `a run of "${name}"`, item: place },
+    args,
+  );
   if (typeof job !== "string" && job.options.args) {
     const answer = await job.options.args["~standard"].validate(JSON.parse(text)); // as the run will get them
-    if (answer.issues) throw doNotFit({ what: `enqueue "${name}": its args` }, answer.issues);
+    const which = place ? `the args of item ${place}` : "its args";
+    if (answer.issues) throw doNotFit({ what: `enqueue "${name}": ${which}`, item: place }, answer.issues);
   }
-  checkDate(`enqueue "${name}"`, "runAt", item.runAt);
-  for (const option of ["idempotencyKey", "serialKey", "node"] as const) {
-    checkText(`enqueue "${name}"`, option, item[option]);
-  }
+  const what = place ? `enqueue "${name}", item ${place}` : `enqueue "${name}"`;
+  checkDate(what, "runAt", item.runAt);
+  for (const option of ["idempotencyKey", "serialKey", "node"] as const) checkText(what, option, item[option]);
   return {
     job_name: name,
     args,
     idempotency_key: item.idempotencyKey,
-    priority: item.priority === undefined ? undefined : priorityFrom(`enqueue "${name}"`, item.priority),
+    priority: item.priority === undefined ? undefined : priorityFrom(what, item.priority),
     run_at: item.runAt,
     serial_key: item.serialKey,
     node: item.node,
