@@ -108,6 +108,8 @@ export interface DrillReport {
   breaches: Breach[];
 }
 
+const LOCK_TRIES = 10;
+const LOCK_PAUSE_MS = 50;
 /** Load before the strike and after the recovery. */
 const AROUND_MS = 700;
 /** A schedule that is this much behind is not planned any more. */
@@ -211,11 +213,17 @@ function longestPause(history: History, load: { from_ms: number; until_ms: numbe
   return Math.max(0, ...gaps);
 }
 
-/** One drill at a time in a checkout. Held by the open file, so that it is free again however the holder ends. */
+/**
+ * One drill at a time in a checkout. Held by the open file, so that it is free again however the holder ends; and for a moment longer where that was
+ * just starting a process, which has its parent's open files until it becomes itself.
+ */
 async function takeLock(state_dir: string): Promise<Disposable> {
   Deno.mkdirSync(state_dir, { recursive: true });
   const file = Deno.openSync(`${state_dir}/drill.lock`, { create: true, write: true });
-  if (await file.tryLock(true)) return file;
+  for (let tries = 0; tries < LOCK_TRIES; tries++) {
+    if (await file.tryLock(true)) return file;
+    await rest(LOCK_PAUSE_MS);
+  }
   file.close();
   throw new DrillError("Cannot drill: another drill is under way in this checkout; wait for its end");
 }
