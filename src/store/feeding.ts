@@ -18,7 +18,7 @@ import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
 import { fence, type Term } from "./leadership.ts";
 import { leavingKept } from "./kept.ts";
-import { behindKey, beyondLimit, bulkBehindKey } from "./lines.ts";
+import { behindKey, beyondLimit, bulkBehindKey, goingOf } from "./lines.ts";
 
 /** A bulk that may need something, and all that tells what. */
 export interface BulkState {
@@ -178,8 +178,9 @@ export async function letGo(
        where b.id = ${bulk_id} and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.held and r.wakes_at is null
          and not ${behindKey(sql)} and not ${beyondLimit(sql)}
        order by r.priority, r.due_at, r.id
-       limit least(${most}, greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - (
-         select count(*) from job_run o where o.bulk_id = ${bulk_id} and o.state in ('ASSIGNED', 'RUNNING'))))),
+       limit least(${most}, greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - ${
+    goingOf(sql, sql`${bulk_id}`)
+  }))),
     free as (
       update job_run r set held = false from fence
        where r.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from next)) ${
