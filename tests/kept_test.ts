@@ -4,8 +4,9 @@ import { Bell } from "../src/base/loop.ts";
 import { lookAfterBulks } from "../src/roles/leader/bulks.ts";
 import { checkLine, writeAssignments } from "../src/roles/leader/assign.ts";
 import type { Leading } from "../src/roles/leader/leading.ts";
-import { settleOverlaps } from "../src/roles/leader/plan.ts";
+import { planEvents, settleOverlaps } from "../src/roles/leader/plan.ts";
 import { connectDb, json, type Sql, type TransactionSql } from "../src/store/db.ts";
+import { emitEvent } from "../src/store/events.ts";
 import { longestKeeper } from "../src/store/kept.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { checkLines, hold, wake } from "../src/store/lines.ts";
@@ -295,4 +296,31 @@ Deno.test("who keeps rows is told by name; who only reads is not one of them", (
       assert.deepEqual({ table, pid, who }, { table: "job_run", pid: me?.pid, who: "dandori shop" });
     });
     await waitFor("it to be over", async () => await keeper() === undefined);
+  }));
+
+Deno.test("events that put off a run whose row is kept wait for it, and no others do", () =>
+  withStores(async ({ sql, database_url }) => {
+    const me = leading({ sql, term: await aTerm(sql), worker_id: "" });
+    await aDefinition(sql, {
+      event_types: ["moved"],
+      event_rules: { moved: { debounce_seconds: 60, key: "{device}" } },
+    });
+    await aDefinition(sql, { event_types: ["added"] });
+    const emit = (event_type: string) => emitEvent(sql, { event_type, payload: { device: 7 } });
+    const waiting = async () =>
+      (await sql<{ event_type: string }[]>`select event_type from event where processed_at is null order by id`)
+        .map((event) => event.event_type);
+    await emit("moved");
+    await planEvents(me);
+    await emit("moved");
+    await emit("added");
+    await keeping(database_url, async (tx) => {
+      await tx`select from job_run for update`;
+      await assert.rejects(planEvents(me), /lock timeout/);
+      await planEvents(me);
+      assert.deepEqual(await waiting(), ["moved"]);
+    });
+    await planEvents(me);
+    assert.deepEqual(await waiting(), []);
+    assert.equal((await sql`select from job_run`).length, 2);
   }));

@@ -11,6 +11,7 @@
 import type { By } from "./audit.ts";
 import { bearing, now } from "./births.ts";
 import { type Db, json } from "./db.ts";
+import { leavingKept } from "./kept.ts";
 import { fence, type Term } from "./leadership.ts";
 import type { RunState } from "./runs.ts";
 
@@ -67,12 +68,13 @@ const BYTES_AT_ONCE = 8_000_000;
  * An event that no job waits for is marked processed all the same.
  *
  * A debounced run is one that is not due yet; only the leader lets such runs go, so between its statements none can slip
- * away while it is put off. The window of a throttle is counted from the newest run's row.
+ * away while it is put off. The window of a throttle is counted from the newest run's row. `leaving_kept`: types of events that put off a run whose
+ * row somebody keeps wait until that is free.
  */
-export async function takeEvents(sql: Db, term: Term, most = 500): Promise<EventsTaken> {
+export async function takeEvents(sql: Db, term: Term, { most = 500, leaving_kept = false } = {}): Promise<EventsTaken> {
   const [row] = await sql<EventsTaken[]>`
     with ${fence(sql, term)},
-    ${firstEvents(sql, most)},
+    ${firstEvents(sql, { most, leaving_kept })},
     taken as (
       select e.id, e.event_type, e.payload_json from event e, fence
        where e.id = any(array(select id from few)) and e.processed_at is null order by e.id for update of e skip locked),
@@ -137,11 +139,21 @@ export async function takeEvents(sql: Db, term: Term, most = 500): Promise<Event
   return row ?? { events: 0, runs: 0, absorbed: 0, more: false };
 }
 
+function keptTypes(sql: Db) {
+  const put_off =
+    sql`select id from job_run where event_key is not null and state = 'PENDING' and held and wakes_at is not null`;
+  return sql`
+    select unnest(d.event_types) from job_run r join job_definition d on d.id = r.job_definition_id
+     where r.id in (${put_off}) and r.id not in (select id from (${put_off} ${leavingKept(sql)}) free)`;
+}
+
 /** Of the events that wait, `first`, and `few` of them whose runs one statement can bear. */
-function firstEvents(sql: Db, most: number) {
+function firstEvents(sql: Db, { most, leaving_kept }: { most: number; leaving_kept: boolean }) {
+  const waits = leaving_kept ? sql`event_type in (${keptTypes(sql)})` : sql`false`;
   return sql`
     first as materialized (
-      select id, event_type, pg_column_size(payload_json)::bigint as bytes from event where processed_at is null order by id limit ${most}),
+      select id, event_type, pg_column_size(payload_json)::bigint as bytes from event
+       where processed_at is null and not (${waits}) order by id limit ${most}),
     wanted as materialized (
       select t.event_type, (select count(*) from job_definition d where d.event_types @> array[t.event_type] and d.enabled) as jobs
         from (select distinct event_type from first) t),

@@ -8,7 +8,7 @@ import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
-import { type Fragment, isLockTimeout, isUniqueViolation } from "../../store/db.ts";
+import { type Fragment, isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
 import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
 import { keptRows } from "../../store/kept.ts";
@@ -26,6 +26,7 @@ import type { Settings } from "../../store/settings.ts";
 import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
 import { type Gate, gatesOf } from "./gates.ts";
 import { Hall, hostsOf, type Place } from "./hall.ts";
+import { keptLately, noteKept } from "./kept.ts";
 import type { Leading } from "./leading.ts";
 import { worthSending } from "./pace.ts";
 import { settleOverlaps } from "./plan.ts";
@@ -248,15 +249,4 @@ export async function writeAssignments(me: Leading, chosen: Assignment[], beside
   });
   if (assigned.length > 0) await failpoint("after-assign-before-rpc");
   return assigned;
-}
-
-const KEPT_MS = 60_000;
-
-function keptLately({ runs_kept_ms }: Leading): boolean {
-  return runs_kept_ms !== undefined && monotonicMs() - runs_kept_ms < KEPT_MS;
-}
-
-function noteKept(me: Leading, error: unknown): unknown {
-  if (isLockTimeout(error)) me.runs_kept_ms = monotonicMs();
-  return error;
 }

@@ -10,6 +10,7 @@ import { takeEvents } from "../../store/events.ts";
 import { requestReplaced, skipForbidden } from "../../store/overlaps.ts";
 import { followPriority } from "../../store/requests.ts";
 import { skipLate } from "../../store/runs.ts";
+import { keptLately, noteKept } from "./kept.ts";
 import type { Leading } from "./leading.ts";
 
 const SCHEDULES_AT_ONCE = 200;
@@ -92,7 +93,12 @@ function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefi
 
 export async function planEvents(me: Leading): Promise<void> {
   await failpoint("after-lease-check-events");
-  const { more, ...taken } = await takeEvents(me.sql, me.term, EVENTS_AT_ONCE);
+  const { more, ...taken } = await takeEvents(me.sql, me.term, {
+    most: EVENTS_AT_ONCE,
+    leaving_kept: keptLately(me),
+  }).catch((error) => {
+    throw noteKept(me, error);
+  });
   if (taken.events > 0) observe("events.taken", taken);
   if (more && taken.events > 0) me.bell.ring();
 }
