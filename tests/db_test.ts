@@ -100,6 +100,23 @@ Deno.test("who is shut out, by a password or a closed database, is told apart fr
   });
 });
 
+Deno.test("a session that is ended for the limit of its transactions is one that was cut, not a refusal of what was asked", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    const [server] = await sql`select current_setting('server_version_num')::int as version`;
+    if (server?.version < 170_000) return; // they have no such limit
+    const database = new URL(database_url).pathname.slice(1);
+    await sql.unsafe(`alter database ${database} set transaction_timeout = '200ms'`);
+    const limited = connectDb(database_url, { name: "test", max: 1 });
+    try {
+      await assert.rejects(async () => await limited`select pg_sleep(60)`, isUnreachable);
+      await assert.rejects(limited.begin((tx) => tx`select pg_sleep(60)`), isUnreachable);
+      assert.equal((await limited`select 1 as one`)[0]?.one, 1);
+    } finally {
+      await limited.end({ timeout: 1 });
+    }
+  });
+});
+
 Deno.test("who listens on a pool that is left for its silence goes on hearing, until it has heard enough", async () => {
   await withStores(async ({ database_url, sql: other }) => {
     const line = startLine(database_url);

@@ -255,7 +255,7 @@ function takesNoWrites(error: unknown): boolean {
 /** Whether the session on which it was asked ends with it. */
 function endsSession(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");
-  return /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|57P|25P03)/.test(code);
+  return /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|57P|25P0[34])/.test(code);
 }
 
 /** Whether Postgres gave up a statement that took too long. Also `isUnreachable`; but where it did much at once, less of it may not take too long. */
@@ -291,6 +291,7 @@ const UNREACHABLE = new Set([
   "57014", // statement timeout
   "55P03", // lock timeout
   "25P03", // idle in transaction
+  "25P04", // a transaction_timeout of the role or the database, which Postgres 17 and newer have
   "25006", // read only: a fail-over, and this one is no longer the primary
   // and by class: 08 the connection, 40 deadlock, 53 no resources or too many sessions, 57P shut down or starting
 ]);
