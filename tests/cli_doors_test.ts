@@ -109,13 +109,18 @@ Deno.test("commands that only need Postgres do without REDIS_URL, and say what i
   });
 });
 
-Deno.test("a disk that is full, and a Redis that is away, are said to be that", async () => {
+Deno.test("a disk that is full, connections that are all taken, and a Redis that is away, are said to be that", async () => {
   const cli = cliWith({ DANDORI_STATE_DIR: "/proc/full" });
   const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; state: string; fix: string }[];
   const disk = findings.find((one) => one.check === "disk");
   assert.deepEqual([disk?.state, /^make room, or set DANDORI_STATE_DIR/.test(disk?.fix ?? "")], ["problem", true]);
   const full = Object.assign(new Error('could not extend file "base/1"'), { code: "53100" });
   assert.match(explanation(full), /^Postgres cannot write: its disk is full \(could not extend.*; make room/);
+  const taken = Object.assign(new Error('too many connections for role "app"'), { code: "53300" });
+  assert.match(
+    explanation(taken),
+    /^Postgres has no connection left for this \(too many connections for role "app"\); end what/,
+  );
   await withStores(async ({ database_url }) => {
     const dir = Deno.makeTempDirSync();
     const note = {

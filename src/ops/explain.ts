@@ -85,6 +85,12 @@ const FROM_POSTGRES: Record<string, Explained> = {
     fix: "make room on the disk of its data",
     unreachable: true,
   },
+  "53300": {
+    message: "Postgres has no connection left for this",
+    fix:
+      "end what holds connections that it does not need, or raise max_connections, or the limit of the role or the database",
+    unreachable: true,
+  },
   "3D000": {
     message: "Cannot use this database",
     fix: "create it, or correct its name in DATABASE_URL",
