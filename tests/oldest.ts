@@ -20,7 +20,8 @@ const QUICK_FLAGS = { fsync: "off", synchronous_commit: "off", full_page_writes:
 const ASKS = /\bfrom "\.\/support\/(stores|admin|api_scene|bulk_scene|hall_scene)\.ts"/;
 const WHOLE_WAY = ["tests/core_test.ts", "tests/bulk_process_test.ts"];
 /** They ask nothing that the others do not, and take as long as all of them together. */
-const SLOW = /\/(drill|pages_load|leader_loss|admin_login|admin_users|\w+_browser)_test\.ts$/;
+const SLOW =
+  /\/(drill|pages_load|leader_loss|admin_login|admin_users|cli_doors|db|executor|hand|mesh|metrics|\w+_browser)_test\.ts$/;
 
 async function runTests(files: string[]): Promise<number> {
   const dir = Deno.makeTempDirSync({ prefix: "dandori-oldest-" });

@@ -1,7 +1,7 @@
 /** For load balancers and orchestrators: whether this process lives, and whether it can answer. No login, and nothing told. */
 import type { Context } from "hono";
 import { DeadlineExceeded, within } from "../base/loop.ts";
-import { isUnreachable, type Sql } from "../store/db.ts";
+import { isShutOut, isUnreachable, type Sql } from "../store/db.ts";
 import { explain } from "../ops/explain.ts";
 import { METRICS_CONTENT_TYPE, metricsText } from "../ops/metrics/cluster.ts";
 import { mayRead } from "../ops/metrics/worker.ts";
@@ -39,7 +39,8 @@ async function problemOf(sql: Sql): Promise<string | undefined> {
   try {
     await within(READY_WITHIN_MS, "Postgres", sql`select from admin_session, job_run limit 0`);
   } catch (error) {
-    if (isUnreachable(error) || error instanceof DeadlineExceeded) return "Postgres cannot be reached";
+    const away = isUnreachable(error) && !isShutOut(error);
+    if (away || error instanceof DeadlineExceeded) return "Postgres cannot be reached";
     return explain(error)?.fix ?? "Postgres does not answer as it should";
   }
 }

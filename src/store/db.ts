@@ -240,11 +240,11 @@ export function isUnreachable(error: unknown): boolean {
 
 /**
  * Whether Postgres lets this role or its like not in, or not do what it may do elsewhere: a changed password, a database that is closed or was renamed,
- * rights that were taken. Also `isUnreachable`, since it says nothing of what was asked; but who has just been started so was given what is wrong.
+ * rights that were taken, a search_path that leads past our tables. Also `isUnreachable`, since it says nothing of what was asked; but who has just been started so was given what is wrong.
  */
 export function isShutOut(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");
-  return /^28/.test(code) || ["3D000", "42501", "55000"].includes(code);
+  return /^28/.test(code) || ["3D000", "42501", "42P01", "55000"].includes(code);
 }
 
 /** Whether it takes no writes, as one that is no longer the primary: another session, if only to another server, may. */
