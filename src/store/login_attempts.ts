@@ -16,24 +16,27 @@ export interface Try {
 }
 
 /**
- * False: there were too many, and the password must not be looked at. One after the other: a statement does not see what others
- * that run at the same time write down, so a hundred at once would all be the first.
+ * False: there were too many, and the password must not be looked at. Only what may be tried is counted: else refused tries from one
+ * place would add up to those of the name, and its user would get in from nowhere. One after the other: a statement does not see what
+ * others that run at the same time write down, so a hundred at once would all be the first.
  */
 export async function mayTry(sql: Sql, { name, address }: Try): Promise<boolean> {
-  const [row] = await sql.begin(async (tx) => {
+  const rows = await sql.begin(async (tx) => {
     await tx`select pg_advisory_xact_lock(hashtext('dandori admin login'))`;
-    return await tx<{ both: number; by_address: number; by_name: number }[]>`
+    return await tx`
     with old as (
       delete from admin_login_attempt where at < clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute'),
-    this as (insert into admin_login_attempt (name, address) values (${name}, ${address}))
-    select count(*) filter (where name = ${name} and address = ${address})::int as both,
-           count(*) filter (where address = ${address})::int as by_address,
-           count(*) filter (where name = ${name})::int as by_name
-      from admin_login_attempt
-     where at >= clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute' and (name = ${name} or address = ${address})`;
+    before as (
+      select count(*) filter (where name = ${name} and address = ${address}) as by_both,
+             count(*) filter (where address = ${address}) as by_address,
+             count(*) filter (where name = ${name}) as by_name
+        from admin_login_attempt
+       where at >= clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute' and (name = ${name} or address = ${address}))
+    insert into admin_login_attempt (name, address) select ${name}, ${address} from before
+     where by_both < ${MOST_PER_NAME_AND_ADDRESS} and by_address < ${MOST_PER_ADDRESS} and by_name < ${MOST_PER_NAME}
+    returning 1`;
   });
-  return row !== undefined && row.both < MOST_PER_NAME_AND_ADDRESS && row.by_address < MOST_PER_ADDRESS &&
-    row.by_name < MOST_PER_NAME;
+  return rows.length > 0;
 }
 
 export async function forgetTries(sql: Db, { name, address }: Try): Promise<void> {
