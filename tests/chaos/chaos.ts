@@ -60,7 +60,11 @@ async function live(
   const { report, story } = await chaos({ ...options, dir, say, stop: stop.signal });
   console.log(show.json ? JSON.stringify(report, null, 2) : textOf(report));
   const failed = report.violations.length > 0;
-  if (failed) say(`\n${report.violations.length} violations with seed ${seed}; what is known is in ${dir}\n\n${story}`);
+  say(
+    failed
+      ? `\n${report.violations.length} violations with seed ${seed}; what is known is in ${dir}\n\n${story}`
+      : "\nNo violation: every invariant held",
+  );
   for (const part of failed || show.keep ? ["postgres", "redis", "state"] : [""]) {
     rmSync(`${dir}/${part}`, { recursive: true, force: true });
   }
