@@ -23,7 +23,7 @@ async function runTests(args: string[]): Promise<number> {
     const files = args.some((arg) => !arg.startsWith("-")) ? [] : ["tests", ...WITH_EXAMPLES];
     const { code } = await new Deno.Command(Deno.execPath(), {
       args: [
-        ...["test", "-A", "--no-check", "--parallel", "--doc", "--trace-leaks", `--junit-path=${report}`],
+        ...["test", "-A", "--no-check", "--parallel", "--doc", `--junit-path=${report}`],
         ...args,
         ...files,
       ],
