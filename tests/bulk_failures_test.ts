@@ -97,7 +97,7 @@ Deno.test("items come from iterables, from programs that take their time and fro
       }
     }
     const typed = await client.bulk(job, slowly(), { serialKey: "k", intervalSeconds: 1.5, throttleAbove: 0.5 });
-    const query = "select jsonb_build_object('n', n) as args from generate_series(1, 4) n";
+    const query = "select jsonb_build_object('n', n) as args from generate_series(1, 4) n -- as in a file;\n;\n";
     const queried = await client.bulk(job, { sql: query }, { priority: "admin.high" });
     assert.deepEqual([typed.items, queried.items], [3, 4]);
     const items = await sql`select seq, args_json from bulk_item where bulk_id = ${queried.id} order by seq`;

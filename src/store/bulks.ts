@@ -77,11 +77,12 @@ export async function addItems(sql: Db, bulk_id: number, items: { first_seq: num
       from jsonb_array_elements(${`[${items.texts.join(",")}]`}::text::jsonb) with ordinality as i(args, place)`;
 }
 
-/** Items from the caller's own query, which gives each one's args in a column `args`. How many there were. */
+/** Items from the caller's own query, which gives each one's args in a column `args`. It may end with a `;`. How many there were. */
 export async function addItemsOf(sql: Db, bulk_id: number, query: string): Promise<number> {
+  const alone = `${query.replace(/[;\s]+$/, "")}\n`; // a comment at its end goes no further
   const added = await sql`
     insert into bulk_item (bulk_id, seq, args_json)
-    select ${bulk_id}, row_number() over (), coalesce(to_jsonb(q.args), '{}') from (${sql.unsafe(query)}) q`;
+    select ${bulk_id}, row_number() over (), coalesce(to_jsonb(q.args), '{}') from (${sql.unsafe(alone)}) q`;
   return added.count;
 }
 
