@@ -6,6 +6,7 @@ import { cliWith } from "./support/cli.ts";
 import { aCertifiedNode, aNode } from "./support/cluster_peers.ts";
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../src/base/config.ts";
 import { processStarted } from "../src/base/proc.ts";
+import { addressText } from "../src/base/text.ts";
 
 const STORES = {
   DATABASE_URL: "postgres://x",
@@ -50,6 +51,19 @@ Deno.test("a worker listens on this machine alone unless told otherwise, in a me
   for (const host of ["127.0.0.1", "127.1.2.3", "::1", "localhost"]) assert(isLoopback(host), host);
   for (const host of ["0.0.0.0", "::", "10.0.0.9", "127.evil.example", "localhost.example"]) {
     assert(!isLoopback(host), host);
+  }
+});
+
+Deno.test("an address of IPv6 is understood with and without brackets, and shown with them", () => {
+  for (const advertised of ["[fd00::7]:7400", "fd00::7:7400"]) {
+    const at = read({ SCHEDULER_GRPC_ADVERTISE: advertised }).grpc_advertise;
+    assert.deepEqual(at, { host: "fd00::7", port: 7400 });
+    assert.equal(at && addressText(at.host, at.port), "[fd00::7]:7400");
+  }
+  assert.equal(read({ SCHEDULER_GRPC_HOST: "[::1]" }).grpc_host, "::1");
+  assert.equal(addressText("10.0.0.9", 7400), "10.0.0.9:7400");
+  for (const wrong of ["fd00::7", "[fd00::7]", "[fd00::7:7400", "[web-1]:7400", "7400"]) {
+    assert.throws(() => read({ SCHEDULER_GRPC_ADVERTISE: wrong }), /SCHEDULER_GRPC_ADVERTISE must be host:port/, wrong);
   }
 });
 

@@ -2,6 +2,7 @@
 import { type AdminConfig, isLoopback } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { DeadlineExceeded, within } from "../base/loop.ts";
+import { addressText } from "../base/text.ts";
 import type { Sql } from "../store/db.ts";
 import { buildAdmin } from "./app.ts";
 import type { AdminParts } from "./asking.ts";
@@ -36,7 +37,7 @@ export async function serveAdmin(
     automaticCompression: true,
     signal: cut.signal,
     onListen: (at) => {
-      const url = config.public_url?.href ?? `http://${urlHost(at.hostname)}:${at.port}/`;
+      const url = config.public_url?.href ?? `http://${addressText(shownHost(at.hostname), at.port)}/`;
       observe("admin.ready", { url });
       on.ready?.(url);
     },
@@ -67,7 +68,6 @@ function aborted(signal: AbortSignal): Promise<void> {
 }
 
 /** As a browser on this machine names it. */
-function urlHost(hostname: string): string {
-  if (hostname === "0.0.0.0" || hostname === "::") return "127.0.0.1";
-  return hostname.includes(":") ? `[${hostname}]` : hostname;
+function shownHost(hostname: string): string {
+  return hostname === "0.0.0.0" || hostname === "::" ? "127.0.0.1" : hostname;
 }

@@ -10,7 +10,7 @@
  * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |
  * | SCHEDULER_GRPC_HOST | 127.0.0.1 | address that this worker listens on and tells its peers |
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
- * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` that peers are told, when something stands in between |
+ * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` or `[fd00::7]:port` that peers are told, when something stands in between |
  * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
  * | DANDORI_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
@@ -35,6 +35,7 @@
  * | SCHEDULER_ARCHIVE_HTTP | none | `allow`: the endpoint may be plain http |
  * | SCHEDULER_FAILPOINT | none | for tests alone: where a worker stops, dies or fails on purpose (failpoint.ts) |
  */
+import { isIPv6 } from "node:net";
 import { hostname } from "node:os";
 import { type ArchivePlace, readArchivePlace } from "./archive_place.ts";
 import { type Failpoint, failpointsIn } from "./failpoint.ts";
@@ -132,7 +133,7 @@ export function readConfig(env: Env = environment()): Config {
     redis_url,
     redis_prefix: env.SCHEDULER_REDIS_PREFIX || (/^rediss?\+cluster:/.test(redis_url) ? "{scheduler}:" : "scheduler:"),
     node_id,
-    grpc_host: env.SCHEDULER_GRPC_HOST || "127.0.0.1",
+    grpc_host: hostIn(env.SCHEDULER_GRPC_HOST),
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
     grpc_advertise: address(env, "SCHEDULER_GRPC_ADVERTISE", problems),
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
@@ -179,7 +180,7 @@ function readTls(env: Env, on: { tls_dir: string; node_id: string; problems: str
 function readMetrics(env: Env, problems: string[]): Config["metrics"] {
   const port = wholeNumber(env, "SCHEDULER_METRICS_PORT", { least: 0, most: 65535 }, problems);
   if (port === undefined) return undefined;
-  return { host: env.SCHEDULER_METRICS_HOST || "127.0.0.1", port, token: env.SCHEDULER_METRICS_TOKEN || undefined };
+  return { host: hostIn(env.SCHEDULER_METRICS_HOST), port, token: env.SCHEDULER_METRICS_TOKEN || undefined };
 }
 
 /** What is wrong with it is said without the address: it may hold a secret. */
@@ -264,7 +265,7 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
   const proxies = wholeNumber(env, "SCHEDULER_ADMIN_PROXIES", { least: 0, most: 10 }, problems);
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return {
-    host: given.host ?? (env.SCHEDULER_ADMIN_HOST || "127.0.0.1"),
+    host: hostIn(given.host ?? env.SCHEDULER_ADMIN_HOST),
     port: given.port ?? port ?? 8420,
     public_url,
     proxies: proxies ?? 0,
@@ -308,7 +309,14 @@ function address(
 ): { host: string; port: number } | undefined {
   const text = env[name];
   if (!text) return undefined;
-  const [, host, port] = /^(\S+):(\d{1,5})$/.exec(text) ?? [];
-  if (host && Number(port) >= 1 && Number(port) <= 65535) return { host, port: Number(port) };
-  problems.push(`${name} must be host:port, such as 10.0.0.7:7400: current value is "${text}"`);
+  const [, v6, other, port] = /^(?:\[(\S+)\]|(\S+)):(\d{1,5})$/.exec(text) ?? [];
+  const host = v6 ?? other;
+  const is_host = host !== undefined && (v6 !== undefined || host.includes(":") ? isIPv6(host) : !/[[\]]/.test(host));
+  if (is_host && Number(port) >= 1 && Number(port) <= 65535) return { host, port: Number(port) };
+  problems.push(`${name} must be host:port, such as 10.0.0.7:7400 or [fd00::7]:7400: current value is "${text}"`);
+}
+
+/** On which to listen; an address of IPv6 may stand in brackets, as it does before a port. */
+function hostIn(text: string | undefined): string {
+  return text?.replace(/^\[(.*)\]$/, "$1") || "127.0.0.1";
 }

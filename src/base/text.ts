@@ -5,6 +5,11 @@ export function counted(count: number | string, noun: string): string {
   return `${count} ${noun}${String(count) === "1" ? "" : "s"}`;
 }
 
+/** host:port as it is dialed: an address of IPv6 stands in brackets. */
+export function addressText(host: string, port: number): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
 /** What an error says, and of what else was thrown whatever it is. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -3,6 +3,7 @@ import { openArchive } from "../archive/open_archive.ts";
 import { readAdminConfig } from "../base/config.ts";
 import { factLine, hear } from "../base/facts.ts";
 import { wallClock } from "../base/loop.ts";
+import { addressText } from "../base/text.ts";
 import { hashPassword, makePassword, problemWithPassword } from "../admin/passwords.ts";
 import { serveAdmin } from "../admin/server.ts";
 import { connectDb } from "../store/db.ts";
@@ -30,7 +31,7 @@ export async function serveCommand(options: { host?: string; port?: number }, { 
     await serveAdmin(config, { sql, stop, redis: redisPlace(), archive: openArchive(place) });
   } catch (error) {
     const fix = cannotListen(error);
-    throw fix ? new CommandError(`Cannot listen on ${config.host}:${config.port}: ${fix}`) : error;
+    throw fix ? new CommandError(`Cannot listen on ${addressText(config.host, config.port)}: ${fix}`) : error;
   } finally {
     silence();
     await sql.end({ timeout: 2 });

@@ -1,4 +1,5 @@
 /** `nodes`: who is there, which role each holds, and who may take no new work. Nodes themselves: node_health.ts. */
+import { addressText } from "../base/text.ts";
 import { degradeLeader, detachWorkers, setDrained } from "../client/node_acts.ts";
 import { listNodes } from "../store/health.ts";
 import { listWorkers } from "../store/nodes.ts";
@@ -22,7 +23,7 @@ export async function listCommand(options: JsonOption): Promise<void> {
       one.role,
       one.state,
       `${one.load}/${one.slots}`,
-      `${one.grpc_host}:${one.grpc_port}`,
+      addressText(one.grpc_host, one.grpc_port),
       one.pid,
       one.started_at,
       `${one.lease_seconds_left.toFixed(0)} s`,

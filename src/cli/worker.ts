@@ -14,6 +14,7 @@ import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../base/config
 import { loopFailed, observe } from "../base/facts.ts";
 import { failpoint, setFailpoints } from "../base/failpoint.ts";
 import { after, monotonicMs, rest, within } from "../base/loop.ts";
+import { addressText } from "../base/text.ts";
 import { Digests } from "../catalog/graph.ts";
 import { Peers } from "../cluster/peers.ts";
 import { connectRedis, RedisAway, type RedisDoor } from "../cluster/redis.ts";
@@ -271,7 +272,7 @@ async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): P
   observe("worker.ready", {
     worker_id: standing.worker_id,
     node_id: standing.node_id,
-    grpc_address: `${grpc.host}:${grpc.port}`,
+    grpc_address: addressText(grpc.host, grpc.port),
     slots: standing.slots,
   });
   return true;

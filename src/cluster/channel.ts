@@ -1,5 +1,6 @@
 /** One gRPC channel to one address, with the certificates of the moment at which it was made. */
 import { Client } from "@grpc/grpc-js";
+import { addressText } from "../base/text.ts";
 import type { Meant, Shown } from "./trust.ts";
 import type { Wire } from "./wire.ts";
 
@@ -25,9 +26,11 @@ export function openChannel(
   at: { grpc_host: string; grpc_port: number },
   on: { meant(): Meant; onServer(server: Shown | undefined, refusal: string | undefined): void },
 ): Channel {
-  const host = at.grpc_host.includes(":") ? `[${at.grpc_host}]` : at.grpc_host;
   const { credentials, cut } = wire.clientCredentials(on.meant, on.onServer);
-  const client = new Client(`${host}:${at.grpc_port}`, credentials, { ...CHANNEL_OPTIONS, ...wire.client_options });
+  const client = new Client(addressText(at.grpc_host, at.grpc_port), credentials, {
+    ...CHANNEL_OPTIONS,
+    ...wire.client_options,
+  });
   return {
     client,
     close() {

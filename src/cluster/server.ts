@@ -22,6 +22,7 @@ import {
 } from "@grpc/grpc-js";
 import { observe } from "../base/facts.ts";
 import { rest } from "../base/loop.ts";
+import { addressText } from "../base/text.ts";
 import { CLOSE_GRACE_MS, Door } from "./door.ts";
 import {
   admit,
@@ -77,7 +78,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const inside = grpc.createConnectionInjector(ServerCredentials.createInsecure());
   const port = await door.open(options.host, options.port, (socket) => inside.injectConnection(socket));
   return {
-    address: options.host.includes(":") ? `[${options.host}]:${port}` : `${options.host}:${port}`,
+    address: addressText(options.host, port),
     port,
     async close() {
       stop.abort();

@@ -11,7 +11,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "../../base/config.ts";
 import { type FactName, hear, observe } from "../../base/facts.ts";
 import { every, monotonicMs } from "../../base/loop.ts";
-import { messageOf } from "../../base/text.ts";
+import { addressText, messageOf } from "../../base/text.ts";
 
 /** What the process says of itself when it is asked. A worker that comes back under a new id is another one. */
 export interface Subject {
@@ -171,7 +171,7 @@ export function serveWorkerMetrics(
     return new Response(await metrics.text(), { headers: { "content-type": Registry.PROMETHEUS_CONTENT_TYPE } });
   };
   const server = listen(on, answer);
-  observe("metrics.ready", { address: `${on.host}:${server.addr.port}` });
+  observe("metrics.ready", { address: addressText(on.host, server.addr.port) });
   return {
     port: server.addr.port,
     async close() {
@@ -187,7 +187,9 @@ function listen({ host, port }: NonNullable<Config["metrics"]>, answer: (request
   } catch (error) {
     const why = messageOf(error);
     throw new Error(
-      `Cannot serve metrics on ${host}:${port}: ${why}; give each worker of a machine its own SCHEDULER_METRICS_PORT, or 0`,
+      `Cannot serve metrics on ${
+        addressText(host, port)
+      }: ${why}; give each worker of a machine its own SCHEDULER_METRICS_PORT, or 0`,
     );
   }
 }

@@ -1,4 +1,5 @@
 /** One worker: its state and role, what it carries, how it is known and reached, and what can be done to it. */
+import { addressText } from "../../../base/text.ts";
 import { readWorker, type WorkerListing } from "../../../store/nodes.ts";
 import { listCarried } from "../../../store/run_view.ts";
 import { readSettings, type Settings } from "../../../store/settings.ts";
@@ -79,7 +80,7 @@ function Details({ on, worker, settings }: { on: Visit; worker: Worker; settings
           [say.started, <Time on={on} at={worker.started_at} />],
           [say.ended, worker.ended_at && <Time on={on} at={worker.ended_at} />],
           [say.version, worker.version],
-          [say.address, `${worker.grpc_host}:${worker.grpc_port}`],
+          [say.address, addressText(worker.grpc_host, worker.grpc_port)],
           [say.pid, worker.pid],
           [say.fingerprint, worker.tls_fingerprint && <code>{worker.tls_fingerprint}</code>],
           [say.expires, <Expiry on={on} worker={worker} settings={settings} />],
