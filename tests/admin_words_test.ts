@@ -191,6 +191,17 @@ Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese
     partText("ja", silent),
     "ワーカーが応答しません\nw-1: DEADLINE_EXCEEDED 3000 ms 以内に応答がありませんでした\nw-2: UNAVAILABLE 5 ms 以内に応答がありませんでした",
   );
+  const local = {
+    ...silent,
+    message:
+      "no worker answers: w-1: UNAVAILABLE no answer came within 5 ms; peers are told 127.0.0.1:7400, which leads to their own machine",
+    figures: { silent: 1, local: "127.0.0.1:7400" },
+  };
+  assert.equal(
+    partText("ja", local),
+    "ワーカーが応答しません\nw-1: UNAVAILABLE 5 ms 以内に応答がありませんでした\n" +
+      "127.0.0.1:7400 はほかのマシンから届きません。そのワーカーの SCHEDULER_GRPC_HOST を設定してください",
+  );
   const [after, until] = ["2026-11-22T00:00:00Z", "2027-11-22T00:00:00Z"].map((at) => Temporal.Instant.from(at));
   for (const [dst_gap, dst_overlap] of [["after", "first"], ["before", "second"], ["skip", "both"]] as const) {
     const spec = { schedule_type: "daily_at", schedule_value: "02:30", timezone: "Europe/Berlin" } as const;

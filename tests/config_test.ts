@@ -62,6 +62,16 @@ Deno.test("an address of IPv6 is understood with and without brackets, and shown
   }
   assert.equal(read({ SCHEDULER_GRPC_HOST: "[::1]" }).grpc_host, "::1");
   assert.equal(addressText("10.0.0.9", 7400), "10.0.0.9:7400");
+  for (const every of ["0.0.0.0", "::", "[::]"]) {
+    assert.throws(
+      () => read({ SCHEDULER_GRPC_HOST: every }),
+      /every address, so nobody could be told .* set SCHEDULER_GRPC_ADVERTISE/,
+    );
+    assert.equal(
+      read({ SCHEDULER_GRPC_HOST: every, SCHEDULER_GRPC_ADVERTISE: "web-1:7400" }).grpc_advertise?.host,
+      "web-1",
+    );
+  }
   for (const wrong of ["fd00::7", "[fd00::7]", "[fd00::7:7400", "[web-1]:7400", "7400"]) {
     assert.throws(() => read({ SCHEDULER_GRPC_ADVERTISE: wrong }), /SCHEDULER_GRPC_ADVERTISE must be host:port/, wrong);
   }
@@ -112,7 +122,7 @@ Deno.test("doctor says how peers are known, and warns of what is exposed or ends
   const cases: [Record<string, string>, Finding["state"], RegExp][] = [
     [{ SCHEDULER_TLS: "mesh" }, "ok", /plain text on 127\.0\.0\.1/],
     [
-      { SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_HOST: "0.0.0.0" },
+      { SCHEDULER_TLS: "mesh", SCHEDULER_GRPC_HOST: "0.0.0.0", SCHEDULER_GRPC_ADVERTISE: "10.0.0.7:7400" },
       "warning",
       /plain text on 0\.0\.0\.0.*no loopback address/,
     ],

@@ -123,7 +123,7 @@ Deno.test("a worker in a mesh that listens beyond this machine warns loudly", as
     const { worker, meaning } = await cluster.hears("mesh.used", { grpc_host: "0.0.0.0", exposed: true });
     assert.match(meaning, /everybody who can connect to 0\.0\.0\.0 can order/);
     assert.match(cluster.printed(worker.node_id), /WARNING: SCHEDULER_TLS=mesh: gRPC is plain text on 0\.0\.0\.0/);
-  }, { env: { ...IN_A_MESH, SCHEDULER_GRPC_HOST: "0.0.0.0" } });
+  }, { env: { ...IN_A_MESH, SCHEDULER_GRPC_HOST: "0.0.0.0", SCHEDULER_GRPC_ADVERTISE: "127.0.0.1:1" } });
 });
 
 async function withWires(

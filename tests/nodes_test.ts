@@ -98,6 +98,32 @@ Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it 
   }, { settings: STEADY });
 });
 
+Deno.test("a worker that tells other machines an address of its own says what to set", async () => {
+  await withProcesses(2, async (cluster) => {
+    const { sql } = cluster;
+    const leader = await cluster.hears("leader.elected");
+    const far = cluster.workers.find((one) => one.worker_id !== leader.worker_id);
+    assert(far);
+    await cluster.hears("node.status", { node_id: far.node_id, status: "available" });
+    await sql`update worker set grpc_port = 1 where worker_id = ${far.worker_id}`;
+    const problem = async () => {
+      const at = await sql<
+        { now: Date }[]
+      >`update node set next_check_at = now() where node_id = ${far.node_id} returning now()`;
+      return await waitFor("a check that fails", async () => {
+        const [node] = await sql`
+          select check_result->>'problem' as problem from node where node_id = ${far.node_id} and checked_at > ${
+          at[0]?.now ?? 0
+        }`;
+        return /no worker answers: (.*)/.exec(node?.problem ?? "")?.[1];
+      });
+    };
+    assert.doesNotMatch(await problem(), /peers are told/, "on one machine it is no mistake");
+    await sql`update worker set host = 'another' where worker_id = ${far.worker_id}`;
+    assert.match(await problem(), /peers are told 127\.0\.0\.1:\d+, .*: set SCHEDULER_GRPC_HOST there$/);
+  }, { settings: STEADY });
+});
+
 Deno.test("from the command line nodes are shown, tested and changed, with an audit", async () => {
   await withLicense(async (license) => {
     license.free();

@@ -135,7 +135,7 @@ export function readConfig(env: Env = environment()): Config {
     node_id,
     grpc_host: hostIn(env.SCHEDULER_GRPC_HOST),
     grpc_port: wholeNumber(env, "SCHEDULER_GRPC_PORT", { least: 0, most: 65535 }, problems) ?? 0,
-    grpc_advertise: address(env, "SCHEDULER_GRPC_ADVERTISE", problems),
+    grpc_advertise: advertised(env, problems),
     slots: wholeNumber(env, "SCHEDULER_SLOTS", { least: 1, most: 1000 }, problems),
     jobs_dir,
     tls,
@@ -314,6 +314,19 @@ function address(
   const is_host = host !== undefined && (v6 !== undefined || host.includes(":") ? isIPv6(host) : !/[[\]]/.test(host));
   if (is_host && Number(port) >= 1 && Number(port) <= 65535) return { host, port: Number(port) };
   problems.push(`${name} must be host:port, such as 10.0.0.7:7400 or [fd00::7]:7400: current value is "${text}"`);
+}
+
+/** Undefined: peers are told where it listens, which must be an address then. */
+function advertised(env: Env, problems: string[]): Config["grpc_advertise"] {
+  const told = address(env, "SCHEDULER_GRPC_ADVERTISE", problems);
+  const host = hostIn(env.SCHEDULER_GRPC_HOST);
+  if (!env.SCHEDULER_GRPC_ADVERTISE && (host === "0.0.0.0" || host === "::")) {
+    problems.push(
+      `SCHEDULER_GRPC_HOST is ${host}, every address, so nobody could be told where this worker is: name one of this machine's, or set ` +
+        "SCHEDULER_GRPC_ADVERTISE to host:port as well",
+    );
+  }
+  return told;
 }
 
 /** On which to listen; an address of IPv6 may stand in brackets, as it does before a port. */

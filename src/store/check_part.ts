@@ -25,4 +25,6 @@ export interface CheckFigures {
   lack?: string;
   /** Of the connection: how many workers did not answer; 0: there is none. */
   silent?: number;
+  /** Where peers are told to find a worker, though only its own machine can. */
+  local?: string;
 }

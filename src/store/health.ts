@@ -29,7 +29,10 @@ export interface DueCheck {
   /** The wish that this check answers. */
   due: string;
   /** Its living workers, those that take work before. */
-  workers: WorkerAddress[];
+  workers: (WorkerAddress & {
+    /** On another machine than the leader. */
+    elsewhere: boolean;
+  })[];
 }
 
 const NODES_AT_ONCE = 100;
@@ -39,7 +42,10 @@ export async function dueChecks(sql: Db): Promise<DueCheck[]> {
     select n.node_id, n.next_check_at::text as due,
            coalesce((select json_agg(json_build_object('worker_id', w.worker_id, 'node_id', w.node_id, 'grpc_host', w.grpc_host,
                                                        'grpc_port', w.grpc_port, 'tls_fingerprint', w.tls_fingerprint,
-                                                       'tls_former_fingerprint', w.tls_former_fingerprint)
+                                                       'tls_former_fingerprint', w.tls_former_fingerprint,
+                                                       'elsewhere', w.host <> '' and exists (
+                                                         select from leader_term t join worker l using (worker_id)
+                                                          where l.host not in ('', w.host)))
                             order by w.state = 'ACTIVE' desc, w.started_at desc)
                        from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp()),
                     '[]') as workers

@@ -24,7 +24,7 @@ export function partText(lang: Lang, part: CheckPart): string {
 }
 
 function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined {
-  const { free_mb, least_mb, load_percent, cores, most_percent, bodies, lack, silent } = figures;
+  const { free_mb, least_mb, load_percent, cores, most_percent, bodies, lack, silent, local } = figures;
   const lines = [
     free_mb !== undefined && `空き ${free_mb} MB`,
     !ok && least_mb !== undefined && `${least_mb} MB 以上の空きが必要です`,
@@ -34,13 +34,17 @@ function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined 
     lack !== undefined && `本体を開始できません: ${lack}`,
     name === "connection" && silent === 0 && "稼働中のワーカーがありません",
     name === "connection" && silent && `ワーカーが応答しません\n${silentJa(message)}`,
+    local !== undefined &&
+    `${local} はほかのマシンから届きません。そのワーカーの SCHEDULER_GRPC_HOST を設定してください`,
   ].filter((line) => typeof line === "string");
   return lines.length === 0 ? undefined : lines.join("\n");
 }
 
 /** Each worker with what calling it came to. */
 function silentJa(message: string): string {
-  const each = message.replace(/^no worker answers: /, "").split("; ");
+  const each = message.replace(/^no worker answers: /, "").split("; ").filter((one) =>
+    !one.startsWith("peers are told")
+  );
   return each.map((one) => engineText("ja", one)).join("\n");
 }
 

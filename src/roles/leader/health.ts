@@ -9,8 +9,10 @@
  * Beside the tick, which must not wait for a script or a dead port. Nothing is remembered beyond the term: a check that
  * was not written down is due again for whoever leads next.
  */
+import { isLoopback } from "../../base/config.ts";
 import { loopFailed, observe } from "../../base/facts.ts";
 import { monotonicMs } from "../../base/loop.ts";
+import { addressText } from "../../base/text.ts";
 import type { CheckNodeResponse } from "../../cluster/protocol.ts";
 import type { CheckPart } from "../../store/check_part.ts";
 import { type CheckResult, type DueCheck, dueChecks, keepPace, type Pace, recordCheck } from "../../store/health.ts";
@@ -78,9 +80,17 @@ async function ask(me: Leading, node: DueCheck): Promise<{ status: NodeRow["stat
     failures.push(`${worker_id}: ${answer.code} ${answer.message}`);
   }
   const ms = Math.round(monotonicMs() - began_ms);
+  const local = localAddress(node.workers);
+  if (local) failures.push(`peers are told ${local}, which leads to their own machine: set SCHEDULER_GRPC_HOST there`);
   const message = failures.length === 0 ? "no worker of it is alive" : `no worker answers: ${failures.join("; ")}`;
-  const figures = { silent: failures.length };
+  const figures = { silent: node.workers.length, ...local ? { local } : {} };
   return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { message, figures, ms })]);
+}
+
+/** The default address of a worker is for one machine: from another one it is somebody else's, or nobody's. */
+function localAddress(workers: DueCheck["workers"]): string | undefined {
+  const local = workers.find(({ elsewhere, grpc_host }) => elsewhere && isLoopback(grpc_host));
+  return local && addressText(local.grpc_host, local.grpc_port);
 }
 
 /** Pure: what a worker measured, as the settings see it. */
