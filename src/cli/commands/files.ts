@@ -59,7 +59,11 @@ function addSchedules(schedule: Command): void {
 }
 
 export function addJobs(program: Command): void {
-  const jobs = program.command("jobs").description("look at jobs, and set options of them beside their files");
+  const jobs = program.command("jobs").description("look at jobs, and set options of them beside their files")
+    .addHelpText(
+      "after",
+      "\nTo pause one: deno task queue pause --job NAME, or its schedules alone: deno task schedule pause.",
+    );
   jobs.command("ls").description("all jobs: what starts them, when next, and what is set beside their files")
     .option("--all", "also those whose files were removed").addOption(json())
     .action(async (options) => (await load("jobs")).listCommand(options));
