@@ -32,7 +32,7 @@ import { emit, type Enqueued, type EnqueueItem, enqueueMany, type EnqueueOptions
 import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./store/bulk_view.ts";
 import { retryBulk } from "./store/bulks.ts";
-import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
+import { connectDb, type Db, isPostgresUrl, type TransactionSql } from "./store/db.ts";
 
 /** How runs and bulks are asked for and told of; and what everything here throws that cannot be done. */
 export {
@@ -49,7 +49,10 @@ export {
 
 /** How to reach Dandori. */
 export interface ClientOptions {
-  /** `postgres://user:password@host:port/database` */
+  /**
+   * `postgres://user:password@host:port/database`. Of a primary and its standbys all: `a:5432,b:5432` for the host, and
+   * `?target_session_attrs=read-write` at the end.
+   */
   databaseUrl: string;
   /** Connections at most; default 4. */
   maxConnections?: number;
@@ -122,7 +125,7 @@ export interface Client {
  * @throws EnqueueError when `databaseUrl` is no URL of a Postgres, or `maxConnections` no whole number from 1.
  */
 export function createClient(options: ClientOptions): Client {
-  if (!/^postgres(ql)?:\/\//.test(options.databaseUrl ?? "") || !URL.canParse(options.databaseUrl)) {
+  if (!isPostgresUrl(options.databaseUrl ?? "")) {
     throw new EnqueueError(
       "Cannot open a client: the database's URL is missing or none; give postgres://user:password@host:5432/database",
       { says: { code: "misuse" } },

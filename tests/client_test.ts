@@ -167,7 +167,24 @@ Deno.test("what Postgres would refuse in words of its own is refused at the door
   });
 });
 
+Deno.test("a primary and its standbys are one address, and who is away is passed over", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    await aDefinition(sql, { name: "export" });
+    const { host } = new URL(database_url);
+    const databaseUrl = `${database_url.replace(host, `127.0.0.1:1,${host}`)}?target_session_attrs=read-write`;
+    const client = createClient({ databaseUrl });
+    try {
+      assert((await client.enqueue("export", {})).id > 0);
+    } finally {
+      await client.close();
+    }
+  });
+});
+
 Deno.test("a client that could never connect is refused", () => {
+  for (const databaseUrl of ["", "127.0.0.1/x", "postgres://a:b@h:port/x", "postgres://h:1,h:port/x", "mysql://h/x"]) {
+    assert.throws(() => createClient({ databaseUrl }), EnqueueError, databaseUrl);
+  }
   for (const maxConnections of [0, -1, 1.5, NaN]) {
     assert.throws(() => createClient({ databaseUrl: "postgres://localhost/none", maxConnections }), EnqueueError);
   }

@@ -54,9 +54,15 @@ const SILENCE_MS = 2_000;
 /** How long what else is under way on a pool that is left may take. */
 const LEAVE_SECONDS = 2;
 
+/** It may name several hosts, as of a primary and its standbys: the driver tries one after the other. It would take any scheme. */
+export function isPostgresUrl(text: string): boolean {
+  const [, hosts] = /^postgres(?:ql)?:\/\/(?:[^/?]*@)?([^/?]*)/.exec(text) ?? [];
+  return hosts !== undefined && hosts.split(",").every((host) => URL.canParse(text.replace(hosts, host)));
+}
+
 /** Opens a pool; sessions are made when they are first needed, and made again after Postgres was away. */
 export function connectDb(database_url: string, options: DbOptions): Sql {
-  if (!/^postgres(ql)?:\/\//.test(database_url)) throw new TypeError("Invalid URL"); // the driver takes any scheme
+  if (!isPostgresUrl(database_url)) throw new TypeError("Invalid URL");
   const statement_timeout_ms = options.statement_timeout_ms ?? 5_000;
   const open = () => openPool(database_url, { ...options, statement_timeout_ms });
   let pool = open();

@@ -192,11 +192,11 @@ class LinkedWorker {
 
 /** A relay to a server, and the server's URL by way of it. */
 async function relayTo(text: string, default_port: number): Promise<{ link: FaultyLink; url: string }> {
-  const url = new URL(text);
-  if (!/^(redis|postgres|postgresql):$/.test(url.protocol) || url.hostname.includes(",")) {
+  const url = URL.parse(text); // null: it names several hosts
+  if (!url || !/^(redis|postgres|postgresql):$/.test(url.protocol) || url.hostname.includes(",")) {
+    const shown = text.replace(/\/\/.*@/, "//").replace(/\?.*/, "");
     throw new DrillError(
-      `Cannot cut a worker off from ${url.protocol}//${url.host}: the relay leads to one plain server; start dev without ` +
-        "REDIS_URL and DATABASE_URL",
+      `Cannot cut a worker off from ${shown}: the relay leads to one plain server; start dev without REDIS_URL and DATABASE_URL`,
     );
   }
   const link = await FaultyLink.to(Number(url.port || default_port), url.hostname);
