@@ -47,6 +47,20 @@ Deno.test("runs that wait for another node hide none of those behind them", asyn
   });
 });
 
+Deno.test("a retry that asked for another node still does when its worker there did not start it", async () => {
+  await withLeader(() => "REJECTED_FULL", async ({ sql, orders, round }) => {
+    const failed = await aWorker(sql, { node_id: "failed", slots: 2 });
+    const other = await aWorker(sql, { node_id: "other", slots: 2 });
+    await sql`update node set checked_at = clock_timestamp()`;
+    const { id } = await aRun(sql, { state: "RETRYING", attempt: 1, avoid_node: "failed" });
+    await round();
+    assert.deepEqual(orders.map((order) => order.worker_id), [other.worker_id]);
+    assert.equal((await readRun(sql, id))?.state, "ORPHANED");
+    for (let n = 0; n < 3; n++) await round();
+    assert(!orders.some((order) => order.worker_id === failed.worker_id), "it was tried where it had failed");
+  });
+});
+
 for (const told of [true, false]) {
   const when = told ? "it was canceled" : "its cancel was asked for";
   Deno.test(`a run that was refused since ${when} says nothing about its worker's code`, async () => {

@@ -100,7 +100,7 @@ export async function assignRuns(
     moved as (
       update job_run r
          set state = 'ASSIGNED', assigned_worker_id = ${worker}, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
-             attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1, avoid_node = null,
+             attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1,
              started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
              held = false, wakes_at = null
         from fence, unsynced, job_definition d

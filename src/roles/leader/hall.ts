@@ -120,7 +120,7 @@ export class Hall {
       const [first, ...more] = this.serving(selector).filter((host) => hasRoom(host, lacking));
       if (!first || more.length > 0) return null;
       const others = this.serving(selector, first.node.node_id);
-      const wait = others.some((host) => host.places.length > 0) && !others.some((host) => hasRoom(host, lacking));
+      const wait = others.some(hasWorkers) && !others.some((host) => hasRoom(host, lacking));
       return wait ? first.node.node_id : null;
     };
     return lacking.size > 0 ? look() : kept(this.#alone, selector, look);
@@ -134,7 +134,7 @@ export class Hall {
       if (packed) this.#packs.left--;
       if (packed || (this.#packs.left <= 0 && this.#packs.wait)) return packed;
     }
-    const avoids = avoid_node !== null && this.serving(node, avoid_node).some((host) => host.places.length > 0);
+    const avoids = avoid_node !== null && this.serving(node, avoid_node).some(hasWorkers);
     const queue = this.#queueOf(node, avoids ? avoid_node : null, when);
     const passed: Ranked[] = [];
     let found: Ranked | undefined;
@@ -190,6 +190,11 @@ function isFree(place: Place, when: When): boolean {
 
 function hasRoom(host: Host, lacking: ReadonlySet<string>): boolean {
   return host.free > 0 && host.places.some((place) => place.free > 0 && !lacking.has(place.worker_id));
+}
+
+/** Somebody takes part there who will do it, if not just now: worth waiting for. */
+function hasWorkers(host: Host): boolean {
+  return host.staffed || host.places.length > 0;
 }
 
 function kept<V>(map: Map<string, V>, key: string, make: () => V): V {
