@@ -181,6 +181,8 @@ Deno.test("what an operator has stopped meanwhile does not start when its time c
       await waitFor("it to be given back", async () => {
         return (await readRun(sql, order.job_run_id))?.state === "ORPHANED" || undefined;
       });
+      const [kept] = await sql`select error_summary from job_run_attempt where job_run_id = ${order.job_run_id}`;
+      assert.match(kept?.error_summary, /its job, its node or all dispatch was stopped$/);
       await resume();
     }
     assert.deepEqual(begun, []);

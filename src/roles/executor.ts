@@ -209,7 +209,8 @@ export class Executor {
       observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
       this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
     }
-    const message = `Cannot start run "${job_run_id}": it is no longer assigned to this worker as attempt ${attempt}`;
+    const why = "since it was assigned it was taken back or canceled, or its job, its node or all dispatch was stopped";
+    const message = `Cannot start run "${job_run_id}" as attempt ${attempt}: ${why}`;
     this.#drop(going, { result: "REJECTED_INVALID", message });
   }
 
