@@ -5,10 +5,10 @@ import { z } from "zod";
 import { EnqueueError } from "../src/client.ts";
 import { defineJob } from "../src/job.ts";
 import { roomFor, throttleFor } from "../src/roles/leader/bulks.ts";
-import { forecast, forecastBulk } from "../src/store/bulk_view.ts";
+import { forecast, forecastBulk, readBulk } from "../src/store/bulk_view.ts";
 import type { BulkState } from "../src/store/feeding.ts";
 import { type BulkScene, numbered, withBulks } from "./support/bulk_scene.ts";
-import { aDefinition, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 
 // Here the file is named bulk_failures_test, so that is the job's name.
 const job = defineJob({ args: z.object({ n: z.number() }), run: ({ args }) => args.n });
@@ -261,6 +261,24 @@ Deno.test("a forecast is a band, at this pace or at another, and none where noth
   assert.deepEqual(band(5, { rate_each_seconds: 3 }), [5, 300, 300], "its rate lets no more begin");
   assert.deepEqual(band(50, { rate_each_seconds: 0.01 }), [20, 10, 25]);
 });
+
+Deno.test("how many end in a minute is not what a wave that ends within a moment would make in one", () =>
+  withBulks(async ({ sql, client }) => {
+    const { id } = await client.bulk("each", numbered(400), { parallel: 150 });
+    const [{ id: job_definition_id }] = await sql<[{ id: number }]>`select id from job_definition where name = 'each'`;
+    const wave = async (count: number) => {
+      for (let n = 0; n < count; n++) {
+        const finished_at = new Date(Date.UTC(2026, 0, 1) + 2_000 + n);
+        const started_at = new Date(finished_at.getTime() - 2_000);
+        await aRun(sql, { job_definition_id, bulk_id: id, state: "SUCCEEDED", started_at, finished_at });
+      }
+      return Math.round((await readBulk(sql, id))?.per_minute ?? 0);
+    };
+    assert.equal(await wave(3), 90, "three in two seconds");
+    assert.equal(await wave(147), 4_500, "as many as 150 at once of two seconds each can be");
+    await sql`update bulk set interval_seconds = 60`;
+    assert.equal(await wave(1), 150, "a wave a minute");
+  }));
 
 Deno.test("a forecast counts the slots that its runs can have: by limit, resources, nodes, and not those of a leader that works for none", () =>
   withBulks(async ({ sql, client }) => {

@@ -182,8 +182,9 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
           from job_run where bulk_id = b.id and b.finished_at is null
            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED', 'FAILED', 'TIMED_OUT', 'CANCELED', 'SKIPPED')) c
       cross join lateral (
-        select case when count(*) >= ${LEAST_ENDS} and max(finished_at) > min(finished_at)
-                    then (count(*) - 1) * 60 / extract(epoch from max(finished_at) - min(finished_at)) end::float8 as per_minute,
+        select case when count(*) >= ${LEAST_ENDS} and max(finished_at) > min(finished_at) then least(
+                 count(*) * 60 / extract(epoch from max(finished_at) - case when count(*) < ${LOOK_BACK} then min(started_at) else min(finished_at) end),
+                 b.parallel * 60 / nullif(greatest(avg(extract(epoch from finished_at - started_at)), b.interval_seconds), 0)) end::float8 as per_minute,
                case when count(*) >= ${LEAST_ENDS} then ${seconds(sql, 0.25)} end as seconds_p25,
                case when count(*) >= ${LEAST_ENDS} then ${seconds(sql, 0.5)} end as seconds_p50,
                case when count(*) >= ${LEAST_ENDS} then ${seconds(sql, 0.75)} end as seconds_p75
