@@ -257,6 +257,7 @@ Deno.test("a forecast is a band, at this pace or at another, and none where noth
   assert.deepEqual(band(10), [10, 20, 50]);
   assert.deepEqual(band(50), [20, 10, 25], "more than there are slots does not help");
   assert.deepEqual(band(5, { interval_seconds: 30 }), [5, 600, 600]);
+  assert.deepEqual(band(50, { interval_seconds: 30 }), [20, 60, 60], "fed fifty at a time, whatever slots there are");
   assert.deepEqual(band(5, { seconds_p25: null as unknown as number }), [5, null, null]);
   assert.deepEqual(band(5, { rate_each_seconds: 3 }), [5, 300, 300], "its rate lets no more begin");
   assert.deepEqual(band(50, { rate_each_seconds: 0.01 }), [20, 10, 25]);

@@ -107,8 +107,8 @@ function viewOf(row: BulkRow): BulkView {
 const NEVER = { done_from: null, done_to: null };
 
 /**
- * Waves of `parallel` runs, each as long as its slower half, or as the interval. Where it was slower than that so far, as
- * when slots are missing, the later end says so.
+ * Waves of as many runs as have slots, each as long as its slower half; but it is fed `parallel` of them an interval. Where it was
+ * slower than that so far, as when slots are missing, the later end says so.
  */
 export function forecast(
   row: Pick<BulkRow, Forecasting>,
@@ -120,11 +120,12 @@ export function forecast(
   if (seconds_p25 === null || seconds_p75 === null || row.finished_at) return { parallel, at_once, ...NEVER };
   const waves = Math.ceil(left / at_once);
   const by_rate_s = left * (row.rate_each_seconds ?? 0);
-  const from_s = Math.max(waves * Math.max(seconds_p25, interval_seconds), by_rate_s);
+  const by_feeds_s = Math.ceil(left / parallel) * interval_seconds;
+  const from_s = Math.max(waves * seconds_p25, by_feeds_s, by_rate_s);
   const at_this_pace_s = row.per_minute === null || row.per_minute === 0
     ? 0
     : left / row.per_minute * 60 * Math.min(row.parallel, Math.max(row.slots, 1)) / at_once;
-  const to_s = Math.max(waves * Math.max(seconds_p75, interval_seconds), at_this_pace_s, by_rate_s);
+  const to_s = Math.max(waves * seconds_p75, at_this_pace_s, by_feeds_s, by_rate_s);
   const after = (seconds: number) => new Date(now.getTime() + Math.min(seconds, LONGEST_S) * 1000);
   return { parallel, at_once, done_from: after(from_s), done_to: after(to_s) };
 }
