@@ -931,7 +931,10 @@ begin
   return coalesce(
     (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
        from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
-    jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started'));
+    case when r.avoid_node is not null then
+      jsonb_build_object('code', 'other_node', 'node', r.avoid_node,
+        'text', 'it failed on node "' || r.avoid_node || '", and waits for room on another one')
+    else jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started') end);
 end $$;
 
 -- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'

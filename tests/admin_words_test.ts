@@ -52,6 +52,7 @@ const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
   bulk_paused: { code: "bulk_paused", bulk_id: 7, by: "W", reason: null },
   bulk_canceled: { code: "bulk_canceled", bulk_id: 7 },
   bulk_full: { code: "bulk_full", bulk_id: 7, running: 8, limit: 8 },
+  other_node: { code: "other_node", node: "N" },
   next: { code: "next" },
   bulk_ending: { code: "bulk_ending" },
   behind_bulk: { code: "behind_bulk", bulk_id: 7, serial_key: "K" },

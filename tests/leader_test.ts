@@ -44,6 +44,8 @@ Deno.test("runs that wait for another node hide none of those behind them", asyn
     const behind = await aRun(sql, { job_definition_id: id });
     for (let n = 0; n < 3; n++) await round();
     assert.deepEqual(orders.map((order) => order.job_run_id), [behind.id]);
+    const says = await sql`select distinct wait_reason(r) as why from job_run r where state = 'RETRYING'`;
+    assert.deepEqual(says.map(({ why }) => why), ['it failed on node "idle", and waits for room on another one']);
   });
 });
 

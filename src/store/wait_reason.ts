@@ -44,6 +44,7 @@ export type Wait =
   | { code: "bulk_paused"; bulk_id: number; by: string | null; reason: string | null }
   | { code: "bulk_canceled"; bulk_id: number }
   | { code: "bulk_full"; bulk_id: number; running: number; limit: number }
+  | { code: "other_node"; node: string }
   | { code: "next" }
   | { code: "bulk_ending" }
   | { code: "behind_bulk"; bulk_id: number; serial_key: string }
