@@ -32,7 +32,8 @@ import { emit, type Enqueued, type EnqueueItem, enqueueMany, type EnqueueOptions
 import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./store/bulk_view.ts";
 import { retryBulk } from "./store/bulks.ts";
-import { connectDb, type Db, isPostgresUrl, type TransactionSql } from "./store/db.ts";
+import { isPostgresUrl } from "./store/database_url.ts";
+import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
 
 /** How runs and bulks are asked for and told of; and what everything here throws that cannot be done. */
 export {
@@ -51,7 +52,7 @@ export {
 export interface ClientOptions {
   /**
    * `postgres://user:password@host:port/database`. Of a primary and its standbys all: `a:5432,b:5432` for the host, and
-   * `?target_session_attrs=read-write` at the end.
+   * `?target_session_attrs=read-write` at the end. By a socket: `postgres://user@/database?host=/var/run/postgresql`.
    */
   databaseUrl: string;
   /** Connections at most; default 4. */

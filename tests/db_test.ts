@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { monotonicMs, rest } from "../src/base/loop.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { explanation } from "../src/ops/explain.ts";
+import { driverAddress } from "../src/store/database_url.ts";
 import { connectDb, isShutOut, isUnreachable, onWork } from "../src/store/db.ts";
 import { whileShut, withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -205,3 +206,48 @@ Deno.test("the URL of another kind of database is refused as such, and nothing o
     });
   }
 });
+
+Deno.test("a Postgres is reached by a socket of this machine, as psql names it", async () => {
+  await withStores(async ({ database_url }) => {
+    const { hostname, port, username, password, pathname } = new URL(database_url);
+    const dir = Deno.makeTempDirSync({ prefix: "dandori-socket-" });
+    const door = Deno.listen({ transport: "unix", path: `${dir}/.s.PGSQL.5432` });
+    const carrying = carry(door, { hostname, port: Number(port || 5432) });
+    try {
+      const named = [
+        `postgres://${username}:${password}@${pathname}?host=${dir}`,
+        `postgres://${username}:${password}@nowhere:1${pathname}?host=${encodeURIComponent(dir)}&port=5432`,
+      ];
+      for (const url of named) {
+        const sql = connectDb(url, { name: "test", max: 1 });
+        const [row] = await sql`select current_database() as name, current_setting('application_name') as application`;
+        assert.deepEqual({ ...row }, { name: pathname.slice(1), application: "dandori test" });
+        await sql.end();
+      }
+      assert.deepEqual(driverAddress("postgres:///jobs?host=/run/pg&user=taro&options=x"), {
+        url: "postgres://localhost/jobs?options=x",
+        socket: { host: "/run/pg", port: 5432, user: "taro" },
+      });
+      for (
+        const plain of [database_url, "postgres:///jobs", "postgres://a:1,b:2/jobs?target_session_attrs=read-write"]
+      ) {
+        assert.deepEqual(driverAddress(plain), { url: plain, socket: {} });
+      }
+    } finally {
+      door.close();
+      await carrying;
+      Deno.removeSync(dir, { recursive: true });
+    }
+  });
+});
+
+/** What comes in at the door goes to Postgres, until the door is closed. */
+async function carry(door: Deno.UnixListener, to: { hostname: string; port: number }): Promise<void> {
+  const under_way: Promise<unknown>[] = [];
+  for await (const near of door) {
+    const far = await Deno.connect(to);
+    const both = [near.readable.pipeTo(far.writable), far.readable.pipeTo(near.writable)];
+    under_way.push(Promise.allSettled(both));
+  }
+  await Promise.all(under_way);
+}

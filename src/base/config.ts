@@ -4,7 +4,7 @@
  *
  * | variable | default | meaning |
  * |---|---|---|
- * | DATABASE_URL | the running `dev`'s | Postgres, the truth |
+ * | DATABASE_URL | the running `dev`'s | Postgres, the truth: `postgres://user:password@host:5432/database`, with several hosts or a socket (store/database_url.ts) |
  * | REDIS_URL | the running `dev`'s | Redis: `redis://`, `rediss://`, `redis+sentinel://`, `redis+cluster://` |
  * | SCHEDULER_REDIS_PREFIX | `scheduler:`, on Cluster `{scheduler}:` | before every Redis key; Redis Cluster needs a `{hash tag}` in it |
  * | SCHEDULER_NODE_ID | the host's name | the host or pod this process is on |

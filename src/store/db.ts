@@ -11,6 +11,7 @@
  */
 import postgres from "postgres";
 import { after, monotonicMs } from "../base/loop.ts";
+import { driverAddress, isPostgresUrl } from "./database_url.ts";
 import { withoutLostSessions } from "./transactions.ts";
 
 /** A pool of sessions. Store functions take one as their first argument. */
@@ -53,12 +54,6 @@ const STEADY = { plan_cache_mode: "force_generic_plan", ...BY_INDEX, enable_sort
 const SILENCE_MS = 2_000;
 /** How long what else is under way on a pool that is left may take. */
 const LEAVE_SECONDS = 2;
-
-/** It may name several hosts, as of a primary and its standbys: the driver tries one after the other. It would take any scheme. */
-export function isPostgresUrl(text: string): boolean {
-  const [, hosts] = /^postgres(?:ql)?:\/\/(?:[^/?]*@)?([^/?]*)/.exec(text) ?? [];
-  return hosts !== undefined && hosts.split(",").every((host) => URL.canParse(text.replace(hosts, host)));
-}
 
 /** Opens a pool; sessions are made when they are first needed, and made again after Postgres was away. */
 export function connectDb(database_url: string, options: DbOptions): Sql {
@@ -182,7 +177,9 @@ const RELIED_ON = {
 
 function openPool(database_url: string, options: DbOptions & { statement_timeout_ms: number }): Sql {
   const { statement_timeout_ms } = options;
-  const pool = postgres(database_url, {
+  const { url, socket } = driverAddress(database_url);
+  const pool = postgres(url, {
+    ...socket,
     max: options.max ?? 4,
     onnotice: () => {},
     connect_timeout: 5,
