@@ -226,12 +226,12 @@ Deno.test("a Postgres is reached by a socket of this machine, as psql names it",
       }
       assert.deepEqual(driverAddress("postgres:///jobs?host=/run/pg&user=taro&options=x"), {
         url: "postgres://localhost/jobs?options=x",
-        socket: { host: "/run/pg", port: 5432, user: "taro" },
+        options: { host: "/run/pg", port: 5432, user: "taro" },
       });
       for (
         const plain of [database_url, "postgres:///jobs", "postgres://a:1,b:2/jobs?target_session_attrs=read-write"]
       ) {
-        assert.deepEqual(driverAddress(plain), { url: plain, socket: {} });
+        assert.deepEqual(driverAddress(plain), { url: plain, options: {} });
       }
     } finally {
       door.close();

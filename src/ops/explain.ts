@@ -2,6 +2,7 @@
 import { messageOf } from "../base/text.ts";
 import { Refused } from "../client/args.ts";
 import { LogUnreadable } from "../client/run_log.ts";
+import { isBadCertificate } from "../store/database_url.ts";
 import { isUnreachable } from "../store/db.ts";
 
 export interface Explained {
@@ -16,11 +17,13 @@ export function explain(error: unknown): Explained | undefined {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: string };
   if (error instanceof URIError) return NO_URL; // a % in it that is no %XX
   if (error instanceof TypeError && /^Invalid URL/.test(error.message)) return NO_URL; // its message may hold a password
+  if (code === "28000" && /no encryption/.test(message ?? "")) return { ...NOT_LET_IN, ...NO_TLS };
   const known = FROM_POSTGRES[String(code ?? "")];
   if (known) return { ...known, message: `${known.message} (${message})` };
   if (error instanceof Error && error.name === "RedisAway") { // its file is not loaded for this: most commands need no Redis
     return { message: error.message, fix: "start Redis or `deno task dev`", unreachable: true };
   }
+  if (isBadCertificate(String(code ?? ""))) return { ...NO_TRUST, message: `${NO_TRUST.message}: ${message}` };
   if (isUnreachable(error)) {
     const fix = "start Postgres or `deno task dev`, and check DATABASE_URL";
     return { message: `Cannot reach Postgres: ${message}`, fix, unreachable: true };
@@ -41,6 +44,18 @@ const NO_SCHEMA = {
   message: "Cannot find Dandori's tables in this database, or they are those of another version",
   fix: "apply the schema: deno task schema",
   unreachable: false,
+};
+/** pg_hba.conf has a line of `hostssl` alone. */
+const NO_TLS = {
+  message: "Postgres lets nobody in without TLS",
+  fix:
+    "add ?sslmode=verify-full to DATABASE_URL, and &sslrootcert=/path/ca.pem where its authority is not known to everybody",
+};
+const NO_TRUST = {
+  message: "Cannot trust Postgres' certificate",
+  fix:
+    "name its authority and its host in DATABASE_URL: postgres://...@host/...?sslmode=verify-full&sslrootcert=/path/ca.pem",
+  unreachable: true,
 };
 const NOT_LET_IN = {
   message: "Cannot log in to Postgres",

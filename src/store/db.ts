@@ -11,7 +11,7 @@
  */
 import postgres from "postgres";
 import { after, monotonicMs } from "../base/loop.ts";
-import { driverAddress, isPostgresUrl } from "./database_url.ts";
+import { driverAddress, isBadCertificate, isPostgresUrl } from "./database_url.ts";
 import { withoutLostSessions } from "./transactions.ts";
 
 /** A pool of sessions. Store functions take one as their first argument. */
@@ -177,9 +177,9 @@ const RELIED_ON = {
 
 function openPool(database_url: string, options: DbOptions & { statement_timeout_ms: number }): Sql {
   const { statement_timeout_ms } = options;
-  const { url, socket } = driverAddress(database_url);
+  const { url, options: more } = driverAddress(database_url);
   const pool = postgres(url, {
-    ...socket,
+    ...more,
     max: options.max ?? 4,
     onnotice: () => {},
     connect_timeout: 5,
@@ -243,11 +243,11 @@ export function isUnreachable(error: unknown): boolean {
 
 /**
  * Whether Postgres lets this role or its like not in, or not do what it may do elsewhere: a changed password, a database that is closed or was renamed,
- * rights that were taken, a search_path that leads past our tables. Also `isUnreachable`, since it says nothing of what was asked; but who has just been started so was given what is wrong.
+ * rights that were taken, a search_path that leads past our tables, a certificate that is not taken. Also `isUnreachable`, since it says nothing of what was asked; but who has just been started so was given what is wrong.
  */
 export function isShutOut(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");
-  return /^28/.test(code) || ["3D000", "42501", "42P01", "55000"].includes(code);
+  return /^28/.test(code) || ["3D000", "42501", "42P01", "55000"].includes(code) || isBadCertificate(code);
 }
 
 /** Whether it takes no writes, as one that is no longer the primary: another session, if only to another server, may. */
