@@ -90,6 +90,26 @@ Deno.test("a new leader opens a few streams at a time, and all of them in the en
   assert(workers.every(({ worker_id }) => crew.fit(worker_id)));
 });
 
+Deno.test("a worker that was sent too much is given no more than it has slots, however fast what it was given has left it", () => {
+  const heard: WatchListener[] = [];
+  const watch = (_: unknown, listener: WatchListener) => {
+    heard.push(listener);
+    return () => {};
+  };
+  const peers = { retain: () => {}, to: () => ({ watch }) } as unknown as Peers;
+  const crew = new Crew({ peers, bell: new Bell(), epoch: 1 });
+  const worker = { worker_id: "w-0", state: "ACTIVE", slots: 10 } as WorkerRow;
+  const says = (late: boolean) =>
+    heard[0]?.onStatus({ in_hand: 0, code_times: [], observed_leader_epoch: 1, lack: "", late } as never);
+  crew.follow([{ ...worker, load: 0 }]);
+  says(false);
+  crew.gave("w-0", 500);
+  crew.follow([{ ...worker, load: 10 }]);
+  assert(crew.prefetch(worker) > 100, "they have ended, or so it looks");
+  says(true);
+  assert.equal(crew.prefetch(worker), 0);
+});
+
 Deno.test("a worker whose machine lacks something is given nothing until it says that this is over", async () => {
   const heard: WatchListener[] = [];
   const watch = (_: unknown, listener: WatchListener) => {

@@ -215,12 +215,15 @@ Deno.test("an order beyond the slots starts when a body ends, in the order in wh
     end(first);
     await waitFor("the third", () => Promise.resolve(begun.length === 3 || undefined));
     assert.deepEqual(begun, [first, second, third]);
+    assert(!hand.late);
     await waitFor("the others to be given back", async () => {
       const states = await Promise.all(others.map(async (id) => (await readRun(sql, id))?.state));
       return states.every((state) => state === "ORPHANED") || undefined;
     });
+    assert(hand.late, "its leader is told to send no more");
     for (const id of others) assert.equal((await readRun(sql, id))?.interruptions, 0);
     assert.deepEqual(begun, [first, second, third]);
+    await waitFor("it to be forgotten", () => Promise.resolve(!hand.late));
     for (const id of [second, third]) end(id);
   }, { slots: 2, go_on: true }));
 

@@ -78,7 +78,7 @@ Deno.test("a status in between is short: what runs is in one of each second, wha
   let times = [{ digest: "d", body_us: 300, runs: 3 }];
   const executor = { runs: [{ job_run_id: 7, attempt: 1 }], inHand: 1, codeTimes: () => times };
   const standing = new Standing({ worker_id: "w", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
-  const handlers = workerHandlers({ executor, standing } as unknown as HandlerParts);
+  const handlers = workerHandlers({ executor, standing, hand: { late: false } } as unknown as HandlerParts);
   const stop = new AbortController();
   const statuses = handlers.watch({ caller_role: "leader", leader_epoch: 1 }, CALLER, stop.signal)
     [Symbol.asyncIterator]();

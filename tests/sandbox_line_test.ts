@@ -226,6 +226,14 @@ Deno.test("there is room behind while a job is quick, and none when its runs hav
     await waitFor("all to end", async () => (await Promise.all([slow.body.outcome, other.body.outcome])).length);
   }, new Pace()));
 
+Deno.test("what runs take is told of processes that serve several: with one for each it is not the body that takes long", () =>
+  withSandbox(async (sandbox) => {
+    for (let run = 1; run <= 6; run++) await ran(sandbox, order(run, "print 1", { isolation_reuse: 1 }));
+    assert.deepEqual(sandbox.codeTimes(), []);
+    for (let run = 11; run <= 16; run++) await ran(sandbox, order(run, "print 1"));
+    assert.deepEqual(sandbox.codeTimes().map(({ digest }) => digest), [order(0, "").digest]);
+  }, { spares: 3 }));
+
 /** Two runs in the line of a process that says what the test says; `did` tells what came of it. */
 function recalledLine(begun: boolean): { line: Line; did: string[]; say: (frame: FromBody) => void } {
   let ears: ChildEars | undefined;

@@ -187,6 +187,8 @@ export interface WorkerStatus {
   code_times: CodeTime[];
   /** What its machine lacks for bodies to begin: it takes no orders for now. */
   lack: string;
+  /** No slot came free in time lately for what it was sent beyond its slots: nothing beyond them for now. */
+  late: boolean;
 }
 /** What a run of this code takes on a worker, lately, in a process that serves several. */
 export interface CodeTime {

@@ -38,6 +38,8 @@ const TIMER_MS = 5;
 /** Longer than a slot is expected to be awaited, shorter than it matters. */
 const QUEUE_MS = 1_000;
 const MOST_QUEUED = 1_000;
+/** Longer than the leader remembers how fast runs left this worker (leader/pace.ts): those that are given back have left it as well. */
+const LATE_MS = 2_000;
 
 const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };
 
@@ -63,6 +65,8 @@ export class Hand {
   /** In the order in which they came. */
   readonly #queue = new FleetingMap<string, { order: TimedOrder; until_ms: number }>();
 
+  #late_until_ms = -Infinity;
+
   constructor(parts: HandParts) {
     this.#parts = parts;
     this.#clock = new DatabaseClock(parts.sql);
@@ -80,6 +84,11 @@ export class Hand {
     this.#held.set(key, held);
     this.#hold(order, held.until.signal).catch(reportFailure).finally(() => this.#held.delete(key));
     return IN_HAND;
+  }
+
+  /** Whether it was sent more lately than it has slots for: told to the leader, which else would send as many again. */
+  get late(): boolean {
+    return monotonicMs() < this.#late_until_ms;
   }
 
   #has(order: TimedOrder): boolean {
@@ -112,7 +121,9 @@ export class Hand {
       for (let next = this.#next(); next; next = this.#next()) {
         const left_ms = next.until_ms - monotonicMs();
         if (left_ms <= 0) {
-          this.#giveBack(this.#leaveQueue(this.#late()), `no slot came free within ${QUEUE_MS} ms`).catch(
+          this.#late_until_ms = monotonicMs() + LATE_MS;
+          standing.tell(); // before its rows do
+          this.#giveBack(this.#leaveQueue(this.#overdue()), `no slot came free within ${QUEUE_MS} ms`).catch(
             reportFailure,
           );
         } else if (executor.hasRoomFor(next.order)) {
@@ -130,11 +141,11 @@ export class Hand {
   }
 
   /** How many have waited too long. */
-  #late(): number {
+  #overdue(): number {
     const now_ms = monotonicMs();
-    let late = 0;
-    for (const { until_ms } of this.#queue.values()) if (until_ms <= now_ms) late++;
-    return late;
+    let overdue = 0;
+    for (const { until_ms } of this.#queue.values()) if (until_ms <= now_ms) overdue++;
+    return overdue;
   }
 
   async #hold(order: TimedOrder, stop: AbortSignal): Promise<void> {

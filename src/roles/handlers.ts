@@ -19,7 +19,7 @@ export interface HandlerParts {
   sql: Sql;
   standing: Standing;
   executor: Executor;
-  hand: Pick<Hand, "take">;
+  hand: Pick<Hand, "take" | "late">;
   check_up: CheckUp;
 }
 
@@ -119,6 +119,7 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
         in_hand: executor.inHand,
         code_times: whole ? newsOf(executor.codeTimes(), told) : [],
         lack: parts.standing.lack,
+        late: parts.hand.late,
       };
       await bell.rest(every_ms, stop);
       await rest(tempo.wait(), stop);

@@ -186,7 +186,7 @@ export class Sandbox {
     const others = (this.#running.get(key) as number) - 1;
     if (others > 0) this.#running.set(key, others);
     else this.#running.delete(key);
-    if (took_ms !== undefined) this.#pace.note(key, order, took_ms);
+    if (took_ms !== undefined && this.#mayReuse(order)) this.#pace.note(key, order, took_ms);
   }
 
   /** Gives a body its process: one that waits, one that is quick enough to wait behind, or its own. */

@@ -116,6 +116,7 @@ export const aStatus: WorkerStatus = {
   observed_leader_epoch: 7,
   code_times: [{ digest: "d1", body_us: 500 }],
   lack: "",
+  late: false,
 };
 
 export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): WorkerHandlers {

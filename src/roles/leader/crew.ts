@@ -187,7 +187,8 @@ export class Crew {
 
   /** How many runs it can be sent beyond its free slots: as many as end before another order could come. */
   prefetch({ worker_id, slots }: Pick<WorkerRow, "worker_id" | "slots">): number {
-    return this.#members.get(worker_id)?.pace.beyond(slots) ?? 0;
+    const member = this.#members.get(worker_id);
+    return !member || member.status?.late ? 0 : member.pace.beyond(slots);
   }
 
   /** It was given so many. */

@@ -2,7 +2,8 @@
  * How fast a worker's bodies end, told from its rows: what it had and was given, less what it has. By that the leader sends so
  * many more than it has slots as end within HORIZON_MS, so that short bodies follow each other without waiting for an
  * order, and long ones have nobody waiting behind them. What is sent so waits that long at most, as long as bodies go on
- * ending at that pace; when they do not, the worker gives it back (hand.ts). That is also all by which one of lower
+ * ending at that pace; when they do not, the worker gives it back, says that it is late, and is sent none beyond its slots for a while
+ * (hand.ts): what was given back looks here as if it had ended. That is also all by which one of lower
  * priority can go before one that comes later.
  *
  * Each order costs statements of its own, however few runs it brings. Where a large crew shares short runs each of its workers
