@@ -194,8 +194,8 @@ Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese
   );
   const local = {
     ...silent,
-    message:
-      "no worker answers: w-1: UNAVAILABLE no answer came within 5 ms; peers are told 127.0.0.1:7400, which leads to their own machine",
+    value: "peers are told 127.0.0.1:7400, which leads to their own machine",
+    message: "no worker answers: w-1: UNAVAILABLE no answer came within 5 ms",
     figures: { silent: 1, local: "127.0.0.1:7400" },
   };
   assert.equal(

@@ -6,7 +6,7 @@ import { cliWith } from "./support/cli.ts";
 import { aCertifiedNode, aNode } from "./support/cluster_peers.ts";
 import { type Config, isLoopback, PROJECT_DIR, readConfig } from "../src/base/config.ts";
 import { processStarted } from "../src/base/proc.ts";
-import { addressText } from "../src/base/text.ts";
+import { addressText, withoutPassword } from "../src/base/text.ts";
 
 const STORES = {
   DATABASE_URL: "postgres://x",
@@ -75,6 +75,17 @@ Deno.test("an address of IPv6 is understood with and without brackets, and shown
   for (const wrong of ["fd00::7", "[fd00::7]", "[fd00::7:7400", "[web-1]:7400", "7400"]) {
     assert.throws(() => read({ SCHEDULER_GRPC_ADVERTISE: wrong }), /SCHEDULER_GRPC_ADVERTISE must be host:port/, wrong);
   }
+});
+
+Deno.test("of an address everything may be shown but its password and what follows a question mark, wherever that stands", () => {
+  for (
+    const [url, shown] of [
+      ["postgres://u:secret@h:5432/x?sslmode=require", "postgres://…@h:5432/x"],
+      ["postgres://u:sec?ret@h/x", "postgres://…@h/x"],
+      ["postgres://u:sec@ret@a:1,b:2/x", "postgres://…@a:1,b:2/x"],
+      ["redis+sentinel://:secret@a,b/main?sentinel_password=secret", "redis+sentinel://…@a,b/main"],
+    ] as const
+  ) assert.equal(withoutPassword(url), shown);
 });
 
 Deno.test("nothing starts while the checks of certificates are turned off", async () => {

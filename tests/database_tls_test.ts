@@ -24,6 +24,9 @@ Deno.test("with sslrootcert a Postgres is taken whose certificate is of that aut
     for (const mode of ["sslmode=verify-full&", "sslmode=require&", ""]) {
       assert.equal(await isEncrypted(named("127.0.0.1", `${mode}sslrootcert=${ca}`)), true, mode);
     }
+    assert.equal(await isEncrypted(named("127.0.0.1", `sslmode=disable&sslrootcert=${ca}`)), false);
+    await leftWhileTheFileIsGone(named("127.0.0.1", `sslrootcert=${ca}`), ca);
+
     const refused = [
       named("127.0.0.1", "sslmode=verify-full"),
       named("127.0.0.1", `sslrootcert=${other}`),
@@ -45,6 +48,22 @@ Deno.test("with sslrootcert a Postgres is taken whose certificate is of that aut
     Deno.removeSync(dir, { recursive: true });
   }
 });
+
+/** A pool that is left is followed by another one, whatever has become of the file since the start. */
+async function leftWhileTheFileIsGone(url: string, ca: string): Promise<void> {
+  const text = Deno.readTextFileSync(ca);
+  const sql = connectDb(url, { name: "test", max: 1 });
+  try {
+    const [before] = await sql`select pg_backend_pid() as pid`;
+    Deno.removeSync(ca);
+    await assert.rejects(sql`do $$ begin raise sqlstate '25006'; end $$`);
+    const [after] = await sql`select pg_backend_pid() as pid`;
+    assert.notEqual(after?.pid, before?.pid);
+  } finally {
+    await sql.end({ timeout: 1 });
+    Deno.writeTextFileSync(ca, text);
+  }
+}
 
 async function isEncrypted(url: string): Promise<boolean> {
   const sql = connectDb(url, { name: "test", max: 1 });

@@ -115,12 +115,15 @@ Deno.test("a worker that tells other machines an address of its own says what to
           select check_result->>'problem' as problem from node where node_id = ${far.node_id} and checked_at > ${
           at[0]?.now ?? 0
         }`;
-        return /no worker answers: (.*)/.exec(node?.problem ?? "")?.[1];
+        return /^connection: .*no worker answers: .*/.exec(node?.problem ?? "")?.[0];
       });
     };
     assert.doesNotMatch(await problem(), /peers are told/, "on one machine it is no mistake");
     await sql`update worker set host = 'another' where worker_id = ${far.worker_id}`;
-    assert.match(await problem(), /peers are told 127\.0\.0\.1:\d+, .*: set SCHEDULER_GRPC_HOST there$/);
+    assert.match(
+      await problem(),
+      /^connection: peers are told 127\.0\.0\.1:\d+, .*: set SCHEDULER_GRPC_HOST there, no worker answers: /,
+    );
   }, { settings: STEADY });
 });
 

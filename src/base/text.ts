@@ -10,6 +10,11 @@ export function addressText(host: string, port: number): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+/** The address of a server as it may be shown: without its login, to the last @, since a password may hold others, and without what follows a `?`. */
+export function withoutPassword(url: string): string {
+  return url.replace(/\/\/.*@/s, "//…@").replace(/[?#].*/s, "");
+}
+
 /** What an error says, and of what else was thrown whatever it is. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -12,7 +12,7 @@ import { dirname } from "node:path";
 import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
 import { type FactName, hear, observe } from "../base/facts.ts";
 import { every } from "../base/loop.ts";
-import { counted, harmless, messageOf } from "../base/text.ts";
+import { counted, harmless, messageOf, withoutPassword } from "../base/text.ts";
 import { toFileUrl } from "../base/paths.ts";
 import { processStarted } from "../base/proc.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
@@ -315,8 +315,4 @@ function tellTerminal(line: string): void {
   } catch {
     // nobody is there to be told
   }
-}
-
-function withoutPassword(url: string): string {
-  return url.replace(/[?#].*/s, "").replace(/\/\/.*@/s, "//…@"); // the last @: a password may hold others
 }

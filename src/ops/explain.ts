@@ -17,7 +17,7 @@ export function explain(error: unknown): Explained | undefined {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: string };
   if (error instanceof URIError) return NO_URL; // a % in it that is no %XX
   if (error instanceof TypeError && /^Invalid URL/.test(error.message)) return NO_URL; // its message may hold a password
-  if (code === "28000" && /no encryption/.test(message ?? "")) return { ...NOT_LET_IN, ...NO_TLS };
+  if (code === "28000" && /no encryption/.test(message ?? "")) return NO_TLS;
   const known = FROM_POSTGRES[String(code ?? "")];
   if (known) return { ...known, message: `${known.message} (${message})` };
   if (error instanceof Error && error.name === "RedisAway") { // its file is not loaded for this: most commands need no Redis
@@ -50,6 +50,7 @@ const NO_TLS = {
   message: "Postgres lets nobody in without TLS",
   fix:
     "add ?sslmode=verify-full to DATABASE_URL, and &sslrootcert=/path/ca.pem where its authority is not known to everybody",
+  unreachable: true,
 };
 const NO_TRUST = {
   message: "Cannot trust Postgres' certificate",

@@ -31,9 +31,10 @@ interface DriverOptions {
 export function driverAddress(text: string): { url: string; options: DriverOptions } {
   const [, before = "", hosts = "", after = "", query = ""] = PARTS.exec(text) ?? [];
   const given = new URLSearchParams(query);
+  const { size } = given;
   const options = { ...socketOf(given, hosts), ...authorityOf(given, hosts) };
-  if (Object.keys(options).length === 0) return { url: text, options };
-  // The rest are the driver's, or settings of the session.
+  if (given.size === size) return { url: text, options };
+  // What they have left is the driver's, or settings of the session.
   return { url: `${before}${hosts || "localhost"}${after}${given.size > 0 ? `?${given}` : ""}`, options };
 }
 

@@ -59,7 +59,8 @@ const LEAVE_SECONDS = 2;
 export function connectDb(database_url: string, options: DbOptions): Sql {
   if (!isPostgresUrl(database_url)) throw new TypeError("Invalid URL");
   const statement_timeout_ms = options.statement_timeout_ms ?? 5_000;
-  const open = () => openPool(database_url, { ...options, statement_timeout_ms });
+  const address = driverAddress(database_url); // once: a pool that is left must be followed by another, whatever has become of a file
+  const open = () => openPool(address, { ...options, statement_timeout_ms });
   let pool = open();
   if (statement_timeout_ms === 0) return pool;
   const ears = new Set<() => void>();
@@ -175,11 +176,13 @@ const RELIED_ON = {
   extra_float_digits: "1",
 } as const;
 
-function openPool(database_url: string, options: DbOptions & { statement_timeout_ms: number }): Sql {
+function openPool(
+  address: ReturnType<typeof driverAddress>,
+  options: DbOptions & { statement_timeout_ms: number },
+): Sql {
   const { statement_timeout_ms } = options;
-  const { url, options: more } = driverAddress(database_url);
-  const pool = postgres(url, {
-    ...more,
+  const pool = postgres(address.url, {
+    ...address.options,
     max: options.max ?? 4,
     onnotice: () => {},
     connect_timeout: 5,

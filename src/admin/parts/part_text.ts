@@ -42,9 +42,7 @@ function ja({ name, ok, message, figures = {} }: CheckPart): string | undefined 
 
 /** Each worker with what calling it came to. */
 function silentJa(message: string): string {
-  const each = message.replace(/^no worker answers: /, "").split("; ").filter((one) =>
-    !one.startsWith("peers are told")
-  );
+  const each = message.replace(/^no worker answers: /, "").split("; ");
   return each.map((one) => engineText("ja", one)).join("\n");
 }
 

@@ -9,6 +9,7 @@
  */
 import { environment, PROJECT_DIR } from "../../base/config.ts";
 import { monotonicMs, within } from "../../base/loop.ts";
+import { withoutPassword } from "../../base/text.ts";
 import { list } from "../../cluster/roster.ts";
 import { askToDegrade } from "../../cluster/seat.ts";
 import { signalGroup, signalProcess } from "../../sandbox/process_table.ts";
@@ -194,9 +195,9 @@ class LinkedWorker {
 async function relayTo(text: string, default_port: number): Promise<{ link: FaultyLink; url: string }> {
   const url = URL.parse(text); // null: it names several hosts
   if (!url || !/^(redis|postgres|postgresql):$/.test(url.protocol) || url.hostname.includes(",")) {
-    const shown = text.replace(/\/\/.*@/, "//").replace(/\?.*/, "");
     throw new DrillError(
-      `Cannot cut a worker off from ${shown}: the relay leads to one plain server; start dev without REDIS_URL and DATABASE_URL`,
+      `Cannot cut a worker off from ${withoutPassword(text)}: the relay leads to one plain server; start dev without ` +
+        "REDIS_URL and DATABASE_URL",
     );
   }
   const link = await FaultyLink.to(Number(url.port || default_port), url.hostname);

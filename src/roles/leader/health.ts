@@ -80,11 +80,11 @@ async function ask(me: Leading, node: DueCheck): Promise<{ status: NodeRow["stat
     failures.push(`${worker_id}: ${answer.code} ${answer.message}`);
   }
   const ms = Math.round(monotonicMs() - began_ms);
-  const local = localAddress(node.workers);
-  if (local) failures.push(`peers are told ${local}, which leads to their own machine: set SCHEDULER_GRPC_HOST there`);
   const message = failures.length === 0 ? "no worker of it is alive" : `no worker answers: ${failures.join("; ")}`;
-  const figures = { silent: node.workers.length, ...local ? { local } : {} };
-  return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { message, figures, ms })]);
+  const local = localAddress(node.workers);
+  const value = local ? `peers are told ${local}, which leads to their own machine: set SCHEDULER_GRPC_HOST there` : "";
+  const figures = { silent: failures.length, ...local ? { local } : {} };
+  return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { value, message, figures, ms })]);
 }
 
 /** The default address of a worker is for one machine: from another one it is somebody else's, or nobody's. */
