@@ -120,10 +120,10 @@ Deno.test("a worker that tells other machines an address of its own says what to
     };
     assert.doesNotMatch(await problem(), /peers are told/, "on one machine it is no mistake");
     await sql`update worker set host = 'another' where worker_id = ${far.worker_id}`;
-    assert.match(
-      await problem(),
-      /^connection: peers are told 127\.0\.0\.1:\d+, .*: set SCHEDULER_GRPC_HOST there, no worker answers: /,
-    );
+    const hint = /^connection: peers are told 127\.0\.0\.1:\d+, .*: set SCHEDULER_GRPC_HOST there, no worker answers: /;
+    let found = await problem();
+    if (!hint.test(found)) found = await problem(); // of a check that had begun before
+    assert.match(found, hint);
   }, { settings: STEADY });
 });
 
