@@ -103,11 +103,29 @@ Deno.test("a worker that was sent too much is given no more than it has slots, h
     heard[0]?.onStatus({ in_hand: 0, code_times: [], observed_leader_epoch: 1, lack: "", late } as never);
   crew.follow([{ ...worker, load: 0 }]);
   says(false);
-  crew.gave("w-0", 500);
+  for (let given = 0; given < 500; given++) crew.gave("w-0", "d");
   crew.follow([{ ...worker, load: 10 }]);
   assert(crew.prefetch(worker) > 100, "they have ended, or so it looks");
   says(true);
   assert.equal(crew.prefetch(worker), 0);
+});
+
+Deno.test("what a worker has in hand speaks for its slots, until it is known to be quick", () => {
+  const heard: WatchListener[] = [];
+  const peers = {
+    retain: () => {},
+    to: () => ({ watch: (_: unknown, listener: WatchListener) => void heard.push(listener) }),
+  } as unknown as Peers;
+  const crew = new Crew({ peers, bell: new Bell(), epoch: 1 });
+  const worker = { worker_id: "w-0", state: "ACTIVE", slots: 10, load: 10 } as WorkerRow;
+  crew.follow([worker]);
+  assert(crew.lineLeft(worker) > 0);
+  for (let given = 0; given < 10; given++) crew.gave("w-0", "d");
+  assert.equal(crew.lineLeft(worker), 0, "all ten may take long");
+  heard[0]?.onStatus(
+    { in_hand: 10, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us: 400 }] } as never,
+  );
+  assert(crew.lineLeft(worker) > 0);
 });
 
 Deno.test("a worker whose machine lacks something is given nothing until it says that this is over", async () => {

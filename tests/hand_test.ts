@@ -272,7 +272,7 @@ Deno.test("a free slot elsewhere goes before a place behind others", () => {
       node: node(node_id),
       load: 0,
       free: place.free,
-      places: [{ worker_id: node_id, node_id, ahead: 0, ...place }],
+      places: [{ worker_id: node_id, node_id, ahead: 0, line_ms: 8_000, ...place }],
       staffed: true,
     };
   };
@@ -321,7 +321,7 @@ Deno.test("what is given ahead takes no slot, needs one that is free now, and co
     const given = (slots: number, max_concurrent: number | null) => {
       const limited = workers.map((worker) => ({ ...worker, slots, node: { ...worker.node, max_concurrent } }));
       const places = limited.map(({ worker_id, node_id, load, ahead }) => {
-        return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load };
+        return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load, line_ms: 0 };
       });
       const hall = new Hall({ hosts: hostsOf(limited, { places, staffed: new Set() }) });
       const chosen = chooseAhead(near, hall).length;

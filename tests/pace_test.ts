@@ -1,6 +1,6 @@
 /** How many runs a worker is sent beyond its free slots, by how fast its bodies have ended. */
 import assert from "node:assert/strict";
-import { Pace, worthSending } from "../src/roles/leader/pace.ts";
+import { Line, Pace, waitCost, worthSending } from "../src/roles/leader/pace.ts";
 
 Deno.test("a worker is sent as many beyond its slots as end within a round trip, and none behind long bodies", () => {
   const paced = (body_ms: number, slots: number) => {
@@ -57,4 +57,40 @@ Deno.test("of a large crew with short bodies each worker is sent a group at a ti
   assert(mean(orders(20, 2)) >= 6, String(mean(orders(20, 2))));
   assert(mean(orders(5, 2)) <= 2, "its bodies take 0.4 s: each waits for a slot, and no group of them would start");
   assert.deepEqual([worthSending(16, 0), worthSending(16, -9), worthSending(16, 1)], [16, -9, 17]);
+});
+
+Deno.test("what waits for the slots of a worker has one within a second, by what is known of its code and of what is there", () => {
+  const times: Record<string, number> = { long: 60_000, medium: 100, quick: 0.3, none: 0, two: 2_000 };
+  const bodyMs = (digest: string) => times[digest] ?? Infinity;
+  const sent = (digest: string, slots: number) => {
+    const line = new Line();
+    let runs = 0;
+    for (; line.left({ slots, load: runs }, bodyMs, 0) >= waitCost(bodyMs(digest)); runs++) {
+      line.gave(digest, bodyMs, 0);
+    }
+    return runs;
+  };
+  assert.deepEqual([sent("unknown", 10), sent("long", 10), sent("medium", 10)], [10, 10, 80]);
+  assert(sent("quick", 10) >= 800 && sent("none", 1) >= 800, "of quick code, as many as the pace allows");
+  const line = new Line();
+  const left = (now_ms: number, load = 9) => line.left({ slots: 10, load }, bodyMs, now_ms);
+  const gave = (digest: string, now_ms: number) => line.gave(digest, bodyMs, now_ms);
+  assert.equal(left(1_000), 8_000);
+  for (let runs = 0; runs < 80; runs++) gave("medium", 1_000);
+  assert.equal(left(1_000), 0);
+  assert.equal(left(1_400), 4_000, "their slots have had 400 ms");
+  assert.equal(left(9_000), 8_000);
+  for (let runs = 0; runs < 9; runs++) gave("two", 9_000);
+  assert.equal(left(9_500), 800, "one slot is left for the others");
+  gave("medium", 9_500);
+  assert.deepEqual([left(9_500), left(9_550)], [700, 750]);
+  assert.equal(left(11_001), 8_000);
+  gave("long", 12_000);
+  assert.deepEqual([left(12_000), left(12_000, 0)], [7_200, 8_000], "nothing is there, whatever was expected");
+  gave("long", 12_000);
+  assert.equal(left(15_001), 8_000, "if it is still there, the pace says so");
+  gave("unknown", 16_000);
+  assert.equal(left(16_900), 7_200, "it may take long");
+  times["unknown"] = 1;
+  assert.equal(left(16_950), 8_000, "it does not, as was learned meanwhile");
 });

@@ -22,7 +22,8 @@ function shares(waiting: Candidate[], place: Hall): Record<string, number> {
 const many = (runs: number, more: Partial<Candidate> = {}) =>
   Array.from({ length: runs }, (_, id) => run(id + 1, more));
 const quick = (left: number, wait = false) => ({
-  quick: { is: (digest: string) => digest === "d", packs: { left, wait } },
+  bodyMs: (digest: string) => digest === "d" ? 1 : Infinity,
+  packs: { left, wait },
 });
 
 Deno.test("quick runs go to few workers in packs, others to whoever is least loaded", () => {
@@ -33,6 +34,24 @@ Deno.test("quick runs go to few workers in packs, others to whoever is least loa
   assert.deepEqual(shares(many(150), hall(crew, quick(300))), { a: PACK, c: 50 }, "b has more than half of one");
   assert.deepEqual(shares(many(300), hall(crew, quick(120))).a, PACK);
   assert.deepEqual(shares(many(3, { digest: "slow" }), hall(crew, quick(300))), { a: 1, e: 2 });
+});
+
+Deno.test("behind the slots wait as many runs as end soon, by what each takes; one that takes long leaves the place to others", () => {
+  const crew = { a: { load: 2 }, b: { load: 2 } };
+  const bodyMs = (digest: string) => ({ d: 5, slow: 300 })[digest] ?? Infinity;
+  const placed = (waiting: Candidate[], line: Record<string, number>) => {
+    const place = hall(crew, { bodyMs, prefetch: () => 50, lineLeft: ({ worker_id }) => line[worker_id] ?? 0 });
+    const lanes = ["d", "slow", "new"].map((digest, at) => lane({ digest, job_definition_id: at + 1 }));
+    return chosen(waiting, place, lanes);
+  };
+  const slow = { digest: "slow", job_definition_id: 2 };
+  const unknown = { digest: "new", job_definition_id: 3 };
+  assert.equal(placed(many(200), { a: 8_000, b: 8_000 }).length, 100, "by their pace");
+  assert.equal(placed(many(200), { a: 50, b: 30 }).length, 16);
+  assert.deepEqual(placed(many(9, unknown), { a: 1_600, b: 900 }), [[1, "a"], [2, "b"], [3, "a"]]);
+  assert.deepEqual(placed(many(9, unknown), { a: 700, b: 0 }), []);
+  const mixed = [run(1, unknown), run(2, slow), run(3, slow), run(4), run(5, unknown), run(6)];
+  assert.deepEqual(placed(mixed, { a: 310, b: 290 }), [[2, "a"], [4, "b"], [6, "a"]]);
 });
 
 Deno.test("when as many quick runs as soon end are in hand, the next wait only where that is soon", () => {
@@ -76,7 +95,7 @@ Deno.test("packs keep to what was said of places: limits of nodes and jobs, reso
 
 Deno.test("a status in between is short: what runs is in one of each second, what runs take only of code that has run since", async () => {
   let times = [{ digest: "d", body_us: 300, runs: 3 }];
-  const executor = { runs: [{ job_run_id: 7, attempt: 1 }], inHand: 1, codeTimes: () => times };
+  const executor = { runs: [{ job_run_id: 7, attempt: 1 }], inHand: 1, codeTimes: () => times, codesKnown: 1 };
   const standing = new Standing({ worker_id: "w", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
   const handlers = workerHandlers({ executor, standing, hand: { late: false } } as unknown as HandlerParts);
   const stop = new AbortController();
@@ -98,6 +117,10 @@ Deno.test("a status in between is short: what runs is in one of each second, wha
   assert.deepEqual(await next(), [1, 0, []]);
   times = [{ digest: "d", body_us: 300, runs: 3 }, { digest: "e", body_us: 9_000, runs: 5 }];
   assert.deepEqual(await untilWhole(), [{ digest: "e", body_us: 9_000 }]);
+  await untilWhole();
+  times.push({ digest: "f", body_us: 5_000, runs: 3 });
+  executor.codesKnown++;
+  assert.deepEqual(await next(), [1, 1, [{ digest: "f", body_us: 5_000 }]], "what is learned is told at once");
   times = [{ digest: "d", body_us: 310, runs: 4 }];
   assert.deepEqual(await untilWhole(), [{ digest: "d", body_us: 310 }]);
   times = Array.from({ length: 250 }, (_, n) => ({ digest: `e${n}`, body_us: 100, runs: 3 }));

@@ -226,13 +226,22 @@ Deno.test("there is room behind while a job is quick, and none when its runs hav
     await waitFor("all to end", async () => (await Promise.all([slow.body.outcome, other.body.outcome])).length);
   }, new Pace()));
 
-Deno.test("what runs take is told of processes that serve several: with one for each it is not the body that takes long", () =>
+Deno.test("what runs take is told; where each has a process of its own, that is more than its body", () =>
   withSandbox(async (sandbox) => {
+    const told = () => sandbox.codeTimes().map(({ digest, body_us }) => digest === order(0, "").digest ? body_us : NaN);
+    assert.deepEqual([told(), sandbox.codesKnown], [[], 0]);
     for (let run = 1; run <= 6; run++) await ran(sandbox, order(run, "print 1", { isolation_reuse: 1 }));
-    assert.deepEqual(sandbox.codeTimes(), []);
-    for (let run = 11; run <= 16; run++) await ran(sandbox, order(run, "print 1"));
-    assert.deepEqual(sandbox.codeTimes().map(({ digest }) => digest), [order(0, "").digest]);
+    assert.equal(sandbox.codesKnown, 1);
+    assert(told().length === 1 && told().every((us) => us > 60_000), `${told()} us`);
+    for (let run = 11; run <= 60; run++) await ran(sandbox, order(run, "print 1"));
+    assert(told().every((us) => us < 20_000), `${told()} us`);
   }, { spares: 3 }));
+
+Deno.test("a run of an hour is told as the longest time that a status has room for", () => {
+  const pace = new Pace();
+  for (let run = 0; run < 5; run++) pace.note("key", { job_file: "hour.ts", digest: "h" }, 3_600_000);
+  assert.deepEqual(pace.times().map(({ body_us }) => body_us), [2 ** 31 - 1]);
+});
 
 /** Two runs in the line of a process that says what the test says; `did` tells what came of it. */
 function recalledLine(begun: boolean): { line: Line; did: string[]; say: (frame: FromBody) => void } {

@@ -190,7 +190,7 @@ export interface WorkerStatus {
   /** No slot came free in time lately for what it was sent beyond its slots: nothing beyond them for now. */
   late: boolean;
 }
-/** What a run of this code takes on a worker, lately, in a process that serves several. */
+/** What a run of this code takes of a worker's slot, lately; at most 2,147 s. */
 export interface CodeTime {
   digest: string;
   body_us: number;

@@ -113,9 +113,14 @@ export class Executor {
     return this.#going.size;
   }
 
-  /** What a run of each code takes, where processes serve several. */
+  /** What a run of each code takes of its slot. */
   codeTimes(): CodePace[] {
     return this.#sandbox.codeTimes();
+  }
+
+  /** Rises when there is one more of these. */
+  get codesKnown(): number {
+    return this.#sandbox.codesKnown;
   }
 
   /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */

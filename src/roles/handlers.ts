@@ -100,19 +100,20 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
 
 /**
  * The status at once, soon after each change, and else each `every_ms`: silence means trouble. What is long (each run by its id, what runs take)
- * comes with the first and in one of each second.
+ * comes with the first, in one of each second, and when of some code it becomes known.
  */
 async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
   const bell = new Bell();
   const tempo = new Tempo(STATUS_GAP_MS, STATUS_BURST);
   const told = new Map<string, number>();
   let whole_ms = -Infinity;
+  let codes_known = 0;
   parts.standing.watchers.add(bell);
   try {
     while (!stop.aborted) {
-      const whole = monotonicMs() - whole_ms >= STATUS_EVERY_MS;
-      if (whole) whole_ms = monotonicMs();
       const { executor } = parts;
+      const whole = monotonicMs() - whole_ms >= STATUS_EVERY_MS || executor.codesKnown > codes_known;
+      if (whole) [whole_ms, codes_known] = [monotonicMs(), executor.codesKnown];
       yield {
         ...statusOf(parts),
         running: whole ? executor.runs : [],

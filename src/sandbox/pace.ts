@@ -1,13 +1,16 @@
 /**
- * How long the runs of a job take, once they have begun, in processes that serve one after another, and so how many may wait
- * in one: as long as a run is sooner done behind them than in a process that must be started for it.
+ * How long the runs of a job take, once they have begun, and so how many may wait in a process that serves one after another: as
+ * long as a run is sooner done behind them than in a process that must be started for it. What a process costs that serves one
+ * alone counts as its run's.
  */
 
 /** About what a process takes to start on a busy machine. */
-const WAIT_MS = 60;
+export const START_MS = 60;
 /** To wake one that is idle costs two switches of a core, and each of its runs a read and a write of its own. */
 const WAKE_MS = 2;
 const MOST_IN_LINE = 400;
+/** As much as a status can say. */
+const MOST_US = 2 ** 31 - 1;
 /** Of what is known, the share that the newest run has, from the tenth run on. */
 const WEIGHT = 0.1;
 /** Before that nothing is known; the first one of all is not counted, since its code is just being compiled. */
@@ -29,6 +32,7 @@ export class Pace {
   readonly #of = new Map<string, Known>();
   /** Whose run was told last, and is so again most of the time. */
   #latest: Known | undefined;
+  #codes_known = 0;
   /** By job files: the newest code, and its key. */
   readonly #keys = new Map<string, { digest: string; key: string }>();
 
@@ -36,6 +40,7 @@ export class Pace {
   note(key: string, code: { job_file: string; digest: string }, ms: number): void {
     const known = this.#latest?.key === key ? this.#latest : this.#of.get(key) ?? { key, ms: 0, runs: -1 };
     known.runs++;
+    if (known.runs === FEWEST_RUNS) this.#codes_known++;
     if (known.runs > 0) known.ms += (ms - known.ms) * Math.max(WEIGHT, 1 / known.runs);
     if (known === this.#latest) return;
     this.#latest = known;
@@ -48,7 +53,7 @@ export class Pace {
 
   /** How many runs of this kind may be in one process at a time. 1: none behind another. */
   mostInLine(key: string): number {
-    return this.#inLine(key, WAIT_MS);
+    return this.#inLine(key, START_MS);
   }
 
   /** How many are sooner done in one process than another that is loaded and idle could be woken for them. */
@@ -68,12 +73,17 @@ export class Pace {
     return known?.digest === code.digest ? known.key : undefined;
   }
 
+  /** Rises when of one more code it becomes known what its runs take. */
+  get codesKnown(): number {
+    return this.#codes_known;
+  }
+
   /** What a run of each code takes, where that is known, and from how many: of each job file the newest. */
   times(): CodePace[] {
     return [...this.#keys.values()].flatMap(({ digest, key }) => {
       const known = this.#of.get(key);
       return known && known.runs >= FEWEST_RUNS
-        ? [{ digest, body_us: Math.round(known.ms * 1000), runs: known.runs }]
+        ? [{ digest, body_us: Math.min(Math.round(known.ms * 1000), MOST_US), runs: known.runs }]
         : [];
     });
   }

@@ -26,7 +26,7 @@ import type { Body, BodyEars, BodyOrder } from "./order.ts";
 import { notStarted } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
 import { Line } from "./line.ts";
-import { type CodePace, Pace } from "./pace.ts";
+import { type CodePace, Pace, START_MS } from "./pace.ts";
 import { Child } from "./process.ts";
 import { GUARD_MARK } from "./remains.ts";
 import { makeTempRoot } from "./temp_folders.ts";
@@ -134,9 +134,14 @@ export class Sandbox {
     return room;
   }
 
-  /** What a run of each code takes, where processes serve several. */
+  /** What a run of each code takes of its slot. */
   codeTimes(): CodePace[] {
     return this.#pace.times();
+  }
+
+  /** Rises when there is one more of these. */
+  get codesKnown(): number {
+    return this.#pace.codesKnown;
   }
 
   /** A body of this kind is about to come, or `wanted` of them: one more process is loaded, unless there are as many. */
@@ -186,7 +191,8 @@ export class Sandbox {
     const others = (this.#running.get(key) as number) - 1;
     if (others > 0) this.#running.set(key, others);
     else this.#running.delete(key);
-    if (took_ms !== undefined && this.#mayReuse(order)) this.#pace.note(key, order, took_ms);
+    if (took_ms === undefined) return;
+    this.#pace.note(key, order, this.#mayReuse(order) ? took_ms : START_MS + took_ms);
   }
 
   /** Gives a body its process: one that waits, one that is quick enough to wait behind, or its own. */

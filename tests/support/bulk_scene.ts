@@ -51,7 +51,7 @@ export class BulkScene {
     const { lanes } = await readSight(sql);
     const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 500 })));
     await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
-    const place = { worker_id: ME, node_id: "here", free: 1_000, idle: 1_000, load: 0, ahead: 0 };
+    const place = { worker_id: ME, node_id: "here", free: 1_000, idle: 1_000, line_ms: 0, load: 0, ahead: 0 };
     const node = {
       node_id: "here",
       is_active: true,

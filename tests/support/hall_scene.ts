@@ -67,10 +67,10 @@ export const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => (
 /** A hall of workers, each given as its name, with what differs; nodes as they are named. */
 export function hall(
   workers: Record<string, Partial<WorkerRow>>,
-  { nodes = [], leader = "", ...more }: Partial<ConstructorParameters<typeof Hall>[0]> & {
-    nodes?: NodeRow[];
-    leader?: string;
-  } = {},
+  { nodes = [], leader = "", prefetch, lineLeft, ...more }:
+    & Partial<ConstructorParameters<typeof Hall>[0]>
+    & Partial<Pick<Parameters<typeof placesFor>[1], "prefetch" | "lineLeft">>
+    & { nodes?: NodeRow[]; leader?: string } = {},
 ): Hall {
   const rows = Object.entries(workers).map(([worker_id, columns]) => worker(worker_id, columns));
   const placed = rows.map((row) => ({
@@ -81,6 +81,8 @@ export function hall(
     leader_worker_id: leader,
     leader_runs_jobs: "alone",
     fit: () => true,
+    prefetch,
+    lineLeft: lineLeft ?? (() => Infinity),
   });
   return new Hall({ hosts: hostsOf(placed, crew), ...more });
 }

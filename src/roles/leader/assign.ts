@@ -74,16 +74,15 @@ async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<H
     leader_runs_jobs: me.settings.leader_runs_jobs,
     fit: (worker_id) => me.crew.fit(worker_id),
     prefetch: (worker) => me.crew.prefetch(worker),
+    lineLeft: (worker) => me.crew.lineLeft(worker),
   });
   return new Hall({
     hosts: hostsOf(workers, crew),
     resources: await resourcesFor(me, lanes),
     paused,
     lacking: (digest) => me.crew.lacking(digest),
-    quick: {
-      is: (digest) => me.crew.isQuick(digest),
-      packs: me.crew.packs(quickInHand(me, { workers, lanes })),
-    },
+    bodyMs: (digest) => me.crew.bodyMs(digest),
+    packs: me.crew.packs(quickInHand(me, { workers, lanes })),
   });
 }
 
@@ -126,9 +125,9 @@ async function assign(me: Leading, chosen: Assignment[]): Promise<void> {
 
 /** What else is done about runs that were given to workers, when their orders are on the way. */
 export function noteAssigned(me: Leading, assigned: Assigned[]): void {
-  for (const { job_run_id, attempt, worker_id, due_unix_us } of assigned) {
+  for (const { job_run_id, attempt, worker_id, digest, due_unix_us } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
-    if (due_unix_us === 0) me.crew.gave(worker_id, 1); // one that lies ahead is no load yet, and would seem to have ended
+    if (due_unix_us === 0) me.crew.gave(worker_id, digest); // one that lies ahead is no load yet, and would seem to have ended
   }
   me.given = (me.given ?? 0) + assigned.length;
   lease(me, assigned);
@@ -200,6 +199,7 @@ export function placesFor(
     leader_runs_jobs: Settings["leader_runs_jobs"];
     fit: (worker_id: string) => boolean;
     prefetch?: (worker: WorkerRow) => number;
+    lineLeft?: (worker: WorkerRow) => number;
   },
 ): { places: Place[]; staffed: ReadonlySet<string> } {
   const active = workers.filter((worker) => worker.state === "ACTIVE");
@@ -212,7 +212,8 @@ export function placesFor(
   const places = [...staff, ...stand_in].filter((worker) => rule.fit(worker.worker_id)).map((worker) => {
     const { worker_id, node_id, slots, load, ahead } = worker;
     const idle = slots - load;
-    return { worker_id, node_id, load, ahead, idle, free: worthSending(rule.prefetch?.(worker) ?? 0, idle) };
+    const free = worthSending(rule.prefetch?.(worker) ?? 0, idle);
+    return { worker_id, node_id, load, ahead, idle, free, line_ms: rule.lineLeft?.(worker) ?? 0 };
   });
   return { places, staffed };
 }

@@ -107,6 +107,7 @@ function take({ host, place }: Found, lane: Lane, hall: Hall): void {
   if (place.free > 0) host.free--; // a pack goes beyond it
   place.free--;
   place.idle--;
+  place.line_ms -= hall.costOf(lane.digest);
   place.load++;
   host.load++;
   for (const [name, n] of Object.entries(lane.resources)) {

@@ -12,7 +12,7 @@ import { type Bell, monotonicMs } from "../../base/loop.ts";
 import type { Peers } from "../../cluster/peers.ts";
 import type { WorkerStatus } from "../../cluster/protocol.ts";
 import type { WorkerRow } from "../../store/nodes.ts";
-import { Pace, Packing, type Packs, QUICK_MS } from "./pace.ts";
+import { Line, Pace, Packing, type Packs, QUICK_MS } from "./pace.ts";
 
 interface Member {
   worker: WorkerRow;
@@ -30,6 +30,7 @@ interface Member {
   busy_until_ms: number;
   /** How fast bodies end there. */
   pace: Pace;
+  line: Line;
 }
 
 const OTHER_CODE_MS = 10_000;
@@ -51,6 +52,7 @@ export class Crew {
   readonly #body_ms = new Map<string, { ms: number; since_ms: number }>();
   readonly #packing = new Packing();
   #newest_epoch: number;
+  readonly #bodyMsOf = (digest: string) => this.bodyMs(digest);
 
   constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
     this.#peers = parts.peers;
@@ -100,6 +102,7 @@ export class Crew {
       retry_at_ms: 0,
       busy_until_ms: 0,
       pace: new Pace(),
+      line: new Line(),
     };
     this.#members.set(worker.worker_id, member);
     return member;
@@ -174,9 +177,14 @@ export class Crew {
     }
   }
 
+  /** What a run of this code takes, in milliseconds; Infinity: nobody has said. */
+  bodyMs(digest: string): number {
+    return this.#body_ms.get(digest)?.ms ?? Infinity;
+  }
+
   /** Whether a run of this code takes so little that to wake a worker for it costs more; pace.ts. */
   isQuick(digest: string): boolean {
-    return (this.#body_ms.get(digest)?.ms ?? Infinity) <= QUICK_MS;
+    return this.bodyMs(digest) <= QUICK_MS;
   }
 
   /** How many quick runs may be sent now in packs, when so many are in hand. */
@@ -191,9 +199,16 @@ export class Crew {
     return !member || member.status?.late ? 0 : member.pace.beyond(slots);
   }
 
-  /** It was given so many. */
-  gave(worker_id: string, runs: number): void {
-    this.#members.get(worker_id)?.pace.gave(runs);
+  /** The time of its slots that may be sent to wait there. */
+  lineLeft(worker: Pick<WorkerRow, "worker_id" | "slots" | "load">): number {
+    return this.#members.get(worker.worker_id)?.line.left(worker, this.#bodyMsOf) ?? 0;
+  }
+
+  /** It was given a run of this code. */
+  gave(worker_id: string, digest: string): void {
+    const member = this.#members.get(worker_id);
+    member?.pace.gave(1);
+    member?.line.gave(digest, this.#bodyMsOf);
   }
 
   /** It has other code for this digest; in a rolling deploy it will soon have changed. */

@@ -96,7 +96,7 @@ function closedByResource(lane: Lane, hall: Hall): Closed | undefined {
 /** Why none of those whom a selector names can take a run. */
 function whyNobody(selector: string, hall: Hall): Closed | undefined {
   const named = hall.named(selector);
-  const which = selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
+  const which = whereOf(selector);
   if (named.length === 0) {
     return closed(`no worker is alive${which}; ${whereToStart(selector)}`, { code: "nobody_there", node: selector });
   }
@@ -116,10 +116,18 @@ function whyNobody(selector: string, hall: Hall): Closed | undefined {
   }
   if (working.some((host) => host.free > 0)) return;
   const full = working.find(({ node, load }) => node.max_concurrent !== null && load >= node.max_concurrent);
-  if (!full) return closed(`no free slot${which}`, { code: "no_slot", node: selector });
+  if (!full) return noSlot(selector);
   const { node: { node_id: node, max_concurrent }, load } = full;
   const limit = max_concurrent ?? 0;
   return closed(`node "${node}" is full: ${load} of ${limit}`, { code: "node_full", node, load, limit });
+}
+
+function noSlot(selector: string): Closed {
+  return closed(`no free slot${whereOf(selector)}`, { code: "no_slot", node: selector });
+}
+
+function whereOf(selector: string): string {
+  return selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
 }
 
 function whereToStart(selector: string): string {
@@ -131,6 +139,7 @@ function whereToStart(selector: string): string {
 
 function closedByCode(lane: Lane, hall: Hall): Closed | undefined {
   if (hall.roomFor(lane.node, lane.digest) > 0) return;
+  if (!hall.isLacked(lane.digest)) return noSlot(lane.node);
   const { job_name } = lane;
   const digest = lane.digest.slice(0, 12);
   const reason = `no worker with a free slot has the code of job "${job_name}" as it was synced (digest ${digest})`;

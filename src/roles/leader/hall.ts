@@ -7,7 +7,7 @@
  * whose rank is out of date is put back where it belongs when it comes up.
  */
 import TinyQueue from "tinyqueue";
-import { packOf, type Packs } from "./pace.ts";
+import { packOf, type Packs, QUICK_MS, waitCost } from "./pace.ts";
 import { isNamed, type NodeRow, type WorkerRow } from "../../store/nodes.ts";
 
 /** A worker that may be given work. */
@@ -18,6 +18,8 @@ export interface Place {
   free: number;
   /** Slots that are free; less than 0: so many wait there for one. */
   idle: number;
+  /** The time of its slots that may be sent to wait for them. */
+  line_ms: number;
   load: number;
   /** Runs that it was given ahead of their time. */
   ahead: number;
@@ -62,7 +64,7 @@ export class Hall {
   /** An operator stopped all dispatch. */
   readonly paused: boolean;
   readonly #lacking: (digest: string) => ReadonlySet<string>;
-  readonly #isQuick: (digest: string) => boolean;
+  readonly #bodyMs: (digest: string) => number;
   readonly #packs: Packs;
   readonly #packing = new Map<string, { places: Found[]; at: number; begun: boolean }>();
   readonly #named = new Map<string, readonly Host[]>();
@@ -70,6 +72,8 @@ export class Hall {
   readonly #rooms = new Map<string, number>();
   readonly #alone = new Map<string, string | null>();
   readonly #queues = new Map<string, TinyQueue<Ranked>>();
+  /** By queue: no place there takes what costs as much as this, or more. */
+  readonly #too_costly = new Map<TinyQueue<Ranked>, number>();
 
   constructor(parts: {
     hosts: Host[];
@@ -77,15 +81,17 @@ export class Hall {
     paused?: boolean;
     /** Workers that are known to have other code for this digest. */
     lacking?: (digest: string) => ReadonlySet<string>;
-    /** Code whose runs go to a worker in packs, and how many such runs may go. */
-    quick?: { is: (digest: string) => boolean; packs: Packs };
+    /** What a run of this code takes; Infinity: that is not known. */
+    bodyMs?: (digest: string) => number;
+    /** How many runs of quick code may go to workers in packs. */
+    packs?: Packs;
   }) {
     this.hosts = parts.hosts;
     this.resources = parts.resources ?? new Map();
     this.paused = parts.paused ?? false;
     this.#lacking = parts.lacking ?? (() => NOBODY);
-    this.#isQuick = parts.quick?.is ?? (() => false);
-    this.#packs = { ...parts.quick?.packs ?? { left: 0, wait: false } };
+    this.#bodyMs = parts.bodyMs ?? (() => Infinity);
+    this.#packs = { ...parts.packs ?? { left: 0, wait: false } };
   }
 
   named(selector: string): readonly Host[] {
@@ -107,10 +113,26 @@ export class Hall {
   /** Runs of this code that may be given to those whom the selector names, before any of this tick has been. */
   roomFor(selector: string, digest: string): number {
     const lacking = this.#lacking(digest);
-    const count = () => this.serving(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? host.free : 0), 0);
+    const cost = this.costOf(digest);
+    const count = () =>
+      this.serving(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? roomIn(host, cost) : 0), 0);
     if (lacking.size > 0) return count();
-    const room = kept(this.#rooms, selector, count);
+    const room = kept(this.#rooms, `${cost}\0${selector}`, count);
     return room > 0 && this.#isQuick(digest) ? Math.max(room, this.#packs.left) : room;
+  }
+
+  /** What a run of this code takes of `Place.line_ms`. */
+  costOf(digest: string): number {
+    return waitCost(this.#bodyMs(digest));
+  }
+
+  /** Whether some workers have other code than this. */
+  isLacked(digest: string): boolean {
+    return this.#lacking(digest).size > 0;
+  }
+
+  #isQuick(digest: string): boolean {
+    return this.#bodyMs(digest) <= QUICK_MS;
   }
 
   /** The node that alone has room for this, where a run that avoids it waits for another one: none such can start before that has room. */
@@ -130,12 +152,14 @@ export class Hall {
   placeFor({ node, avoid_node, digest }: Wish, when: When): Found | undefined {
     const lacking = this.#lacking(digest);
     if (when === "now" && avoid_node === null && lacking.size === 0 && this.#isQuick(digest)) {
-      const packed = this.#packs.left > 0 ? this.#packed(node) : undefined;
+      const packed = this.#packs.left > 0 ? this.#packed(node, this.costOf(digest)) : undefined;
       if (packed) this.#packs.left--;
       if (packed || (this.#packs.left <= 0 && this.#packs.wait)) return packed;
     }
     const avoids = avoid_node !== null && this.serving(node, avoid_node).some(hasWorkers);
     const queue = this.#queueOf(node, avoids ? avoid_node : null, when);
+    const cost = this.costOf(digest);
+    if (cost >= (this.#too_costly.get(queue) ?? Infinity)) return undefined;
     const passed: Ranked[] = [];
     let found: Ranked | undefined;
     while (!found) {
@@ -144,15 +168,16 @@ export class Hall {
       if (top.host.free <= 0 || !isFree(top.place, when)) continue; // not again in this tick
       const rank = rankOf(top.place);
       if (rank !== top.rank) queue.push({ ...top, rank });
-      else if (lacking.has(top.place.worker_id)) passed.push(top);
+      else if (lacking.has(top.place.worker_id) || !mayWait(top.place, cost)) passed.push(top);
       else found = top;
     }
+    if (!found && lacking.size === 0) this.#too_costly.set(queue, cost);
     for (const one of found ? [...passed, found] : passed) queue.push(one);
     return found;
   }
 
   /** The first that has room for half a pack, until it has a whole one. Nodes with a limit of their own have no packs. */
-  #packed(selector: string): Found | undefined {
+  #packed(selector: string, cost: number): Found | undefined {
     const line = kept(this.#packing, selector, () => {
       const hosts = this.serving(selector).filter(({ node, free }) => node.max_concurrent === null && free > 0);
       return { places: hosts.flatMap((host) => host.places.map((place) => ({ host, place }))), at: 0, begun: false };
@@ -162,7 +187,7 @@ export class Hall {
       const { load, free, idle } = found.place;
       const pack = packOf(load + idle); // which are its slots
       line.begun ||= free > 0 && load <= pack / 2;
-      if (line.begun && load < pack) return found;
+      if (line.begun && load < pack && mayWait(found.place, cost)) return found;
     }
   }
 
@@ -186,6 +211,19 @@ function rankOf({ idle, load, ahead }: Place): number {
 
 function isFree(place: Place, when: When): boolean {
   return when === "now" ? place.free > 0 : place.idle > place.ahead;
+}
+
+/** A slot is free, or it may wait for one there. */
+function mayWait({ idle, line_ms }: Place, cost: number): boolean {
+  return idle > 0 || cost <= line_ms;
+}
+
+/** How many runs of this cost a host may be given. */
+function roomIn({ free, places }: Host, cost: number): number {
+  const room = places.reduce((sum, { free, idle, line_ms }) => {
+    return sum + Math.max(0, Math.min(free, Math.max(0, idle) + Math.floor(Math.max(0, line_ms) / cost)));
+  }, 0);
+  return Math.min(free, room);
 }
 
 function hasRoom(host: Host, lacking: ReadonlySet<string>): boolean {

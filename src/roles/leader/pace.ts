@@ -6,6 +6,10 @@
  * (hand.ts): what was given back looks here as if it had ended. That is also all by which one of lower
  * priority can go before one that comes later.
  *
+ * The pace is that of what has ended, and what is sent next may take longer: slow runs behind quick ones. So what waits behind
+ * the slots of a worker takes, by what is known of its code, no more of them than they have within WAIT_MS (Line). Of code that is
+ * unknown or slow that is one run for each slot, of quick code it is more than the pace allows.
+ *
  * Each order costs statements of its own, however few runs it brings. Where a large crew shares short runs each of its workers
  * ends only a few within that time: then one is sent up to GROUP, if they end within GROUP_HORIZON_MS, and nothing until
  * half of such a group has ended, as long as it has a run for each slot.
@@ -61,6 +65,48 @@ export class Pace {
 
   gave(runs: number): void {
     this.#expected_load += runs;
+  }
+}
+
+/** So soon what waits for a slot is to have one. Less than the time after which it would be given back (hand.ts). */
+const WAIT_MS = GROUP_HORIZON_MS;
+/** A slot is taken to be free again after this, however long its run: by then the pace says so. */
+const LONG_MS = 3_000;
+
+type BodyMs = (digest: string) => number;
+
+/** What a run takes of the WAIT_MS of a slot, by what is known of its code (Infinity: nothing is), in whole milliseconds. */
+export function waitCost(body_ms: number): number {
+  return Math.min(Math.max(1, Math.ceil(body_ms)), WAIT_MS);
+}
+
+/** The time of its slots that a worker was given and cannot have spent yet. */
+export class Line {
+  #ms = 0;
+  #seen_ms = -Infinity;
+  /** Runs that have a slot for longer than WAIT_MS, or may, and since when. */
+  #long: { digest: string; since_ms: number }[] = [];
+
+  /**
+   * How much of the next WAIT_MS of its slots is not spoken for; 0 or less: nothing may be sent to wait for them. `bodyMs` says what a
+   * run of some code takes; Infinity: that is not known.
+   */
+  left({ slots, load }: { slots: number; load: number }, bodyMs: BodyMs, now_ms = monotonicMs()): number {
+    if (load === 0) [this.#ms, this.#long] = [0, []];
+    this.#long = this.#long.filter(({ digest, since_ms }) => {
+      const body_ms = bodyMs(digest);
+      return body_ms > WAIT_MS && now_ms < since_ms + Math.min(body_ms, LONG_MS);
+    });
+    const free = Math.max(0, slots - this.#long.length);
+    this.#ms = Math.max(0, this.#ms - Math.max(free, 1) * (now_ms - this.#seen_ms));
+    this.#seen_ms = now_ms;
+    return free * WAIT_MS - this.#ms;
+  }
+
+  gave(digest: string, bodyMs: BodyMs, now_ms = monotonicMs()): void {
+    const body_ms = bodyMs(digest);
+    if (body_ms > WAIT_MS) this.#long.push({ digest, since_ms: now_ms });
+    else this.#ms += waitCost(body_ms);
   }
 }
 

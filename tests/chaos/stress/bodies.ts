@@ -35,6 +35,8 @@ export class SimSandbox {
     return 0;
   }
 
+  readonly codesKnown = 0;
+
   codeTimes(): [] {
     return [];
   }
