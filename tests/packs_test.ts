@@ -27,13 +27,23 @@ const quick = (left: number, wait = false) => ({
 });
 
 Deno.test("quick runs go to few workers in packs, others to whoever is least loaded", () => {
-  const crew = { a: { slots: 1 }, b: { load: 60, slots: 100 }, c: { load: 40, slots: 100 }, e: {} };
-  assert.deepEqual(shares(many(150), hall(crew, quick(300))), { a: PACK, b: 50 });
-  assert.deepEqual(shares(many(300), hall(crew, quick(300))), { a: PACK, b: 2 * PACK - 60, c: 60 });
+  const half = PACK / 2;
+  const slots = 2 * PACK;
+  const crew = { a: { slots: 1 }, b: { load: half + 10, slots }, c: { load: half - 10, slots }, e: {} };
+  assert.deepEqual(shares(many(PACK + 50), hall(crew, quick(3 * PACK))), { a: PACK, b: 50 });
+  assert.deepEqual(shares(many(3 * PACK), hall(crew, quick(3 * PACK))), {
+    a: PACK,
+    b: 2 * PACK - half - 10,
+    c: half + 10,
+  });
   crew.b.load = PACK + 1;
-  assert.deepEqual(shares(many(150), hall(crew, quick(300))), { a: PACK, c: 50 }, "b has more than half of one");
-  assert.deepEqual(shares(many(300), hall(crew, quick(120))).a, PACK);
-  assert.deepEqual(shares(many(3, { digest: "slow" }), hall(crew, quick(300))), { a: 1, e: 2 });
+  assert.deepEqual(
+    shares(many(PACK + 50), hall(crew, quick(3 * PACK))),
+    { a: PACK, c: 50 },
+    "b has more than half of one",
+  );
+  assert.deepEqual(shares(many(3 * PACK), hall(crew, quick(PACK + 20))).a, PACK);
+  assert.deepEqual(shares(many(3, { digest: "slow" }), hall(crew, quick(3 * PACK))), { a: 1, e: 2 });
 });
 
 Deno.test("behind the slots wait as many runs as end soon, by what each takes; one that takes long leaves the place to others", () => {

@@ -37,7 +37,8 @@ const ASK_AHEAD_MS = 250;
 const TIMER_MS = 5;
 /** Longer than a slot is expected to be awaited, shorter than it matters. */
 const QUEUE_MS = 1_000;
-const MOST_QUEUED = 1_000;
+/** As much as a leader sends ahead, and more (leader/pace.ts). */
+const MOST_QUEUED = 2_000;
 /** Longer than the leader remembers how fast runs left this worker (leader/pace.ts): those that are given back have left it as well. */
 const LATE_MS = 2_000;
 

@@ -39,7 +39,7 @@ export interface RecordsParts<End> {
   onFailed(ended: End, error: unknown): void;
 }
 
-const MOST_AT_ONCE = 200;
+const MOST_AT_ONCE = 400;
 /** From one try of runs whose rows are kept to the next. */
 const KEPT_PAUSE_MS = 500;
 

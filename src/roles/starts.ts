@@ -29,9 +29,9 @@ export interface StartsParts<Order> {
   onFailed(order: Order, error: unknown): void;
 }
 
-const MOST_AT_ONCE = 200;
+const MOST_AT_ONCE = 400;
 /** A line of quick runs: bodies would be done with it before the tempo lets the next begin. */
-const ENOUGH = 100;
+const ENOUGH = 200;
 
 export class Starts<Order extends StartOrder> {
   readonly #parts: StartsParts<Order>;

@@ -32,7 +32,7 @@ import { worthSending } from "./pace.ts";
 import { settleOverlaps } from "./plan.ts";
 import { orderStarts } from "./order.ts";
 
-export const RUNS_AT_ONCE = 500;
+export const RUNS_AT_ONCE = 1_000;
 /** Reasons are for people: written at most this often. */
 const SAY_EVERY_MS = 250;
 

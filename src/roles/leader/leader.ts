@@ -136,10 +136,10 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
   return standing.detached ? standing.detached_why : "the process is stopping";
 }
 
-/** How long after the beginning of a tick the next one may begin, by what it gave. */
+/** How long after the beginning of a tick the next one may begin, by what it gave; after one that could give no more there is room left. */
 function gapAfter({ given = 0, crowded }: Leading): number {
-  if (given < FULL_TICK_RUNS) return 0;
-  return crowded && given < RUNS_AT_ONCE ? CROWDED_GAP_MS : FULL_TICK_GAP_MS;
+  if (given < FULL_TICK_RUNS || given >= RUNS_AT_ONCE) return 0;
+  return crowded ? CROWDED_GAP_MS : FULL_TICK_GAP_MS;
 }
 
 /**

@@ -29,7 +29,7 @@ const SHORT = 3;
 const MEMORY_MS = 250;
 /** Less time than this tells nothing. */
 const LEAST_MS = 50;
-const MOST = 800;
+const MOST = 1_600;
 
 export class Pace {
   #ends = 0;
@@ -117,9 +117,9 @@ export function worthSending(prefetch: number, idle: number): number {
 }
 
 /** A line of quick runs. */
-export const PACK = 100;
+export const PACK = 200;
 const MOST_LINES = 2;
-/** What a run takes at most to be quick: a line of them is done within a fifth of a second. */
+/** What a run takes at most to be quick: a line of them is done within two fifths of a second. */
 export const QUICK_MS = 2;
 /** Quick runs that a worker is given: a line for each of its slots. More than two of them are better done by others as well. */
 export function packOf(slots: number): number {
