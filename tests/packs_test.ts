@@ -48,7 +48,7 @@ Deno.test("quick runs go to few workers in packs, others to whoever is least loa
 
 Deno.test("behind the slots wait as many runs as end soon, by what each takes; one that takes long leaves the place to others", () => {
   const crew = { a: { load: 2 }, b: { load: 2 } };
-  const bodyMs = (digest: string) => ({ d: 5, slow: 300 })[digest] ?? Infinity;
+  const bodyMs = (digest: string) => ({ d: 4, slow: 250 })[digest] ?? Infinity;
   const placed = (waiting: Candidate[], line: Record<string, number>) => {
     const place = hall(crew, { bodyMs, prefetch: () => 50, lineLeft: ({ worker_id }) => line[worker_id] ?? 0 });
     const lanes = ["d", "slow", "new"].map((digest, at) => lane({ digest, job_definition_id: at + 1 }));
@@ -57,11 +57,11 @@ Deno.test("behind the slots wait as many runs as end soon, by what each takes; o
   const slow = { digest: "slow", job_definition_id: 2 };
   const unknown = { digest: "new", job_definition_id: 3 };
   assert.equal(placed(many(200), { a: 8_000, b: 8_000 }).length, 100, "by their pace");
-  assert.equal(placed(many(200), { a: 50, b: 30 }).length, 16);
+  assert.equal(placed(many(200), { a: 50, b: 30 }).length, 19);
   assert.deepEqual(placed(many(9, unknown), { a: 1_600, b: 900 }), [[1, "a"], [2, "b"], [3, "a"]]);
   assert.deepEqual(placed(many(9, unknown), { a: 700, b: 0 }), []);
   const mixed = [run(1, unknown), run(2, slow), run(3, slow), run(4), run(5, unknown), run(6)];
-  assert.deepEqual(placed(mixed, { a: 310, b: 290 }), [[2, "a"], [4, "b"], [6, "a"]]);
+  assert.deepEqual(placed(mixed, { a: 310, b: 250 }), [[2, "a"], [4, "b"], [6, "a"]]);
 });
 
 Deno.test("when as many quick runs as soon end are in hand, the next wait only where that is soon", () => {

@@ -75,9 +75,12 @@ const LONG_MS = 3_000;
 
 type BodyMs = (digest: string) => number;
 
-/** What a run takes of the WAIT_MS of a slot, by what is known of its code (Infinity: nothing is), in whole milliseconds. */
+/**
+ * What a run takes of the WAIT_MS of a slot, by what is known of its code (Infinity: nothing is). Rounded up to 1, 2, 4, ... ms: who has
+ * room is found out for each of them, among all workers.
+ */
 export function waitCost(body_ms: number): number {
-  return Math.min(Math.max(1, Math.ceil(body_ms)), WAIT_MS);
+  return Math.min(2 ** Math.ceil(Math.log2(Math.max(1, body_ms))), WAIT_MS);
 }
 
 /** The time of its slots that a worker was given and cannot have spent yet. */
