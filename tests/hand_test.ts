@@ -73,6 +73,7 @@ function withHand(
       },
       expect: (kind: { job_file: string }) => expected.push(kind),
       roomBehind: () => 0,
+      isQuick: () => false,
     } as unknown as Sandbox;
     const digests = { of: () => Promise.resolve({ digest: "digest" }), last: () => "digest" } as unknown as Digests;
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir: "/jobs" });

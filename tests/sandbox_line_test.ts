@@ -7,6 +7,7 @@ import { Pace } from "../src/sandbox/pace.ts";
 import type { Outcome, Sandbox } from "../src/sandbox/pool.ts";
 import type { Child, ChildEars } from "../src/sandbox/process.ts";
 import { type BodyName, Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
+import { monotonicMs, rest } from "../src/base/loop.ts";
 import { waitFor } from "./support/waiting.ts";
 
 interface Served {
@@ -235,6 +236,23 @@ Deno.test("what runs take is told; where each has a process of its own, that is 
     assert(told().length === 1 && told().every((us) => us > 60_000), `${told()} us`);
     for (let run = 11; run <= 60; run++) await ran(sandbox, order(run, "print 1"));
     assert(told().every((us) => us < 20_000), `${told()} us`);
+  }, { spares: 3 }));
+
+Deno.test("what a run takes is by its own clock, also when its worker was too busy to hear it begin and end", () =>
+  withSandbox(async (sandbox) => {
+    const busy = async (command: string, run: number) => {
+      const heard = new Heard(sandbox, order(run, command));
+      await rest(1); // the order is written
+      for (const until_ms = monotonicMs() + 250; monotonicMs() < until_ms;);
+      await heard.body.outcome;
+    };
+    for (let run = 1; run <= 12; run++) await busy("spin 50", run);
+    const [slow] = sandbox.codeTimes();
+    assert(slow && slow.body_us >= 45_000 && slow.body_us < 200_000, `${slow?.body_us} us`);
+    for (let run = 21; run <= 80; run++) await ran(sandbox, order(run, "print 1"));
+    await busy("print 1", 99);
+    const [quick] = sandbox.codeTimes();
+    assert(quick && quick.body_us < 10_000, `${quick?.body_us} us`);
   }, { spares: 3 }));
 
 Deno.test("a run of an hour is told as the longest time that a status has room for", () => {

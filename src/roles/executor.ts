@@ -87,6 +87,7 @@ export class Executor {
       onStarted: (going, run) => this.#begin(going, run),
       onLost: (going) => this.#lose(going),
       onFailed: (going, error) => this.#fail(going, error),
+      presses: (going) => this.#going.size >= this.#me.slots && !this.#sandbox.isQuick(this.#codeOf(going)),
     });
     this.#records = new Records({
       ...asking,
@@ -183,8 +184,12 @@ export class Executor {
   }
 
   /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */
-  #mayWaitBehind({ command_name, digest }: Order): boolean {
-    return this.#sandbox.roomBehind({ job_file: this.#fileOf(command_name), digest }) > this.#starting;
+  #mayWaitBehind(order: Order): boolean {
+    return this.#sandbox.roomBehind(this.#codeOf(order)) > this.#starting;
+  }
+
+  #codeOf({ command_name, digest }: Order): { job_file: string; digest: string } {
+    return { job_file: this.#fileOf(command_name), digest };
   }
 
   #fileOf(command_name: string): string {

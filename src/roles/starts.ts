@@ -3,7 +3,7 @@
  * known ahead at the instant when it is due, which its row, asked a moment before, says better than any clock of this machine.
  */
 import { failpoint } from "../base/failpoint.ts";
-import { Groups, monotonicMs } from "../base/loop.ts";
+import { Groups, monotonicMs, Tempo } from "../base/loop.ts";
 import { isLockTimeout, isUnreachable, type Sql } from "../store/db.ts";
 import { keptRows } from "../store/kept.ts";
 import { type StartOrder, startRuns } from "../store/runs.ts";
@@ -27,11 +27,16 @@ export interface StartsParts<Order> {
   onLost(order: Order): void;
   /** Postgres did not say. */
   onFailed(order: Order, error: unknown): void;
+  /** Whether it has the slot that a run which waits could use. */
+  presses(order: Order): boolean;
 }
 
 const MOST_AT_ONCE = 400;
 /** A line of quick runs: bodies would be done with it before the tempo lets the next begin. */
 const ENOUGH = 200;
+/** While all slots are taken each that waits for its run to be started is idle; more statements than these would cost more than that. */
+const PRESSING_GAP_MS = 5;
+const PRESSING_BURST = 10;
 
 export class Starts<Order extends StartOrder> {
   readonly #parts: StartsParts<Order>;
@@ -41,12 +46,19 @@ export class Starts<Order extends StartOrder> {
     enough: ENOUGH,
   });
 
+  /** Those that press do not wait for more to come. */
+  readonly #pressing = new Groups<Order>((orders) => this.#startAll(orders), {
+    most: MOST_AT_ONCE,
+    tempo: new Tempo(PRESSING_GAP_MS, PRESSING_BURST),
+  });
+
   constructor(parts: StartsParts<Order>) {
     this.#parts = parts;
   }
 
   add(order: Order): void {
-    this.#groups.add(order);
+    if (this.#parts.presses(order)) this.#pressing.add(order);
+    else this.#groups.add(order);
   }
 
   async #startAll(orders: Order[]): Promise<void> {

@@ -13,7 +13,7 @@
  */
 import { observe } from "../base/facts.ts";
 import { Alarms, monotonicMs } from "../base/loop.ts";
-import type { FromBody, ToBody } from "./frames.ts";
+import { type FromBody, MOST_UNTOLD_MS, type ToBody } from "./frames.ts";
 import { lackOf } from "./lack.ts";
 import type { Body, BodyEars, BodyOrder } from "./order.ts";
 import {
@@ -163,7 +163,7 @@ export class RunningBody implements Body {
     return this.#first;
   }
 
-  /** From `started` to the verdict, as heard; undefined: it had no such end. */
+  /** From `started` to the verdict; undefined: it had no such end. */
   get took_ms(): number | undefined {
     return this.#took_ms;
   }
@@ -248,7 +248,7 @@ export class RunningBody implements Body {
   #judged(verdict: Verdict): void {
     if (this.#verdict) return;
     this.#verdict = verdict;
-    if (this.#started_ms !== undefined) this.#took_ms = monotonicMs() - this.#started_ms;
+    if (this.#started_ms !== undefined) this.#took_ms = tookMs(verdict, monotonicMs() - this.#started_ms);
     this.#cancelTimeout();
     this.#cancelStep();
     if (!this.#told) this.#ended_by_us = undefined; // an end that came first wins
@@ -367,4 +367,10 @@ export class RunningBody implements Body {
   #tellKill(signal: string, reason: string): void {
     observe("body.killed", { job_run_id: this.order.job_run_id, pid: this.pid, signal, reason });
   }
+}
+
+/** By its own clock where it tells: both words may be heard at once, by a worker that was busy, or long after they were said. */
+function tookMs(verdict: Verdict, heard_ms: number): number {
+  if (verdict.kind === "error") return heard_ms;
+  return Math.max(0, verdict.took_ms ?? Math.min(heard_ms, MOST_UNTOLD_MS));
 }

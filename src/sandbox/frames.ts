@@ -64,7 +64,8 @@ export type FromBody =
   | { kind: "noticed"; listening: boolean }
   /** The body called `Deno.exit` or `process.exit`. */
   | { kind: "exiting"; code: number }
-  | { kind: "result"; result: Json }
+  /** `took_ms`: how long `run` took, where that is MOST_UNTOLD_MS or more. */
+  | { kind: "result"; result: Json; took_ms?: number }
   /** Answers SIGWINCH: of all orders written so far only this one, if any (0), is or will be begun. */
   | { kind: "recalled"; job_run_id: number }
   /** The only frame on stderr, after the verdict of a process that goes on: both streams are read up to here. */
@@ -92,6 +93,8 @@ export interface BodyError {
   denied?: string;
 }
 
+/** A run that takes less says nothing of it, and so what most quick ones say is known by its bytes. */
+export const MOST_UNTOLD_MS = 1;
 export const MOST_RESULT_BYTES = 1024 * 1024;
 /** Message or fields of one log line. */
 export const MOST_LINE_BYTES = 8 * 1024;
@@ -241,7 +244,9 @@ export function readFrame(text: string): FromBody | undefined {
     case "exiting":
       return Number.isInteger(frame.code) ? frame as FromBody : undefined;
     case "result":
-      return Object.hasOwn(frame, "result") ? frame as FromBody : undefined;
+      return Object.hasOwn(frame, "result") && ["number", "undefined"].includes(typeof frame.took_ms)
+        ? frame as FromBody
+        : undefined;
     case "error":
       return isBodyError(frame.error) ? { kind: "error", error: frame.error } : undefined;
     case "described":

@@ -20,6 +20,7 @@ import {
   type LogLevel,
   MOST_LINE_BYTES,
   MOST_RESULT_BYTES,
+  MOST_UNTOLD_MS,
 } from "./frames.ts";
 import { issuesText } from "./issues.ts";
 import { whyNotJson } from "./plain.ts";
@@ -161,9 +162,11 @@ class Body {
       const args = job.options.args ? await this.#readArgs(order, job.options.args) : { value: order.args };
       if ("problem" in args) return failure("args", "InvalidArgs", args.problem);
       this.#channel.send({ kind: "started" });
+      const began_ms = now();
       const result = await job.options.run(this.#context(order, args.value)) ?? null;
+      const took_ms = now() - began_ms;
       const problem = whyNotJson(result, "result");
-      return problem ? notStored(problem) : resultOf(result);
+      return problem ? notStored(problem) : resultOf(result, took_ms);
     } catch (error) {
       return { kind: "error", error: describeError(error) };
     }
@@ -259,11 +262,12 @@ function later(act: () => void, ms: number): number {
 }
 
 /** As it is measured, and not read again: a getter or a toJSON may answer differently each time. */
-function resultOf(result: unknown): FromBody {
+function resultOf(result: unknown, took_ms: number): FromBody {
   const text = JSON.stringify(result) as string | undefined;
   if (text === undefined) return notStored("its toJSON gives nothing");
   const bytes = text.length * 3 <= MOST_RESULT_BYTES ? 0 : new TextEncoder().encode(text).length;
-  if (bytes <= MOST_RESULT_BYTES) return { kind: "result", result: JSON.parse(text) };
+  const told = took_ms >= MOST_UNTOLD_MS ? { took_ms } : {};
+  if (bytes <= MOST_RESULT_BYTES) return { kind: "result", result: JSON.parse(text), ...told };
   const message = `What run() returned is ${bytes} bytes of JSON, at most ${MOST_RESULT_BYTES} can be stored: ` +
     "keep it elsewhere and return where";
   return failure("result", "InvalidResult", message);

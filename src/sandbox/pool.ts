@@ -134,6 +134,12 @@ export class Sandbox {
     return room;
   }
 
+  /** Whether runs of this code rather wait behind one another in a process than wake another one. */
+  isQuick(code: { job_file: string; digest: string }): boolean {
+    const key = this.#pace.keyOf(code);
+    return key !== undefined && this.#pace.mostBeforeAnother(key) > 1;
+  }
+
   /** What a run of each code takes of its slot. */
   codeTimes(): CodePace[] {
     return this.#pace.times();

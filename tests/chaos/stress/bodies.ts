@@ -35,6 +35,10 @@ export class SimSandbox {
     return 0;
   }
 
+  isQuick(): boolean {
+    return false;
+  }
+
   readonly codesKnown = 0;
 
   codeTimes(): [] {
