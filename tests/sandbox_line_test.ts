@@ -35,7 +35,7 @@ function withQuickJob(
   return withSandbox(async (sandbox) => {
     for (let run = 1; run <= PRIMED; run++) servedBy((await ran(sandbox, order(run, "prime", { name }))).outcome);
     await test(sandbox);
-  }, { spares: 3, pace });
+  }, { spares: 3, slots: () => 1, pace });
 }
 
 const PRIMED = 20;
@@ -260,6 +260,37 @@ Deno.test("a run of an hour is told as the longest time that a status has room f
   for (let run = 0; run < 5; run++) pace.note("key", { job_file: "hour.ts", digest: "h" }, 3_600_000);
   assert.deepEqual(pace.times().map(({ body_us }) => body_us), [2 ** 31 - 1]);
 });
+
+Deno.test("no more bodies run at once than there are slots, however many processes are loaded; another is loaded while there are less", () =>
+  withSandbox(async (sandbox) => {
+    const hangs = (run: number) => new Heard(sandbox, order(run, "spin 40"));
+    sandbox.expect(order(1, ""), 4);
+    sandbox.expect(order(1, ""), 4);
+    sandbox.expect(order(1, ""), 4);
+    assert.equal(sandbox.spares, 3);
+    const [first, second, third] = [hangs(1), hangs(2), hangs(3)];
+    assert.notEqual(first.body.pid, second.body.pid);
+    assert(
+      [first.body.pid, second.body.pid].includes(third.body.pid) && third.body.waits,
+      "a third is loaded, and not used",
+    );
+    await Promise.all([first, second, third].map(({ body }) => body.outcome));
+  }, { spares: 4, slots: () => 2, pace: new Quick() }));
+
+Deno.test("who waits since no process is loaded has one loaded for those who come after, up to the slots", () =>
+  withSandbox(async (sandbox) => {
+    const pids = new Set<number>();
+    const round = async (from: number) => {
+      const all = Array.from({ length: 6 }, (_, place) => new Heard(sandbox, order(from + place, "spin 15")));
+      for (const { body } of all) pids.add(body.pid);
+      await Promise.all(all.map(({ body }) => body.outcome));
+      for (const { body } of all) pids.add(body.pid);
+    };
+    await round(10);
+    for (let from = 20; pids.size < 3 && from < 1_000; from += 10) await round(from);
+    for (let from = 1_000; from < 1_050; from += 10) await round(from);
+    assert.equal(pids.size, 3);
+  }, { spares: 4, slots: () => 3, pace: new Quick() }));
 
 /** Two runs in the line of a process that says what the test says; `did` tells what came of it. */
 function recalledLine(begun: boolean): { line: Line; did: string[]; say: (frame: FromBody) => void } {

@@ -24,12 +24,13 @@ export function redisPlace(): Config | undefined {
 /** `secret_paths`: what no body may open, whatever its file asks for, besides what `dev` keeps in its folder. */
 export function openSandbox(
   config: Pick<Config, "state_dir">,
-  options: { spares?: number; secret_paths?: string[]; owner?: string } = {},
+  options: { spares?: number; slots?: () => number; secret_paths?: string[]; owner?: string } = {},
 ): Sandbox {
   return new Sandbox({
     project_dir: PROJECT_DIR,
     state_dir: config.state_dir,
     spares: options.spares ?? DEFAULT_SETTINGS.spare_processes,
+    slots: options.slots,
     env: environment(),
     owner: options.owner,
     secret_paths: [...options.secret_paths ?? [], ...DEV_SECRETS.map((name) => `${config.state_dir}/${name}`)],

@@ -147,6 +147,7 @@ async function runWorker(
   const standing = new Standing({ worker_id, node_id: config.node_id, slots: config.slots, settings });
   standing.sawEpoch(epoch);
   const sandbox = openSandbox(config, {
+    slots: () => standing.slots,
     spares: settings.spare_processes,
     owner: worker_id,
     secret_paths: [

@@ -11,7 +11,8 @@
  * their number, unless anything but its result or a thrown error came of it, it printed after its end, or it can start
  * processes of its own. Timers that it left open go on and may disturb the next run once that has begun: that is what its owner chose.
  * While its runs take a few milliseconds each, those that come at once wait behind one another in one process (line.ts)
- * rather than each in a process of its own.
+ * rather than each in a process of its own. While as many processes serve as there are slots all do, if they may wait at all; else
+ * those that wait since no process is loaded have one more loaded for whoever comes after them.
  *
  * Bodies may run only while `hold`'s function says so: without the beat that depends on it their guard kills them.
  */
@@ -44,6 +45,8 @@ export interface SandboxOptions {
   state_dir: string;
   /** Processes kept loaded ahead, at most. */
   spares: number;
+  /** Bodies that are to run at once, at most; default: any number. Nothing here refuses one more: it waits behind others, if it may. */
+  slots?: () => number;
   /** The worker's environment; a body sees what its permissions name, and nothing else. */
   env: Record<string, string>;
   /** Files and folders that no body may open, whatever it was granted, e.g. the TLS key. Not above `state_dir`. */
@@ -79,6 +82,8 @@ export class Sandbox {
   /** Of jobs whose processes serve several runs: the processes that serve, by key. */
   readonly #lines = new Map<string, Set<Line>>();
   readonly #served = new WeakMap<Line, number>();
+  /** Those in which a body runs. */
+  readonly #serving = new Set<Line>();
   readonly #pace: Pace;
   readonly #bell = new Bell();
   readonly #stop = new AbortController();
@@ -93,7 +98,7 @@ export class Sandbox {
     this.#pace = options.pace ?? new Pace();
     this.#setting = {
       project_dir: options.project_dir,
-      replace: ({ key, order }) => this.#lineOf(key, this.#spawn(order)),
+      replace: ({ key, order }) => this.#serve(this.#lineOf(key, this.#spawn(order))),
       onLastStarted: ({ key, order }) => this.#makeSpareSoon(key, order),
       onOver: (body) => this.#over(body),
       lapses: () => this.#warden.lapses,
@@ -205,11 +210,17 @@ export class Sandbox {
   #place(body: RunningBody): void {
     const { order, key } = body;
     try {
-      const behind = this.#lineToWaitIn(order, { key, most: this.#pace.mostBeforeAnother(key) });
+      const full = this.#full;
+      const most = full ? this.#pace.mostInLine(key) : this.#pace.mostBeforeAnother(key);
+      const behind = this.#lineToWaitIn(order, { key, most });
       const began_ms = behind ? 0 : monotonicMs();
       const spare = behind ? undefined : this.#takeSpare(key);
-      const found = behind ?? spare?.line ?? this.#lineToWaitIn(order, { key, most: this.#pace.mostInLine(key) });
-      const line = found ?? this.#lineOf(key, this.#spawn(order));
+      const wanting = behind || spare
+        ? undefined
+        : this.#lineToWaitIn(order, { key, most: this.#pace.mostInLine(key) });
+      if (wanting && !full) this.#makeSpareSoon(key, order, { unless: () => this.#full });
+      const found = behind ?? spare?.line ?? wanting;
+      const line = this.#serve(found ?? this.#lineOf(key, this.#spawn(order)));
       const served = (this.#served.get(line) ?? 0) + 1;
       this.#served.set(line, served);
       const waits = line.length > 0;
@@ -225,6 +236,16 @@ export class Sandbox {
       const message = messageOf(error);
       body.refuse(new Error(`its process could not be started: ${message}`, { cause: error }));
     }
+  }
+
+  /** As many bodies run as there are slots. */
+  get #full(): boolean {
+    return this.#serving.size >= (this.#options.slots?.() ?? Infinity);
+  }
+
+  #serve(line: Line): Line {
+    this.#serving.add(line);
+    return line;
   }
 
   /** Not begun where it waited: elsewhere, while anything may run. */
@@ -253,6 +274,7 @@ export class Sandbox {
     const line = new Line(child, {
       onReturned: (body) => this.#placeAgain(body),
       onIdle: () => {
+        this.#serving.delete(line);
         if (child.fit && !this.#stop.signal.aborted) this.#spares.push({ key, line, idle_since_ms: monotonicMs() });
         else child.kill();
       },
@@ -261,6 +283,7 @@ export class Sandbox {
     this.#lines.set(key, lines.add(line));
     child.ended.then(() => {
       lines.delete(line);
+      this.#serving.delete(line);
       if (lines.size === 0) this.#lines.delete(key);
     });
     return line;
@@ -274,10 +297,10 @@ export class Sandbox {
   }
 
   /** Not at once: a start of a process takes time from the event loop, and this body is just beginning to talk. */
-  #makeSpareSoon(key: string, order: BodyOrder): void {
+  #makeSpareSoon(key: string, order: BodyOrder, { unless = (): boolean => false } = {}): void {
     const cancel = after(SPARE_DELAY_MS, () => {
       this.#stop.signal.removeEventListener("abort", cancel);
-      this.#makeSpare(key, order);
+      if (!unless()) this.#makeSpare(key, order);
     });
     this.#stop.signal.addEventListener("abort", cancel, { once: true });
   }
