@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { placesFor } from "../src/roles/leader/assign.ts";
 import { inOrder, sharesOf } from "../src/roles/leader/choose.ts";
-import { type Gate, gatesOf, startsLeft } from "../src/roles/leader/gates.ts";
+import { type Gate, gatesOf, rateWait, startsLeft } from "../src/roles/leader/gates.ts";
 import { Hall, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
 import { isNamed, type NodeRow } from "../src/store/nodes.ts";
 import type { Lane } from "../src/store/waiting.ts";
@@ -192,6 +192,9 @@ Deno.test("a rate lets runs start evenly spread, and makes up for a tenth of its
   assert.equal(startsLeft({ ...rate, rate_wait_ms: -1e9 }), 11);
   assert.equal(startsLeft({ rate_count: 5, rate_seconds: 1, rate_wait_ms: -1e9 }), 1, "no burst of five after a rest");
   assert.equal(startsLeft({ rate_count: 600, rate_seconds: 60, rate_wait_ms: -1e9 }), 11);
+  assert.equal(rateWait({ ...rate, rate_wait_ms: 4 }, 0), 4);
+  assert.equal(rateWait({ ...rate, rate_wait_ms: -3 }, 1), 7, "the next start, after this one");
+  assert.equal(rateWait({ ...rate, rate_wait_ms: -1e9 }, startsLeft({ ...rate, rate_wait_ms: -1e9 })), 10);
   assert.equal(startsLeft(lane()), Infinity);
 });
 

@@ -49,6 +49,18 @@ Deno.test("runs that wait for another node hide none of those behind them", asyn
   });
 });
 
+Deno.test("who gave a run whose rate makes the next one wait comes back when it may start, not with the next tick", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, orders, round }) => {
+    await aWorker(sql, { slots: 5 });
+    const { id: job_definition_id } = await aDefinition(sql, { rate_count: 1, rate_seconds: 60 });
+    for (let n = 0; n < 2; n++) await aRun(sql, { job_definition_id });
+    await round();
+    assert.equal(orders.length, 1);
+    const { rate_wait_ms = NaN } = me;
+    assert(rate_wait_ms > 30_000 && rate_wait_ms <= 60_000, `comes back after ${rate_wait_ms} ms`);
+  });
+});
+
 Deno.test("a retry that asked for another node still does when its worker there did not start it", async () => {
   await withLeader(() => "REJECTED_FULL", async ({ sql, orders, round }) => {
     const failed = await aWorker(sql, { node_id: "failed", slots: 2 });

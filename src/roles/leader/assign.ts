@@ -24,7 +24,7 @@ import {
 } from "../../store/waiting.ts";
 import type { Settings } from "../../store/settings.ts";
 import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
-import { type Gate, gatesOf } from "./gates.ts";
+import { type Gate, gatesOf, rateWait } from "./gates.ts";
 import { Hall, hostsOf, type Place } from "./hall.ts";
 import { keptLately, noteKept } from "./kept.ts";
 import type { Leading } from "./leading.ts";
@@ -98,7 +98,7 @@ function quickInHand(me: Leading, { workers, lanes }: Pick<Sight, "workers" | "l
 /** Whoever of those that wait may start now, and where; what that takes is taken from the hall. */
 async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): Promise<Assignment[]> {
   const gates = gatesOf(lanes, hall);
-  me.rate_wait_ms = Math.min(...lanes.map((lane) => lane.rate_wait_ms).filter((wait_ms) => wait_ms > 0));
+  me.rate_wait_ms = nextByRate(lanes, []);
   await tell(me, gates);
   const open = openOf(gates);
   const free = hall.hosts.reduce((sum, host) => sum + host.free, 0);
@@ -112,7 +112,19 @@ async function chooseReady(me: Leading, { lanes, waiting }: Sight, hall: Hall): 
   const held = behind.length > 0 && await hold(me.sql, me.term, behind.map((run) => run.job_run_id));
   const chosen = choose(sure.filter((run) => !run.worn_out && !run.behind), open, hall).slice(0, most);
   if (more || held) me.bell.ring();
+  const given = new Set(chosen.map((run) => run.job_run_id));
+  me.rate_wait_ms = nextByRate(lanes, sure.filter((run) => given.has(run.job_run_id)));
   return chosen;
+}
+
+/** Until a rate allows the next start of a job that waits, when these have been given to workers: nobody else rings then. */
+function nextByRate(lanes: Lane[], given: Pick<Candidate, "job_definition_id">[]): number {
+  const rated = lanes.filter((lane) => lane.rate_count !== null);
+  const waits = rated.map((lane) => {
+    const starts = given.filter((run) => run.job_definition_id === lane.job_definition_id).length;
+    return rateWait(lane, starts);
+  });
+  return Math.min(...waits.filter((wait_ms) => wait_ms > 0));
 }
 
 /** Writes it down and tells the workers. */

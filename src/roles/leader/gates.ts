@@ -42,11 +42,19 @@ function roomOf(lane: Lane, hall: Hall): number {
  * Starts that its rate allows now. They are evenly spread; what a late tick left undone is made up for, but no more than a tenth of
  * the rate's time holds, nor a second: whoever was idle must not begin with a burst that the rate is there to prevent.
  */
-export function startsLeft(lane: Pick<Lane, "rate_count" | "rate_seconds" | "rate_wait_ms">): number {
+export function startsLeft(lane: RateOf): number {
   if (lane.rate_count === null || lane.rate_seconds === null) return Infinity;
-  if (lane.rate_wait_ms > 0) return 0;
-  const each_ms = lane.rate_seconds * 1000 / lane.rate_count;
-  return 1 + Math.floor(Math.min(-lane.rate_wait_ms, lane.rate_seconds * 100, MOST_MAKE_UP_MS) / each_ms);
+  const wait_ms = rateWait(lane, 0);
+  return wait_ms > 0 ? 0 : 1 + Math.floor(-wait_ms * lane.rate_count / (lane.rate_seconds * 1000));
+}
+
+type RateOf = Pick<Lane, "rate_count" | "rate_seconds" | "rate_wait_ms">;
+
+/** How long after so many more starts until the rate allows another; 0 or less: it does, and so much is left to make up for. */
+export function rateWait({ rate_count, rate_seconds, rate_wait_ms }: RateOf, starts: number): number {
+  if (rate_count === null || rate_seconds === null) return -Infinity;
+  const made_up_ms = Math.min(rate_seconds * 100, MOST_MAKE_UP_MS);
+  return Math.max(rate_wait_ms, -made_up_ms) + starts * rate_seconds * 1000 / rate_count;
 }
 
 const MOST_MAKE_UP_MS = 1_000; // as in `assignRuns`
