@@ -81,7 +81,7 @@ Deno.test("a new leader opens a few streams at a time, and all of them in the en
     opened += opening.length;
     for (const listener of opening.splice(0)) {
       listener.onStatus(
-        { draining: false, detached: false, in_hand: 0, code_times: [], observed_leader_epoch: 1 } as never,
+        { draining: false, detached: false, released: 0, code_times: [], observed_leader_epoch: 1 } as never,
       );
     }
   }
@@ -100,7 +100,7 @@ Deno.test("a worker that was sent too much is given no more than it has slots, h
   const crew = new Crew({ peers, bell: new Bell(), epoch: 1 });
   const worker = { worker_id: "w-0", state: "ACTIVE", slots: 10 } as WorkerRow;
   const says = (late: boolean) =>
-    heard[0]?.onStatus({ in_hand: 0, code_times: [], observed_leader_epoch: 1, lack: "", late } as never);
+    heard[0]?.onStatus({ released: 0, code_times: [], observed_leader_epoch: 1, lack: "", late } as never);
   crew.follow([{ ...worker, load: 0 }]);
   says(false);
   for (let given = 0; given < 500; given++) crew.gave("w-0", "d");
@@ -123,9 +123,24 @@ Deno.test("what a worker has in hand speaks for its slots, until it is known to 
   for (let given = 0; given < 10; given++) crew.gave("w-0", "d");
   assert.equal(crew.lineLeft(worker), 0, "all ten may take long");
   heard[0]?.onStatus(
-    { in_hand: 10, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us: 400 }] } as never,
+    { released: 10, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us: 400 }] } as never,
   );
   assert(crew.lineLeft(worker) > 0);
+});
+
+Deno.test("a run that came and went between two statuses is no less heard of", async () => {
+  const heard: WatchListener[] = [];
+  const peers = { retain: () => {}, to: () => ({ watch: (_: unknown, one: WatchListener) => void heard.push(one) }) };
+  const bell = new Bell();
+  const crew = new Crew({ peers: peers as unknown as Peers, bell, epoch: 1 });
+  crew.follow([{ worker_id: "w-0", state: "ACTIVE" } as WorkerRow]);
+  const ringsAt = (released: number) => {
+    heard[0]?.onStatus({ released, running: [], code_times: [], observed_leader_epoch: 1, lack: "" } as never);
+    return bell.rest(1);
+  };
+  assert.equal(await ringsAt(0), 1, "here it is");
+  assert.equal(await ringsAt(0), 0);
+  assert.equal(await ringsAt(1), 1, "one that waited for it may start");
 });
 
 Deno.test("a worker whose machine lacks something is given nothing until it says that this is over", async () => {
@@ -139,7 +154,7 @@ Deno.test("a worker whose machine lacks something is given nothing until it says
   crew.follow([{ worker_id: "w-0", state: "ACTIVE" } as WorkerRow]);
   const says = (lack: string) =>
     heard[0]?.onStatus(
-      { draining: false, detached: false, in_hand: 0, code_times: [], observed_leader_epoch: 1, lack } as never,
+      { draining: false, detached: false, released: 0, code_times: [], observed_leader_epoch: 1, lack } as never,
     );
   says("");
   assert(crew.fit("w-0"));

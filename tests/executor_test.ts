@@ -181,7 +181,7 @@ Deno.test("an outcome whose row somebody's transaction keeps holds up no other, 
       assert.equal(executor.held[0]?.job_run_id, kept.job_run_id);
     });
     await waitFor("the one that was kept", isIn("SUCCEEDED", kept), 20_000);
-    await waitFor("nothing in hand", () => Promise.resolve(executor.inHand === 0 || undefined));
+    await waitFor("nothing in hand", () => Promise.resolve(executor.runs.length === 0 || undefined));
   });
 });
 
@@ -374,7 +374,7 @@ Deno.test("nothing begins before the files have been looked at; a run that is RU
     });
     assert.equal(run.interruptions, 0);
     assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), ["GIVEN_BACK"]);
-    assert.deepEqual([bodies.size, executor.inHand], [0, 0]);
+    assert.deepEqual([bodies.size, executor.runs.length], [0, 0]);
   }, { found });
 });
 

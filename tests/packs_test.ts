@@ -105,32 +105,34 @@ Deno.test("packs keep to what was said of places: limits of nodes and jobs, reso
 
 Deno.test("a status in between is short: what runs is in one of each second, what runs take only of code that has run since", async () => {
   let times = [{ digest: "d", body_us: 300, runs: 3 }];
-  const executor = { runs: [{ job_run_id: 7, attempt: 1 }], inHand: 1, codeTimes: () => times, codesKnown: 1 };
+  const executor = { runs: [{ job_run_id: 7, attempt: 1 }], released: 0, codeTimes: () => times, codesKnown: 1 };
   const standing = new Standing({ worker_id: "w", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
   const handlers = workerHandlers({ executor, standing, hand: { late: false } } as unknown as HandlerParts);
   const stop = new AbortController();
   const statuses = handlers.watch({ caller_role: "leader", leader_epoch: 1 }, CALLER, stop.signal)
     [Symbol.asyncIterator]();
   const next = async () => {
+    executor.released++;
     standing.tell();
     const { value } = await statuses.next();
-    return [value.in_hand, value.running.length, value.code_times];
+    assert.equal(value.released, executor.released);
+    return [value.running.length, value.code_times];
   };
   const untilWhole = async () => {
     for (;;) {
-      const [in_hand, running, said] = await next();
+      const [running, said] = await next();
       if (running === 1) return said;
-      assert.deepEqual([in_hand, said], [1, []]);
+      assert.deepEqual(said, []);
     }
   };
-  assert.deepEqual(await next(), [1, 1, [{ digest: "d", body_us: 300 }]]);
-  assert.deepEqual(await next(), [1, 0, []]);
+  assert.deepEqual(await next(), [1, [{ digest: "d", body_us: 300 }]]);
+  assert.deepEqual(await next(), [0, []]);
   times = [{ digest: "d", body_us: 300, runs: 3 }, { digest: "e", body_us: 9_000, runs: 5 }];
   assert.deepEqual(await untilWhole(), [{ digest: "e", body_us: 9_000 }]);
   await untilWhole();
   times.push({ digest: "f", body_us: 5_000, runs: 3 });
   executor.codesKnown++;
-  assert.deepEqual(await next(), [1, 1, [{ digest: "f", body_us: 5_000 }]], "what is learned is told at once");
+  assert.deepEqual(await next(), [1, [{ digest: "f", body_us: 5_000 }]], "what is learned is told at once");
   times = [{ digest: "d", body_us: 310, runs: 4 }];
   assert.deepEqual(await untilWhole(), [{ digest: "d", body_us: 310 }]);
   times = Array.from({ length: 250 }, (_, n) => ({ digest: `e${n}`, body_us: 100, runs: 3 }));
@@ -154,7 +156,7 @@ Deno.test("code is quick when any worker said so within a while: one that is bus
   crew.follow([worker("a"), worker("b")]);
   const [a, b] = heard as [WatchListener, WatchListener];
   const says = (one: WatchListener, body_us: number) =>
-    one.onStatus({ in_hand: 0, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us }] } as never);
+    one.onStatus({ released: 0, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us }] } as never);
   assert.equal(crew.isQuick("d"), false, "nobody knows it");
   says(a, 50_000);
   assert.equal(crew.isQuick("d"), false);

@@ -25,7 +25,7 @@ export function obedient(): Peers {
     to: () => ({
       watch: (_: unknown, listener: WatchListener) => {
         listener.onStatus(
-          { draining: false, detached: false, in_hand: 0, code_times: [], observed_leader_epoch: 0 } as never,
+          { draining: false, detached: false, released: 0, code_times: [], observed_leader_epoch: 0 } as never,
         );
         return () => {};
       },

@@ -10,10 +10,16 @@ const DELETED = 500;
 
 export class FleetingMap<Key, Value> {
   #map = new Map<Key, Value>();
-  #deleted = 0;
+  #deletions = 0;
+  #renewed_at = 0;
 
   get size(): number {
     return this.#map.size;
+  }
+
+  /** How many there were of them since it was made. */
+  get deletions(): number {
+    return this.#deletions;
   }
 
   has(key: Key): boolean {
@@ -31,9 +37,9 @@ export class FleetingMap<Key, Value> {
   /** Whether it was there. */
   delete(key: Key): boolean {
     if (!this.#map.delete(key)) return false;
-    if (++this.#deleted >= Math.max(DELETED, this.#map.size)) {
+    if (++this.#deletions - this.#renewed_at >= Math.max(DELETED, this.#map.size)) {
       this.#map = new Map(this.#map);
-      this.#deleted = 0;
+      this.#renewed_at = this.#deletions;
     }
     return true;
   }

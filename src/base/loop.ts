@@ -214,8 +214,10 @@ export class Bell {
 }
 
 /**
- * How soon one round may follow another. What is wanted now and then is done at once; what is wanted all the time, `gap_ms`
- * apart, so that a round does the work of many: after `burst` rounds that were done at once, for which it may be too early to know.
+ * How soon one round may follow another. What is wanted now and then is done at once; what is wanted all the time, a gap
+ * apart, so that a round does the work of many: after `burst` rounds that were done at once, for which it may be too early to know. The gap
+ * is TIMES_AS_LONG as what the last round took, at most `gap_ms`: where rounds are quick, who waits for the next one (the next run of
+ * a serial key does) need not wait long, and where all are busy they are rare.
  */
 export class Tempo {
   readonly #gap_ms: number;
@@ -229,13 +231,16 @@ export class Tempo {
   }
 
   /** Milliseconds to wait before the round that is wanted now. */
-  wait(now_ms = monotonicMs()): number {
-    this.#allowed = Math.min(this.#burst, this.#allowed + (now_ms - this.#last_ms) / this.#gap_ms);
+  wait(took_ms = Infinity, now_ms = monotonicMs()): number {
+    const gap_ms = Math.min(this.#gap_ms, TIMES_AS_LONG * took_ms);
+    this.#allowed = Math.min(this.#burst, this.#allowed + (now_ms - this.#last_ms) / Math.max(gap_ms, 1));
     this.#last_ms = now_ms;
     this.#allowed -= 1;
-    return Math.max(0, -this.#allowed * this.#gap_ms);
+    return Math.max(0, -this.#allowed * gap_ms);
   }
 }
+
+const TIMES_AS_LONG = 4;
 
 export interface LoopOptions {
   name: string;
@@ -284,6 +289,7 @@ export class Groups<Item> {
   readonly #enough: number;
   readonly #bell = new Bell();
   #resting = false;
+  #took_ms = 0;
 
   constructor(act: (items: Item[]) => Promise<void>, { most = 500, tempo, enough = most }: GroupOptions = {}) {
     this.#act = act;
@@ -302,11 +308,13 @@ export class Groups<Item> {
     this.#busy = true;
     await Promise.resolve(); // what the same turn of the event loop adds goes along
     while (this.#waiting.length > 0) {
-      const wait_ms = this.#waiting.length < this.#enough ? this.#tempo?.wait() ?? 0 : 0;
+      const wait_ms = this.#waiting.length < this.#enough ? this.#tempo?.wait(this.#took_ms) ?? 0 : 0;
       this.#resting = true;
       if (wait_ms > 0) await this.#bell.rest(wait_ms);
       this.#resting = false;
+      const began_ms = monotonicMs();
       await this.#act(this.#waiting.splice(0, this.#most));
+      this.#took_ms = monotonicMs() - began_ms;
     }
     this.#busy = false;
   }

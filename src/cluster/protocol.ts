@@ -180,8 +180,8 @@ export interface WorkerStatus {
   slots: number;
   /** All of them in the first message of a stream and in one of each second; none in those between. */
   running: RunningJob[];
-  /** How many they are, in every message. */
-  in_hand: number;
+  /** How many runs it has let go since it began, ended or not: whoever waits for a slot, a limit or a key may look when it rises. */
+  released: number;
   observed_leader_epoch: number;
   /** Of code that has run since it was last said on this stream, at most 200 of them. */
   code_times: CodeTime[];

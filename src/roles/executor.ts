@@ -109,9 +109,9 @@ export class Executor {
     return [...this.#going.values()].map(refOf);
   }
 
-  /** How many `runs` are. */
-  get inHand(): number {
-    return this.#going.size;
+  /** How many are not in hand any more, since it began. */
+  get released(): number {
+    return this.#going.deletions;
   }
 
   /** What a run of each code takes of its slot. */

@@ -24,8 +24,8 @@ export interface HandlerParts {
 }
 
 const STATUS_EVERY_MS = 1_000;
-/** Several things change with each run; a status for each of them would cost more than the run. */
-const STATUS_GAP_MS = 25;
+/** More of them would cost more than the runs that they tell of. */
+const STATUS_GAP_MS = 10;
 const STATUS_BURST = 10;
 /** In one status: the others come with the next ones. */
 const MOST_TIMES = 200;
@@ -106,6 +106,8 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
   const bell = new Bell();
   const tempo = new Tempo(STATUS_GAP_MS, STATUS_BURST);
   const told = new Map<string, number>();
+  let said = "";
+  let said_ms = 0;
   let whole_ms = -Infinity;
   let codes_known = 0;
   parts.standing.watchers.add(bell);
@@ -114,16 +116,16 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
       const { executor } = parts;
       const whole = monotonicMs() - whole_ms >= STATUS_EVERY_MS || executor.codesKnown > codes_known;
       if (whole) [whole_ms, codes_known] = [monotonicMs(), executor.codesKnown];
-      yield {
-        ...statusOf(parts),
-        running: whole ? executor.runs : [],
-        in_hand: executor.inHand,
-        code_times: whole ? newsOf(executor.codeTimes(), told) : [],
-        lack: parts.standing.lack,
-        late: parts.hand.late,
-      };
-      await bell.rest(every_ms, stop);
-      await rest(tempo.wait(), stop);
+      const { released } = executor;
+      const status = { ...statusOf(parts), released, lack: parts.standing.lack, late: parts.hand.late };
+      const text = JSON.stringify(status);
+      if (whole || text !== said) { // the bell also rings for what is nobody's concern, as that a body has begun
+        [said, said_ms] = [text, monotonicMs()];
+        const code_times = whole ? newsOf(executor.codeTimes(), told) : [];
+        yield { ...status, running: whole ? executor.runs : [], code_times };
+        await rest(tempo.wait(), stop);
+      }
+      await bell.rest(said_ms + every_ms - monotonicMs(), stop);
     }
   } finally {
     parts.standing.watchers.delete(bell);

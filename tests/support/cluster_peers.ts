@@ -112,7 +112,7 @@ export const aStatus: WorkerStatus = {
   draining: false,
   slots: 4,
   running: [{ job_run_id: 812, attempt: 2 }],
-  in_hand: 1,
+  released: 1,
   observed_leader_epoch: 7,
   code_times: [{ digest: "d1", body_us: 500 }],
   lack: "",

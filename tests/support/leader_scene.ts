@@ -56,7 +56,7 @@ export function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>):
       retain() {},
       to: ({ worker_id }: { worker_id: string }) => ({
         watch: (_: unknown, listener: WatchListener) => {
-          listener.onStatus({ draining: false, detached: false, in_hand: 0, code_times: [] } as never);
+          listener.onStatus({ draining: false, detached: false, released: 0, code_times: [] } as never);
           return () => {};
         },
         startJobs: (request: StartJobsRequest) => {

@@ -111,8 +111,8 @@ export class Crew {
   #watch(member: Member): void {
     member.unwatch = this.#peers.to(member.worker).watch({ caller_role: "leader", leader_epoch: this.#epoch }, {
       onStatus: (status) => {
-        const { in_hand = Infinity, lack = "" } = member.status ?? {};
-        const freed = status.in_hand < in_hand || (lack !== "" && status.lack === "");
+        const { released = -1, lack = "" } = member.status ?? {};
+        const freed = status.released > released || (lack !== "" && status.lack === "");
         for (const { digest, body_us } of status.code_times) this.#noteTime(digest, body_us / 1000);
         if (!member.status) member.failures = 0;
         member.status = status;

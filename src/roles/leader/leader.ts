@@ -109,8 +109,9 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
     try {
       if (lone && began_ms < look_at_ms && await giveLone(me, lone)) {
         look_at_ms = Math.min(look_at_ms, monotonicMs() + RENEW_SOON_MS);
+        const took_ms = monotonicMs() - began_ms;
         rings = await me.bell.rest(look_at_ms - monotonicMs(), stop);
-        await rest(tempo.wait(), stop);
+        await rest(tempo.wait(took_ms), stop);
         continue;
       }
       const { trusted_until_ms } = me.term;
@@ -128,10 +129,11 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
       next_ms = Math.min(next_ms, 100);
     }
     renewLock(me);
-    times.note(me, monotonicMs() - began_ms, busy);
+    const took_ms = monotonicMs() - began_ms;
+    times.note(me, took_ms, busy);
     look_at_ms = monotonicMs() + next_ms;
     rings = await me.bell.rest(next_ms, stop);
-    await rest(Math.max(tempo.wait(), began_ms + gapAfter(me) - monotonicMs()), stop);
+    await rest(Math.max(tempo.wait(took_ms), began_ms + gapAfter(me) - monotonicMs()), stop);
   }
   return standing.detached ? standing.detached_why : "the process is stopping";
 }
