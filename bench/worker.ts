@@ -85,9 +85,11 @@ async function feed(hand: Hand, ids: number[], code: { command_name: string; dig
     if (next - ended > ahead / 2) return;
     while (next < ids.length && next - ended < ahead) {
       const job_run_id = ids[next++] as number;
-      Promise.resolve(hand.take({ job_run_id, attempt: 1, due_unix_us: 0, ...code })).then(({ result }) => {
-        if (result !== "ACCEPTED") refused++;
-      });
+      Promise.resolve(hand.take({ job_run_id, attempt: 1, due_unix_us: 0, priority: 240, ...code })).then(
+        ({ result }) => {
+          if (result !== "ACCEPTED") refused++;
+        },
+      );
     }
   };
   const silence = hear((name) => {

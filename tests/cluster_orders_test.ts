@@ -16,7 +16,7 @@ import { at, twoNodes, withServer } from "./support/cluster_peers.ts";
 
 const order = (job_run_id: number): StartJobsRequest => ({
   leader_epoch: 7,
-  orders: [{ job_run_id, attempt: 1, command_name: "job.ts", digest: "digest", due_unix_us: 0 }],
+  orders: [{ job_run_id, attempt: 1, command_name: "job.ts", digest: "digest", due_unix_us: 0, priority: 240 }],
 });
 const accepted = ({ orders }: StartJobsRequest): StartJobsResponse => ({
   results: orders.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, result: "ACCEPTED", message: "" })),

@@ -274,6 +274,7 @@ function anOrder(job_run_id: number): StartOrder {
     command_name: "reports/nightly_export.ts",
     digest: "0123456789abcdef".repeat(4),
     due_unix_us: 1_800_000_000_123_456,
+    priority: 120,
     assigning: true,
   };
 }

@@ -3,7 +3,7 @@
  * Short ones are sent beyond the slots, so that none of these waits for an order.
  */
 import assert from "node:assert/strict";
-import { monotonicMs, rest, restUntil, Tempo } from "../src/base/loop.ts";
+import { monotonicMs, rest, restUntil } from "../src/base/loop.ts";
 import type { Digests } from "../src/catalog/graph.ts";
 import { Executor } from "../src/roles/executor.ts";
 import { Hand, type TimedOrder } from "../src/roles/hand.ts";
@@ -43,7 +43,7 @@ interface Scene extends Stores {
   end(job_run_id: number): void;
   expected: { job_file: string }[];
   /** A run that is due so soon, given to this worker. */
-  ahead(ms: number): Promise<TimedOrder>;
+  ahead(ms: number, priority?: number): Promise<TimedOrder>;
 }
 
 function withHand(
@@ -78,10 +78,10 @@ function withHand(
     const digests = { of: () => Promise.resolve({ digest: "digest" }), last: () => "digest" } as unknown as Digests;
     const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir: "/jobs" });
     const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir: "/jobs" });
-    const ahead = async (ms: number) => {
+    const ahead = async (ms: number, priority = 240) => {
       const due_at = new Date(Date.now() + ms);
       const early = ms > 0 ? { held: true, wakes_at: due_at } : {};
-      const { id, version } = await aRun(sql, { job_definition_id: definition.id, due_at, ...early });
+      const { id, version } = await aRun(sql, { job_definition_id: definition.id, due_at, priority, ...early });
       const [order] = await assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]);
       // On a busy machine what was to be due in a moment is due already.
       assert(order && (ms > 0 ? order.due_unix_us > 0 || ms < 1_000 : order.due_unix_us === 0));
@@ -228,6 +228,21 @@ Deno.test("an order beyond the slots starts when a body ends, in the order in wh
     for (const id of [second, third]) end(id);
   }, { slots: 2, go_on: true }));
 
+Deno.test("of those that wait for a slot the one of the highest priority goes first, whenever it came", () =>
+  withHand(async ({ hand, begun, end, ahead }) => {
+    const orders = [];
+    for (const priority of [240, 240, 360, 120]) orders.push(await ahead(-1_000, priority));
+    const [goes_on, usual, low, urgent] = orders.map((order) => order.job_run_id) as [number, number, number, number];
+    await Promise.all(orders.map((order) => hand.take(order)));
+    await hand.take({ ...orders[3] as TimedOrder, priority: 360 }); // the same once more, as it is read by a renewal after a change
+    for (const [ends, then] of [[goes_on, urgent], [urgent, usual], [usual, low]] as const) {
+      end(ends);
+      await waitFor(`the one after ${ends}`, () => Promise.resolve(begun.at(-1) === then || undefined));
+    }
+    end(low);
+    assert.deepEqual(begun, [goes_on, urgent, usual, low]);
+  }, { slots: 1, go_on: true }));
+
 Deno.test("a slot's run is born so long before it, unless runs of its job exclude each other", () =>
   withStores(async ({ sql }) => {
     const definitions = { allow: 0, forbid: 0 };
@@ -249,31 +264,6 @@ Deno.test("a slot's run is born so long before it, unless runs of its job exclud
     await sql`update job_schedule set next_slot = clock_timestamp()`;
     assert.deepEqual((await due(0)).sort(), [definitions.allow, definitions.forbid]);
   }));
-
-Deno.test("ticks follow each other at once while they are few, and a gap apart when they are many", () => {
-  const tempo = new Tempo(20, 10);
-  let now_ms = 0;
-  const waits = Array.from({ length: 200 }, () => {
-    const wait_ms = tempo.wait(Infinity, now_ms);
-    now_ms += wait_ms + 1;
-    return wait_ms;
-  });
-  assert.deepEqual(waits.slice(0, 10), Array(10).fill(0));
-  assert(now_ms > 180 * 20 && now_ms < 210 * 20, `200 ticks took ${now_ms} ms`);
-  for (let n = 0; n < 50; n++) assert.equal(tempo.wait(Infinity, now_ms += 250), 0, "now and then is at once");
-});
-
-Deno.test("rounds that take little follow each other sooner, and never take more than a fifth of the time", () => {
-  const busy = (took_ms: number) => {
-    const tempo = new Tempo(50, 10);
-    let now_ms = 0;
-    for (let n = 0; n < 1_000; n++) now_ms += tempo.wait(took_ms, now_ms) + took_ms;
-    return now_ms / 1_000;
-  };
-  assert.equal(Math.round(busy(2)), 8);
-  assert.equal(Math.round(busy(10)), 40);
-  assert.equal(Math.round(busy(40)), 50, "the gap that was asked for is the longest");
-});
 
 Deno.test("a free slot elsewhere goes before a place behind others", () => {
   const node = (node_id: string): NodeRow => ({

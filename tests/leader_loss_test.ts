@@ -93,7 +93,14 @@ testWithRedisServer("a worker refuses every order of an older epoch, and says wh
     const peers = new Peers(tls);
     try {
       const peer = peers.to({ worker_id: worker.worker_id, ...row });
-      const run = { job_run_id: 1, attempt: 1, command_name: "append_one_row.ts", digest: "", due_unix_us: 0 };
+      const run = {
+        job_run_id: 1,
+        attempt: 1,
+        command_name: "append_one_row.ts",
+        digest: "",
+        due_unix_us: 0,
+        priority: 240,
+      };
       const old = { leader_epoch: 1 };
       const answers = await Promise.all([
         peer.startJob({ ...old, ...run }),

@@ -94,6 +94,31 @@ Deno.test("alarms ring in their time, and not once they are called off, also by 
   alone();
 });
 
+Deno.test("rounds follow each other at once while they are few, and a gap apart when they are many", () => {
+  const tempo = new Tempo(20, 10);
+  let now_ms = 0;
+  const waits = Array.from({ length: 200 }, () => {
+    const wait_ms = tempo.wait(Infinity, now_ms);
+    now_ms += wait_ms + 1;
+    return wait_ms;
+  });
+  assert.deepEqual(waits.slice(0, 10), Array(10).fill(0));
+  assert(now_ms > 180 * 20 && now_ms < 210 * 20, `200 ticks took ${now_ms} ms`);
+  for (let n = 0; n < 50; n++) assert.equal(tempo.wait(Infinity, now_ms += 250), 0, "now and then is at once");
+});
+
+Deno.test("rounds that take little follow each other sooner, and never take more than a fifth of the time", () => {
+  const busy = (took_ms: number) => {
+    const tempo = new Tempo(50, 10);
+    let now_ms = 0;
+    for (let n = 0; n < 1_000; n++) now_ms += tempo.wait(took_ms, now_ms) + took_ms;
+    return now_ms / 1_000;
+  };
+  assert.equal(Math.round(busy(2)), 8);
+  assert.equal(Math.round(busy(10)), 40);
+  assert.equal(Math.round(busy(40)), 50, "the gap that was asked for is the longest");
+});
+
 Deno.test("a group waits for its tempo, unless enough have come", async () => {
   const groups: number[][] = [];
   class Slow extends Tempo {

@@ -79,6 +79,8 @@ export interface StartOrder {
   digest: string;
   /** When it is due by the database's clock, in microseconds since 1970; 0: now. A hint as well. */
   due_unix_us: number;
+  /** Lower goes first, where the worker has to let them wait for a slot. */
+  priority: number;
   /** It is being assigned while this is on its way: to be refused as invalid is no news. */
   assigning?: boolean;
 }

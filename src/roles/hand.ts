@@ -3,7 +3,7 @@
  * others in a process that serves many.
  *
  *   order --due, a slot is free--> executor
- *         --due, none is--> next, in the order in which they came --a body ends--> executor
+ *         --due, none is--> next, by priority and then in the order in which they came --a body ends--> executor
  *         --not yet due--> its process is loaded --START_AHEAD_MS before, a slot is free--> executor, which lets it begin when it is due
  *                                                --the database's clock reaches it--> as one that is due
  *         --cannot start then, or no slot came free for QUEUE_MS--> given back, ASSIGNED -> ORPHANED, uncharged
@@ -18,7 +18,6 @@
  * A worker that drains or is detached gives back at once what it has in hand.
  */
 import { loopFailed, observe } from "../base/facts.ts";
-import { FleetingMap } from "../base/fleeting.ts";
 import { Bell, monotonicMs, rest, restUntil } from "../base/loop.ts";
 import { resolvePath } from "../base/paths.ts";
 import type { Digests } from "../catalog/graph.ts";
@@ -29,6 +28,7 @@ import { DatabaseClock } from "../store/db_clock.ts";
 import { readBodyPlan } from "../store/definitions.ts";
 import { attemptKey, giveBack, START_AHEAD_MS } from "../store/runs.ts";
 import type { Acceptance, Executor, Order } from "./executor.ts";
+import { OrderQueue } from "./order_queue.ts";
 import type { Standing } from "./standing.ts";
 
 /** Before a run is due its time is asked for once more. */
@@ -57,15 +57,15 @@ export interface HandParts {
 export interface TimedOrder extends Order {
   /** By the database's clock, in microseconds since 1970; 0: now. */
   due_unix_us: number;
+  /** Lower goes first. */
+  priority: number;
 }
 
 export class Hand {
   readonly #parts: HandParts;
   readonly #clock: DatabaseClock;
   readonly #held = new Map<string, { digest: string; until: AbortController }>();
-  /** In the order in which they came. */
-  readonly #queue = new FleetingMap<string, { order: TimedOrder; until_ms: number }>();
-
+  readonly #queue = new OrderQueue<TimedOrder>();
   #late_until_ms = -Infinity;
 
   constructor(parts: HandParts) {
@@ -94,21 +94,20 @@ export class Hand {
 
   #has(order: TimedOrder): boolean {
     if (this.#held.size === 0 && this.#queue.size === 0) return false;
-    const key = attemptKey(order);
-    return this.#held.has(key) || this.#queue.has(key);
+    return this.#held.has(attemptKey(order)) || this.#queue.has(order);
   }
 
   /** Lets go of everything: the worker takes no work any more. What was in hand is given back. */
   empty(): void {
     for (const { until } of this.#held.values()) until.abort();
-    this.#giveBack(this.#leaveQueue(this.#queue.size), "its worker takes no work any more").catch(reportFailure);
+    this.#giveBack(this.#queue.take(), "its worker takes no work any more").catch(reportFailure);
   }
 
   #startOrQueue(order: TimedOrder): Acceptance | Promise<Acceptance> {
     const { executor } = this.#parts;
     const full = this.#queue.size > 0 || !executor.hasRoomFor(order);
     if (!full || this.#queue.size >= MOST_QUEUED) return executor.accept(order);
-    this.#queue.set(attemptKey(order), { order, until_ms: monotonicMs() + QUEUE_MS });
+    this.#queue.add(order, monotonicMs() + QUEUE_MS);
     if (this.#queue.size === 1) this.#serve();
     return IN_HAND;
   }
@@ -119,34 +118,21 @@ export class Hand {
     const bell = new Bell();
     standing.watchers.add(bell);
     try {
-      for (let next = this.#next(); next; next = this.#next()) {
-        const left_ms = next.until_ms - monotonicMs();
+      for (let next = this.#queue.first; next; next = this.#queue.first) {
+        const left_ms = this.#queue.until_ms - monotonicMs();
         if (left_ms <= 0) {
           this.#late_until_ms = monotonicMs() + LATE_MS;
           standing.tell(); // before its rows do
-          this.#giveBack(this.#leaveQueue(this.#overdue()), `no slot came free within ${QUEUE_MS} ms`).catch(
-            reportFailure,
-          );
-        } else if (executor.hasRoomFor(next.order)) {
-          this.#queue.delete(attemptKey(next.order));
-          this.#settle(next.order, executor.accept(next.order));
+          const overdue = this.#queue.take(monotonicMs());
+          this.#giveBack(overdue, `no slot came free within ${QUEUE_MS} ms`).catch(reportFailure);
+        } else if (executor.hasRoomFor(next)) {
+          this.#queue.remove(next);
+          this.#settle(next, executor.accept(next));
         } else await bell.rest(left_ms);
       }
     } finally {
       standing.watchers.delete(bell);
     }
-  }
-
-  #next(): { order: TimedOrder; until_ms: number } | undefined {
-    for (const first of this.#queue.values()) return first;
-  }
-
-  /** How many have waited too long. */
-  #overdue(): number {
-    const now_ms = monotonicMs();
-    let overdue = 0;
-    for (const { until_ms } of this.#queue.values()) if (until_ms <= now_ms) overdue++;
-    return overdue;
   }
 
   async #hold(order: TimedOrder, stop: AbortSignal): Promise<void> {
@@ -163,13 +149,6 @@ export class Hand {
     await restUntil(due_ms, stop);
     if (stop.aborted) await this.#giveBack([order], "its worker takes no work any more");
     else this.#settle(order, this.#startOrQueue(order));
-  }
-
-  /** The first so many. */
-  #leaveQueue(count: number): TimedOrder[] {
-    const orders = [...this.#queue.values()].slice(0, count).map(({ order }) => order);
-    for (const order of orders) this.#queue.delete(attemptKey(order));
-    return orders;
   }
 
   /** Nobody waits for the answer any more, so one that is refused is given back here. */

@@ -74,6 +74,7 @@ export interface Assigned extends AttemptRef {
   digest: string;
   /** By the database's clock, in microseconds since 1970, if it lies ahead; 0: now. */
   due_unix_us: number;
+  priority: number;
 }
 
 /**
@@ -110,14 +111,14 @@ export async function assignRuns(
          and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
          and ${worker} in (select worker_id from active) and ${besides}
       returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
-                ${dueUnix(sql)} as due_unix_us),
+                ${dueUnix(sql)} as due_unix_us, r.priority),
     paced as (
       update job_definition d
          set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - least(1, d.rate_seconds / 10) * interval '1 s')
                + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
         from (select job_definition_id, count(*) as starts from moved group by 1) m
        where d.id = m.job_definition_id and d.rate_count is not null)
-    select job_run_id, attempt, worker_id, command_name, digest, due_unix_us from moved`;
+    select job_run_id, attempt, worker_id, command_name, digest, due_unix_us, priority from moved`;
 }
 
 export interface StartOrder extends AttemptRef {

@@ -22,7 +22,15 @@ export async function giveLone(me: Leading, { job_run_id, command_name, digest }
   const worker = me.term.trusted ? freeWorker(me, digest) : undefined;
   if (!worker) return false;
   const { worker_id } = worker;
-  const order = { job_run_id, attempt: BORN.attempt, command_name, digest, due_unix_us: 0, assigning: true };
+  const order = {
+    job_run_id,
+    attempt: BORN.attempt,
+    command_name,
+    digest,
+    due_unix_us: 0,
+    priority: 0,
+    assigning: true,
+  }; // nobody else waits
   const chosen = { job_run_id, version: BORN.version, worker_id };
   const assigning = writeAssignments(me, [chosen], nothingElseCounts(me.sql, worker_id));
   const ahead = orderAhead(me, worker, order);

@@ -25,8 +25,8 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
   if (!worker) return void await takeBack(me, runs); // it went meanwhile
   const answer = await me.peers.to(worker).startJobs({
     leader_epoch: me.term.epoch,
-    orders: runs.map(({ job_run_id, attempt, command_name, digest, due_unix_us }) => {
-      return { job_run_id, attempt, command_name, digest, due_unix_us };
+    orders: runs.map(({ job_run_id, attempt, command_name, digest, due_unix_us, priority }) => {
+      return { job_run_id, attempt, command_name, digest, due_unix_us, priority };
     }),
   });
   if (!answer.ok) {

@@ -3,8 +3,7 @@
  * many more than it has slots as end within HORIZON_MS, so that short bodies follow each other without waiting for an
  * order, and long ones have nobody waiting behind them. What is sent so waits that long at most, as long as bodies go on
  * ending at that pace; when they do not, the worker gives it back, says that it is late, and is sent none beyond its slots for a while
- * (hand.ts): what was given back looks here as if it had ended. That is also all by which one of lower
- * priority can go before one that comes later.
+ * (hand.ts): what was given back looks here as if it had ended.
  *
  * The pace is that of what has ended, and what is sent next may take longer: slow runs behind quick ones. So what waits behind
  * the slots of a worker takes, by what is known of its code, no more of them than they have within WAIT_MS (Line). Of code that is
