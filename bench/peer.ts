@@ -96,6 +96,11 @@ export class Peer {
     return await this.#ask("pickup", { jobs, quiet_ms });
   }
 
+  /** So many, one every `each_ms`. */
+  async steady(load: { jobs: number; each_ms: number }): Promise<number[]> {
+    return await this.#ask("steady", load);
+  }
+
   async due(at: Date[]): Promise<number[]> {
     return await this.#ask("due", { at: at.map((due) => due.getTime()) });
   }

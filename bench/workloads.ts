@@ -3,6 +3,7 @@ import type { Workload } from "./workload.ts";
 import { backlog } from "./workloads/backlog.ts";
 import { crowd } from "./workloads/crowd.ts";
 import { idle } from "./workloads/idle.ts";
+import { lanes } from "./workloads/lanes.ts";
 import { memory } from "./workloads/memory.ts";
 import { bareDeno } from "./workloads/bare_deno.ts";
 import { bulk } from "./workloads/bulk.ts";
@@ -14,6 +15,7 @@ import { pages } from "./workloads/pages.ts";
 import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
+import { steady } from "./workloads/steady.ts";
 import { throughput } from "./workloads/throughput.ts";
 import { turns } from "./workloads/turns.ts";
 
@@ -23,7 +25,9 @@ export const WORKLOADS: Workload[] = [
   peers,
   turns,
   pickup,
+  steady,
   due,
+  lanes,
   enqueue,
   idle,
   backlog,

@@ -18,6 +18,7 @@
  * ```
  * @module
  */
+import { within } from "./base/loop.ts";
 import { EnqueueError } from "./client/args.ts";
 import {
   applyChanges,
@@ -28,7 +29,14 @@ import {
   type BulkStarted,
   startBulk,
 } from "./client/bulk.ts";
-import { emit, type Enqueued, type EnqueueItem, enqueueMany, type EnqueueOptions } from "./client/enqueue.ts";
+import {
+  emit,
+  type Enqueued,
+  type EnqueueItem,
+  enqueueMany,
+  enqueueOne,
+  type EnqueueOptions,
+} from "./client/enqueue.ts";
 import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./store/bulk_view.ts";
 import { retryBulk } from "./store/bulks.ts";
@@ -68,7 +76,8 @@ export interface Transaction {
 /** Made by `createClient`. All its functions may be used at once. */
 export interface Client {
   /**
-   * Enqueues one run. `job` is what the job file exports, then the args are typed and checked by its schema; or the job's name,
+   * Enqueues one run. Calls for a job that come while others of it are under way go together in one statement, each as if it
+   * had come alone. `job` is what the job file exports, then the args are typed and checked by its schema; or the job's name,
    * then by what was last synced of it. The worker checks them again before the body starts.
    * @throws EnqueueError when the job is unknown or removed, the args do not fit, or an option is out of range.
    */
@@ -121,6 +130,8 @@ export interface Client {
   close(): Promise<void>;
 }
 
+const CLOSE_MS = 5_000;
+
 /**
  * Opens a client; the first one also serves `job.delay()`. Connects when first used.
  * @throws EnqueueError when `databaseUrl` is no URL of a Postgres, or `maxConnections` no whole number from 1.
@@ -142,12 +153,21 @@ export function createClient(options: ClientOptions): Client {
     );
   }
   const sql = connectDb(options.databaseUrl, { name: "client", max: maxConnections, steady: true });
+  const asked = new Set<Promise<Enqueued>>();
   const client: Client = {
     ...callsOn(sql),
+    enqueue: (job: Job | string, args: unknown, options: EnqueueOptions = {}) => {
+      const answer = enqueueOne(sql, job, { ...options, args });
+      const answered = () => asked.delete(answer);
+      asked.add(answer);
+      answer.then(answered, answered);
+      return answer;
+    },
     within: (transaction) => callsOn(transaction as unknown as TransactionSql),
     async close() {
       if (shared[DELAY] === delay) delete shared[DELAY];
-      await sql.end({ timeout: 5 });
+      await within(CLOSE_MS, "enqueuing", Promise.allSettled(asked)).catch(() => {}); // some may still wait to be sent
+      await sql.end({ timeout: CLOSE_MS / 1000 });
     },
   };
   const shared = globalThis as { [DELAY]?: Delay };

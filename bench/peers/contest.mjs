@@ -75,6 +75,23 @@ async function lead() {
       began.clear();
       return took;
     },
+    /** One every so often, whatever became of those before: from before it is enqueued to its body's first line, in ms. */
+    async steady({ jobs, each_ms }) {
+      const asked_ms = [];
+      const asking = [];
+      const from_ms = performance.now();
+      for (let number = 0; number < jobs; number++) {
+        const left_ms = from_ms + number * each_ms - performance.now();
+        if (left_ms > 0) await sleep(left_ms);
+        asked_ms.push(performance.timeOrigin + performance.now());
+        asking.push(peer.enqueueOne({ number }));
+      }
+      await Promise.all(asking);
+      while (began.size < jobs) await sleep(LOOK_MS);
+      const took = asked_ms.map((at_ms, number) => began.get(number) - at_ms);
+      began.clear();
+      return took;
+    },
     /** From when each was due to its body's first line, in ms. */
     async due({ at }) {
       for (const [number, due_ms] of at.entries()) await peer.enqueueOne({ number }, new Date(due_ms));

@@ -272,6 +272,8 @@ export interface GroupOptions {
   tempo?: Tempo;
   /** So many that wait need not wait for the tempo; default: as many as one group has at most. */
   enough?: number;
+  /** Groups that may be dealt with at a time; default 1. */
+  at_once?: number;
 }
 
 /**
@@ -282,30 +284,35 @@ export interface GroupOptions {
  */
 export class Groups<Item> {
   #waiting: Item[] = [];
-  #busy = false;
+  #busy = 0;
   readonly #act: (items: Item[]) => Promise<void>;
   readonly #most: number;
   readonly #tempo: Tempo | undefined;
   readonly #enough: number;
+  readonly #at_once: number;
   readonly #bell = new Bell();
   #resting = false;
   #took_ms = 0;
 
-  constructor(act: (items: Item[]) => Promise<void>, { most = 500, tempo, enough = most }: GroupOptions = {}) {
+  constructor(
+    act: (items: Item[]) => Promise<void>,
+    { most = 500, tempo, enough = most, at_once = 1 }: GroupOptions = {},
+  ) {
     this.#act = act;
     this.#most = most;
     this.#tempo = tempo;
     this.#enough = enough;
+    this.#at_once = at_once;
   }
 
   add(item: Item): void {
     this.#waiting.push(item);
-    if (!this.#busy) this.#drain();
+    if (this.#busy < this.#at_once) this.#drain();
     else if (this.#resting && this.#waiting.length >= this.#enough) this.#bell.ring();
   }
 
   async #drain(): Promise<void> {
-    this.#busy = true;
+    this.#busy++;
     await Promise.resolve(); // what the same turn of the event loop adds goes along
     while (this.#waiting.length > 0) {
       const wait_ms = this.#waiting.length < this.#enough ? this.#tempo?.wait(this.#took_ms) ?? 0 : 0;
@@ -316,7 +323,7 @@ export class Groups<Item> {
       await this.#act(this.#waiting.splice(0, this.#most));
       this.#took_ms = monotonicMs() - began_ms;
     }
-    this.#busy = false;
+    this.#busy--;
   }
 }
 

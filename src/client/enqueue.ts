@@ -1,7 +1,8 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
+import { Gather } from "../base/loop.ts";
 import type { DelayOptions, Job } from "../job.ts";
 import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/births.ts";
-import { type Db, isUniqueViolation } from "../store/db.ts";
+import { type Db, isUniqueViolation, isUnreachable, type Sql } from "../store/db.ts";
 import { type Demands, readDemands } from "../store/definitions.ts";
 import { emitEvent } from "../store/events.ts";
 import { checkDate, checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom, storable } from "./args.ts";
@@ -31,10 +32,58 @@ export async function enqueueMany(
   items: readonly EnqueueItem<unknown>[],
 ): Promise<Enqueued[]> {
   const name = nameOf(job);
-  const births = await Promise.all(items.map((item, place) => {
+  const asked = await Promise.all(items.map((item, place) => {
     return birthOf(name, job, { item, place: items.length === 1 ? undefined : place + 1 });
   }));
-  if (births.length === 0) return [];
+  return asked.length === 0 ? [] : await enqueueAll(sql, job, asked.map(({ birth }) => birth));
+}
+
+/** One of which there may be others: those that come while AT_ONCE statements for their job are under way go together in the next one. */
+export async function enqueueOne(sql: Sql, job: Job | string, item: EnqueueItem<unknown>): Promise<Enqueued> {
+  return await gatherOf(sql, job).add(await birthOf(nameOf(job), job, { item, place: undefined }));
+}
+
+/** A checked item, and how much of a statement it takes. */
+interface Asked {
+  birth: Birth;
+  chars: number;
+}
+
+/** Not one: who comes second would wait for the first one's commit, and then for his own. */
+const AT_ONCE = 2;
+const MOST_TOGETHER = 200;
+/** Of args; one run may have as many by itself. */
+const MOST_CHARS = 1_000_000;
+
+const gathered = new WeakMap<Sql, Map<Job | string, Gather<Asked, Enqueued>>>();
+
+function gatherOf(sql: Sql, job: Job | string): Gather<Asked, Enqueued> {
+  const of_client = gathered.get(sql) ?? new Map<Job | string, Gather<Asked, Enqueued>>();
+  gathered.set(sql, of_client);
+  let gather = of_client.get(job);
+  if (!gather) {
+    if (of_client.size >= MOST_REMEMBERED) of_client.clear();
+    gather = new Gather((asked) => enqueueTogether(sql, job, asked), { most: MOST_TOGETHER, at_once: AT_ONCE });
+    of_client.set(job, gather);
+  }
+  return gather;
+}
+
+/** Each as if it had come alone: what keeps one of them from being made, made none, and then each is asked for by itself. */
+async function enqueueTogether(sql: Sql, job: Job | string, asked: Asked[]): Promise<(Enqueued | Promise<Enqueued>)[]> {
+  const large = asked.reduce((sum, { chars }) => sum + chars, 0) > MOST_CHARS;
+  try {
+    if (asked.length === 1 || !large) return await enqueueAll(sql, job, asked.map(({ birth }) => birth));
+  } catch (error) {
+    if (asked.length === 1 || isUnreachable(error)) throw error; // the second: it may have been carried out
+  }
+  const alone = asked.map(async ({ birth }) => (await enqueueAll(sql, job, [birth]))[0] as Enqueued);
+  await Promise.allSettled(alone); // whoever comes meanwhile goes together
+  return alone;
+}
+
+async function enqueueAll(sql: Db, job: Job | string, births: Birth[]): Promise<Enqueued[]> {
+  const name = nameOf(job);
   const reads = typeof job === "string" || asksForMore(job, births);
   const born = reads
     ? await bornAsRemembered(sql, job, births) ?? await bornAsRead(sql, job, births)
@@ -110,7 +159,7 @@ async function birthOf(
   name: string,
   job: Job | string,
   { item, place }: { item: EnqueueItem<unknown>; place: number | undefined },
-): Promise<Birth> {
+): Promise<Asked> {
   const args = item.args ?? {};
   const text = jsonText(
     { what: place ? `item ${place} of runs of "${name}"` : `a run of "${name}"`, item: place },
@@ -124,7 +173,7 @@ async function birthOf(
   const what = place ? `enqueue "${name}", item ${place}` : `enqueue "${name}"`;
   checkDate(what, "runAt", item.runAt);
   for (const option of ["idempotencyKey", "serialKey", "node"] as const) checkText(what, option, item[option]);
-  return {
+  const birth = {
     job_name: name,
     args,
     idempotency_key: item.idempotencyKey,
@@ -133,6 +182,7 @@ async function birthOf(
     serial_key: item.serialKey,
     node: item.node,
   };
+  return { birth, chars: text.length };
 }
 
 /**
