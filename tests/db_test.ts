@@ -1,4 +1,4 @@
-/** The door to Postgres: what a connection that fell silent does to the queries on it. */
+/** The door to Postgres: what a connection that fell silent, and a query that failed, do to the queries on it. */
 import assert from "node:assert/strict";
 import { monotonicMs, rest } from "../src/base/loop.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
@@ -185,6 +185,26 @@ Deno.test("Postgres going away while a connection is opened fails the query, and
       await link.refuse();
       assert.equal(await asked, true);
       await sql.end({ timeout: 0 });
+    }
+  });
+});
+
+Deno.test("rows are those of their own query, also when the one before failed after some of its rows had come", async () => {
+  await withStores(async ({ database_url }) => {
+    const sql = connectDb(database_url, { name: "test", max: 1 });
+    const failing = () =>
+      assert.rejects(Promise.resolve(sql`select 1 / (3 - n) from generate_series(1, 5) n`), /division by zero/);
+    try {
+      const [, rows] = await Promise.all([failing(), sql`select n from generate_series(1, 2) n`]);
+      assert.deepEqual(rows.map(({ n }) => n), [1, 2]);
+      assert.equal(rows.count, 2);
+      await sql.begin(async (tx) => {
+        await tx.savepoint((tx) => tx`select 1 / (3 - n) from generate_series(1, 5) n`).catch(() => undefined);
+        const [row] = await tx`select 7 as n`;
+        assert.equal(row?.n, 7);
+      });
+    } finally {
+      await sql.end();
     }
   });
 });

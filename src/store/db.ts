@@ -12,6 +12,7 @@
 import postgres from "postgres";
 import { after, monotonicMs } from "../base/loop.ts";
 import { driverAddress, isBadCertificate, isPostgresUrl } from "./database_url.ts";
+import { mendDriver, whenSent } from "./driver.ts";
 import { withoutLostSessions } from "./transactions.ts";
 
 /** A pool of sessions. Store functions take one as their first argument. */
@@ -133,40 +134,6 @@ class Patience {
   }
 }
 
-const STATE = Symbol("state");
-const ON_SENT = Symbol("on sent");
-
-/** What the driver calls a query. */
-interface Question {
-  [STATE]?: object | null;
-  [ON_SENT]?: (session: object) => void;
-}
-
-/**
- * The driver tells by nothing else when a query that waited for a session got one: it notes the session in `state`. The setter is that of
- * all queries: one for each makes it an object of its own kind, and V8 keeps kinds, with all that they know, until the whole heap is collected.
- */
-function whenSent(query: Promise<unknown>, act: (session: object) => void): void {
-  if (Object.hasOwn(query, "state")) hearStates(query);
-  (query as Question)[ON_SENT] = act;
-}
-
-/** For the first query of all, which was made before the others got theirs. */
-function hearStates(first: Promise<unknown>): void {
-  delete (first as { state?: unknown }).state;
-  Object.defineProperty(Object.getPrototypeOf(first), "state", {
-    configurable: true,
-    get(this: Question) {
-      return this[STATE] ?? null;
-    },
-    set(this: Question, session: object | null) {
-      const sent = session !== null && !this[STATE];
-      this[STATE] = session;
-      if (sent) this[ON_SENT]?.(session);
-    },
-  });
-}
-
 /** What a database or a role may have set otherwise: how times and numbers are written, and that a guard is asked anew of a row that has changed. */
 const RELIED_ON = {
   default_transaction_isolation: "read committed",
@@ -208,6 +175,7 @@ function openPool(
       ...options.steady ? STEADY : options.by_index ? BY_INDEX : {},
     },
   }) as Sql;
+  mendDriver(pool`select 1`); // which is made, and never sent
   return Object.assign(pool, { begin: withoutLostSessions(pool.begin, endsSession) });
 }
 
