@@ -31,6 +31,7 @@ import {
 } from "./client/bulk.ts";
 import {
   emit,
+  emitOne,
   type Enqueued,
   type EnqueueItem,
   enqueueMany,
@@ -153,20 +154,23 @@ export function createClient(options: ClientOptions): Client {
     );
   }
   const sql = connectDb(options.databaseUrl, { name: "client", max: maxConnections, steady: true });
-  const asked = new Set<Promise<Enqueued>>();
+  const asked = new Set<Promise<unknown>>();
+  const awaited = <Answer>(answer: Promise<Answer>): Promise<Answer> => {
+    const answered = () => asked.delete(answer);
+    asked.add(answer);
+    answer.then(answered, answered);
+    return answer;
+  };
   const client: Client = {
     ...callsOn(sql),
     enqueue: (job: Job | string, args: unknown, options: EnqueueOptions = {}) => {
-      const answer = enqueueOne(sql, job, { ...options, args });
-      const answered = () => asked.delete(answer);
-      asked.add(answer);
-      answer.then(answered, answered);
-      return answer;
+      return awaited(enqueueOne(sql, job, { ...options, args }));
     },
+    emit: (type, payload = {}, options = {}) => awaited(emitOne(sql, type, { payload, ...options })),
     within: (transaction) => callsOn(transaction as unknown as TransactionSql),
     async close() {
       if (shared[DELAY] === delay) delete shared[DELAY];
-      await within(CLOSE_MS, "enqueuing", Promise.allSettled(asked)).catch(() => {}); // some may still wait to be sent
+      await within(CLOSE_MS, "what was asked", Promise.allSettled(asked)).catch(() => {}); // some may still wait to be sent
       await sql.end({ timeout: CLOSE_MS / 1000 });
     },
   };

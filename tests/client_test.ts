@@ -7,7 +7,6 @@ import { defineJob, type Job, PRIORITIES, priorityNumber } from "../src/job.ts";
 import { json } from "../src/store/db.ts";
 import { aDefinition } from "./support/factories.ts";
 import { type Stores, withStores } from "./support/stores.ts";
-import { waitFor } from "./support/waiting.ts";
 
 // Here the file is named client_test, so that is the job's name.
 const job = defineJob({
@@ -72,50 +71,6 @@ Deno.test("a key that one call gives twice makes one run, and items without a ke
     assert.deepEqual(rows.map(({ key }) => key?.replace(/^enqueue:\d+:/, "") ?? null), [null, "twice", null, null]);
     assert.deepEqual(rows.map(({ id }) => id), [0, 1, 2, 4].map((place) => born[place]?.id));
     assert.notEqual((await client.enqueue(job, args)).id, (await client.enqueue(job, args)).id);
-  });
-});
-
-Deno.test("calls that come while others are under way go together, and what one of them asks in vain is no matter of the others", async () => {
-  await withClient(async ({ client, sql }) => {
-    const kept = Promise.withResolvers<void>();
-    const keeping = Promise.withResolvers<void>();
-    const keeps = sql.begin(async (tx) => {
-      await tx`lock table job_run in share row exclusive mode`;
-      keeping.resolve();
-      await kept.promise;
-    });
-    await keeping.promise;
-    const asked = Array.from({ length: 300 }, (_, place) => {
-      return client.enqueue(job, { tenant: `t${place}` }, place === 290 ? { node: "nobody" } : {});
-    });
-    await waitFor("some to wait in Postgres", async () => {
-      const [row] =
-        await sql`select count(*)::int as n from pg_locks where relation = 'job_run'::regclass and not granted`;
-      return row?.n > 0 || undefined;
-    });
-    kept.resolve();
-    await keeps;
-    const answers = await Promise.allSettled(asked);
-    const refused = answers.flatMap((answer) => answer.status === "rejected" ? [answer.reason] : []);
-    assert.deepEqual(refused.map((error) => error.constructor), [EnqueueError]);
-    assert.match(refused[0].message, /"nobody"/);
-    const [row] = await sql`
-      select count(*)::int as runs, count(distinct args_json)::int as different, count(distinct xmin::text)::int as statements from job_run`;
-    assert.deepEqual([row?.runs, row?.different], [299, 299]);
-    assert((row?.statements as number) <= 110, `${row?.statements} statements`);
-  });
-});
-
-Deno.test("a client that is closed has sent what it was asked for", async () => {
-  await withStores(async ({ sql, database_url }) => {
-    await aDefinition(sql, { name: "client_test" });
-    const client = createClient({ databaseUrl: database_url, maxConnections: 2 });
-    const asked = Array.from({ length: 500 }, () => client.enqueue(job, { tenant: "a" }));
-    await client.close();
-    assert((await Promise.all(asked)).every(({ isNew }) => isNew));
-    const [row] = await sql`select count(*)::int as runs, count(distinct xmin::text)::int as statements from job_run`;
-    assert.equal(row?.runs, 500);
-    assert((row?.statements as number) <= 10, `${row?.statements} statements`);
   });
 });
 

@@ -1,13 +1,14 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
-import { Gather } from "../base/loop.ts";
+import type { Gather } from "../base/loop.ts";
 import type { DelayOptions, Job } from "../job.ts";
 import { type Birth, type Born, createCheckedRuns, createRuns } from "../store/births.ts";
-import { type Db, isUniqueViolation, isUnreachable, type Sql } from "../store/db.ts";
+import { type Db, isUniqueViolation, type Sql } from "../store/db.ts";
 import { type Demands, readDemands } from "../store/definitions.ts";
-import { emitEvent } from "../store/events.ts";
+import { emitEvent, emitEvents, type EventAsked } from "../store/events.ts";
 import { checkDate, checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom, storable } from "./args.ts";
 import { checkBy, noSuchJob } from "./job_args.ts";
 import { checkNeeds, needsOf } from "./needs.ts";
+import { type Sized, together } from "./together.ts";
 
 /** Options of one run. */
 export type EnqueueOptions = DelayOptions;
@@ -38,48 +39,30 @@ export async function enqueueMany(
   return asked.length === 0 ? [] : await enqueueAll(sql, job, asked.map(({ birth }) => birth));
 }
 
-/** One of which there may be others: those that come while AT_ONCE statements for their job are under way go together in the next one. */
+/** One of which there may be others; together.ts. */
 export async function enqueueOne(sql: Sql, job: Job | string, item: EnqueueItem<unknown>): Promise<Enqueued> {
-  return await gatherOf(sql, job).add(await birthOf(nameOf(job), job, { item, place: undefined }));
-}
-
-/** A checked item, and how much of a statement it takes. */
-interface Asked {
-  birth: Birth;
-  chars: number;
-}
-
-/** Not one: who comes second would wait for the first one's commit, and then for his own. */
-const AT_ONCE = 2;
-const MOST_TOGETHER = 200;
-/** Of args; one run may have as many by itself. */
-const MOST_CHARS = 1_000_000;
-
-const gathered = new WeakMap<Sql, Map<Job | string, Gather<Asked, Enqueued>>>();
-
-function gatherOf(sql: Sql, job: Job | string): Gather<Asked, Enqueued> {
-  const of_client = gathered.get(sql) ?? new Map<Job | string, Gather<Asked, Enqueued>>();
-  gathered.set(sql, of_client);
-  let gather = of_client.get(job);
+  const { birth, text } = await birthOf(nameOf(job), job, { item, place: undefined });
+  const { runs } = gatheredOn(sql);
+  let gather = runs.get(job);
   if (!gather) {
-    if (of_client.size >= MOST_REMEMBERED) of_client.clear();
-    gather = new Gather((asked) => enqueueTogether(sql, job, asked), { most: MOST_TOGETHER, at_once: AT_ONCE });
-    of_client.set(job, gather);
+    if (runs.size >= MOST_REMEMBERED) runs.clear();
+    gather = together((asked) => enqueueAll(sql, job, asked.map(({ birth }) => birth)));
+    runs.set(job, gather);
   }
-  return gather;
+  return await gather.add({ birth: { ...birth, args: JSON.parse(text) }, chars: text.length }); // as they are now
 }
 
-/** Each as if it had come alone: what keeps one of them from being made, made none, and then each is asked for by itself. */
-async function enqueueTogether(sql: Sql, job: Job | string, asked: Asked[]): Promise<(Enqueued | Promise<Enqueued>)[]> {
-  const large = asked.reduce((sum, { chars }) => sum + chars, 0) > MOST_CHARS;
-  try {
-    if (asked.length === 1 || !large) return await enqueueAll(sql, job, asked.map(({ birth }) => birth));
-  } catch (error) {
-    if (asked.length === 1 || isUnreachable(error)) throw error; // the second: it may have been carried out
-  }
-  const alone = asked.map(async ({ birth }) => (await enqueueAll(sql, job, [birth]))[0] as Enqueued);
-  await Promise.allSettled(alone); // whoever comes meanwhile goes together
-  return alone;
+interface Gathered {
+  runs: Map<Job | string, Gather<{ birth: Birth } & Sized, Enqueued>>;
+  events: Gather<EventAsked & Sized, number>;
+}
+
+const gathered = new WeakMap<Sql, Gathered>();
+
+function gatheredOn(sql: Sql): Gathered {
+  let found = gathered.get(sql);
+  if (!found) gathered.set(sql, found = { runs: new Map(), events: together((events) => emitEvents(sql, events)) });
+  return found;
 }
 
 async function enqueueAll(sql: Db, job: Job | string, births: Birth[]): Promise<Enqueued[]> {
@@ -131,6 +114,14 @@ export async function emit(sql: Db, type: string, given: EventGiven): Promise<{ 
   return { id: Number(await emitEvent(sql, eventOf(type, given)).catch(refuseKeyOfOther)) };
 }
 
+/** One of which there may be others; together.ts. */
+export async function emitOne(sql: Sql, type: string, given: EventGiven): Promise<{ id: number }> {
+  const event = eventOf(type, given);
+  const text = JSON.stringify(event.payload);
+  const asked = { ...event, payload: JSON.parse(text), chars: text.length }; // as it is now
+  return { id: Number(await gatheredOn(sql).events.add(asked).catch(refuseKeyOfOther)) };
+}
+
 /** The key belongs to an event of another type, and Postgres says of which: a refusal, and no failure. */
 export function refuseKeyOfOther(error: unknown): never {
   if (!isUniqueViolation(error)) throw error;
@@ -159,7 +150,7 @@ async function birthOf(
   name: string,
   job: Job | string,
   { item, place }: { item: EnqueueItem<unknown>; place: number | undefined },
-): Promise<Asked> {
+): Promise<{ birth: Birth; text: string }> {
   const args = item.args ?? {};
   const text = jsonText(
     { what: place ? `item ${place} of runs of "${name}"` : `a run of "${name}"`, item: place },
@@ -182,7 +173,7 @@ async function birthOf(
     serial_key: item.serialKey,
     node: item.node,
   };
-  return { birth, chars: text.length };
+  return { birth, text };
 }
 
 /**

@@ -206,6 +206,12 @@ export function isStorableDate(at: Date): boolean {
   return year >= 1 && year <= 9999;
 }
 
+/** Whether it says that nothing of the transaction was done: two that waited for each other, or that could not have come one after the other. */
+export function isRolledBack(error: unknown): boolean {
+  const code = String((error as { code?: unknown } | undefined)?.code ?? "");
+  return ["40000", "40001", "40002", "40P01"].includes(code);
+}
+
 /** Whether an error says that Postgres could not be reached, cut the session or could not do it just now: trying again later may help. */
 export function isUnreachable(error: unknown): boolean {
   const code = String((error as { code?: unknown } | undefined)?.code ?? "");

@@ -15,14 +15,32 @@ import { leavingKept } from "./kept.ts";
 import { fence, type Term } from "./leadership.ts";
 import type { RunState } from "./runs.ts";
 
-/** Emits an event; the SQL function is the same one that other programs call. Gives its id, also when the key was used before. */
-export async function emitEvent(
-  sql: Db,
-  event: { event_type: string; payload: unknown; dedupe_key?: string },
-): Promise<number> {
-  const [row] = await sql<{ id: number }[]>`
-    select emit_event(${event.event_type}, ${json(sql, event.payload ?? {})}, ${event.dedupe_key ?? null}) as id`;
-  return (row as { id: number }).id;
+export interface EventAsked {
+  event_type: string;
+  payload: unknown;
+  dedupe_key?: string;
+}
+
+/** Emits one; gives its id. */
+export async function emitEvent(sql: Db, event: EventAsked): Promise<number> {
+  const [id] = await emitEvents(sql, [event]);
+  return id as number;
+}
+
+/**
+ * Emits events, all or none; the SQL function is the same one that other programs call. Gives their ids in their order, also where the key was
+ * used before.
+ */
+export async function emitEvents(sql: Db, events: EventAsked[]): Promise<number[]> {
+  const asked = events.map(({ event_type, payload, dedupe_key }) => ({
+    event_type,
+    payload: payload ?? {},
+    dedupe_key,
+  }));
+  const rows = await sql<{ id: number }[]>`
+    select emit_event(e.event_type, e.payload, e.dedupe_key) as id
+      from jsonb_to_recordset(${json(sql, asked)}) as e(event_type text, payload jsonb, dedupe_key text)`;
+  return rows.map(({ id }) => id);
 }
 
 /**
@@ -31,7 +49,7 @@ export async function emitEvent(
  */
 export async function emitEventBy(
   sql: Db,
-  event: { event_type: string; payload: unknown; dedupe_key?: string },
+  event: EventAsked,
   by: By,
 ): Promise<{ id: number; is_new: boolean }> {
   const [row] = await sql<{ id: number; is_new: boolean }[]>`
