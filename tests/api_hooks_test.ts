@@ -163,6 +163,20 @@ Deno.test("a secret is shown when its hook is made, and never again", async () =
   });
 });
 
+Deno.test("a delivery that an earlier hook of the name took for another event is refused, and nothing fails", async () => {
+  await withApi(async (scene) => {
+    const seconds = await nowSeconds(scene);
+    const misspelt = await aHook(scene, { event_type: "order.plcaed" });
+    assert.equal((await deliver(scene, signed({ secret: misspelt, seconds }))).status, 202);
+    assert.equal((await scene.call("DELETE", "/hooks/shop")).status, 204);
+    const secret = await aHook(scene);
+    const said = await deliver(scene, signed({ secret, seconds }));
+    assert.equal(said.status, 409, JSON.stringify(said.body));
+    assert.match(String(said.body.detail), /a hook "shop" that was here before/);
+    assert.equal((await deliver(scene, signed({ secret, seconds, id: "d-2" }))).status, 202);
+  });
+});
+
 Deno.test("hooks are made, listed and removed on the command line as well", async () => {
   await withStores(async ({ database_url, sql }) => {
     const cli = cliWith({ DATABASE_URL: database_url });

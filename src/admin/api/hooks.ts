@@ -1,6 +1,7 @@
 /** Webhooks: made and removed by an admin; and the door at which signed deliveries become events. */
 import { storable } from "../../client/args.ts";
 import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../client/hook_acts.ts";
+import { isUniqueViolation } from "../../store/db.ts";
 import { listWebhooks, readForCheck, SIGNATURES, takeDelivery } from "../../store/webhooks.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
@@ -90,7 +91,7 @@ function addDoor(api: Api): void {
     body_as_it_comes: true,
     largest_body: LARGEST_DELIVERY,
     answers: { 202: { description: "Taken", schema: z.object({ event_id: w.id }) } },
-    problems: ["unauthenticated", "too_many"],
+    problems: ["unauthenticated", "conflict", "too_many"],
   }, async ({ sql, params: { name }, header, bytes }) => {
     const body = await bytes();
     const checked = checkSignature(await readForCheck(sql, name), { header, body });
@@ -106,7 +107,14 @@ function addDoor(api: Api): void {
     }
     if ("reason" in checked) throw new Problem("invalid", `Cannot take this delivery: ${checked.reason}`);
     const payload = storable(`a delivery of hook "${name}"`, jsonOf(body));
-    const taken = await takeDelivery(sql, name, { id: checked.id, payload });
+    const taken = await takeDelivery(sql, name, { id: checked.id, payload }).catch((error) => {
+      if (!isUniqueViolation(error)) throw error;
+      throw new Problem(
+        "conflict",
+        `Cannot take delivery "${checked.id}": a hook "${name}" that was here before made an event of another type of it`,
+        { fix: "deliver it under another id, or make the hook under another name" },
+      );
+    });
     if (!taken) {
       throw new Problem(
         "too_many",
