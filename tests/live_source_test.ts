@@ -65,7 +65,7 @@ Deno.test("fifty browsers that watch cost the statements of one, and each hears 
 Deno.test("a thousand who ask for the head of a stream alone take nobody's place", async () => {
   const live = new Live({} as Sql); // which nobody looks at here
   const stop = new AbortController();
-  const app = new Hono().get("/live", (c) => answerLive(c, { live, stop: stop.signal }));
+  const app = new Hono().get("/live", (c) => answerLive(c, { live, stop: stop.signal, who: "taro" }));
   for (let n = 0; n < 1_000; n++) {
     assert.equal((await app.request("/live?topics=runs", { method: "HEAD" })).status, 200);
   }
@@ -74,3 +74,48 @@ Deno.test("a thousand who ask for the head of a stream alone take nobody's place
   stop.abort();
   await stream.body?.cancel();
 });
+
+Deno.test("one user has a hundred streams and no more, and all others find their places", async () => {
+  const live = new Live({} as Sql);
+  const stop = new AbortController();
+  const app = new Hono().get("/live/:who", (c) => answerLive(c, { live, stop: stop.signal, who: c.req.param("who") }));
+  const open = async (who: string) => await app.request(`/live/${who}?topics=runs`);
+  const streams = await Promise.all(Array.from({ length: 100 }, () => open("taro")));
+  assert(streams.every(({ status }) => status === 200));
+  const refused = await open("taro");
+  assert.deepEqual([refused.status, await refused.text()], [
+    429,
+    "Too many pages of taro are open: close some of them",
+  ]);
+  const other = await open("hanako");
+  assert.equal(other.status, 200);
+  await streams[0]?.body?.cancel();
+  const again = await open("taro");
+  assert.equal(again.status, 200, "the place of one that is closed is free");
+  stop.abort();
+  await Promise.all([...streams.slice(1), other, again].map(({ body }) => body?.cancel()));
+});
+
+Deno.test("who reads nothing of a stream loses its place when the stream's time is over", async () => {
+  let mark = 0;
+  const live = new Live((() => Promise.resolve([{ topic: "runs", mark: String(mark++) }])) as unknown as Sql);
+  const app = (stop: AbortSignal) => new Hono().get("/live", (c) => answerLive(c, { live, stop, who: "taro" }));
+  const over = new AbortController();
+  const unread = await Promise.all(Array.from({ length: 100 }, () => app(over.signal).request("/live?topics=runs")));
+  for (let n = 0; n < 10; n++) { // more than is kept for somebody who will read
+    await live.look();
+    await settled();
+  }
+  over.abort();
+  await settled();
+  const stop = new AbortController();
+  const next = await app(stop.signal).request("/live?topics=runs");
+  assert.equal(next.status, 200);
+  stop.abort();
+  await Promise.all([...unread, next].map(({ body }) => body?.cancel()));
+});
+
+/** All that can go on without waiting for a timer has. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
+}

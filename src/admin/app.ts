@@ -59,7 +59,10 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
     return c.redirect(place.base + samePath(field(form, "back")), 303);
   });
   mountLogin(app, parts);
-  app.get("/live", (c) => c.get("session") ? answerLive(c, parts) : c.text("Log in first", 401));
+  app.get("/live", (c) => {
+    const session = c.get("session");
+    return session ? answerLive(c, { ...parts, who: session.name }) : c.text("Log in first", 401);
+  });
   app.get("/", (c) => c.redirect(place.base + HOME, 302));
   const pathOf = (url: string) => {
     const { pathname, search } = new URL(url);

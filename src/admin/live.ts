@@ -12,8 +12,12 @@ const LOOK_EVERY_MS = 400;
 const LOOK_WHEN_AWAY_MS = 1_000;
 const NOBODY_WATCHES_MS = 3_600_000;
 const MOST_WATCHERS = 1_000;
+/** Far more than somebody looks at, so that nobody takes the places of all others. */
+const MOST_OF_ONE = 100;
 
 export interface Watcher {
+  /** The user's name. */
+  who: string;
   topics: readonly Topic[];
   /** From now on it is told: what was shown before may be old. */
   watching(): void;
@@ -41,9 +45,11 @@ export class Live {
     await every(LOOK_EVERY_MS, () => this.#tick(), { name: "live", stop, bell: this.#bell });
   }
 
-  /** Undefined: too many watch already. The returned function ends it. */
-  watch(watcher: Watcher): (() => void) | undefined {
-    if (this.#watchers.size >= MOST_WATCHERS) return undefined;
+  /** Refused as `theirs`: too many of the same user watch already; as `all`: too many of all. The returned function ends it. */
+  watch(watcher: Watcher): (() => void) | "theirs" | "all" {
+    const theirs = [...this.#watchers].filter(({ who }) => who === watcher.who).length;
+    if (theirs >= MOST_OF_ONE) return "theirs";
+    if (this.#watchers.size >= MOST_WATCHERS) return "all";
     this.#watchers.add(watcher);
     this.#fresh.add(watcher);
     if (this.#away) watcher.away(true);

@@ -17,8 +17,11 @@ function topicsIn(text: string): Topic[] {
   return [...new Set(given)].slice(0, MOST_TOPICS) as Topic[];
 }
 
-/** Ends with `stop`, with the browser, or after a while. */
-export function answerLive(c: Context, { live, stop }: { live: Live; stop: AbortSignal }): Response {
+/** Ends with `stop`, with the browser, or after a while. `who`: the user's name. */
+export function answerLive(
+  c: Context,
+  { live, stop, who }: { live: Live; stop: AbortSignal; who: string },
+): Response {
   if (c.req.method === "HEAD") return c.body(null); // nobody reads its stream, so nothing would end it before its time
   const told: { event: string; data: string }[] = [];
   const bell = new Bell();
@@ -27,21 +30,25 @@ export function answerLive(c: Context, { live, stop }: { live: Live; stop: Abort
     bell.ring();
   };
   const unwatch = live.watch({
+    who,
     topics: topicsIn(c.req.query("topics") ?? ""),
     watching: () => tell("watching"),
     changed: (topics) => tell("changed", topics.join(",")),
     away: (away) => tell(away ? "away" : "back"),
   });
-  if (!unwatch) return c.text("Too many watch this server", 503);
+  if (unwatch === "theirs") return c.text(`Too many pages of ${who} are open: close some of them`, 429);
+  if (unwatch === "all") return c.text("Too many watch this server", 503);
   c.header("x-accel-buffering", "no"); // nginx keeps it back otherwise
   return streamSSE(c, async (stream) => {
     const gone = new AbortController();
     stream.onAbort(() => gone.abort());
     const cancel = after(LONGEST_MS, () => gone.abort());
     const over = AbortSignal.any([stop, gone.signal]);
+    const ended = new Promise<void>((resolve) => over.addEventListener("abort", () => resolve(), { once: true }));
     try {
       while (!over.aborted) {
-        for (const message of told.splice(0)) await stream.writeSSE(message);
+        // Who reads nothing keeps a write waiting for ever, and must not keep its place as well.
+        for (const message of told.splice(0)) await Promise.race([stream.writeSSE(message), ended]);
         await bell.rest(SIGN_OF_LIFE_MS, over);
         if (told.length === 0 && !over.aborted) told.push({ event: "alive", data: "" });
       }
