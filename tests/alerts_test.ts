@@ -1,8 +1,10 @@
 /** Alerts open and close once, are told to a webhook signed and at least once, and nothing of its address gets out. */
 import assert from "node:assert/strict";
+import { engineText } from "../src/admin/parts/engine_text.ts";
 import { ConfigError, readConfig } from "../src/base/config.ts";
 import { hear } from "../src/base/facts.ts";
 import { rest } from "../src/base/loop.ts";
+import { makeCertificate } from "../src/cluster/certs.ts";
 import { deliverDue, signature } from "../src/roles/messenger.ts";
 import { lookOnce } from "../src/roles/lookout.ts";
 import { Standing } from "../src/roles/standing.ts";
@@ -43,14 +45,15 @@ interface Heard {
 async function withReceiver(
   answer: (heard: Heard[]) => Response | Promise<Response>,
   act: (url: string, heard: Heard[]) => Promise<void>,
+  tls?: { cert: string; key: string },
 ): Promise<void> {
   const heard: Heard[] = [];
-  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {} }, async (request) => {
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {}, ...tls }, async (request) => {
     heard.push({ headers: request.headers, body: await request.text() });
     return await answer(heard);
   });
   try {
-    await act(`http://127.0.0.1:${server.addr.port}/hook?token=very-secret`, heard);
+    await act(`${tls ? "https" : "http"}://127.0.0.1:${server.addr.port}/hook?token=very-secret`, heard);
   } finally {
     await server.shutdown();
   }
@@ -308,6 +311,15 @@ Deno.test("a receiver that does not answer, redirects or is not there is tried a
         assert.equal(heard.length, 1);
       });
       assert.match(await errors("http://127.0.0.1:1/very-secret"), /could not be reached$/);
+      const { certificate: cert, private_key: key } = await makeCertificate("stranger", { days: 1 });
+      await withReceiver(() => new Response(), async (url) => {
+        const said = await errors(url);
+        assert.match(
+          said,
+          /^127[^/]+ shows a certificate that is not trusted \(\w+\): name its authority by DENO_CERT/,
+        );
+        assert.match(engineText("ja", said), /証明書は信頼されていません/);
+      }, { cert, key });
     } finally {
       silence();
     }

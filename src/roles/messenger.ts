@@ -10,6 +10,7 @@
 import type { Webhook } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
 import { chance, every, wallClock } from "../base/loop.ts";
+import { messageOf } from "../base/text.ts";
 import { claimDeliveries, type Delivery, recordDelivery } from "../store/alerts.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
 
@@ -90,8 +91,10 @@ async function send(webhook: Webhook, delivery: Delivery, until: AbortSignal): P
     const redirected = answer.status >= 300 && answer.status < 400;
     return `${host} answered ${answer.status}${redirected ? ": redirects are not followed" : ""}`;
   } catch (error) {
-    const late = error instanceof DOMException && error.name === "TimeoutError";
-    return late ? `${host} gave no answer in time` : `${host} could not be reached`;
+    if (error instanceof DOMException && error.name === "TimeoutError") return `${host} gave no answer in time`;
+    const [, wrong] = /invalid peer certificate: (\w+)/.exec(messageOf((error as Error).cause)) ?? [];
+    if (wrong === undefined) return `${host} could not be reached`;
+    return `${host} shows a certificate that is not trusted (${wrong}): name its authority by DENO_CERT or DENO_TLS_CA_STORE=system`;
   }
 }
 

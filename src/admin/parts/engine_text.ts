@@ -133,6 +133,13 @@ const JA: [sentence: RegExp, said: Said][] = [
   [/^(\S+) answered (\d+)$/, (part) => `${part(1)} が ${part(2)} を返しました`],
   [/^(\S+) gave no answer in time$/, (part) => `${part(1)} から時間内に応答がありません`],
   [/^(\S+) could not be reached$/, (part) => `${part(1)} に接続できません`],
+  [
+    /^(\S+) shows a certificate that is not trusted \((\w+)\): name its authority by (.+)$/,
+    (part) =>
+      `${part(1)} の証明書は信頼されていません（${part(2)}）。認証局を ${
+        part(3).replace(" or ", " か ")
+      } で指定してください`,
+  ],
 ];
 
 /** Of more than one line the first is the engine's; the others are what a body said. */
