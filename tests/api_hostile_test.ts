@@ -1,9 +1,12 @@
 /** Texts that mean something to SQL, HTML or a terminal are texts: stored as they came, given back as JSON, and nothing else happens. */
 import assert from "node:assert/strict";
+import { serveAdmin } from "../src/admin/server.ts";
+import { serveWorkerMetrics } from "../src/ops/metrics/worker.ts";
 import { json } from "../src/store/db.ts";
 import { withApi } from "./support/api_scene.ts";
 import { aDefinition } from "./support/factories.ts";
 import { operationsIn, type Schema } from "./support/openapi.ts";
+import { withStores } from "./support/stores.ts";
 
 const HOSTILE = [
   `'; drop table job_run; --`,
@@ -104,5 +107,37 @@ Deno.test("JSON that is nested thousands of levels deep is refused, since no bod
       for (const [path, body] of asked) assert.equal((await call("POST", path, { body })).status, 422, path);
     }
     assert.equal((await sql`select from event union all select from job_run`).length, 0);
+  });
+});
+
+/** The first line of the answer to a request whose Host is what no URL can hold. */
+async function askAs(host: string, port: number): Promise<string> {
+  using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await connection.write(
+    new TextEncoder().encode(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`),
+  );
+  const text = await new Response(connection.readable).text();
+  return text.split("\r\n")[0] ?? "";
+}
+
+Deno.test("a Host that is none is refused by the admin server and by a worker's own, and fails neither", async () => {
+  await withStores(async ({ sql }) => {
+    const stop = new AbortController();
+    const ready = Promise.withResolvers<string>();
+    const config = { host: "127.0.0.1", port: 0, public_url: undefined, proxies: 0 };
+    const serving = serveAdmin(config, { sql, stop: stop.signal, ready: ready.resolve });
+    const worker = serveWorkerMetrics({ host: "127.0.0.1", port: 0, token: undefined }, () => undefined);
+    try {
+      for (const port of [Number(new URL(await ready.promise).port), worker.port]) {
+        for (const host of ["a b", "[", "here:99999", "%00"]) {
+          assert.equal(await askAs(host, port), "HTTP/1.1 400 Bad Request", host);
+        }
+        assert.equal(await askAs("here", port), "HTTP/1.1 200 OK");
+      }
+    } finally {
+      stop.abort();
+      await serving;
+      await worker.close();
+    }
   });
 });

@@ -41,7 +41,10 @@ export async function serveAdmin(
       observe("admin.ready", { url });
       on.ready?.(url);
     },
-  }, (request, info) => app.fetch(request, { address: info.remoteAddr.hostname }));
+  }, (request, info) => {
+    if (!URL.canParse(request.url)) return new Response("no such host\n", { status: 400 }); // it is made of the Host header
+    return app.fetch(request, { address: info.remoteAddr.hostname });
+  });
   if (!isLoopback(hostname) && !place.https) {
     const meaning =
       "passwords and cookies travel as plain text: put a proxy with TLS in front, and set SCHEDULER_ADMIN_URL";

@@ -157,7 +157,8 @@ export function serveWorkerMetrics(
 ): { port: number; close: () => Promise<void> } {
   const metrics = new WorkerMetrics(subject);
   const answer = async (request: Request): Promise<Response> => {
-    const { pathname } = new URL(request.url);
+    const pathname = URL.parse(request.url)?.pathname;
+    if (pathname === undefined) return new Response("no such host\n", { status: 400 }); // it is made of the Host header
     if (request.method !== "GET" && request.method !== "HEAD") return new Response("only GET\n", { status: 405 });
     if (pathname === "/healthz") return new Response("ok\n");
     if (pathname === "/readyz") {
