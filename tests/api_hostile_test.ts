@@ -94,6 +94,19 @@ Deno.test("an instant that Postgres has no text for is refused as one that does 
   });
 });
 
+Deno.test("a body in another encoding is refused: its letters would be stored as others", async () => {
+  await withApi(async ({ sql, call }) => {
+    await aDefinition(sql, { name: "echo" });
+    const text = '{"job_name":"echo","args":{"name":"Müller"}}';
+    const latin1 = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+    const said = await call("POST", "/runs", { body: latin1 });
+    assert.deepEqual([said.status, said.body.detail], [400, "Cannot read the body: it is not JSON in UTF-8"]);
+    assert.equal((await sql`select from job_run`).length, 0);
+    assert.equal((await call("POST", "/runs", { body: text })).status, 201);
+    assert.deepEqual((await call("GET", "/runs/1")).body.args, { name: "Müller" });
+  });
+});
+
 Deno.test("JSON that is nested thousands of levels deep is refused, since no body could be given it and no page show it", async () => {
   await withApi(async ({ sql, call }) => {
     await aDefinition(sql, { name: "echo" });

@@ -3,6 +3,7 @@
  * guard, the checks and the OpenAPI document; there is no other way to add a route, so none is without its guard.
  */
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import type { Archive } from "../../archive/archive.ts";
 import type { Config } from "../../base/config.ts";
@@ -101,7 +102,7 @@ export class Api {
     const limited = bodyLimit({ maxSize: spec.largest_body ?? LARGEST_BODY, onError: () => tooLarge(spec) });
     const route = createRoute({
       ...documented(spec, this.#tag),
-      middleware: [guard(spec.needs, this.#deps.callerOf), limited],
+      middleware: [guard(spec.needs, this.#deps.callerOf), limited, ...spec.body ? [inUtf8] : []],
     });
     this.app.openapi(route, async (c) => {
       const valid = (part: string) => c.req.valid(part as never);
@@ -140,6 +141,17 @@ function documentOf(app: OpenAPIHono<ApiEnv>, info: { title: string; version: st
 function tooLarge(spec: { largest_body?: number }): never {
   throw new Problem("too_large", `Cannot take this body: it has more than ${spec.largest_body ?? LARGEST_BODY} bytes`);
 }
+
+/** JSON is UTF-8 (RFC 8259); of anything else the validator would make other characters, and store those. */
+const inUtf8: MiddlewareHandler<ApiEnv> = async (c, next) => {
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(await c.req.arrayBuffer());
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new Problem("malformed", "Cannot read the body: it is not JSON in UTF-8");
+  }
+  await next();
+};
 
 function documented<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined>(
   spec: Spec<P, Q, B>,
