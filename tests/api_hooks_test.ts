@@ -127,6 +127,7 @@ Deno.test("who knows the secret is told what else is wrong: an old signature, no
       const said = await deliver(scene, signed({ secret, seconds, ...given }));
       assert.equal(said.status, status, JSON.stringify(said.body));
       assert.match(String(said.body.detail), text);
+      return said.headers;
     };
     await refused({ seconds: seconds - 400 }, 422, /it was signed 4\d\d s ago, at most 300 s/);
     await refused({ seconds: seconds + 400 }, 422, /it was signed \d+ s ahead/);
@@ -135,7 +136,8 @@ Deno.test("who knows the secret is told what else is wrong: an old signature, no
     await refused({ id: "" }, 422, /X-Dandori-Delivery/);
     await refused({ body: JSON.stringify("x".repeat(262_144)) }, 413, /more than 262144 bytes/);
     for (const id of ["1", "2"]) assert.equal((await deliver(scene, signed({ secret, seconds, id }))).status, 202);
-    await refused({ id: "3" }, 429, /deliveries of this minute/);
+    const headers = await refused({ id: "3" }, 429, /deliveries of this minute/);
+    assert.equal(headers.get("retry-after"), "60");
     await scene.sql`update webhook set window_at = window_at - interval '1 minute'`; // a minute passes
     assert.equal((await deliver(scene, signed({ secret, seconds, id: "3" }))).status, 202);
   });

@@ -84,7 +84,8 @@ export function answerProblem(problem: Problem, id?: string): Response {
   };
   const headers = new Headers({ "content-type": "application/problem+json", "cache-control": "no-store" });
   if (status === 401) headers.set("www-authenticate", "Bearer");
-  if (status === 429 || status === 503) headers.set("retry-after", "1");
+  if (status === 429) headers.set("retry-after", "60"); // by then another minute has begun
+  if (status === 503) headers.set("retry-after", "1");
   return new Response(JSON.stringify(body), { status, headers });
 }
 
