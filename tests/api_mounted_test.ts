@@ -19,7 +19,10 @@ Deno.test("a token may what its scopes say, under its own name, also behind a pa
     const place = placeOf({ public_url: new URL("https://example.com/jobs"), proxies: 0 });
     const app = buildAdmin({ sql, place, live: new Live(sql), stop: AbortSignal.abort() });
     const ask = async (method: string, path: string, token: string, body?: unknown) => {
-      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const headers = {
+        authorization: token.includes(" ") ? token : `Bearer ${token}`,
+        "content-type": "application/json",
+      };
       const request = new Request(
         `https://example.com/jobs/api/v1${path}`,
         { method, headers, body: body && JSON.stringify(body) } as RequestInit,
@@ -35,6 +38,8 @@ Deno.test("a token may what its scopes say, under its own name, also behind a pa
     assert.equal((await ask("POST", "/runs/1/cancel", "operates", {}))[0], 202);
     assert.equal((await ask("GET", "/hooks", "operates"))[0], 403);
     assert.equal((await ask("GET", "/runs", "nobody's"))[0], 401);
+    assert.equal((await ask("GET", "/runs", "bearer reads"))[0], 200); // some libraries write it so
+    assert.equal((await ask("GET", "/runs", "Basic reads"))[0], 401);
     assert.equal((await ask("GET", "/nothing", "reads"))[0], 404);
     assert.equal((await ask("GET", "/openapi.json", ""))[1].servers[0].url, "../v1");
     const large = { job_name: "hello", items: Array.from({ length: 40_000 }, (_, n) => ({ n, text: "x".repeat(30) })) };

@@ -48,7 +48,7 @@ const SCOPE_OF: Record<Role, Scope> = { viewer: "read", operator: "operate", adm
  * Undefined: neither, and the answer is 401.
  */
 export async function callerOf(c: Context, on: { sql: Db; place: Place }): Promise<Caller | undefined> {
-  const [, bearer] = /^Bearer (\S+)$/.exec(c.req.header("authorization") ?? "") ?? [];
+  const [, bearer] = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "") ?? [];
   if (bearer) {
     const token = await readApiToken(on.sql, await digestOf(bearer));
     return token && { actor: `token:${token.name}`, allows: (scope) => scopesAllow(token.scopes, scope) };

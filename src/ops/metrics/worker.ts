@@ -197,7 +197,7 @@ function listen({ host, port }: NonNullable<Config["metrics"]>, answer: (request
 
 /** Compared by digest, so that the time it takes tells nothing of the token. */
 export async function mayRead(request: Request, token: string): Promise<boolean> {
-  const given = /^Bearer (.+)$/.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
+  const given = /^Bearer +(.+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
   const [one, other] = await Promise.all(
     [given, token].map(async (text) =>
       new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text))).toHex()
