@@ -4,6 +4,7 @@ import { createHmac } from "node:crypto";
 import { type ApiScene, type Said, withApi } from "./support/api_scene.ts";
 import { cliWith } from "./support/cli.ts";
 import { withStores } from "./support/stores.ts";
+import { waitFor } from "./support/waiting.ts";
 
 async function aHook({ call }: ApiScene, hook: Record<string, unknown> = {}): Promise<string> {
   const made = await call("POST", "/hooks", { body: { name: "shop", event_type: "order.placed", ...hook } });
@@ -176,6 +177,27 @@ Deno.test("a delivery that an earlier hook of the name took for another event is
     assert.equal(said.status, 409, JSON.stringify(said.body));
     assert.match(String(said.body.detail), /a hook "shop" that was here before/);
     assert.equal((await deliver(scene, signed({ secret, seconds, id: "d-2" }))).status, 202);
+  });
+});
+
+Deno.test("deliveries to a hook whose row somebody keeps leave connections to everybody else", async () => {
+  await withApi(async (scene) => {
+    const { sql, call } = scene;
+    const [secret, seconds] = [await aHook(scene), await nowSeconds(scene)];
+    const deliveries = await sql.begin(async (tx) => {
+      await tx`update webhook set rate_per_minute = 100`;
+      const asked = Array.from({ length: 20 }, (_, n) => deliver(scene, signed({ secret, seconds, id: `d-${n}` })));
+      // The first waits for this transaction, those behind it for the row's version.
+      const waiting = async () =>
+        (await tx`select from pg_locks where not granted and (pg_backend_pid() = any(pg_blocking_pids(pid))
+          or database = (select oid from pg_database where datname = current_database()))`).length;
+      await waitFor("a delivery that waits for the row", async () => await waiting() > 0 || undefined);
+      for (let n = 0; n < 5; n++) assert.equal((await call("GET", "/runs")).status, 200);
+      assert(await waiting() <= 2, `${await waiting()} wait for it`);
+      return asked;
+    });
+    const statuses = new Set((await Promise.all(deliveries)).map(({ status }) => status));
+    assert(statuses.has(202), [...statuses].join()); // on a slow machine the first have waited too long: 503
   });
 });
 

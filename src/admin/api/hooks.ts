@@ -1,4 +1,5 @@
 /** Webhooks: made and removed by an admin; and the door at which signed deliveries become events. */
+import { Gather } from "../../base/loop.ts";
 import { storable } from "../../client/args.ts";
 import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../client/hook_acts.ts";
 import { isUniqueViolation } from "../../store/db.ts";
@@ -78,7 +79,28 @@ function addManagement(api: Api): void {
   });
 }
 
+/**
+ * Deliveries of a hook change its row one after the other. All at once they would wait for that with a connection each, and leave none to
+ * the page where somebody's transaction keeps the row.
+ */
+const DELIVERIES_AT_ONCE = 2;
+
+type Delivery = Parameters<typeof takeDelivery>;
+type Door = Gather<Delivery, Awaited<ReturnType<typeof takeDelivery>>>;
+
+function doorOf(doors: Map<string, Door>, name: string): Door {
+  const take = async (deliveries: Delivery[]) => {
+    const answers = deliveries.map((delivery) => takeDelivery(...delivery));
+    await Promise.allSettled(answers);
+    return answers;
+  };
+  const door = doors.get(name) ?? new Gather(take, { most: DELIVERIES_AT_ONCE });
+  doors.set(name, door);
+  return door;
+}
+
 function addDoor(api: Api): void {
+  const doors = new Map<string, Door>();
   api.route({
     needs: "nothing",
     route: "POST /hooks/{name}",
@@ -107,7 +129,7 @@ function addDoor(api: Api): void {
     }
     if ("reason" in checked) throw new Problem("invalid", `Cannot take this delivery: ${checked.reason}`);
     const payload = storable(`a delivery of hook "${name}"`, jsonOf(body));
-    const taken = await takeDelivery(sql, name, { id: checked.id, payload }).catch((error) => {
+    const taken = await doorOf(doors, name).add([sql, name, { id: checked.id, payload }]).catch((error) => {
       if (!isUniqueViolation(error)) throw error;
       throw new Problem(
         "conflict",
