@@ -40,7 +40,7 @@ const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?
   { what: "the environment", uses: /^(Deno|process)\.env$/, door: /^src\/base\/config\.ts$/ },
   { what: "Postgres", uses: /^$/, imports: /^postgres$/, door: /^src\/store\/db\.ts$/ },
   { what: "Redis", uses: /^$/, imports: /^ioredis$/, door: /^src\/cluster\// },
-  { what: "HTTP servers", uses: /^Deno\.serve$/, door: /^src\/(admin\/server|ops\/metrics\/worker)\.ts$/ },
+  { what: "HTTP servers", uses: /^Deno\.serve$/, door: /^src\/base\/http\.ts$/ },
   { what: "pages and routes", uses: /^$/, imports: /^hono(\/|$)/, door: /^src\/admin\// },
   { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/cluster\// },
   {

@@ -1,6 +1,7 @@
 /** The server of the admin page: listens until it is told to stop, and ends the streams of browsers then. */
 import { type AdminConfig, isLoopback } from "../base/config.ts";
 import { observe } from "../base/facts.ts";
+import { serveHttp } from "../base/http.ts";
 import { DeadlineExceeded, within } from "../base/loop.ts";
 import { addressText } from "../base/text.ts";
 import type { Sql } from "../store/db.ts";
@@ -23,15 +24,14 @@ export async function serveAdmin(
     ready?: (url: string) => void;
   },
 ): Promise<void> {
-  const { sql, redis, archive } = on;
+  const { sql, stop, redis, archive } = on;
   const place = placeOf(config);
-  const ending = new AbortController();
-  const stop = AbortSignal.any([on.stop, ending.signal]);
   const live = new Live(sql);
   const app = buildAdmin({ sql, place, live, stop, redis, archive, metrics_token: config.metrics_token });
   const { host: hostname, port } = config;
   const cut = new AbortController();
-  const server = Deno.serve({
+  const server = serveHttp({
+    name: "admin",
     hostname,
     port,
     automaticCompression: true,
@@ -51,16 +51,12 @@ export async function serveAdmin(
     observe("admin.exposed", { host: hostname, meaning });
   }
   const looking = live.run(stop);
-  try {
-    await Promise.race([server.finished, aborted(on.stop)]);
-  } finally {
-    ending.abort();
-    await within(STOP_WITHIN_MS, "the admin page", server.shutdown()).catch((error) => {
-      if (!(error instanceof DeadlineExceeded)) throw error;
-      cut.abort();
-    });
-    await looking;
-  }
+  await aborted(stop);
+  await within(STOP_WITHIN_MS, "the admin page", server.shutdown()).catch((error) => {
+    if (!(error instanceof DeadlineExceeded)) throw error;
+    cut.abort();
+  });
+  await looking;
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -10,6 +10,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "../../base/config.ts";
 import { type FactName, hear, observe } from "../../base/facts.ts";
+import { serveHttp } from "../../base/http.ts";
 import { every, monotonicMs } from "../../base/loop.ts";
 import { addressText, messageOf } from "../../base/text.ts";
 
@@ -172,9 +173,9 @@ export function serveWorkerMetrics(
     return new Response(await metrics.text(), { headers: { "content-type": Registry.PROMETHEUS_CONTENT_TYPE } });
   };
   const server = listen(on, answer);
-  observe("metrics.ready", { address: addressText(on.host, server.addr.port) });
+  observe("metrics.ready", { address: addressText(on.host, server.port) });
   return {
-    port: server.addr.port,
+    port: server.port,
     async close() {
       metrics.close();
       await server.shutdown();
@@ -184,7 +185,7 @@ export function serveWorkerMetrics(
 
 function listen({ host, port }: NonNullable<Config["metrics"]>, answer: (request: Request) => Promise<Response>) {
   try {
-    return Deno.serve({ hostname: host, port, onListen: () => {} }, answer);
+    return serveHttp({ name: "metrics", hostname: host, port, onListen: () => {} }, answer);
   } catch (error) {
     const why = messageOf(error);
     throw new Error(
