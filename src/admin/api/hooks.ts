@@ -89,12 +89,8 @@ type Delivery = Parameters<typeof takeDelivery>;
 type Door = Gather<Delivery, Awaited<ReturnType<typeof takeDelivery>>>;
 
 function doorOf(doors: Map<string, Door>, name: string): Door {
-  const take = async (deliveries: Delivery[]) => {
-    const answers = deliveries.map((delivery) => takeDelivery(...delivery));
-    await Promise.allSettled(answers);
-    return answers;
-  };
-  const door = doors.get(name) ?? new Gather(take, { most: DELIVERIES_AT_ONCE });
+  const take = async (deliveries: Delivery[]) => [await takeDelivery(...deliveries[0] as Delivery)];
+  const door = doors.get(name) ?? new Gather(take, { most: 1, at_once: DELIVERIES_AT_ONCE });
   doors.set(name, door);
   return door;
 }
