@@ -91,6 +91,14 @@ const STEPS: Record<string, Step> = {
     for (const { out, err } of said) assert.doesNotMatch(out + err, /[\x1b\x80-\x9f]/);
   },
 
+  "a list of the runs of a job that never was is refused, and of one without runs it is empty": async (_, cli) => {
+    const unknown = await cli("runs", "ls", "--job", "dubble");
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.err, /Cannot find job "dubble": .*did you mean "double"\?/);
+    const none = await cli("runs", "ls", "--job", "double", "--state", "canceled", "--json");
+    assert.deepEqual([none.code, JSON.parse(none.out)], [0, []]);
+  },
+
   "args that do not fit, no JSON, and a job that is not there are refused at the door": async (_, cli) => {
     const unfit = await cli("run", "double", "--args", '{"n":"x"}');
     assert.deepEqual([unfit.code, unfit.out], [2, ""]);

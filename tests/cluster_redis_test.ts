@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { testWithRedisServer } from "./support/redis_server.ts";
 import { hear } from "../src/base/facts.ts";
 import { connectRedis, RedisAway, SCRIPTS } from "../src/cluster/redis.ts";
+import { ConfigError } from "../src/base/config.ts";
 import { parseRedisUrl } from "../src/cluster/redis_url.ts";
 import { beat, list, nextWorkerId, remove, setDetach } from "../src/cluster/roster.ts";
 import {
@@ -62,6 +63,7 @@ Deno.test("a wrong Redis URL is refused with the accepted forms, and never with 
   ];
   for (const text of wrong) {
     assert.throws(() => parseRedisUrl(text), (error: Error) => {
+      assert(error instanceof ConfigError && error.why === "no_address"); // as of a DATABASE_URL that is none
       assert.match(error.message, /^Cannot read REDIS_URL.* use redis:\/\/host:6379/, text);
       assert.ok(!error.message.includes("topsecret"), text);
       return true;

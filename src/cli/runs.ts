@@ -2,6 +2,7 @@
 import { rest } from "../base/loop.ts";
 import { openArchive } from "../archive/open_archive.ts";
 import { RunLog } from "../client/run_log.ts";
+import { existingJob } from "../client/job_acts.ts";
 import { cancelRun, closeRun, existingRun, retryRun } from "../client/run_acts.ts";
 import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
@@ -29,7 +30,11 @@ export async function listCommand(
     ...options.job === undefined ? [] : [`job=${options.job}`],
     ...options.state ? [`state=${options.state.join(",")}`] : [],
   ]);
-  const runs = await withDb((sql) => listRuns(sql, { ...filter, most: options.limit }));
+  const runs = await withDb(async (sql) => {
+    const found = await listRuns(sql, { ...filter, most: options.limit });
+    if (found.length === 0 && filter.job_name !== undefined) await existingJob(sql, filter.job_name);
+    return found;
+  });
   if (options.json) return printJson(runs);
   printTable(
     ["id", "job", "state", "attempt", "due", "worker", "error"],

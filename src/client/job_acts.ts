@@ -61,6 +61,11 @@ async function changedBy(
   });
 }
 
+/** Refuses a name that no job has or had. */
+export async function existingJob(sql: Sql, name: string): Promise<void> {
+  if (!await readDefinition(sql, name)) throw await noSuchJob(sql, name);
+}
+
 /** Says which one it might be. */
 export async function noSuchJob(sql: Sql, name: string): Promise<Refused> {
   const like = wordLike(name, (await readDefinitions(sql)).map((job) => job.name));

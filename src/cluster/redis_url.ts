@@ -7,6 +7,7 @@
  *
  * rediss+sentinel:// and rediss+cluster:// with TLS.
  */
+import { ConfigError } from "../base/config.ts";
 
 export interface RedisPlace {
   kind: "single" | "sentinel" | "cluster";
@@ -24,16 +25,21 @@ export interface RedisPlace {
 const FORMS = "redis://host:6379, rediss://host:6380, redis+sentinel://host:26379,host:26379/master-name or " +
   "redis+cluster://host:6379,host:6379";
 
+/** As of any address at which nothing can be reached. */
+function refused(message: string): ConfigError {
+  return new ConfigError(message, "no_address");
+}
+
 /** Throws with the accepted forms when the text is none of them. Never repeats a password. */
 export function parseRedisUrl(text: string): RedisPlace {
   const url = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^/]*)@)?([^/@?]+)((?:\/[^/?]*)*)(?:\?(.*))?$/.exec(text);
   const [, scheme, kind = "single", login, hosts = "", path = "", query] = url ?? [];
   // With an @ that is in no login, nobody can tell what of it is a password.
   const odd = /@/.test(url ? path : text);
-  if (odd) throw new Error(`Cannot read REDIS_URL: write special characters of its password as %XX, and use ${FORMS}`);
-  if (!url) throw new Error(`Cannot read REDIS_URL ${JSON.stringify(text)}: use ${FORMS}`);
+  if (odd) throw refused(`Cannot read REDIS_URL: write special characters of its password as %XX, and use ${FORMS}`);
+  if (!url) throw refused(`Cannot read REDIS_URL ${JSON.stringify(text)}: use ${FORMS}`);
   if (!isDecodable(login ?? "")) {
-    throw new Error(`Cannot read REDIS_URL: its password has a % that is no %XX: write it as %25, and use ${FORMS}`);
+    throw refused(`Cannot read REDIS_URL: its password has a % that is no %XX: write it as %25, and use ${FORMS}`);
   }
   const shown = text.replace(/\/\/.*@/, "//").replace(/\?.*/, "");
   const servers = hosts.split(",").map((host) => serverFrom(host, kind === "sentinel" ? 26379 : 6379, shown));
@@ -50,13 +56,13 @@ export function parseRedisUrl(text: string): RedisPlace {
   };
   if (kind === "sentinel") {
     place.master = parts.shift();
-    if (!place.master) throw new Error(`Cannot read REDIS_URL "${shown}": the master's name is missing; use ${FORMS}`);
+    if (!place.master) throw refused(`Cannot read REDIS_URL "${shown}": the master's name is missing; use ${FORMS}`);
   }
   if (kind === "cluster" && parts.length > 0) {
-    throw new Error(`Cannot read REDIS_URL "${shown}": a cluster has no numbered databases; use ${FORMS}`);
+    throw refused(`Cannot read REDIS_URL "${shown}": a cluster has no numbered databases; use ${FORMS}`);
   }
   if (kind === "single" && servers.length > 1) {
-    throw new Error(`Cannot read REDIS_URL "${shown}": redis:// names one server; use ${FORMS}`);
+    throw refused(`Cannot read REDIS_URL "${shown}": redis:// names one server; use ${FORMS}`);
   }
   place.db = databaseFrom(parts, shown);
   return place;
@@ -75,7 +81,7 @@ function serverFrom(text: string, default_port: number, shown: string): { host: 
   const host = v6 ?? name;
   const number = port === undefined ? default_port : Number(port);
   if (!host || number < 1 || number > 65535) {
-    throw new Error(`Cannot read REDIS_URL "${shown}": "${text}" is no host:port; use ${FORMS}`);
+    throw refused(`Cannot read REDIS_URL "${shown}": "${text}" is no host:port; use ${FORMS}`);
   }
   return { host, port: number };
 }
@@ -84,5 +90,5 @@ function databaseFrom(parts: string[], shown: string): number | undefined {
   const [db, ...rest] = parts;
   if (db === undefined) return undefined;
   if (rest.length === 0 && /^[0-9]{1,4}$/.test(db)) return Number(db);
-  throw new Error(`Cannot read REDIS_URL "${shown}": the database must be a number, e.g. /0; use ${FORMS}`);
+  throw refused(`Cannot read REDIS_URL "${shown}": the database must be a number, e.g. /0; use ${FORMS}`);
 }
