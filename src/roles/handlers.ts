@@ -108,6 +108,7 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
   const told = new Map<string, number>();
   let said = "";
   let said_ms = 0;
+  let silent = true;
   let whole_ms = -Infinity;
   let codes_known = 0;
   parts.standing.watchers.add(bell);
@@ -119,13 +120,14 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
       const { released } = executor;
       const status = { ...statusOf(parts), released, lack: parts.standing.lack, late: parts.hand.late };
       const text = JSON.stringify(status);
-      if (whole || text !== said) { // the bell also rings for what is nobody's concern, as that a body has begun
+      const news = silent || whole || text !== said; // the bell also rings for what is nobody's concern, as that a body has begun
+      if (news) {
         [said, said_ms] = [text, monotonicMs()];
         const code_times = whole ? newsOf(executor.codeTimes(), told) : [];
         yield { ...status, running: whole ? executor.runs : [], code_times };
         await rest(tempo.wait(), stop);
       }
-      await bell.rest(said_ms + every_ms - monotonicMs(), stop);
+      silent = await bell.rest(news ? every_ms : said_ms + every_ms - monotonicMs(), stop) === 0;
     }
   } finally {
     parts.standing.watchers.delete(bell);
