@@ -120,7 +120,7 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
       const { released } = executor;
       const status = { ...statusOf(parts), released, lack: parts.standing.lack, late: parts.hand.late };
       const text = JSON.stringify(status);
-      const news = silent || whole || text !== said; // the bell also rings for what is nobody's concern, as that a body has begun
+      const news: boolean = silent || whole || text !== said; // the bell also rings for what is nobody's concern, as that a body has begun
       if (news) {
         [said, said_ms] = [text, monotonicMs()];
         const code_times = whole ? newsOf(executor.codeTimes(), told) : [];
