@@ -18,7 +18,7 @@ import {
   requestCheck,
 } from "../src/store/health.ts";
 import type { Term } from "../src/store/leadership.ts";
-import { registerWorker, retireWorker } from "../src/store/nodes.ts";
+import { buryWorkers, registerWorker, retireWorker } from "../src/store/nodes.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Sql } from "../src/store/db.ts";
 import { aTerm, aWorker } from "./support/factories.ts";
@@ -159,6 +159,29 @@ Deno.test("a node whose last worker goes is unavailable until one comes, and is 
     assert.equal((await dueChecks(sql)).length, 0);
     await register(sql, "w3");
     assert.equal((await dueChecks(sql)).length, 1);
+  });
+});
+
+Deno.test("of a node whose worker could not renew its lease, and is not dead, nothing is concluded until it is one or the other", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    await register(sql, "w1");
+    await conclude(sql, term, FINE);
+    await sql`update worker set lease_until = clock_timestamp() - interval '1 second'`; // Postgres was away for that long
+    const [node] = await dueChecks(sql);
+    assert.deepEqual(node?.workers, []);
+    const nobody = { ...node!, status: "unavailable" as const, result: NOBODY };
+    assert.equal(await recordCheck(sql, term, nobody, PACE), undefined);
+    assert.equal((await listNodes(sql))[0]?.status, "available");
+
+    await sql`update worker set lease_until = clock_timestamp() + interval '1 minute'`; // as when it renews: no check comes of that
+    assert.deepEqual((await dueChecks(sql))[0]?.workers.map((one) => one.worker_id), ["w1"]);
+
+    await sql`update worker set lease_until = clock_timestamp() - interval '1 second'`;
+    assert.deepEqual(await buryWorkers(sql, term), ["w1"]);
+    await conclude(sql, term, NOBODY);
+    assert.equal((await listNodes(sql))[0]?.status, "unavailable");
+    assert.equal((await dueChecks(sql)).length, 0);
   });
 });
 

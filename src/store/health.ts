@@ -68,7 +68,8 @@ export interface Judged {
 
 /**
  * Writes what a check found and when the next is due. A node without workers waits for one to come. Undefined: nothing was
- * written, since the term is over, or a worker came to one that had none.
+ * written and the check stays due, since the term is over, or a node where nobody was alive has a worker that is not dead: it
+ * came meanwhile, or was cut off from Postgres and either renews its lease, of which no check comes, or is buried.
  */
 export async function recordCheck(
   sql: Db,
@@ -83,7 +84,7 @@ export async function recordCheck(
       select n.node_id, n.status, case when ${status}::text = 'available' then 0 else n.failed_checks + 1 end as failed
         from node n, fence where n.node_id = ${node_id}
          and not (${nobody}::boolean and exists (
-               select from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp())))
+               select from worker w where w.node_id = n.node_id and w.state <> 'DEAD')))
     update node n set status = ${status}, check_parts = null, check_result = ${
     json(sql, result)
   }, checked_at = clock_timestamp(),
