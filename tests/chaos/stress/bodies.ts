@@ -93,10 +93,15 @@ export class SimSandbox {
     return body;
   }
 
-  /** Waits until no body is left. */
+  /** Waits until no body is left, or its process is killed: nobody learns of its bodies then. */
   async close(): Promise<void> {
+    const { end } = this.#process;
+    const killed = new Promise<void>((resolve) => {
+      if (end.aborted) resolve();
+      end.addEventListener("abort", () => resolve(), { once: true });
+    });
     for (const body of this.#bodies) body.abandon("its worker is stopping");
-    await Promise.all([...this.#bodies].map((body) => body.outcome));
+    await Promise.race([killed, Promise.all([...this.#bodies].map((body) => body.outcome))]);
     this.#closed.abort();
   }
 }
