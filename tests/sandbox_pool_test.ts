@@ -77,10 +77,38 @@ Deno.test("there are never more spares than allowed; the least recently used goe
   withSandbox(async (sandbox, state_dir) => {
     await ran(sandbox, orderFor("counts", "plain"));
     await sparesAre(state_dir, "counts", 1);
-    await ran(sandbox, orderFor("add", { a: 1, b: 1 }));
-    await sparesAre(state_dir, "add", 1);
+    await waitFor("a run of another job to find a spare", async () => { // once the other one has been there for a while
+      return await ranInSpare(sandbox, orderFor("add", { a: 1, b: 1 })) || undefined;
+    });
     await sparesAre(state_dir, "counts", 0);
-    assert.equal(await ranInSpare(sandbox, orderFor("add", { a: 1, b: 1 })), true);
+    await sparesAre(state_dir, "add", 1);
+  }, { spares: 1 }));
+
+Deno.test("many kinds at once do not end each other's spares before they were used", () =>
+  withSandbox(async (sandbox, state_dir) => {
+    const kinds = ["one", "two", "three", "four"].map((digest) => orderFor("counts", "plain", { digest }));
+    for (const kind of kinds) sandbox.expect(kind, 1);
+    const loaded = await sparesAre(state_dir, "counts", 2);
+    for (const kind of kinds.slice(0, 2)) assert(loaded.includes(servedBy((await ran(sandbox, kind)).outcome).pid));
+  }, { spares: 2 }));
+
+Deno.test("reused processes of many kinds idle beyond the spares while memory is free, and go when it is short", () =>
+  withSandbox(async (sandbox, state_dir) => {
+    const { systemMemoryInfo } = Deno;
+    let free = 1;
+    Deno.systemMemoryInfo = () => ({ ...systemMemoryInfo(), total: 100, available: 100 * free });
+    try {
+      const kinds = ["one", "two", "three"].map((digest) =>
+        orderFor("counts", "plain", { digest, isolation_reuse: 9 })
+      );
+      for (const kind of kinds) await ran(sandbox, kind);
+      await sparesAre(state_dir, "counts", 3);
+      free = 0.2;
+      await sparesAre(state_dir, "counts", 1);
+      assert.equal(await ranInSpare(sandbox, kinds[2] as BodyOrder), true, "the oldest went");
+    } finally {
+      Deno.systemMemoryInfo = systemMemoryInfo;
+    }
   }, { spares: 1 }));
 
 Deno.test("without spares every run has a process of its own, and none is left", () =>

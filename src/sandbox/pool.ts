@@ -7,9 +7,10 @@
  * There are at most `spares` of them; the least recently used goes first, and each goes after five minutes without
  * use. A file's top level therefore runs before there is a run; what it prints then goes to the log of the first run.
  *
- * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, and for 15 s also beyond
- * their number, unless anything but its result or a thrown error came of it, it printed after its end, or it can start
- * processes of its own. Timers that it left open go on and may disturb the next run once that has begun: that is what its owner chose.
+ * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, unless anything but its
+ * result or a thrown error came of it, it printed after its end, or it can start processes of its own. So there may be more
+ * of them for 15 s, while a fourth of the machine's memory is free. Timers that it left open go on and may disturb the next
+ * run once that has begun: that is what its owner chose.
  * While its runs take a few milliseconds each, those that come at once wait behind one another in one process (line.ts)
  * rather than each in a process of its own. While as many processes serve as there are slots all do, if they may wait at all; else
  * those that wait since no process is loaded have one more loaded for whoever comes after them.
@@ -70,6 +71,8 @@ const SPARE_DELAY_MS = 10;
 const SPARE_LIFE_MS = 5 * 60_000;
 /** Of processes that go back among the spares and are more than `spares`: as many as runs went on at a time. */
 const SURPLUS_LIFE_MS = 15_000;
+/** A younger spare gives way to none of another kind: where many kinds come at once each would end one that nobody has used yet. */
+const SETTLED_MS = 3_000;
 const DESCRIBE_MEMORY_MB = 512;
 
 export class Sandbox {
@@ -310,8 +313,9 @@ export class Sandbox {
     const own = this.#spares.filter((one) => one.key === key).length;
     if (this.#stop.signal.aborted || this.#options.spares < 1 || own >= Math.max(1, wanted)) return;
     if (this.#spares.length >= this.#options.spares) {
-      if (own > 0) return;
-      this.#drop(this.#spares[0] as Spare);
+      const [oldest] = this.#spares as [Spare];
+      if (own > 0 || monotonicMs() - oldest.idle_since_ms < SETTLED_MS) return;
+      this.#drop(oldest);
     }
     try {
       const line = this.#lineOf(key, this.#spawn(order));
@@ -356,12 +360,19 @@ export class Sandbox {
     this.#warden.beat();
     const now_ms = monotonicMs();
     const beyond = this.#spares.length - this.#options.spares;
+    const surplus_life_ms = beyond > 0 && isMemoryShort() ? 0 : SURPLUS_LIFE_MS;
     const stale = this.#spares.filter(({ idle_since_ms }, place) =>
-      now_ms - idle_since_ms > (place < beyond ? SURPLUS_LIFE_MS : SPARE_LIFE_MS)
+      now_ms - idle_since_ms > (place < beyond ? surplus_life_ms : SPARE_LIFE_MS)
     );
     for (const spare of stale) this.#drop(spare);
     return Promise.resolve();
   }
+}
+
+/** A process of each of many kinds may idle here, at some 45 MiB each: not at the cost of what runs. */
+function isMemoryShort(): boolean {
+  const { available, total } = Deno.systemMemoryInfo();
+  return available < total / 4;
 }
 
 /** Runs of one job that were started together share the object of their permissions. */
