@@ -224,6 +224,7 @@ const STEPS: Record<string, Step> = {
   "emit, nodes ls, schedule preview and doctor": async (cluster, cli) => {
     const event = JSON.parse((await cli("emit", "a.b", "--payload", "{}", "--dedupe-key", "k", "--json")).out);
     assert.deepEqual(JSON.parse((await cli("emit", "a.b", "--dedupe-key", "k", "--json")).out), event);
+    assert.match((await cli("emit", "nobody")).err, /no job is for "nobody"/);
     const [worker] = JSON.parse((await cli("nodes", "ls", "--json")).out).workers;
     assert.deepEqual(
       [worker.worker_id, worker.node_id, worker.pid, worker.role, worker.state, worker.load],

@@ -1,8 +1,10 @@
 /** `run` and `emit`: work from the command line, by the same calls that applications use, and in the audit. */
 import { harmless } from "../base/text.ts";
 import { monotonicMs, rest } from "../base/loop.ts";
+import { wordLike } from "../catalog/problem.ts";
 import { emitAs, enqueueRun } from "../client/run_acts.ts";
 import type { Sql } from "../store/db.ts";
+import { listEventTypes } from "../store/job_view.ts";
 import { readLogs } from "../store/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
@@ -52,10 +54,27 @@ export async function emitCommand(
 ): Promise<void> {
   const payload = parseJson("--payload", options.payload);
   const given = { payload, dedupeKey: options.dedupeKey };
-  const { id, isNew } = await withDb((sql) => emitAs(sql, type, given, by({ reason: NO_REASON })));
-  if (options.json) return printJson({ id, event_type: type });
-  say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
+  await withDb(async (sql) => {
+    const { id, isNew } = await emitAs(sql, type, given, by({ reason: NO_REASON }));
+    if (options.json) return printJson({ id, event_type: type });
+    say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
+    const known = await listEventTypes(sql);
+    if (isNew && !known.includes(type)) console.error(harmless(unheardText(type, known)));
+  });
 }
+
+/** No mistake, since a job for it may come one day, but most likely one. */
+function unheardText(type: string, known: string[]): string {
+  const meant = wordLike(type, known);
+  const hint = meant ? `, did you mean "${meant}"?` : known.length > 0 ? `; jobs are for ${listText(known)}` : "";
+  return `no job is for "${type}"${hint}`;
+}
+
+function listText(types: string[]): string {
+  return types.slice(0, TYPES_SHOWN).join(", ") + (types.length > TYPES_SHOWN ? ", ..." : "");
+}
+
+const TYPES_SHOWN = 10;
 
 /** A run that has not started after this long has a reason worth telling. */
 const TELL_WHY_AFTER_MS = 2_000;

@@ -62,3 +62,10 @@ export async function listJobs(sql: Db, name: string | null = null, most_counted
   }) || r.newest) order by scheduled_for desc limit 1) l on true
      where ${name}::text is null or d.name = ${name} order by d.name`;
 }
+
+/** The types of events that start runs, of all jobs that are on. */
+export async function listEventTypes(sql: Db): Promise<string[]> {
+  const rows = await sql<{ event_type: string }[]>`
+    select distinct unnest(event_types) as event_type from job_definition where enabled and removed_at is null order by 1`;
+  return rows.map((row) => row.event_type);
+}

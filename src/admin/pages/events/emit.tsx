@@ -1,7 +1,7 @@
 /** An event emitted by hand: a type, a payload, and a key under which it counts once. */
 import { emitAs } from "../../../client/run_acts.ts";
-import { readDefinitions } from "../../../store/definitions.ts";
 import { listEvents } from "../../../store/events.ts";
+import { listEventTypes } from "../../../store/job_view.ts";
 import { by, jsonField, orForm } from "../../acting.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { TextField } from "../../parts/filters.tsx";
@@ -26,8 +26,7 @@ export async function showEmit(on: Visit): Promise<Page> {
 
 async function emitPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> {
   const say = EVENTS[on.lang];
-  const definitions = await readDefinitions(on.sql);
-  const types = [...new Set(definitions.filter((one) => !one.removed_at).flatMap((one) => one.event_types))].sort();
+  const types = await listEventTypes(on.sql);
   return {
     title: say.emit,
     body: (
