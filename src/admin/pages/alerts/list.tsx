@@ -126,12 +126,7 @@ function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
 function Message({ on, alert }: { on: Visit; alert: Alert }) {
   const { job_run_id } = (alert.detail ?? {}) as { job_run_id?: unknown };
   const text = <span class="said">{alertText(on, alert)}</span>;
-  if (typeof job_run_id !== "number") return text;
-  return (
-    <>
-      {text} <TargetLink on={on} type="run" id={String(job_run_id)} />
-    </>
-  );
+  return typeof job_run_id === "number" ? <a href={link(on, `/runs/${job_run_id}`)}>{text}</a> : text;
 }
 
 function Seen({ on, alert, open }: { on: Visit; alert: Alert; open: boolean }) {
