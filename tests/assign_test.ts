@@ -5,8 +5,10 @@ import { inOrder, sharesOf } from "../src/roles/leader/choose.ts";
 import { type Gate, gatesOf, rateWait, startsLeft } from "../src/roles/leader/gates.ts";
 import { Hall, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
 import { isNamed, type NodeRow } from "../src/store/nodes.ts";
-import type { Lane } from "../src/store/waiting.ts";
+import { type Lane, readSight } from "../src/store/waiting.ts";
+import { aRun, aWorker } from "./support/factories.ts";
 import { chosen, hall, lane, node, run, worker } from "./support/hall_scene.ts";
+import { withStores } from "./support/stores.ts";
 import { Chance } from "./chaos/stress/chance.ts";
 
 const reasonOf = (one: Lane, place: Hall) => {
@@ -265,3 +267,24 @@ function byLookingThroughAll(
   const rank = (one: Place) => one.load + one.ahead + (one.idle > 0 ? 0 : 1_000);
   return able.sort((a, b) => rank(a) - rank(b))[0]?.worker_id;
 }
+
+Deno.test("what workers of a node have left behind counts for its limit until it is taken from them", () =>
+  withStores(async ({ sql }) => {
+    await aWorker(sql, { worker_id: "alive", node_id: "n1" });
+    await aWorker(sql, { worker_id: "cut off", node_id: "n1", lease_ms: -1_000 });
+    await aWorker(sql, { worker_id: "dead", node_id: "n1", lease_ms: -1_000, state: "DEAD" });
+    for (const assigned_worker_id of ["cut off", "dead"]) await aRun(sql, { state: "RUNNING", assigned_worker_id });
+    const room = async () => {
+      const { workers } = await readSight(sql);
+      assert.deepEqual(workers.map(({ worker_id }) => worker_id), ["alive"]);
+      const places = workers.map(({ worker_id, node_id, load, ahead }) => {
+        return { worker_id, node_id, load, ahead, free: 10, idle: 10, line_ms: 0 };
+      });
+      return hostsOf(workers, { places, staffed: new Set() }).map(({ load, free }) => ({ load, free }));
+    };
+    assert.deepEqual(await room(), [{ load: 0, free: 10 }], "a worker's slots are its own");
+    await sql`update node set max_concurrent = 3`;
+    assert.deepEqual(await room(), [{ load: 2, free: 1 }]);
+    await sql`update job_run set state = 'ORPHANED', assigned_worker_id = null, fence = null, start_token = null, started_at = null`;
+    assert.deepEqual(await room(), [{ load: 0, free: 3 }]);
+  }));

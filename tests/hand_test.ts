@@ -267,7 +267,7 @@ Deno.test("a slot's run is born so long before it, unless runs of its job exclud
 
 Deno.test("a free slot elsewhere goes before a place behind others", () => {
   const node = (node_id: string): NodeRow => ({
-    ...{ node_id, is_active: true, status: "available", labels: {}, max_concurrent: null },
+    ...{ node_id, is_active: true, status: "available", labels: {}, max_concurrent: null, left_behind: 0 },
     ...{ problem: null, checked: true, inactive_by: null, inactive_reason: null },
   });
   const host = (node_id: string, place: { free: number; idle: number; load: number }) => {

@@ -294,6 +294,8 @@ export interface NodeRow {
   status: "available" | "busy" | "unavailable";
   labels: Record<string, string>;
   max_concurrent: number | null;
+  /** With a limit: runs that workers of it have whose lease is over, until those are taken from them. */
+  left_behind: number;
   /** What its last check found wrong; null: nothing, or it was never checked. */
   problem: string | null;
   /** The part of the check that says so, for whoever says it in other words. */

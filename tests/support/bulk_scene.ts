@@ -58,6 +58,7 @@ export class BulkScene {
       status: "available" as const,
       labels: {},
       max_concurrent: null,
+      left_behind: 0,
       ...SOUND,
     };
     const hall = new Hall({

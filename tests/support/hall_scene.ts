@@ -57,6 +57,7 @@ export const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => (
   status: "available",
   labels: {},
   max_concurrent: null,
+  left_behind: 0,
   problem: null,
   checked: true,
   inactive_by: null,

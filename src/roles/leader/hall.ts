@@ -254,7 +254,7 @@ export function hostsOf(
     // A node's own limit counts those that it was given ahead: when their time comes nobody asks again.
     const load = members.reduce(
       (sum, worker) => sum + worker.load + (node.max_concurrent === null ? 0 : worker.ahead),
-      0,
+      node.left_behind,
     );
     const own = by_node.get(node_id) ?? [];
     const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
