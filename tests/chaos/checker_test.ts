@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { recordAct } from "../../src/store/audit.ts";
 import { buryWorkers } from "../../src/store/nodes.ts";
 import { aWorker } from "../support/factories.ts";
+import { OF_BULKS } from "./breaches_bulks.ts";
 import { check, type Effect, explain } from "./checker.ts";
 import { INVARIANTS } from "./invariants.ts";
 import { type Story, withStory, WORKER } from "./story.ts";
@@ -19,7 +20,7 @@ Deno.test("a history in which all went well breaks no invariant, and can be told
     assert.match(told, /body of attempt 2/);
   }));
 
-interface Breach {
+export interface Breach {
   what: string;
   /** What is found, all of it. */
   broken: string[];
@@ -232,6 +233,28 @@ const OF_ROWS: Breach[] = [
     },
   },
   {
+    what: "more of a resource is in use than there is",
+    broken: ["resources"],
+    detail: /became ASSIGNED when 4 of "license" were in use, of which there are 3/,
+    async spoil(story) {
+      await story.sql`insert into resource (name, capacity) values ('license', 3)`;
+      await story.sql`update job_definition set resources = '{"license": 2}'`;
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
+    what: "more runs on a node than may be",
+    broken: ["nodes"],
+    detail: /became ASSIGNED as number 2 on node here, where 1 may be/,
+    async spoil(story) {
+      await story.sql`update node set max_concurrent = 1`;
+      await done(story);
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
     what: "a run of a serial key overtakes one that waits",
     broken: ["I9"],
     detail: /assigned before run 1 of "k"/,
@@ -350,7 +373,7 @@ const OF_LEADERS: Breach[] = [
   },
 ];
 
-for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LEADERS]) {
+for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_BULKS, ...OF_LEADERS]) {
   Deno.test(`${breach.broken.join(", ")} is found broken: ${breach.what}`, () =>
     withStory(async (story) => {
       await breach.spoil(story);
@@ -362,6 +385,8 @@ for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LEADERS]) {
 }
 
 Deno.test("every invariant has a history that breaks it", () => {
-  const shown = new Set([...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LEADERS].flatMap((breach) => breach.broken));
+  const shown = new Set(
+    [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_BULKS, ...OF_LEADERS].flatMap((breach) => breach.broken),
+  );
   assert.deepEqual(INVARIANTS.map(({ invariant }) => invariant).filter((name) => !shown.has(name)), []);
 });

@@ -5,7 +5,9 @@
 import type { Db } from "../../src/store/db.ts";
 import type { Evidence } from "./checker.ts";
 import { BIRTH_INVARIANTS } from "./invariants_births.ts";
+import { BULK_INVARIANTS } from "./invariants_bulks.ts";
 import { LEADER_INVARIANTS } from "./invariants_leader.ts";
+import { LIMIT_INVARIANTS } from "./invariants_limits.ts";
 
 export interface Found {
   detail: string;
@@ -160,19 +162,6 @@ const ROW_INVARIANTS: Invariant[] = [
          where holders > 1`,
   },
   {
-    invariant: "limits",
-    says: "as many runs of a limit key at once as the job allows",
-    violations: (sql) =>
-      sql<Found[]>`
-        select job_run_id, 'it became ' || to_state || ' as number ' || active || ' of "' || limit_key || '", of which ' || most || ' may be' as detail
-          from (select v.job_run_id, v.to_state, v.from_state, r.limit_key, d.concurrency_limit as most,
-                       sum((v.to_state in ('ASSIGNED', 'RUNNING'))::int - coalesce(v.from_state in ('ASSIGNED', 'RUNNING'), false)::int)
-                         over (partition by r.limit_key order by v.seq) as active
-                  from job_run_event v join job_run r on r.id = v.job_run_id join job_definition d on d.id = r.job_definition_id
-                 where r.limit_key is not null) l
-         where active > most and to_state = 'ASSIGNED'`,
-  },
-  {
     invariant: "I9",
     says: "runs of a serial key start in the order of priority, due time and id",
     violations: (sql, { leader_lease_ms }) =>
@@ -261,5 +250,7 @@ export const INVARIANTS: Invariant[] = [
   ...BODY_INVARIANTS,
   ...BIRTH_INVARIANTS,
   ...ROW_INVARIANTS,
+  ...LIMIT_INVARIANTS,
+  ...BULK_INVARIANTS,
   ...LEADER_INVARIANTS,
 ];

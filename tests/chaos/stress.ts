@@ -155,12 +155,13 @@ function heal(world: World, actors: Actor[]): void {
   for (const actor of actors) actor.process.thaw();
 }
 
-/** Until every event has its runs and every run its end; not for ever, since the checker says what did not. */
+/** Until every event has its runs, and every run and every bulk its end; not for ever, since the checker says what did not. */
 async function untilAtRest(sql: Sql): Promise<number> {
   const step_ms = 50;
   for (let waited_ms = 0;; waited_ms += step_ms) {
     const [open] = await sql`
-      select 1 from job_run where finished_at is null union all select 1 from event where processed_at is null limit 1`;
+      select 1 from job_run where finished_at is null union all select 1 from event where processed_at is null
+      union all select 1 from bulk where finished_at is null limit 1`;
     if (!open || waited_ms >= REST_WITHIN_MS) return waited_ms;
     await rest(step_ms);
   }

@@ -1,4 +1,4 @@
-/** The work that the stress gives: schedules, events and enqueues of jobs with every policy, and people who cancel. */
+/** The work that the stress gives: schedules, events, enqueues of jobs with every policy and bulks, and people who cancel. */
 import { rest } from "../../../src/base/loop.ts";
 import { nextSlots } from "../../../src/catalog/schedule.ts";
 import { createRuns } from "../../../src/store/births.ts";
@@ -8,6 +8,7 @@ import { emitEvent } from "../../../src/store/events.ts";
 import { requestCancel } from "../../../src/store/requests.ts";
 import { aDefinition } from "../../support/factories.ts";
 import type { Manner } from "./bodies.ts";
+import { birthsOfBulks, changeSomeBulk, giveBulk } from "./bulks.ts";
 import { Crashed, SimProcess } from "./process.ts";
 import { postgresOf } from "./wires.ts";
 import { count, type World } from "./world.ts";
@@ -32,6 +33,10 @@ const JOBS: Record<string, Job> = {
   limited: {
     manner: { least_ms: 50, most_ms: 400, fails: 0.2, fatal: 0.3 },
     columns: { ...RETRIES, ...TOUGH, concurrency_limit: 2, concurrency_key: "{key}" },
+  },
+  licensed: {
+    manner: { least_ms: 20, most_ms: 200, fails: 0.2, fatal: 0.3 },
+    columns: { ...RETRIES, ...TOUGH, resources: { license: 2 } },
   },
   heard: { manner: QUICK, columns: { ...RETRIES, event_types: ["something"], type: "event" } },
   overheard: { manner: QUICK, columns: { event_types: ["something"], type: "event", serial_key: "key:{key}" } },
@@ -66,6 +71,8 @@ export interface Load {
 
 /** Definitions and schedules as rows; nothing happens yet. */
 export async function prepareLoad(world: World): Promise<Load> {
+  await world.sql`insert into resource (name, capacity) values ('license', 5)`;
+  await world.sql`insert into node (node_id, max_concurrent) values ('north', 6)`;
   const ids = new Map<string, number>();
   const schedules: Schedule[] = [];
   for (const [name, job] of Object.entries(JOBS)) {
@@ -80,6 +87,7 @@ export async function prepareLoad(world: World): Promise<Load> {
     run: (stop) => makeWork(world, { ids, births }, stop),
     async end(sql) {
       await sql`update job_schedule set enabled = false`;
+      births.push(...await birthsOfBulks(sql));
       const rows = await sql<{ id: number; last_slot: Date }[]>`select id, last_slot from job_schedule`;
       for (const schedule of schedules) {
         const last_ms = rows.find((row) => row.id === schedule.id)?.last_slot.getTime() ?? 0;
@@ -124,10 +132,10 @@ async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<vo
   const people = new SimProcess("people");
   const sql = postgresOf(world, people);
   const chance = world.chance.fork("load");
-  const under_way = new Set<Promise<void>>();
+  const under_way = new Set<Promise<unknown>>();
   const failed: unknown[] = [];
   for (let turn = 0; !stop.aborted; turn++) {
-    const act = chance.happens(0.15) ? cancelSomething(sql, world) : giveWork(sql, made, { world, chance, turn });
+    const act = somethingDone(sql, made, { world, chance, turn });
     const done = act.catch((error) => {
       if (world.mistake) count(world, "asked in vain"); // where the tables are wrong, some of it must be refused
       else if (!(error instanceof Crashed)) failed.push(error);
@@ -137,6 +145,16 @@ async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<vo
   }
   await Promise.all(under_way);
   if (failed.length > 0) throw failed[0];
+}
+
+async function somethingDone(
+  sql: Sql,
+  made: Made,
+  { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
+): Promise<unknown> {
+  if (chance.happens(0.15)) return await cancelSomething(sql, world);
+  if (world.mistake || !chance.happens(0.05)) return await giveWork(sql, made, { world, chance, turn });
+  return await (chance.happens(0.5) ? giveBulk(world, { chance, turn }) : changeSomeBulk(world, chance));
 }
 
 /** An enqueue, or an event with one run for each job that waits for it. Asked again until there is an answer. */
@@ -153,7 +171,7 @@ async function giveWork(
     return count(world, "events");
   }
   const job_name = world.mistake?.job ??
-    chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "long", "limited", "limited"]);
+    chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "long", "limited", "limited", "licensed"]);
   const birth = {
     job_name,
     args,

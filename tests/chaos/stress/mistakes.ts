@@ -116,6 +116,15 @@ export const MISTAKES: Mistake[] = [
     odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.6 } : undefined,
   },
   {
+    name: "an assignment of an older tick is carried out",
+    shows: /^resources /,
+    changes: [[[" and tick = ", " and 0 <= "]]],
+    weather: { strikes: 0.01, pause: 0, pause_after: 0 },
+    manner: { least_ms: 100, most_ms: 400 },
+    job: "licensed",
+    odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.6 } : undefined,
+  },
+  {
     name: "no quarantine of a new leader",
     shows: /^burials /,
     code: () => {

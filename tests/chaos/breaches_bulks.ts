@@ -1,0 +1,74 @@
+/** Histories of bulks that break an invariant each, for checker_test.ts. */
+import { addItems, createBulk } from "../../src/store/bulks.ts";
+import { feed, finish } from "../../src/store/feeding.ts";
+import type { Breach } from "./checker_test.ts";
+import type { Story } from "./story.ts";
+
+async function aBulk(story: Story, { items = 0, serial_key }: { items?: number; serial_key?: string } = {}) {
+  const bulk = { job_name: "job", name: "", parallel: 1, interval_seconds: 0, serial_key, actor: "somebody" };
+  const made = await createBulk(story.sql, bulk) as { bulk_id: number };
+  await addItems(story.sql, made.bulk_id, { first_seq: 1, texts: Array.from({ length: items }, () => "{}") });
+  return made.bulk_id;
+}
+
+async function fed(story: Story, bulk_id: number, items: number): Promise<number[]> {
+  await feed(story.sql, story.term, [{ bulk_id, next_seq: 1, items }]);
+  const runs = await story.sql<{ id: number; idempotency_key: string }[]>`
+    select id, idempotency_key from job_run where bulk_id = ${bulk_id} order by id`;
+  story.evidence.births.push(...runs.map((run) => run.idempotency_key));
+  return runs.map((run) => run.id);
+}
+
+export const OF_BULKS: Breach[] = [
+  {
+    what: "a bulk does not end",
+    broken: ["bulks"],
+    detail: /bulk \d+ is still RUNNING/,
+    spoil: aBulk,
+  },
+  {
+    what: "an item of a bulk was passed over",
+    broken: ["bulks"],
+    detail: /item 2 of bulk \d+ has no run/,
+    async spoil(story) {
+      const id = await aBulk(story, { items: 2 });
+      for (const run of await fed(story, id, 1)) await story.ended(await story.started(run));
+      await story.sql`update bulk set next_seq = 3 where id = ${id}`;
+      await finish(story.sql, story.term, id);
+    },
+  },
+  {
+    what: "a bulk counts other ends than its runs had",
+    broken: ["bulks"],
+    detail: /says 1 succeeded and 0 failed, its runs say 0 and 1/,
+    async spoil(story) {
+      const id = await aBulk(story, { items: 1 });
+      for (const run of await fed(story, id, 1)) await story.ended(await story.started(run), "FAILED", 0);
+      story.evidence.effects.forEach((body) => body.retryable = false);
+      await finish(story.sql, story.term, id);
+      await story.sql`update bulk set succeeded = 1, failed = 0`;
+    },
+  },
+  {
+    what: "more runs of a bulk at once than may be",
+    broken: ["parallel"],
+    detail: /became ASSIGNED as number 2 of bulk \d+, of which 1 may be/,
+    async spoil(story) {
+      const id = await aBulk(story, { items: 2 });
+      const bodies = [];
+      for (const run of await fed(story, id, 2)) bodies.push(await story.started(run));
+      for (const body of bodies) await story.ended(body);
+      await finish(story.sql, story.term, id);
+    },
+  },
+  {
+    what: "two bulks of one serial key at once",
+    broken: ["bulks in line"],
+    detail: /bulk \d+ began before bulk \d+ of "k" had ended/,
+    async spoil(story) {
+      const [first, second] = [await aBulk(story, { serial_key: "k" }), await aBulk(story, { serial_key: "k" })];
+      await story.sql`update bulk set started_at = clock_timestamp() where id = ${second}`;
+      for (const id of [first, second]) await finish(story.sql, story.term, id);
+    },
+  },
+];
