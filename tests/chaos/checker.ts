@@ -69,6 +69,7 @@ async function lay(tx: TransactionSql, evidence: Evidence): Promise<void> {
   await tx`
     create temp table effect on commit drop as
     select row_number() over (order by started_ms) as n, e.*, r.serial_key,
+           ${zero}::timestamptz + started_ms * interval '1 ms' as started_at,
            ${zero}::timestamptz + coalesce(ended_ms, started_ms) * interval '1 ms' as ended_at,
            exists (select from jsonb_to_recordset(${
     json(tx, evidence.exempt ?? [])

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { recordAct } from "../../src/store/audit.ts";
 import { buryWorkers } from "../../src/store/nodes.ts";
 import { aWorker } from "../support/factories.ts";
-import { OF_BULKS } from "./breaches_bulks.ts";
+import { OF_BULKS, OF_LIMITS } from "./breaches.ts";
 import { check, type Effect, explain } from "./checker.ts";
 import { INVARIANTS } from "./invariants.ts";
 import { type Story, withStory, WORKER } from "./story.ts";
@@ -79,6 +79,15 @@ const OF_BODIES: Breach[] = [
       const [clock] = await story.sql`select clock_timestamp() as now`;
       story.evidence.clock = { zero: clock?.now, tolerance_ms: 5 };
       body.ended_ms = 60_000;
+    },
+  },
+  {
+    what: "a body begins before its run is due",
+    broken: ["early"],
+    detail: /attempt 1 began \d+(\.\d+)? ms before it was due/,
+    async spoil(story) {
+      await done(story);
+      story.evidence.clock = { zero: new Date(0), tolerance_ms: 5 };
     },
   },
   {
@@ -223,38 +232,6 @@ const OF_ROWS: Breach[] = [
     },
   },
   {
-    what: "more runs of a limit key are active than may be",
-    broken: ["limits"],
-    detail: /became ASSIGNED as number 2 of "1:", of which 1 may be/,
-    async spoil(story) {
-      await story.sql`update job_definition set concurrency_limit = 1, concurrency_key = '{tenant}'`;
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
-      for (const body of bodies) await story.ended(body);
-    },
-  },
-  {
-    what: "more of a resource is in use than there is",
-    broken: ["resources"],
-    detail: /became ASSIGNED when 4 of "license" were in use, of which there are 3/,
-    async spoil(story) {
-      await story.sql`insert into resource (name, capacity) values ('license', 3)`;
-      await story.sql`update job_definition set resources = '{"license": 2}'`;
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
-      for (const body of bodies) await story.ended(body);
-    },
-  },
-  {
-    what: "more runs on a node than may be",
-    broken: ["nodes"],
-    detail: /became ASSIGNED as number 2 on node here, where 1 may be/,
-    async spoil(story) {
-      await story.sql`update node set max_concurrent = 1`;
-      await done(story);
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
-      for (const body of bodies) await story.ended(body);
-    },
-  },
-  {
     what: "a run of a serial key overtakes one that waits",
     broken: ["I9"],
     detail: /assigned before run 1 of "k"/,
@@ -373,7 +350,7 @@ const OF_LEADERS: Breach[] = [
   },
 ];
 
-for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_BULKS, ...OF_LEADERS]) {
+for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_BULKS, ...OF_LEADERS]) {
   Deno.test(`${breach.broken.join(", ")} is found broken: ${breach.what}`, () =>
     withStory(async (story) => {
       await breach.spoil(story);
@@ -386,7 +363,9 @@ for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_BULKS, ...OF
 
 Deno.test("every invariant has a history that breaks it", () => {
   const shown = new Set(
-    [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_BULKS, ...OF_LEADERS].flatMap((breach) => breach.broken),
+    [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_BULKS, ...OF_LEADERS].flatMap((breach) =>
+      breach.broken
+    ),
   );
   assert.deepEqual(INVARIANTS.map(({ invariant }) => invariant).filter((name) => !shown.has(name)), []);
 });

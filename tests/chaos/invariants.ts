@@ -64,6 +64,17 @@ const BODY_INVARIANTS: Invariant[] = [
            and v.at < e.ended_at - ${clock?.tolerance_ms ?? 0} * interval '1 ms'`,
   },
   {
+    invariant: "early",
+    says: "no body begins before its run is due",
+    violations: (sql, { clock }) =>
+      sql<Found[]>`
+        select e.job_run_id, 'the body of attempt ' || e.attempt || ' began ' || round(extract(epoch from v.due_at - e.started_at) * 1000, 1)
+                 || ' ms before it was due' as detail
+          from effect e join job_run_event v using (job_run_id, attempt, fence)
+         where v.to_state = 'RUNNING' and v.from_state <> 'RUNNING'
+           and e.started_at < v.due_at - ${clock?.tolerance_ms ?? 0} * interval '1 ms'`,
+  },
+  {
     invariant: "I8",
     says: "no two bodies of one serial key overlap in time",
     violations: (sql) =>

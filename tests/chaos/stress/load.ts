@@ -1,5 +1,5 @@
 /** The work that the stress gives: schedules, events, enqueues of jobs with every policy and bulks, and people who cancel. */
-import { rest } from "../../../src/base/loop.ts";
+import { rest, wallClock } from "../../../src/base/loop.ts";
 import { nextSlots } from "../../../src/catalog/schedule.ts";
 import { createRuns } from "../../../src/store/births.ts";
 import { isUnreachable, type Sql } from "../../../src/store/db.ts";
@@ -177,11 +177,17 @@ async function giveWork(
     args,
     idempotency_key: `${turn}`,
     priority: world.mistake?.newest_first || chance.happens(0.3) ? 999 - turn % 1_000 : chance.whole(0, 999), // some newest first
+    ...(chance.happens(0.15) ? { run_at: inMs(chance.between(0, 2_000) * world.scale) } : {}),
     ...(chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
   };
   await untilHeard(() => createRuns(sql, [birth]));
   made.births.push(`enqueue:${made.ids.get(job_name)}:${turn}`);
   count(world, "enqueues");
+}
+
+/** All of it runs on one machine, and so by one clock. */
+function inMs(ms: number): Date {
+  return new Date(wallClock().getTime() + ms);
 }
 
 async function cancelSomething(sql: Sql, world: World): Promise<void> {

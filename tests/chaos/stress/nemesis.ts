@@ -1,6 +1,8 @@
-/** Strikes at random: freezes and kills processes, cuts links and stores, drains, and restarts. */
+/** Strikes at random: freezes and kills processes, cuts links and stores, drains and restarts; and people stop things for a while. */
 import { rest } from "../../../src/base/loop.ts";
+import { setPaused } from "../../../src/client/queue_acts.ts";
 import { requestDetach } from "../../../src/store/detach.ts";
+import { changeNode } from "../../../src/store/health.ts";
 import { requestDrain } from "../../../src/store/nodes.ts";
 import type { Actor } from "./actor.ts";
 import type { Chance } from "./chance.ts";
@@ -20,7 +22,10 @@ export type Strike =
   | "forget redis"
   | "drain"
   | "detach"
-  | "hold rows";
+  | "hold rows"
+  | "pause a job"
+  | "pause dispatch"
+  | "maintenance";
 
 const STRIKES: Record<Strike, number> = {
   "freeze": 5,
@@ -36,6 +41,9 @@ const STRIKES: Record<Strike, number> = {
   "drain": 1,
   "detach": 1,
   "hold rows": 2,
+  "pause a job": 1,
+  "pause dispatch": 1,
+  "maintenance": 2,
 };
 
 export async function strikeUntil(world: World, actors: Actor[], stop: AbortSignal): Promise<void> {
@@ -93,6 +101,8 @@ async function act(strike: Strike, on: { world: World; actors: Actor[]; chance: 
       return later(world, requestDetach(world.sql, victim.process.name, { actor: "somebody", reason: "chance" }));
     case "hold rows":
       return holdRows(world, chance);
+    default:
+      return await stopForAWhile(strike, world, chance);
   }
 }
 
@@ -136,4 +146,22 @@ function holdRows(world: World, chance: Chance): void {
       await tx`select pg_sleep(${seconds})`;
     }),
   );
+}
+
+/** What an operator stops, and lets go again before the end. */
+async function stopForAWhile(
+  what: "pause a job" | "pause dispatch" | "maintenance",
+  { sql, ...world }: World,
+  chance: Chance,
+): Promise<void> {
+  const by = { actor: "somebody", reason: "chance" };
+  const job_name = chance.pick(["plain", "limited", "long", "licensed"]); // of no key, whose line would stand still behind it
+  const node_id = chance.pick(["north", "south"]);
+  const acts = {
+    "pause a job": (paused: boolean) => setPaused(sql, { job_name }, { ...by, paused }),
+    "pause dispatch": (paused: boolean) => setPaused(sql, {}, { ...by, paused }),
+    "maintenance": (maintenance: boolean) => changeNode(sql, node_id, { maintenance }, by),
+  };
+  await acts[what](true);
+  undo(world, chance.between(100, 1_500) * world.scale, () => later(world, acts[what](false)));
 }

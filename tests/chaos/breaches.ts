@@ -1,4 +1,4 @@
-/** Histories of bulks that break an invariant each, for checker_test.ts. */
+/** Histories of limits and of bulks that break an invariant each, for checker_test.ts. */
 import { addItems, createBulk } from "../../src/store/bulks.ts";
 import { feed, finish } from "../../src/store/feeding.ts";
 import type { Breach } from "./checker_test.ts";
@@ -18,6 +18,40 @@ async function fed(story: Story, bulk_id: number, items: number): Promise<number
   story.evidence.births.push(...runs.map((run) => run.idempotency_key));
   return runs.map((run) => run.id);
 }
+
+export const OF_LIMITS: Breach[] = [
+  {
+    what: "more runs of a limit key are active than may be",
+    broken: ["limits"],
+    detail: /became ASSIGNED as number 2 of "1:", of which 1 may be/,
+    async spoil(story) {
+      await story.sql`update job_definition set concurrency_limit = 1, concurrency_key = '{tenant}'`;
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
+    what: "more of a resource is in use than there is",
+    broken: ["resources"],
+    detail: /became ASSIGNED when 4 of "license" were in use, of which there are 3/,
+    async spoil(story) {
+      await story.sql`insert into resource (name, capacity) values ('license', 3)`;
+      await story.sql`update job_definition set resources = '{"license": 2}'`;
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
+    what: "more runs on a node than may be",
+    broken: ["nodes"],
+    detail: /became ASSIGNED as number 2 on node here, where 1 may be/,
+    async spoil(story) {
+      await story.sql`update node set max_concurrent = 1`;
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+];
 
 export const OF_BULKS: Breach[] = [
   {
