@@ -68,12 +68,12 @@ export function archiveAt(place: ArchivePlace): Archive {
   return openArchive(place) as Archive;
 }
 
-/** Every object of a folder, by its name. */
+/** Every object of a folder, by its name; a draft (`.new`) is none yet, and may be gone when it is read. */
 export async function objectsIn(dir: string): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
   const found = new Map<string, Uint8Array<ArrayBuffer>>();
   for await (const day of Deno.readDir(dir)) {
     for await (const { name } of Deno.readDir(`${dir}/${day.name}`)) {
-      found.set(`${day.name}/${name}`, await Deno.readFile(`${dir}/${day.name}/${name}`));
+      if (!name.endsWith(".new")) found.set(`${day.name}/${name}`, await Deno.readFile(`${dir}/${day.name}/${name}`));
     }
   }
   return found;
