@@ -1,5 +1,11 @@
 /** That no more runs are ASSIGNED or RUNNING at once than a limit allows, whatever it is a limit of. */
+import type { Db } from "../../src/store/db.ts";
 import type { Found, Invariant } from "./invariants.ts";
+
+/** One more, one less or as many as before, by the transition `v`. */
+function step(sql: Db) {
+  return sql`((v.to_state in ('ASSIGNED', 'RUNNING'))::int - coalesce(v.from_state in ('ASSIGNED', 'RUNNING'), false)::int)`;
+}
 
 export const LIMIT_INVARIANTS: Invariant[] = [
   {
@@ -9,8 +15,7 @@ export const LIMIT_INVARIANTS: Invariant[] = [
       sql<Found[]>`
         select job_run_id, 'it became ' || to_state || ' as number ' || active || ' of "' || limit_key || '", of which ' || most || ' may be' as detail
           from (select v.job_run_id, v.to_state, v.from_state, r.limit_key, d.concurrency_limit as most,
-                       sum((v.to_state in ('ASSIGNED', 'RUNNING'))::int - coalesce(v.from_state in ('ASSIGNED', 'RUNNING'), false)::int)
-                         over (partition by r.limit_key order by v.seq) as active
+                       sum(${step(sql)}) over (partition by r.limit_key order by v.seq) as active
                   from job_run_event v join job_run r on r.id = v.job_run_id join job_definition d on d.id = r.job_definition_id
                  where r.limit_key is not null) l
          where active > most and to_state = 'ASSIGNED'`,
@@ -22,8 +27,7 @@ export const LIMIT_INVARIANTS: Invariant[] = [
       sql<Found[]>`
         select job_run_id, 'it became ' || to_state || ' as number ' || going || ' of bulk ' || bulk_id || ', of which ' || most || ' may be' as detail
           from (select v.job_run_id, v.to_state, r.bulk_id,
-                       sum((v.to_state in ('ASSIGNED', 'RUNNING'))::int - coalesce(v.from_state in ('ASSIGNED', 'RUNNING'), false)::int)
-                         over (partition by r.bulk_id order by v.seq) as going,
+                       sum(${step(sql)}) over (partition by r.bulk_id order by v.seq) as going,
                        (select max((l.after_json ->> 'parallel')::int) from admin_action_log l
                          where l.target_type = 'bulk' and l.target_id = r.bulk_id::text) as most
                   from job_run_event v join job_run r on r.id = v.job_run_id
@@ -37,9 +41,7 @@ export const LIMIT_INVARIANTS: Invariant[] = [
       sql<Found[]>`
         select job_run_id, 'it became ' || to_state || ' when ' || used || ' of "' || name || '" were in use, of which there are ' || capacity as detail
           from (select v.job_run_id, v.to_state, n.name, c.capacity,
-                       sum(n.needed::int * ((v.to_state in ('ASSIGNED', 'RUNNING'))::int
-                                            - coalesce(v.from_state in ('ASSIGNED', 'RUNNING'), false)::int))
-                         over (partition by n.name order by v.seq) as used
+                       sum(n.needed::int * ${step(sql)}) over (partition by n.name order by v.seq) as used
                   from job_run_event v join job_run r on r.id = v.job_run_id join job_definition d on d.id = r.job_definition_id
                   cross join lateral jsonb_each_text(d.resources) as n(name, needed) join resource c on c.name = n.name) u
          where used > capacity and to_state = 'ASSIGNED'`,
