@@ -57,9 +57,10 @@ export async function emitCommand(
   await withDb(async (sql) => {
     const { id, isNew } = await emitAs(sql, type, given, by({ reason: NO_REASON }));
     if (options.json) return printJson({ id, event_type: type });
-    say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
+    if (!isNew) return say(`event ${id} was emitted before with this key`);
+    say(`event ${id} emitted`);
     const known = await listEventTypes(sql);
-    if (isNew && !known.includes(type)) console.error(harmless(unheardText(type, known)));
+    if (!known.includes(type)) console.error(harmless(unheardText(type, known)));
   });
 }
 

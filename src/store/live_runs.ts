@@ -19,9 +19,8 @@ export function workersAlive(sql: Db) {
     select w.worker_id, w.node_id, w.state, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint, w.slots,
            coalesce(l.runs - l.ahead, 0) as load, coalesce(l.ahead, 0) as ahead,
            json_build_object('node_id', n.node_id, 'is_active', n.is_active, 'status', n.status, 'labels', n.labels,
-                             'max_concurrent', n.max_concurrent, 'left_behind', ${
-    leftBehind(sql)
-  }, 'problem', n.check_result->>'problem', 'failed', n.check_result->'failed',
+                             'max_concurrent', n.max_concurrent, 'left_behind', ${leftBehind(sql)},
+                             'problem', n.check_result->>'problem', 'failed', n.check_result->'failed',
                              'checked', n.checked_at is not null, 'inactive_by', n.inactive_by,
                              'inactive_reason', n.inactive_reason) as node
       from worker w join node n using (node_id) left join live l on l.worker_id = w.worker_id
