@@ -161,6 +161,7 @@ begin
     alter table job_definition alter column args_schema type json using args_schema::json;
   end if;
 end $$;
+alter table job_definition add column if not exists paused_reason text;  -- as whoever paused it said it
 create index if not exists job_definition_events on job_definition using gin (event_types);
 
 create table if not exists job_schedule (
@@ -183,6 +184,7 @@ alter table job_schedule add column if not exists exclude text[] not null defaul
 alter table job_schedule add column if not exists jitter_seconds int not null default 0 check (jitter_seconds >= 0);  -- runs start up to so much after their slot
 alter table job_schedule add column if not exists paused_at timestamptz;  -- its slots pass to the misfire rule
 alter table job_schedule add column if not exists paused_by text;
+alter table job_schedule add column if not exists paused_reason text;
 create index if not exists job_schedule_due on job_schedule (next_slot) where enabled and next_slot is not null;
 
 -- What an operator has changed about a job beside its file, and what the file says there. The columns of the definition, or

@@ -266,6 +266,7 @@ async function anEvilJob(sql: Sql): Promise<void> {
     node: EVIL,
     digest: EVIL,
     paused_by: EVIL,
+    paused_reason: EVIL,
     paused_at: new Date(0),
     permissions: { net: [EVIL], unsafe: { run: [EVIL] } },
     args_schema: schema,
@@ -275,6 +276,7 @@ async function anEvilJob(sql: Sql): Promise<void> {
     args_json: sql.json({ [EVIL]: EVIL }),
     paused_at: new Date(0),
     paused_by: EVIL,
+    paused_reason: EVIL,
   });
   await sql`insert into job_override ${
     sql({

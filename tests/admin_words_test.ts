@@ -28,7 +28,7 @@ const ON = { lang: "ja", zone: "Asia/Tokyo" } as Visit;
 const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
   dispatch_paused: { code: "dispatch_paused" },
   job_removed: { code: "job_removed", job_name: "J" },
-  job_paused: { code: "job_paused", job_name: "J", by: "W" },
+  job_paused: { code: "job_paused", job_name: "J", by: "W", reason: "R" },
   job_limit: { code: "job_limit", job_name: "J", running: 2, limit: 2 },
   rate: { code: "rate", job_name: "J", count: 60, seconds: 1 },
   resource_unknown: { code: "resource_unknown", resource: "R" },

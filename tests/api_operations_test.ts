@@ -22,7 +22,8 @@ Deno.test("the queue says what waits and why; everything, a job and a serial key
     assert.equal(queue.dispatch, "paused");
     assert.deepEqual((queue.jobs as { paused_by: string }[])[0]?.paused_by, "token:operate");
     assert.equal((queue.stopped_serial_keys as { serial_key: string }[])[0]?.serial_key, "device:7");
-    assert.equal((await call("GET", "/jobs/wipe")).body.paused_by, "token:operate");
+    const { body: wipe } = await call("GET", "/jobs/wipe");
+    assert.deepEqual([wipe.paused_by, wipe.paused_reason], ["token:operate", "a test"]);
     const unblock = () => call("POST", "/queue/unblock", { body: { serial_key: "device:7" } });
     assert.deepEqual([(await unblock()).body, (await unblock()).body], [{ changed: true }, { changed: false }]);
     for (const verb of ["pause", "resume"]) {

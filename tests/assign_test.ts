@@ -150,7 +150,9 @@ Deno.test("nobody waits for a node that is away: a run that wants another node s
 
 Deno.test("a closed lane says why", () => {
   const place = hall({ a: {} }, { resources: new Map([["license", { left: 1, capacity: 5 }]]) });
-  assert.match(reasonOf(lane({ paused_by: "eve" }), place), /paused by eve/);
+  assert.match(reasonOf(lane({ paused_by: "eve" }), place), /paused by eve; resume it/);
+  const said = { paused_by: "eve", paused_reason: "disk is moved" };
+  assert.match(reasonOf(lane(said), place), /paused by eve: disk is moved; resume it/);
   assert.match(reasonOf(lane({ removed: true }), place), /was removed/);
   assert.match(reasonOf(lane({ concurrency_limit: 3, running: 3 }), place), /3 of at most 3 runs of job "job"/);
   assert.match(reasonOf(lane({ resources: { license: 2 } }), place), /"license": 2 needed, 1 of 5 free/);

@@ -70,6 +70,7 @@ const EACH_SECOND: StoredSchedule = {
   jitter_seconds: 0,
   paused_at: null,
   paused_by: null,
+  paused_reason: null,
   args_json: {},
   enabled: true,
   last_slot: Temporal.Instant.from("2026-03-05T10:20:58Z"),

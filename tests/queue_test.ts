@@ -120,12 +120,12 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     const { id } = await client.enqueue("free", {});
     const { id: other } = await client.enqueue("device", { device: 1, what: "x" });
     assert.equal((await cluster.ends(other)).state, "SUCCEEDED");
-    await waitsBecause(cli, id, /job "free" is paused by cli:/);
-    assert.match((await cli("queue", "ls")).out, /free +240 +1 +0 .*paused by cli:/);
-    assert.match((await cli("jobs", "ls")).out, /free +paused by cli:/);
+    await waitsBecause(cli, id, /job "free" is paused by cli:\S+: repairs; resume it/);
+    assert.match((await cli("queue", "ls")).out, /free +240 +1 +0 .*paused by cli:\S+: repairs/);
+    assert.match((await cli("jobs", "ls")).out, /free +paused by cli:\S+: repairs/);
     const findings = JSON.parse((await cli("doctor", "--json")).out);
     const { detail } = findings.find((one: { check: string }) => one.check === "stopped");
-    assert.match(detail, /job "free" is paused by cli:\S+, 1 runs wait/);
+    assert.match(detail, /job "free" is paused by cli:\S+ \(repairs\), 1 runs wait/);
     await cli("queue", "resume", "--job", "free");
     assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
     assert.equal((await cli("queue", "pause", "--job", "nonsense")).code, 1);

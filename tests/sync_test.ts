@@ -81,6 +81,7 @@ Deno.test("job files become definitions and schedules, with the file's values an
       jitter_seconds: 0,
       paused_at: null,
       paused_by: null,
+      paused_reason: null,
       enabled: true,
     });
     assert.equal(String(next_slot), report.plan?.added[0]?.schedules[0]?.fires_after[0]);

@@ -7,7 +7,7 @@ import { readDefinition, readDefinitions, type StoredDefinition } from "../store
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
+import { CommandError, EXIT, pausedText, printJson, printTable, say, timeText } from "./output.ts";
 
 export async function listCommand(options: JsonOption & { all?: boolean }): Promise<void> {
   const [views, definitions] = await withDb(async (sql) => [await listJobs(sql), await readDefinitions(sql)] as const);
@@ -112,7 +112,7 @@ function valueFrom(name: string, text: string): Json {
 
 function stateText(job: JobView): string {
   if (job.removed_at) return "removed";
-  const parts = [...(job.enabled ? [] : ["off"]), ...(job.paused_at ? [`paused by ${job.paused_by}`] : [])];
+  const parts = [...(job.enabled ? [] : ["off"]), ...(job.paused_at ? [pausedText(job)] : [])];
   return parts.join(", ") || "on";
 }
 

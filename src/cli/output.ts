@@ -89,6 +89,11 @@ function cellText(value: unknown): string {
 }
 
 /** UTC to the second: the same for everyone who reads it. */
+/** Who paused it and why. */
+export function pausedText(it: { paused_by: string | null; paused_reason: string | null }): string {
+  return `paused by ${it.paused_by}${it.paused_reason === null ? "" : `: ${it.paused_reason}`}`;
+}
+
 export function timeText(at: Date): string {
   return at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "Z");
 }

@@ -4,7 +4,7 @@ import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue } from "../store/stops.ts";
 import { readResources } from "../store/waiting.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, pausedText, printJson, printTable, say } from "./output.ts";
 
 export async function listCommand(options: JsonOption): Promise<void> {
   await withDb(async (sql) => {
@@ -26,8 +26,8 @@ export async function listCommand(options: JsonOption): Promise<void> {
   });
 }
 
-function whyText({ paused_by, reasons, held, later }: QueueLine): string | null {
-  const paused = paused_by === null || reasons.length > 0 ? [] : [`paused by ${paused_by}`];
+function whyText({ reasons, held, later, ...line }: QueueLine): string | null {
+  const paused = line.paused_by === null || reasons.length > 0 ? [] : [pausedText(line)];
   const behind = held > 0 ? [`${held} behind their serial key, or beyond their limit`] : [];
   const early = later > 0 ? [`${later} not due yet`] : [];
   return [...new Set(reasons), ...paused, ...behind, ...early].join("; ") || null;

@@ -13,7 +13,7 @@ import { priorityNumber } from "../job.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
 import { actor, by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { instantFrom, priorityFrom } from "./inputs.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, pausedText, printJson, printTable, say } from "./output.ts";
 
 const FIRES_SHOWN = 2;
 
@@ -46,9 +46,9 @@ function firesOf(schedule: ScheduleView, after: Temporal.Instant): string[] {
 }
 
 /** Why none of its slots comes; null: nothing stops it. */
-export function stoppedText({ enabled, paused_by, job_paused }: ScheduleView): string | null {
+export function stoppedText({ enabled, job_paused, ...schedule }: ScheduleView): string | null {
   if (!enabled) return "switched off";
-  return paused_by === null ? null : `${job_paused ? "its job is " : ""}paused by ${paused_by}`;
+  return schedule.paused_by === null ? null : `${job_paused ? "its job is " : ""}${pausedText(schedule)}`;
 }
 
 export async function pauseCommand(name: string, options: Reasoned, paused: boolean): Promise<void> {

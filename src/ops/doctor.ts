@@ -176,8 +176,13 @@ async function stopped(sql: Sql): Promise<Answer> {
   const found = [
     ...(dispatch === "paused" ? [["all dispatch is paused", "deno task queue resume"]] : []),
     ...known.filter((job) => job.paused_at).map((
-      { name, paused_by, waiting },
-    ) => [`job "${name}" is paused by ${paused_by}, ${waiting} runs wait`, `deno task queue resume --job ${name}`]),
+      { name, paused_by, paused_reason, waiting },
+    ) => [
+      `job "${name}" is paused by ${paused_by}${
+        paused_reason === null ? "" : ` (${paused_reason})`
+      }, ${waiting} runs wait`,
+      `deno task queue resume --job ${name}`,
+    ]),
     ...known.filter((job) => !job.enabled).map((
       { name },
     ) => [`job "${name}" is off: no slots, no events`, `deno task jobs set ${name} enabled=true`]),

@@ -38,6 +38,7 @@ export interface StoredSchedule extends ScheduleSetting {
   enabled: boolean;
   paused_at: string | null;
   paused_by: string | null;
+  paused_reason: string | null;
   last_slot: Temporal.Instant;
   next_slot: Temporal.Instant | null;
 }

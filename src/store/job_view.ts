@@ -15,6 +15,7 @@ export interface JobView {
   removed_at: Date | null;
   paused_at: Date | null;
   paused_by: string | null;
+  paused_reason: string | null;
   event_types: string[];
   priority: number;
   permissions: Permissions;
@@ -39,8 +40,8 @@ export interface JobView {
  */
 export async function listJobs(sql: Db, name: string | null = null, most_counted = 2_000_000_000): Promise<JobView[]> {
   return await sql<JobView[]>`
-    select d.id, d.name, d.description, d.command_name, d.type, d.enabled, d.removed_at, d.paused_at, d.paused_by, d.event_types,
-           d.priority, d.permissions, d.synced_at, least(w.ready + w.held, ${most_counted})::int as waiting, coalesce(r.running, 0)::int as running,
+    select d.id, d.name, d.description, d.command_name, d.type, d.enabled, d.removed_at, d.paused_at, d.paused_by, d.paused_reason,
+           d.event_types, d.priority, d.permissions, d.synced_at, least(w.ready + w.held, ${most_counted})::int as waiting, coalesce(r.running, 0)::int as running,
            s.next_slot, s.schedules, s.paused_schedules, l.last_run,
            (select count(*) from job_override o where o.job_definition_id = d.id)::int as overrides
       from job_definition d

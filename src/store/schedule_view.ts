@@ -13,6 +13,7 @@ export interface ScheduleView extends ScheduleSetting {
   enabled: boolean;
   /** Who paused it, or its job; null: nobody. */
   paused_by: string | null;
+  paused_reason: string | null;
   paused_at: Date | null;
   /** It is the job that is paused. */
   job_paused: boolean;
@@ -32,6 +33,7 @@ export async function readSchedules(
         select s.id, d.name as job_name, s.schedule_id, s.schedule_type, s.schedule_value, s.timezone, s.misfire, s.dst_gap,
                s.dst_overlap, s.exclude, s.jitter_seconds, s.args_json, d.default_args_json, s.enabled and d.enabled as enabled,
                case when d.paused_at is not null then d.paused_by else s.paused_by end as paused_by,
+               case when d.paused_at is not null then d.paused_reason else s.paused_reason end as paused_reason,
                coalesce(d.paused_at, s.paused_at) as paused_at, d.paused_at is not null as job_paused,
                (select jsonb_build_object('id', r.id, 'state', r.state, 'scheduled_for', r.scheduled_for)
                   from job_run r where r.job_definition_id = d.id and r.job_schedule_id = s.id

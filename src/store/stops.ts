@@ -18,7 +18,8 @@ export async function pauseJob(
   const [row] = await sql<{ changed: boolean; paused_by: string | null }[]>`
     with moved as (
       update job_definition set paused_at = case when ${wish.paused} then clock_timestamp() end,
-             paused_by = case when ${wish.paused} then ${wish.actor} end
+             paused_by = case when ${wish.paused} then ${wish.actor} end,
+             paused_reason = case when ${wish.paused} then ${wish.reason} end
        where name = ${name} and (paused_at is not null) <> ${wish.paused} returning name),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, reason)
@@ -41,7 +42,8 @@ export async function pauseSchedules(
          and (${which.schedule_id ?? null}::text is null or s.schedule_id = ${which.schedule_id ?? null})),
     moved as (
       update job_schedule s set paused_at = case when ${wish.paused} then clock_timestamp() end,
-             paused_by = case when ${wish.paused} then ${wish.actor} end
+             paused_by = case when ${wish.paused} then ${wish.actor} end,
+             paused_reason = case when ${wish.paused} then ${wish.reason} end
         from meant where s.id = meant.id and (s.paused_at is not null) <> ${wish.paused} returning s.id),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, reason)
@@ -52,10 +54,17 @@ export async function pauseSchedules(
       from meant m left join moved using (id) left join rung on true order by m.schedule_id`;
 }
 
+export interface Pause {
+  paused_at: Date;
+  paused_by: string;
+  /** As whoever paused it said it; null: paused before that was kept. */
+  paused_reason: string | null;
+}
+
 /** The jobs that are paused, by name. */
-export async function readPaused(sql: Db): Promise<Map<string, { paused_at: Date; paused_by: string }>> {
-  const rows = await sql<{ name: string; paused_at: Date; paused_by: string }[]>`
-    select name, paused_at, paused_by from job_definition where paused_at is not null`;
+export async function readPaused(sql: Db): Promise<Map<string, Pause>> {
+  const rows = await sql<({ name: string } & Pause)[]>`
+    select name, paused_at, paused_by, paused_reason from job_definition where paused_at is not null`;
   return new Map(rows.map(({ name, ...paused }) => [name, paused]));
 }
 
@@ -108,7 +117,6 @@ export interface QueueLine {
   running: number;
   oldest_due_at: Date | null;
   paused_by: string | null;
-  /** Why, as it was said to the audit. */
   paused_reason: string | null;
   /** Why nothing of it starts now, for each place that it names; empty: nothing keeps it. */
   reasons: string[];
@@ -124,7 +132,7 @@ export interface QueueLine {
 export async function readQueue(sql: Db): Promise<QueueLine[]> {
   return await sql<QueueLine[]>`
     select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
-           r.oldest_due_at, d.paused_by, p.reason as paused_reason,
+           r.oldest_due_at, d.paused_by, d.paused_reason,
            coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, w.reasons, w.waits
       from job_definition d left join (
         select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where not waits) as running,
@@ -140,10 +148,6 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
         select coalesce(array_agg(l.reason order by l.node), '{}') as reasons,
                coalesce(jsonb_agg(coalesce(l.parts, '{}') || jsonb_build_object('text', l.reason) order by l.node), '[]') as waits
           from lane_wait l where l.job_definition_id = d.id) w
-      left join lateral (
-        select l.reason from admin_action_log l
-         where d.paused_at is not null and l.target_type = 'job' and l.target_id = d.name and l.action = 'job.pause'
-         order by l.at desc, l.id desc limit 1) p on true
      where r.waiting > 0 or r.running > 0 or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
 }

@@ -16,7 +16,7 @@ export interface Found {
 export type LaneWait =
   | { code: "dispatch_paused" }
   | { code: "job_removed"; job_name: string }
-  | { code: "job_paused"; job_name: string; by: string }
+  | { code: "job_paused"; job_name: string; by: string; reason: string | null }
   | { code: "job_limit"; job_name: string; running: number; limit: number }
   | { code: "rate"; job_name: string; count: number; seconds: number }
   | { code: "resource_unknown"; resource: string }

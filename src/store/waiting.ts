@@ -19,6 +19,7 @@ export interface Lane {
   digest: string;
   removed: boolean;
   paused_by: string | null;
+  paused_reason: string | null;
   concurrency_limit: number | null;
   concurrency_key: string | null;
   /** ASSIGNED and RUNNING runs of the definition, of all its lanes. */
@@ -127,8 +128,8 @@ function lanes(sql: Db) {
 
 function lanesOf(sql: Db) {
   return sql`
-    select l.job_definition_id, l.node, d.name as job_name, d.digest, d.removed_at is not null as removed, d.paused_by,
-           d.concurrency_limit, d.concurrency_key, coalesce(a.runs, 0) as running, d.resources,
+    select l.job_definition_id, l.node, d.name as job_name, d.digest, d.removed_at is not null as removed,
+           d.paused_by, d.paused_reason, d.concurrency_limit, d.concurrency_key, coalesce(a.runs, 0) as running, d.resources,
            d.rate_count, d.rate_seconds::float8,
            greatest(-1e9, (extract(epoch from d.rate_next_at) - extract(epoch from clock_timestamp())) * 1000)::float8 as rate_wait_ms
       from lane l join job_definition d on d.id = l.job_definition_id left join live a on a.job_definition_id = l.job_definition_id`;

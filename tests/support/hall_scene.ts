@@ -42,6 +42,7 @@ export const lane = (more: Partial<Lane> = {}): Lane => ({
   digest: "d",
   removed: false,
   paused_by: null,
+  paused_reason: null,
   concurrency_limit: null,
   concurrency_key: null,
   running: 0,

@@ -29,6 +29,7 @@ export const ScheduleShown = z.looseObject({
   enabled: z.boolean().openapi({ description: "False: its job, or it, is switched off" }),
   paused_at: time.nullable(),
   paused_by: word.openapi({ description: "Who paused it, or its job" }),
+  paused_reason: word.openapi({ description: "Why, as they said it" }),
   job_paused: z.boolean().openapi({ description: "It is the job that is paused" }),
   last_run: z.object({ id, state: State, scheduled_for: z.string() }).nullable().openapi({
     description: "The run of its newest slot",
@@ -73,6 +74,7 @@ export const Job = z.looseObject({
   removed_at: time.nullable().openapi({ description: "Its file is gone since; its runs stay" }),
   paused_at: time.nullable(),
   paused_by: word,
+  paused_reason: word.openapi({ description: "Why, as they said it" }),
   description: z.string(),
   event_types: z.array(z.string()),
   args_schema: json.openapi({ description: "JSON Schema of its args; null: any" }),

@@ -4,7 +4,7 @@ import { nextSlots, previewWarnings, type ScheduleTimes } from "../../catalog/sc
 import { parseSchedule } from "../../catalog/schedule_input.ts";
 import type { Sql } from "../../store/db.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../../store/definitions.ts";
-import { readPaused } from "../../store/stops.ts";
+import { type Pause, readPaused } from "../../store/stops.ts";
 import { Job, Preview } from "./job_shapes.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
@@ -134,7 +134,9 @@ async function existingJob(sql: Sql, name: string): Promise<StoredDefinition> {
   });
 }
 
-function shown({ id: _, ...job }: StoredDefinition, paused: { paused_at: Date; paused_by: string } | undefined) {
+function shown({ id: _, ...job }: StoredDefinition, paused: Pause | typeof NO_PAUSE = NO_PAUSE) {
   const schedules = job.schedules.map(({ id: _, ...schedule }) => schedule);
-  return { ...job, schedules, paused_at: paused?.paused_at ?? null, paused_by: paused?.paused_by ?? null };
+  return { ...job, schedules, ...paused };
 }
+
+const NO_PAUSE = { paused_at: null, paused_by: null, paused_reason: null };

@@ -16,7 +16,7 @@ const Queue = z.object({
     running: w.count,
     oldest_due_at: w.time.nullable(),
     paused_by: z.string().nullable(),
-    paused_reason: z.string().nullable().openapi({ description: "Why, as it was said to the audit" }),
+    paused_reason: z.string().nullable().openapi({ description: "Why, as they said it" }),
     reasons: z.array(z.string()).openapi({ description: "Why nothing of it starts now; empty: nothing keeps it" }),
     waits: z.array(w.Waits.unwrap()),
     held: w.count.openapi({ description: "Of those that wait: behind their serial key, or beyond their job's limit" }),

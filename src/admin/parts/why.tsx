@@ -12,7 +12,7 @@ const SAID: Record<Lang, Said> = {
   en: {
     dispatch_paused: () => "all dispatch is paused; it is resumed on the page Queue",
     job_removed: ({ job_name }) => `the file of job "${job_name}" was removed; put it back and sync, or cancel the run`,
-    job_paused: ({ job_name, by }) => `job "${job_name}" is paused by ${by}`,
+    job_paused: ({ job_name, by, reason }) => `job "${job_name}" is paused${because(by, reason)}`,
     job_limit: ({ job_name, running, limit }) =>
       `limit: ${running} of at most ${limit} runs of job "${job_name}" are active`,
     rate: ({ job_name, count, seconds }) => `rate: job "${job_name}" starts at most ${count} runs in ${seconds} s`,
@@ -50,7 +50,7 @@ const SAID: Record<Lang, Said> = {
     dispatch_paused: () => "すべての割り当てを停止中です（キューのページで再開できます）",
     job_removed: ({ job_name }) =>
       `ジョブ ${job_name} のファイルが削除されています。戻して同期するか、取り消してください`,
-    job_paused: ({ job_name, by }) => `ジョブ ${job_name} は ${by} が一時停止しています`,
+    job_paused: ({ job_name, by, reason }) => `ジョブ ${job_name} は一時停止中です${becauseJa(by, reason)}`,
     job_limit: ({ job_name, running, limit }) => `上限：ジョブ ${job_name} は ${running} 件実行中（最大 ${limit} 件）`,
     rate: ({ job_name, count, seconds }) => `速度制限：ジョブ ${job_name} は ${seconds} 秒に ${count} 件まで開始します`,
     resource_unknown: ({ resource }) => `リソース ${resource} は未登録です（キューのページで設定できます）`,

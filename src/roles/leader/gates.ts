@@ -69,9 +69,14 @@ function closedByDefinition(lane: Lane, hall: Hall): Closed | undefined {
     return closed(reason, { code: "job_removed", job_name });
   }
   if (lane.paused_by !== null) {
-    const reason =
-      `job "${job_name}" is paused by ${lane.paused_by}; resume it: deno task queue resume --job ${job_name}`;
-    return closed(reason, { code: "job_paused", job_name, by: lane.paused_by });
+    const { paused_by: by, paused_reason: why } = lane;
+    const end = `; resume it: deno task queue resume --job ${job_name}`;
+    return closed(`job "${job_name}" is paused by ${said(by, why)}${end}`, {
+      code: "job_paused",
+      job_name,
+      by,
+      reason: why,
+    });
   }
   const limit = lane.concurrency_key === null ? lane.concurrency_limit : null;
   if (limit !== null && lane.running >= limit) {
@@ -171,9 +176,13 @@ function inMaintenance(hosts: readonly Host[]): Closed {
   const nodes = hosts.map(({ node }) => node.node_id);
   const [{ node }] = hosts as [Host];
   const [by, why] = hosts.length > 1 ? [null, null] : [node.inactive_by, node.inactive_reason];
-  const said = by === null ? "" : `, says ${by}${why === null ? "" : `: ${why}`}`;
+  const who = by === null ? "" : `, says ${said(by, why)}`;
   const end = `; end that: deno task nodes set ${node.node_id} --maintenance off`;
-  return closed(`${nodesOf(hosts)} in maintenance${said}${end}`, { code: "maintenance", nodes, by, reason: why });
+  return closed(`${nodesOf(hosts)} in maintenance${who}${end}`, { code: "maintenance", nodes, by, reason: why });
+}
+
+function said(by: string, why: string | null): string {
+  return why === null ? by : `${by}: ${why}`;
 }
 
 function failing(hosts: readonly Host[], code: "unavailable" | "busy"): Closed {

@@ -1,7 +1,6 @@
 /** One job: what it is and may do, what stops it, its options and schedules with what is set beside its file, its newest runs. */
 import { askedBy, optionsOf } from "../../../catalog/job_options.ts";
 import type { Permissions } from "../../../job.ts";
-import { listActs } from "../../../store/audit.ts";
 import { readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
 import type { JobView } from "../../../store/job_view.ts";
 import { readOverrides } from "../../../store/overrides.ts";
@@ -18,18 +17,17 @@ import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
 import { OptionTable, ResetDialogs } from "./option_table.tsx";
-import { belongsTo, ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
+import { belongsTo, PauseReason, ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
 import { JOBS } from "./words.ts";
 
 const RUNS_SHOWN = 10;
 
 export async function showJob(on: Visit): Promise<Page> {
   const job = await readJob(on);
-  const [definition, overrides, runs, [said]] = await Promise.all([
+  const [definition, overrides, runs] = await Promise.all([
     readDefinition(on.sql, job.name),
     readOverrides(on.sql, job.id),
     listRunsOf(on.sql, job.id, RUNS_SHOWN),
-    job.paused_at ? listActs(on.sql, { target_type: "job", target_id: job.name, action: "job.pause", most: 1 }) : [],
   ]);
   if (!definition) throw new Refusal(404);
   const options = optionsOf(definition, overrides);
@@ -40,7 +38,7 @@ export async function showJob(on: Visit): Promise<Page> {
       <>
         <Live on={on} id="job" topics={["jobs", "runs"]}>
           <Heading on={on} job={job} />
-          <Stopped on={on} job={job} why={engineText(on.lang, said?.reason ?? "")} />
+          <Stopped on={on} job={job} />
           <div class="columns">
             <Details on={on} job={job} definition={definition} />
             <PermissionList on={on} permissions={definition.permissions} />
@@ -89,7 +87,7 @@ function Heading({ on, job }: { on: Visit; job: JobView }) {
   );
 }
 
-function Stopped({ on, job, why }: { on: Visit; job: JobView; why: string }) {
+function Stopped({ on, job }: { on: Visit; job: JobView }) {
   const say = JOBS[on.lang];
   return (
     <>
@@ -98,7 +96,7 @@ function Stopped({ on, job, why }: { on: Visit; job: JobView; why: string }) {
       {job.paused_at && (
         <p class="now">
           <strong>{say.paused_by(job.paused_by ?? "")}</strong> <Time on={on} at={job.paused_at} />{" "}
-          {why && <q>{why}</q>} {say.paused_text}
+          <PauseReason on={on} of={job} /> {say.paused_text}
         </p>
       )}
     </>

@@ -4,6 +4,7 @@ import { previewOf, wallTextOf } from "../../../catalog/preview.ts";
 import type { StoredDefinition, StoredSchedule } from "../../../store/definitions.ts";
 import type { JobView } from "../../../store/job_view.ts";
 import { Badge } from "../../parts/badge.tsx";
+import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
 import { unreadableText } from "../../parts/complaint_text.ts";
@@ -38,6 +39,11 @@ export function ScheduleCards({ on, job, definition, options }: Shown & { option
   );
 }
 
+/** What whoever paused it said, in their own words. */
+export function PauseReason({ on, of }: { on: Visit; of: { paused_reason: string | null } }) {
+  return of.paused_reason && <q>{engineText(on.lang, of.paused_reason)}</q>;
+}
+
 function Card(
   { on, job, schedule, options }: { on: Visit; job: JobView; schedule: StoredSchedule; options: JobOption[] },
 ) {
@@ -64,6 +70,8 @@ function Card(
       {schedule.paused_at && (
         <p class="now">
           <strong>{say.paused_by(schedule.paused_by ?? "")}</strong> <Time on={on} at={new Date(schedule.paused_at)} />
+          {" "}
+          <PauseReason on={on} of={schedule} />
         </p>
       )}
       {stopped && <p class="nothing">{say.fires_stopped}</p>}
