@@ -75,6 +75,41 @@ Deno.test("what a schema takes is not refused by the JSON Schema that is said of
   }
 });
 
+const NEVER: { args: string; refused?: RegExp }[] = [
+  {
+    args: "z.object({ at: z.date() })",
+    refused: /^args\.at takes only a date: z\.coerce\.date\(\) reads one from a text; args are JSON/,
+  },
+  { args: "z.date().transform(String)", refused: /^args takes only a date/ },
+  {
+    args: "z.object({ who: z.object({ ids: z.array(z.bigint().optional()) }) })",
+    refused: /^args\.who\.ids\[\] takes only a bigint/,
+  },
+  { args: "z.record(z.string(), z.set(z.string()))", refused: /^args\[\] takes only a Set/ },
+  { args: "z.tuple([z.string(), z.map(z.string(), z.int()).nullable()])", refused: /^args\.1 takes only a Map/ },
+  { args: "z.object({ at: z.coerce.date(), n: z.coerce.bigint() })" },
+  {
+    args:
+      "z.object({ at: z.date().default(() => new Date()), or: z.union([z.date(), z.string()]), no: z.date().catch(new Date()) })",
+  },
+  {
+    args:
+      "z.object({ at: z.preprocess((v) => new Date(v as string), z.date()), to: z.iso.date().transform(Date).pipe(z.string()) })",
+  },
+  { args: "(() => { const node = z.object({ get nodes() { return z.array(node).optional(); } }); return node; })()" },
+];
+
+Deno.test("a schema of what JSON cannot hold is refused, since it would refuse every run", async (test) => {
+  for (const { args, refused } of NEVER) {
+    await test.step(args, async () => {
+      const source = `${IMPORT}import { z } from "zod";\nexport default defineJob({ args: ${args}, run() {} });`;
+      const described = await describeText(source);
+      assert.equal(described.ok, refused === undefined, JSON.stringify(described));
+      if (!described.ok) assert.match(described.reason, refused as RegExp);
+    });
+  }
+});
+
 Deno.test("what a file prints does not matter", async () => {
   const noise = 'for (let n = 0; n < 1_000; n++) console.log("\\x1e", n);\n' +
     "Deno.stdout.writeSync(new Uint8Array([0x1e, 0xff, 0x00]));\n";

@@ -9,6 +9,7 @@ import type { Load } from "./host.ts";
 import { issuesText } from "./issues.ts";
 import { whyNotJson } from "./plain.ts";
 import { describeError } from "./thrown.ts";
+import { neverJsonIn, sayNoMore } from "./zod_args.ts";
 
 /** What a job file declares, as plain data. */
 export interface Description {
@@ -74,6 +75,8 @@ async function describe(module: Record<string, unknown>): Promise<Description | 
       "args is no schema: give one of a Standard Schema library such as zod, e.g. z.object({ tenant: z.string() })";
     return { kind: "invalid", reason };
   }
+  const never = neverJsonIn(args);
+  if (never) return { kind: "invalid", reason: `${never}; args are JSON, so it would refuse every run` };
   const plain = JSON.parse(JSON.stringify(options));
   return {
     options: plain,
@@ -123,47 +126,6 @@ function jsonSchemaOf(schema: Schema | undefined): Json | null {
     return null;
   }
 }
-
-/** What of zod's own description of a schema is looked at. */
-interface ZodSchema {
-  _zod: {
-    def: {
-      type?: string;
-      coerce?: boolean;
-      check?: string;
-      pattern?: RegExp;
-      checks?: readonly ZodSchema[];
-      in?: ZodSchema;
-      shape?: Record<string, ZodSchema>;
-    };
-  };
-}
-
-/**
- * Of what it converts before it checks (`z.coerce`, `preprocess`, `catch`, `trim`), and of patterns with flags (`/^\p{L}+$/u`, `/^a$/i`),
- * zod says less than it takes: args that are good would be refused at the door. There JSON Schema says nothing, and the worker checks.
- */
-function sayNoMore({ zodSchema, jsonSchema }: { zodSchema: ZodSchema; jsonSchema: Record<string, unknown> }): void {
-  const { type, shape, checks = [] } = zodSchema._zod.def;
-  const forget = (keys: string[]) => keys.forEach((key) => delete jsonSchema[key]);
-  if (takesAnything(zodSchema)) {
-    forget(Object.keys(jsonSchema).filter((key) => !ABOUT.includes(key)));
-  } else if (type === "string") {
-    const rules = [zodSchema, ...checks].map((one) => one._zod.def);
-    if (rules.some(({ check }) => check === "overwrite")) forget(OF_TEXT);
-    if (rules.some(({ pattern }) => pattern?.flags)) forget(["pattern", "allOf", "format"]);
-  } else if (type === "object" && Array.isArray(jsonSchema.required)) {
-    jsonSchema.required = jsonSchema.required.filter((name) => !shape?.[name] || !takesAnything(shape[name]));
-  }
-}
-
-function takesAnything({ _zod: { def } }: ZodSchema): boolean {
-  return def.coerce === true || def.type === "catch" || (def.type === "pipe" && def.in?._zod.def.type === "transform");
-}
-
-/** What is for people, and refuses nothing. */
-const ABOUT = ["title", "description", "default", "examples", "deprecated"];
-const OF_TEXT = ["pattern", "allOf", "format", "minLength", "maxLength", "contentEncoding"];
 
 function nameOfKind(value: unknown): string {
   if (value === null) return "null";
