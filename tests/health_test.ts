@@ -21,7 +21,7 @@ import type { Term } from "../src/store/leadership.ts";
 import { buryWorkers, registerWorker, retireWorker } from "../src/store/nodes.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import type { Sql } from "../src/store/db.ts";
-import { aTerm, aWorker } from "./support/factories.ts";
+import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { waitFor } from "./support/waiting.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -182,6 +182,20 @@ Deno.test("of a node whose worker could not renew its lease, and is not dead, no
     await conclude(sql, term, NOBODY);
     assert.equal((await listNodes(sql))[0]?.status, "unavailable");
     assert.equal((await dueChecks(sql)).length, 0);
+  });
+});
+
+Deno.test("a node is as full as the leader takes it for: what a worker whose lease is over has left behind counts, and the worker does not", async () => {
+  await withStores(async ({ sql }) => {
+    const { id: job_definition_id } = await aDefinition(sql);
+    await aWorker(sql, { node_id: "gpu-1", worker_id: "alive" });
+    for (const gone of [{ lease_ms: -1_000 }, { state: "DEAD" }]) {
+      const { worker_id: assigned_worker_id } = await aWorker(sql, { node_id: "gpu-1", ...gone });
+      await aRun(sql, { job_definition_id, state: "RUNNING", assigned_worker_id });
+    }
+    await sql`update node set status = 'available', max_concurrent = 2`;
+    const [node] = await listNodes(sql);
+    assert.deepEqual([node?.workers, node?.load, node?.status, node?.problem], [1, 2, "busy", "full: 2 of 2"]);
   });
 });
 

@@ -149,8 +149,9 @@ export async function isAnswered(sql: Db, node_id: string, due: string): Promise
 }
 
 export interface NodeListing extends Omit<NodeRow, "checked"> {
-  /** Workers alive on it, and runs ASSIGNED to them or RUNNING on them. */
+  /** Workers alive on it. */
   workers: number;
+  /** Runs ASSIGNED to its workers or RUNNING on them, also on one whose lease is over, until they are taken from it. */
   load: number;
   checked_at: Date | null;
   /** Null: only when a worker of it comes, after its maintenance, or when somebody asks. */
@@ -164,17 +165,18 @@ export interface NodeListing extends Omit<NodeRow, "checked"> {
 /** For people: all nodes that were ever there, with the status that holds now: one that is full is busy. */
 export async function listNodes(sql: Db): Promise<NodeListing[]> {
   return await sql<NodeListing[]>`
+    with live as materialized (
+      select assigned_worker_id as worker_id, count(*)::int as runs from job_run where state in ('ASSIGNED', 'RUNNING') group by 1)
     select n.node_id, n.is_active, case when n.status = 'available' and l.load >= n.max_concurrent then 'busy' else n.status end as status,
            n.labels, n.max_concurrent,
            case when n.status = 'available' and l.load >= n.max_concurrent then 'full: ' || l.load || ' of ' || n.max_concurrent
                 else n.check_result->>'problem' end as problem,
-           n.inactive_by, n.inactive_reason, l.workers, l.load, n.checked_at,
+           n.inactive_by, n.inactive_reason, l.load,
+           (select count(*) from worker w where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp())::int as workers, n.checked_at,
            case when n.is_active and n.next_check_at < 'infinity' then n.next_check_at end as next_check_at,
            n.next_check_at <= clock_timestamp() as checking, n.failed_checks, n.check_result
       from node n cross join lateral (
-        select count(distinct w.worker_id)::int as workers, count(r.id)::int as load
-          from worker w left join job_run r on r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')
-         where w.node_id = n.node_id and w.state <> 'DEAD' and w.lease_until > clock_timestamp()) l
+        select coalesce(sum(live.runs), 0)::int as load from live join worker w using (worker_id) where w.node_id = n.node_id) l
      order by n.node_id`;
 }
 

@@ -25,7 +25,10 @@ export const Node = z.object({
   inactive_by: word,
   inactive_reason: word,
   workers: count.openapi({ description: "Alive on it" }),
-  load: count.openapi({ description: "Runs that are ASSIGNED to them or RUNNING on them" }),
+  load: count.openapi({
+    description:
+      "Runs that are ASSIGNED to its workers or RUNNING on them, also on one whose lease is over, until they are taken from it",
+  }),
   checked_at: time.nullable(),
   next_check_at: time.nullable(),
   checking: z.boolean().openapi({ description: "A check is due or under way" }),
