@@ -176,6 +176,12 @@ Deno.test("a form is taken only from a page of ours, with what only that page kn
       await browser.post("/login", { name: "x", password: "y", csrf: "" }, { origin: "http://evil.test" }),
     ];
     assert.deepEqual(refused.map(({ status }) => status), refused.map(() => 403));
+    const cut_off = { "x-csrf": await browser.csrf(), "content-type": "multipart/form-data; boundary=never" };
+    assert.equal(
+      (await browser.post(path, { reason: "all of it?" }, cut_off)).status,
+      400,
+      "it is not taken for an empty form",
+    );
     const [row] = await sql`select cancel_requested_at from job_run`;
     assert.equal(row?.cancel_requested_at, null);
     assert.equal((await browser.post(path, { reason: "too late" })).status, 303);

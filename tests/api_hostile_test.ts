@@ -1,6 +1,7 @@
 /** Texts that mean something to SQL, HTML or a terminal are texts: stored as they came, given back as JSON, and nothing else happens. */
 import assert from "node:assert/strict";
 import { serveAdmin } from "../src/admin/server.ts";
+import { hear } from "../src/base/facts.ts";
 import { serveWorkerMetrics } from "../src/ops/metrics/worker.ts";
 import { json } from "../src/store/db.ts";
 import { withApi } from "./support/api_scene.ts";
@@ -122,6 +123,43 @@ Deno.test("JSON that is nested thousands of levels deep is refused, since no bod
     assert.equal((await sql`select from event union all select from job_run`).length, 0);
   });
 });
+
+const CUT_OFF = {
+  "of a known length": 'content-length: 500\r\n\r\n{"job_name":',
+  "in chunks": 'transfer-encoding: chunked\r\n\r\nc\r\n{"job_name":\r\n',
+};
+
+for (const [what, sent] of Object.entries(CUT_OFF)) {
+  Deno.test(`a sender who leaves within a body ${what} is no failure of the server`, () =>
+    withApi(async ({ app }) => {
+      const [arrived, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()];
+      const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
+        arrived.resolve();
+        const answer = await app.request(request);
+        answered.resolve(answer.clone());
+        return answer;
+      });
+      const failed: string[] = [];
+      const unhear = hear((name) => void (name === "admin.failed" && failed.push(name)));
+      try {
+        const connection = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+        const head =
+          "POST /runs HTTP/1.1\r\nhost: here\r\nauthorization: Bearer admin\r\ncontent-type: application/json\r\n";
+        await connection.write(new TextEncoder().encode(head + sent));
+        await arrived.promise;
+        connection.close();
+        const answer = await answered.promise;
+        assert.deepEqual([answer.status, (await answer.json()).detail, failed], [
+          400,
+          "Cannot read the body: it was cut off",
+          [],
+        ]);
+      } finally {
+        unhear();
+        await server.shutdown();
+      }
+    }));
+}
 
 /** The first line of the answer to a request whose Host is what no URL can hold. */
 async function askAs(host: string, port: number): Promise<string> {

@@ -30,11 +30,19 @@ export interface Env {
   Variables: { session: OpenSession | undefined; address: string };
 }
 
-/** The body of a request that changes something, if it comes from a page of ours. @throws Refusal 403; 400 for what Postgres cannot hold */
+/**
+ * The body of a request that changes something, if it comes from a page of ours. @throws Refusal 403; 400 for what Postgres cannot hold, and
+ * for what cannot be read or was cut off: taken for an empty form it would do something else than what was asked for
+ */
 export async function ownForm(c: Context<Env>, { place }: Pick<AdminParts, "place">): Promise<FormData> {
-  const form = await c.req.formData().catch(() => new FormData());
+  let readable = true;
+  const form = await c.req.formData().catch(() => {
+    readable = c.req.header("content-type") === undefined; // it has no body
+    return new FormData();
+  });
   const given = c.req.header("x-csrf") ?? field(form, "csrf");
   if (!isOwnForm({ place, headers: c.req.raw.headers, csrf: c.get("session")?.csrf, given })) throw new Refusal(403);
+  if (!readable) throw new Refusal(400);
   if ([...form.values()].some((value) => typeof value === "string" && value.includes("\0"))) throw new Refusal(400);
   return form;
 }

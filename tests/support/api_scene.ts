@@ -28,6 +28,7 @@ export interface Asked {
 export interface ApiScene {
   sql: Sql;
   document: Document;
+  app: ReturnType<typeof buildApi>;
   /** `path` from /api/v1 on. */
   call(method: string, path: string, asked?: Asked): Promise<Said>;
 }
@@ -61,6 +62,7 @@ export async function withApi(
     await test({
       sql,
       document,
+      app,
       async call(method, path, asked) {
         const said = await ask(method, path, asked);
         judge(document, { method, path }, said);

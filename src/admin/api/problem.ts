@@ -97,6 +97,7 @@ export function answerError(error: unknown, request: Request): Response {
   }
   if (error instanceof LogUnreadable) return answerProblem(new Problem("archive", error.message, { fix: error.fix }));
   if (error instanceof HTTPException) return answerProblem(fromHono(error));
+  if (isSenderGone(error)) return answerProblem(new Problem("malformed", "Cannot read the body: it was cut off"));
   const id = crypto.randomUUID();
   const what = `${request.method} ${new URL(request.url).pathname}`;
   observe("admin.failed", { id, request: what, error: String((error as Error)?.message ?? error) });
@@ -104,6 +105,11 @@ export function answerError(error: unknown, request: Request): Response {
     return answerProblem(new Problem("unreachable", "Cannot reach Postgres, or it could not do this in time"), id);
   }
   return answerProblem(new Problem("failed", "Cannot do this: the server failed"), id);
+}
+
+/** As Deno says it of a connection that ended within a request's body: nobody is there to read the answer, and nothing has failed here. */
+function isSenderGone(error: unknown): boolean {
+  return error instanceof Deno.errors.BadResource && /^Cannot read (request )?body/.test(error.message);
 }
 
 function fromHono(error: HTTPException): Problem {
