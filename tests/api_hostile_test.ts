@@ -108,6 +108,18 @@ Deno.test("a body in another encoding is refused: its letters would be stored as
   });
 });
 
+Deno.test("a number that is none here is refused, not stored as null", async () => {
+  await withApi(async ({ sql, call }) => {
+    await aDefinition(sql, { name: "echo" });
+    const said = await call("POST", "/runs", { body: '{"job_name": "echo", "args": {"rate": [1e400]}}' });
+    assert.deepEqual([said.status, said.body.detail], [
+      422,
+      'Cannot store a run of "echo": args.rate[0] is Infinity; give null or a text instead',
+    ]);
+    assert.equal((await sql`select from job_run`).length, 0);
+  });
+});
+
 Deno.test("JSON that is nested thousands of levels deep is refused, since no body could be given it and no page show it", async () => {
   await withApi(async ({ sql, call }) => {
     await aDefinition(sql, { name: "echo" });

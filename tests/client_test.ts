@@ -230,9 +230,32 @@ Deno.test("what cannot be enqueued is refused with the reason and the fix", asyn
     await refused(/event without a type/, client.emit(""));
     await client.emit("placed", {}, { dedupeKey: "k" });
     await assert.rejects(client.emit("shipped", {}, { dedupeKey: "k" }), EnqueueError);
+  });
+});
+
+Deno.test("what JSON would lose without a word is refused, with its place", async () => {
+  await withClient(async ({ client, sql }) => {
     const cyclic: Record<string, unknown> = {};
     cyclic.self = cyclic;
-    await assert.rejects(client.enqueue("client_test", cyclic), EnqueueError);
+    const lost: [unknown, RegExp][] = [
+      [{ n: NaN }, /args\.n is NaN; give null/],
+      [{ list: [1, -Infinity] }, /args\.list\[1\] is -Infinity/],
+      [{ seen: new Map([["a", 1]]) }, /args\.seen is a Map; give Object\.fromEntries/],
+      [{ list: [() => 1] }, /args\.list\[0\] is a function/],
+      [{ n: 1n }, /args\.n is a BigInt/],
+      [cyclic, /args\.self holds itself/],
+    ];
+    for (const [args, says] of lost) {
+      await assert.rejects(client.enqueue("client_test", args), says);
+      const items = [{}, args as Record<string, unknown>];
+      await assert.rejects(async () => await client.bulk("client_test", items), says);
+      await assert.rejects(client.emit("seen", args), new RegExp(says.source.replace("args", "payload")));
+    }
+    assert.equal((await sql`select from job_run union all select from event union all select from bulk`).length, 0);
+    const kept = { none: null, empty: {}, text: "null {}", at: new Date(0) };
+    const { id } = await client.enqueue("client_test", { tenant: "a", ...kept });
+    const [stored] = await sql`select args_json from job_run where id = ${id}`;
+    assert.deepEqual(stored?.args_json, { tenant: "a", ...kept, at: "1970-01-01T00:00:00.000Z" });
   });
 });
 

@@ -1,7 +1,9 @@
 /** What is given to a client, checked at the door; what does not fit is refused with an `EnqueueError`. */
+import { messageOf } from "../base/text.ts";
 import type { Complaint } from "../catalog/problem.ts";
 import type { Lack } from "../catalog/supply.ts";
 import { type Job, type Priority, priorityNumber, type SchemaIssue } from "../job.ts";
+import { whyNotJson } from "../sandbox/plain.ts";
 import { isStorableDate } from "../store/db.ts";
 
 /** Where args do not fit their schema, e.g. "tenant" or "devices.0.id"; an empty path is the whole. */
@@ -139,25 +141,31 @@ export function checkDate(what: string, option: string, date: Date | undefined):
   });
 }
 
-export function storable(what: string, value: unknown): unknown {
-  jsonText({ what }, value);
+/** `called`: what the caller calls the value. */
+export function storable(what: string, value: unknown, called = "payload"): unknown {
+  jsonText({ what, called }, value);
   return value;
 }
 
 /** In JSON, where it is no backslash followed by a u: NUL, and halves of characters. */
 const UNSTORABLE = /(?<=(?<!\\)(?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/;
 
+/** What JSON.stringify makes, without a word, of NaN, a Map, a function in a list and the like. */
+const PERHAPS_LOST = /null|\{\}/;
+
 /** What jsonb can hold of a value, or a clear refusal; `item`: which of many it is. */
-export function jsonText({ what, item }: { what: string; item?: number }, value: unknown): string {
+export function jsonText(
+  { what, item, called = "args" }: { what: string; item?: number; called?: string },
+  value: unknown,
+): string {
+  const refuse = (why: string) => new EnqueueError(`Cannot store ${what}: ${why}`, { says: { code: "misuse" } });
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch (error) {
-    throw new EnqueueError(`Cannot store ${what}: ${(error as Error).message}`, { says: { code: "misuse" } });
+    throw refuse(whyNotJson(value, called) ?? messageOf(error));
   }
-  if (text === undefined) {
-    throw new EnqueueError(`Cannot store ${what}: ${typeof value} is not JSON`, { says: { code: "misuse" } });
-  }
+  if (text === undefined) throw refuse(`${typeof value} is not JSON`);
   if (text.length > MOST_ARGS_BYTES) {
     throw new EnqueueError(
       `Cannot store ${what}: ${text.length} bytes of JSON, at most ${MOST_ARGS_BYTES}; enqueue a reference instead`,
@@ -169,6 +177,8 @@ export function jsonText({ what, item }: { what: string; item?: number }, value:
       says: { code: "too_deep", most: MOST_LEVELS, item },
     });
   }
+  const lost = PERHAPS_LOST.test(text) ? whyNotJson(value, called) : undefined;
+  if (lost) throw refuse(lost);
   const [unstorable] = text.match(UNSTORABLE) ?? [];
   if (unstorable) {
     throw new EnqueueError(`Cannot store ${what}: it holds a text with ${unstorable}, which Postgres refuses`, {

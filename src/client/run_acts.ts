@@ -94,7 +94,7 @@ export async function retryRun(
   const edited = wish.args !== undefined;
   if (edited) await checkArgs(sql, run.job_name, wish.args);
   checkText(`retry run "${id}"`, "idempotencyKey", wish.idempotencyKey);
-  const args = edited ? storable(`a run of "${run.job_name}"`, wish.args) : run.args;
+  const args = edited ? storable(`a run of "${run.job_name}"`, wish.args, "args") : run.args;
   const own = await givenOwn(sql, id);
   const demands = await readDemands(sql, run.job_name);
   if (!demands) throw jobRemoved(run);
