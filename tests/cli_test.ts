@@ -50,14 +50,9 @@ const STEPS: Record<string, Step> = {
     const { code, out } = await alone("run", "double", "--args", '{"n":21}', "--wait", "--json");
     assert.equal(code, 0);
     const run = JSON.parse(out);
-    assert.deepEqual([run.state, run.result, run.attempt, run.exit_code, run.error_summary], [
-      "SUCCEEDED",
-      42,
-      1,
-      0,
-      null,
-    ]);
+    assert.deepEqual([run.state, run.result, run.exit_code, run.error_summary], ["SUCCEEDED", 42, 0, null]);
     assert(run.id > 0 && run.started_at < run.finished_at);
+    assert(run.attempt >= 1); // more where the machine is so busy that the leader took it back before it had started
   },
 
   "run --wait of a run that fails exits 1 and still prints it": async (_, __, alone) => {

@@ -215,6 +215,16 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     const edited = JSON.parse((await cli("runs", "retry", String(ids[0]), "--args", '{"other":1}', "--json")).out);
     assert.equal((await cluster.ends(edited.id)).state, "SUCCEEDED");
     assert.equal((await cli("runs", "cancel", "--where", "colour=red", "--yes")).code, 2);
+    const counted = async (...where: string[]) =>
+      JSON.parse((await cli("runs", "ls", "--where", "job=free", ...where, "--json")).out).length;
+    await sql`update job_run set created_at = created_at - interval '2 hours' where id = ${ids[0] as number}`;
+    const all = await counted();
+    const parts = [await counted("until=1h"), await counted("since=3h", "until=3600s"), await counted("since=1h")];
+    assert.deepEqual(parts, [1, 1, all - 1]);
+    assert.match(
+      (await cli("runs", "ls", "--where", "since=1 week")).err,
+      /or how long ago, such as "10m" \(s, m, h, d\)/,
+    );
     const before = await sql`select id, state, priority, cancel_requested_at from job_run order by id`;
     for (
       const args of [

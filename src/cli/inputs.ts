@@ -1,4 +1,5 @@
 /** What people type, as values; what cannot be one is refused with the way to write it. */
+import { wallClock } from "../base/loop.ts";
 import { type Priority, priorityNumber } from "../job.ts";
 import { isStorableDate } from "../store/db.ts";
 import type { RunFilter } from "../store/run_filter.ts";
@@ -26,7 +27,8 @@ export function priorityFrom(text: string): Priority {
   }
 }
 
-export function instantFrom(text: string): Date {
+/** `or`: what else the caller takes. @throws CommandError */
+export function instantFrom(text: string, or = ""): Date {
   try {
     const at = new Date(Temporal.Instant.from(text).epochMilliseconds);
     if (isStorableDate(at)) return at;
@@ -34,8 +36,17 @@ export function instantFrom(text: string): Date {
     // said below
   }
   const example = "an instant of the years 1 to 9999, such as 2026-01-31T09:00:00Z";
-  throw new CommandError(`Cannot use "${text}": give ${example}`, EXIT.usage);
+  throw new CommandError(`Cannot use "${text}": give ${example}${or}`, EXIT.usage);
 }
+
+/** An instant, or how long ago: "90s", "10m", "2h", "3d". */
+function pastFrom(text: string): Date {
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (count === undefined) return instantFrom(text, ', or how long ago, such as "10m" (s, m, h, d)');
+  return new Date(wallClock().getTime() - Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]);
+}
+
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 export function idFrom(text: string, what = "an id"): number {
   const id = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
@@ -67,8 +78,8 @@ export function filterFrom(parts: string[]): RunFilter {
     else if (name === "worker") filter.worker_id = value;
     else if (name === "error") filter.error_name = value;
     else if (name === "bulk") filter.bulk_id = idFrom(value);
-    else if (name === "since") filter.since = instantFrom(value);
-    else if (name === "until") filter.until = instantFrom(value);
+    else if (name === "since") filter.since = pastFrom(value);
+    else if (name === "until") filter.until = pastFrom(value);
     else throw new CommandError(`Cannot use --where ${part}: write name=value, with one of ${PARTS}`, EXIT.usage);
   }
   return filter;

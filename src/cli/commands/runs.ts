@@ -75,7 +75,8 @@ export function addRuns(program: Command, signals: Signals): void {
     .action(async (id, options) => (await load("runs")).explainCommand(id, options));
 }
 
-const WHERE = "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until=";
+const WHERE =
+  "all runs with job=, state=, serial-key=, node=, ran-on=, worker=, error=, bulk=, since=, until= (an instant, or 10m for so long ago)";
 
 /** What acts on one run or on many. */
 function many(command: Command): Command {
