@@ -73,7 +73,7 @@ Deno.test("who leads, what waits and how it went are told as the leader counted 
     await sampleLoad(sql, term);
     const browser = await login("viewer");
     const page = await browser.text("/overview");
-    assert.match(page, new RegExp(`<strong>${worker_id}</strong><small>epoch 1, `));
+    assert.match(page, new RegExp(`<strong>${worker_id}</strong><small><span>epoch 1, `));
     assert.match(page, /<strong>w-sub<\/strong>/);
     assert.match(page, /<strong>1 of 8<\/strong>/);
     assert.match(page, /<strong>10<\/strong>/, "ended");

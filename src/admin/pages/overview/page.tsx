@@ -114,7 +114,7 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
   return (
     <dl class="tiles">
       <Tile name={say.leader} bad={!figures.has_leader} value={leader.worker_id ?? say.no_leader}>
-        {say.term(figures.epoch, figures.failovers)}
+        <span>{say.term(figures.epoch, figures.failovers)}</span>
         {leader.worker_id && (
           <span class="beside">
             <Time on={on} at={leader.acquired_at} />
@@ -135,7 +135,7 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
         <meter value={figures.slots_used} max={Math.max(1, figures.slots)} aria-label={say.slots}></meter>
       </Tile>
       <Tile name={say.backlog} value={String(waiting)}>
-        {waiting > 0 && say.oldest(durationText(oldest * 1_000))}
+        {waiting > 0 && <span>{say.oldest(durationText(oldest * 1_000))}</span>}
         {jobs_paused + keys_stopped > 0 && (
           <a class="beside" href={link(on, "/queue")}>{say.stopped(jobs_paused, keys_stopped)}</a>
         )}
