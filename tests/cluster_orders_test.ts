@@ -85,7 +85,7 @@ Deno.test("a worker of a version without the stream is called, once for each ord
   const [tls, client_tls] = [new Tls(server.files), new Tls(client.files)];
   const [door, peers] = [new Door(tls), new Peers(client_tls)];
   const inside = earlier.createConnectionInjector(ServerCredentials.createInsecure());
-  const port = await door.open("127.0.0.1", 0, (socket) => inside.injectConnection(socket));
+  const port = await door.open({ host: "127.0.0.1", port: 0, letIn: (socket) => inside.injectConnection(socket) });
   for (const id of [1, 2]) {
     assert.deepEqual(await peers.to(at(port)).startJobs(order(id)), { ok: true, value: accepted(order(id)) });
   }

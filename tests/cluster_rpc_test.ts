@@ -1,11 +1,13 @@
 /** Calls between workers: what arrives, how they fail, and how soon a dead or stuck peer is noticed. */
 import assert from "node:assert/strict";
 import { createServer, type Socket } from "node:net";
+import { MESH, MeshWire } from "../src/cluster/mesh.ts";
 import { Peers } from "../src/cluster/peers.ts";
 import { RpcRefusal, type StartJobsRequest, type StartOrder, type WorkerStatus } from "../src/cluster/protocol.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import { asLeader, aStatus, at, type TestNode, twoNodes, withServer } from "./support/cluster_peers.ts";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
+import { withCrammed } from "./support/crammed.ts";
 import { waitFor } from "./support/waiting.ts";
 
 /** Nothing below is about how fast this machine is. */
@@ -327,3 +329,18 @@ async function withPeerProcess(
     await reader.cancel();
   }
 }
+
+Deno.test("a worker that could take no connection, since it might open no more files, listens anew", () =>
+  withCrammed(new URL("./support/rpc_crammed.ts", import.meta.url), async ({ port, cram, says }) => {
+    const peers = new Peers(new MeshWire());
+    const ping = () => peers.to(at(port, MESH)).ping(asLeader, PATIENT);
+    try {
+      await cram(async () =>
+        assert.equal((await peers.to(at(port, MESH)).ping(asLeader, { deadline_ms: 500 })).ok, false)
+      );
+      await says(/loop\.failed .*arrived no more, so it listens anew/);
+      await waitFor("an answer", async () => (await ping()).ok || undefined);
+    } finally {
+      peers.close();
+    }
+  }));

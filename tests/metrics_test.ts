@@ -1,7 +1,6 @@
 /** What scrapers are told: right, cheap, bounded, and the same names in the docs, the dashboard and the rules. */
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
-import { fromFileUrl } from "../src/base/paths.ts";
 import { observe } from "../src/base/facts.ts";
 import { serveAdmin } from "../src/admin/server.ts";
 import { clusterRegistry, METRICS_CONTENT_TYPE, metricsText } from "../src/ops/metrics/cluster.ts";
@@ -16,6 +15,7 @@ import { forceClose } from "../src/store/runs.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withProcesses } from "./support/cluster.ts";
 import { withStores } from "./support/stores.ts";
+import { withCrammed } from "./support/crammed.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const SUBJECT: Subject = {
@@ -210,44 +210,14 @@ Deno.test("a worker's own server counts what it hears, says whether it takes wor
   }
 });
 
-Deno.test("a worker that can take no connection, since it may open no more files, goes on, and answers when it can", async () => {
-  const program = fromFileUrl(new URL("./support/http_crammed.ts", import.meta.url));
-  const worker = new Deno.Command("/bin/sh", {
-    args: ["-c", 'ulimit -n 100; exec "$@"', "sh", Deno.execPath(), "run", "-A", program],
-    cwd: PROJECT_DIR,
-    stdout: "piped",
-  }).spawn();
-  const stdout = worker.stdout.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  const says = async (sign: RegExp) => {
-    while (!sign.test(text)) {
-      const { done, value } = await stdout.read();
-      assert(!done, `it ended, having said: ${text}`);
-      text += value;
-    }
-  };
-  const connections: Deno.Conn[] = [];
-  try {
-    await says(/^\d+\n/);
-    const at = { hostname: "127.0.0.1", port: parseInt(text) };
-    for (let n = 0; n < 120; n++) await Deno.connect(at).then((one) => connections.push(one), () => {});
-    await says(/loop\.failed/);
-    for (const connection of connections.splice(0)) connection.close();
+Deno.test("a worker that can take no connection, since it may open no more files, goes on, and answers when it can", () =>
+  withCrammed(new URL("./support/http_crammed.ts", import.meta.url), async ({ port, cram, says }) => {
+    await cram(() => says(/loop\.failed/));
     await waitFor("an answer", async () => {
-      const answer = await fetch(`http://127.0.0.1:${at.port}/healthz`).catch(() => undefined);
+      const answer = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined);
       return await answer?.text() === "ok\n";
     });
-  } finally {
-    for (const connection of connections) connection.close();
-    try {
-      worker.kill("SIGKILL");
-    } catch {
-      // it has ended already
-    }
-    await worker.status;
-    await stdout.cancel();
-  }
-});
+  }));
 
 Deno.test("a run in a real worker is counted by the leader, shown to scrapers, and traced where OTEL_DENO says so", async () => {
   const spans: string[] = [];

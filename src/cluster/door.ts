@@ -3,10 +3,13 @@
  *
  * A peer that is not let in gets a closed connection and not a byte more; both fingerprints go to the log. When a pin is
  * removed, the connections made with it are closed at once.
+ *
+ * A listener of Deno's that could not take a connection once, as in a moment in which no more files may be opened, takes none any more and
+ * says nothing (2.9.6). No leader would reach such a worker, and it would live on. So the door knocks at itself, and listens anew.
  */
-import type { Server, Socket } from "node:net";
+import { connect, type Server, type Socket } from "node:net";
 import { observe } from "../base/facts.ts";
-import { monotonicMs, rest } from "../base/loop.ts";
+import { after, every, monotonicMs, rest } from "../base/loop.ts";
 import type { Caller } from "./protocol.ts";
 import type { Shown } from "./trust.ts";
 import type { Wire } from "./wire.ts";
@@ -20,20 +23,45 @@ export const CLOSE_GRACE_MS = 500;
 const SAY_AGAIN_MS = 60_000;
 const MOST_SAID = 1_000;
 
+/** `patience_ms`: until a knock counts as unheard. Two in a row must be: after a stall a timer comes before what has arrived. */
+export interface Knocking {
+  every_ms: number;
+  patience_ms: number;
+}
+const KNOCKING = { every_ms: 30_000, patience_ms: 5_000 };
+
+/** `letIn` gets connections whose peer may call. */
+interface Opening {
+  host: string;
+  port: number;
+  letIn: (socket: Socket) => void;
+}
+
 export class Door {
   readonly #wire: Wire;
   readonly #said = new Map<string, number>();
   readonly #inside = new Map<string, { socket: Socket; fingerprint: string; shown: Shown | undefined }>();
   readonly #knocking = new Set<Socket>();
+  readonly #closing = new AbortController();
   #listener: Server | undefined;
   #unhear = () => {};
+  /** Ends a knock of our own. */
+  #heard = () => {};
 
   constructor(wire: Wire) {
     this.#wire = wire;
   }
 
-  /** Gives the port. `letIn` gets connections whose peer may call. */
-  open(host: string, port: number, letIn: (socket: Socket) => void): Promise<number> {
+  /** Gives the port. @throws with the fix, where it cannot listen */
+  async open(opening: Opening, knocking: Knocking = KNOCKING): Promise<number> {
+    const port = await this.#listen(opening);
+    this.#unhear = this.#wire.onChange(() => this.#closeUnwelcome());
+    const on = { name: "grpc port", stop: this.#closing.signal };
+    void every(knocking.every_ms, () => this.#stayOpen({ ...opening, port }, knocking), on);
+    return port;
+  }
+
+  #listen({ host, port, letIn }: Opening): Promise<number> {
     const listener = this.#wire.listener({
       letIn: (socket, peer) => this.#admit(socket, peer) && letIn(socket),
       handshakeFailed: (socket, error) => {
@@ -44,16 +72,40 @@ export class Door {
     });
     this.#listener = listener;
     listener.on("connection", (socket) => {
+      this.#heard();
       this.#knocking.add(socket);
       socket.once("close", () => this.#knocking.delete(socket));
     });
-    this.#unhear = this.#wire.onChange(() => this.#closeUnwelcome());
     return new Promise((resolve, reject) => {
       listener.once("error", (error) => reject(new Error(whyNotListening(host, port, error), { cause: error })));
       listener.listen(port, host, () => {
         listener.on("error", (error) => observe("rpc.failed", { call: "accept", caller: "", error: error.message }));
         resolve((listener.address() as { port: number }).port);
       });
+    });
+  }
+
+  async #stayOpen(opening: Opening, { patience_ms }: Knocking): Promise<void> {
+    if (await this.#hears(opening, patience_ms) || await this.#hears(opening, patience_ms)) return;
+    this.#listener?.close();
+    await this.#listen(opening);
+    throw new Error(`What connects to port ${opening.port} arrived no more, so it listens anew`);
+  }
+
+  /** Whether a connection to the own port arrives; also where none can be made now, since that says nothing of the listener. */
+  #hears({ host, port }: Opening, patience_ms: number): Promise<boolean> {
+    if (this.#closing.signal.aborted) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const knock = connect(port, host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host);
+      const tell = (heard: boolean) => {
+        cancel();
+        this.#heard = () => {};
+        knock.destroy();
+        resolve(heard);
+      };
+      const cancel = after(patience_ms, () => tell(false));
+      this.#heard = () => tell(true);
+      knock.on("error", (error) => tell((error as { code?: string }).code !== "ECONNREFUSED"));
     });
   }
 
@@ -71,6 +123,8 @@ export class Door {
   }
 
   stopListening(): void {
+    this.#closing.abort();
+    this.#heard();
     this.#unhear();
     this.#listener?.close();
   }

@@ -20,10 +20,11 @@ import {
   status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import type { Socket } from "node:net";
 import { observe } from "../base/facts.ts";
 import { rest } from "../base/loop.ts";
 import { addressText } from "../base/text.ts";
-import { CLOSE_GRACE_MS, Door } from "./door.ts";
+import { CLOSE_GRACE_MS, Door, type Knocking } from "./door.ts";
 import {
   admit,
   BadMessage,
@@ -57,6 +58,8 @@ export interface ServerOptions {
   port: number;
   wire: Wire;
   handlers: WorkerHandlers;
+  /** How it looks whether what connects to it arrives; default: twice a minute. */
+  knocking?: Knocking;
 }
 
 export interface RunningServer {
@@ -76,7 +79,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   grpc.addService(workerService, implementation(options.handlers, { door, stop: stop.signal, under_way }));
   // The listener is ours, so that a refused peer can be named; gRPC sees only connections that were let in.
   const inside = grpc.createConnectionInjector(ServerCredentials.createInsecure());
-  const port = await door.open(options.host, options.port, (socket) => inside.injectConnection(socket));
+  const letIn = (socket: Socket) => inside.injectConnection(socket);
+  const port = await door.open({ host: options.host, port: options.port, letIn }, options.knocking);
   return {
     address: addressText(options.host, port),
     port,
