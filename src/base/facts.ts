@@ -100,7 +100,8 @@ export interface Facts {
   "sync.applied": { added: number; changed: number; removed: number };
   "certificate.expiring": { what: string; fingerprint: string; days_left: number };
   "settings.problem": { problem: string };
-  "loop.failed": { loop: string; error: string };
+  /** `times`: in a line, how often the same came since it was last printed. */
+  "loop.failed": { loop: string; error: string; times?: number };
   "admin.ready": { url: string };
   "admin.exposed": { host: string; meaning: string };
   "admin.failed": { id: string; request: string; error: string };

@@ -1,15 +1,22 @@
 /**
  * Facts as lines on stdout. Those that come with every run are written together with what else the same turn of the event
  * loop says, since a write costs more than a line; any other fact is written at once, after those that came before it.
+ *
+ * A loop that fails in each of its rounds, as with the disk of Postgres full, would fill the log with one line many times a second: the same
+ * failure is printed once in ten seconds, with how often it came.
  */
 import { factLine, type FactName, hear } from "../base/facts.ts";
 import { wallClock } from "../base/loop.ts";
+import { Seldom } from "../base/seldom.ts";
 
 const OF_EVERY_RUN = new Set<FactName>(["run.assigned", "run.started", "run.finished"]);
 
+const SAME_FAILURE_MS = 10_000;
+
 /** From now on; the returned function ends it. `write` is given lines without their ends. */
-export function printFacts(write: (lines: string[]) => void = together): () => void {
+export function printFacts(write: (lines: string[]) => void = together, same_failure_ms = SAME_FAILURE_MS): () => void {
   let waiting: string[] = [];
+  const failures = new Seldom(same_failure_ms);
   const flush = () => {
     if (waiting.length === 0) return;
     const lines = waiting;
@@ -17,7 +24,9 @@ export function printFacts(write: (lines: string[]) => void = together): () => v
     write(lines);
   };
   return hear((name, fact) => {
-    waiting.push(factLine(name, fact, wallClock()));
+    const times = name === "loop.failed" ? failures.times(JSON.stringify(fact)) : 1;
+    if (times === undefined) return;
+    waiting.push(factLine(name, times > 1 ? { ...fact, times } : fact, wallClock()));
     if (!OF_EVERY_RUN.has(name)) flush();
     else if (waiting.length === 1) queueMicrotask(flush);
   });

@@ -9,7 +9,8 @@
  */
 import { connect, type Server, type Socket } from "node:net";
 import { observe } from "../base/facts.ts";
-import { after, every, monotonicMs, rest } from "../base/loop.ts";
+import { after, every, rest } from "../base/loop.ts";
+import { Seldom } from "../base/seldom.ts";
 import type { Caller } from "./protocol.ts";
 import type { Shown } from "./trust.ts";
 import type { Wire } from "./wire.ts";
@@ -21,7 +22,6 @@ export const CLOSE_GRACE_MS = 500;
 
 /** A peer that is refused comes again every second; the same is said once in this time. */
 const SAY_AGAIN_MS = 60_000;
-const MOST_SAID = 1_000;
 
 /** `patience_ms`: until a knock counts as unheard. Two in a row must be: after a stall a timer comes before what has arrived. */
 export interface Knocking {
@@ -39,7 +39,7 @@ interface Opening {
 
 export class Door {
   readonly #wire: Wire;
-  readonly #said = new Map<string, number>();
+  readonly #said = new Seldom(SAY_AGAIN_MS);
   readonly #inside = new Map<string, { socket: Socket; fingerprint: string; shown: Shown | undefined }>();
   readonly #knocking = new Set<Socket>();
   readonly #closing = new AbortController();
@@ -165,10 +165,7 @@ export class Door {
     socket.destroy();
     const fact = { ...why, reason: `client ${from}: ${why.reason}`, ours: this.#wire.fingerprint };
     const what = Object.values(fact).join();
-    if (monotonicMs() < (this.#said.get(what) ?? 0)) return;
-    if (this.#said.size >= MOST_SAID) this.#said.clear();
-    this.#said.set(what, monotonicMs() + SAY_AGAIN_MS);
-    observe("peer.refused", fact);
+    if (this.#said.times(what) !== undefined) observe("peer.refused", fact);
   }
 
   #closeUnwelcome(): void {
