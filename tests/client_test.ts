@@ -242,6 +242,7 @@ Deno.test("what JSON would lose without a word is refused, with its place", asyn
       [{ list: [1, -Infinity] }, /args\.list\[1\] is -Infinity/],
       [{ seen: new Map([["a", 1]]) }, /args\.seen is a Map; give Object\.fromEntries/],
       [{ list: [() => 1] }, /args\.list\[0\] is a function/],
+      [{ act: () => 1 }, /args\.act is a function; give data/],
       [{ n: 1n }, /args\.n is a BigInt/],
       [cyclic, /args\.self holds itself/],
     ];

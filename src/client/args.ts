@@ -150,9 +150,6 @@ export function storable(what: string, value: unknown, called = "payload"): unkn
 /** In JSON, where it is no backslash followed by a u: NUL, and halves of characters. */
 const UNSTORABLE = /(?<=(?<!\\)(?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})/;
 
-/** What JSON.stringify makes, without a word, of NaN, a Map, a function in a list and the like. */
-const PERHAPS_LOST = /null|\{\}/;
-
 /** What jsonb can hold of a value, or a clear refusal; `item`: which of many it is. */
 export function jsonText(
   { what, item, called = "args" }: { what: string; item?: number; called?: string },
@@ -177,7 +174,7 @@ export function jsonText(
       says: { code: "too_deep", most: MOST_LEVELS, item },
     });
   }
-  const lost = PERHAPS_LOST.test(text) ? whyNotJson(value, called) : undefined;
+  const lost = whyNotJson(value, called); // JSON.stringify makes null of NaN, {} of a Map, and nothing of a function, without a word
   if (lost) throw refuse(lost);
   const [unstorable] = text.match(UNSTORABLE) ?? [];
   if (unstorable) {

@@ -16,59 +16,69 @@ const HOLLOW: [new (...args: never[]) => unknown, string][] = [
 /** Why `value` is not JSON, naming the place as `name.key[2]`; undefined when it is. Undefined itself is fine only as a field. */
 export function whyNotJson(value: unknown, name: string): string | undefined {
   try {
-    return problemAt(value, { path: name, above: [] });
+    const problem = problemAt(value, []);
+    return problem && `${name}${problem.at} ${problem.why}`;
   } catch (error) {
     return `${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
   }
 }
 
-interface Place {
-  path: string;
-  above: object[];
+/** `at`: from the value that was looked at. It is made on the way back, so that what is JSON, as nearly all is, costs no texts. */
+interface Problem {
+  at: string;
+  why: string;
 }
 
-function problemAt(value: unknown, place: Place): string | undefined {
+const here = (why: string): Problem => ({ at: "", why });
+
+/** `above`: what holds the value, from the outermost on. */
+function problemAt(value: unknown, above: object[]): Problem | undefined {
   switch (typeof value) {
     case "string":
     case "boolean":
       return undefined;
     case "number":
-      return Number.isFinite(value) ? undefined : `${place.path} is ${value}; give null or a text instead`;
+      return Number.isFinite(value) ? undefined : here(`is ${value}; give null or a text instead`);
     case "bigint":
-      return `${place.path} is a BigInt (${String(value).slice(0, 40)}n); give Number(it) or String(it)`;
+      return here(`is a BigInt (${String(value).slice(0, 40)}n); give Number(it) or String(it)`);
     case "undefined":
-      return `${place.path} is undefined; give null instead`;
+      return here("is undefined; give null instead");
     case "function":
-      return `${place.path} is a function; give data`;
+      return here("is a function; give data");
     case "symbol":
-      return `${place.path} is a symbol; give a text`;
+      return here("is a symbol; give a text");
   }
-  return value === null ? undefined : problemInside(value as object, place);
+  if (value === null) return undefined;
+  if (above.includes(value as object)) return here("holds itself; JSON has no cycles");
+  if (above.length >= MOST_DEPTH) return here(`is nested deeper than ${MOST_DEPTH} levels`);
+  above.push(value as object);
+  const problem = problemInside(value as object, above);
+  above.pop();
+  return problem;
 }
 
-function problemInside(value: object, place: Place): string | undefined {
-  if (place.above.includes(value)) return `${place.path} holds itself; JSON has no cycles`;
-  if (place.above.length >= MOST_DEPTH) return `${place.path} is nested deeper than ${MOST_DEPTH} levels`;
-  const above = [...place.above, value];
+function problemInside(value: object, above: object[]): Problem | undefined {
   const toJSON = (value as { toJSON?: unknown }).toJSON;
-  if (typeof toJSON === "function") {
-    return problemAt(toJSON.call(value, ""), { path: place.path, above });
-  }
+  if (typeof toJSON === "function") return problemAt(toJSON.call(value, ""), above);
   if (Array.isArray(value)) {
-    for (let at = 0; at < value.length; at++) {
-      const problem = problemAt(value[at], { path: `${place.path}[${at}]`, above });
-      if (problem) return problem;
+    for (let place = 0; place < value.length; place++) {
+      const problem = problemAt(value[place], above);
+      if (problem) return { ...problem, at: `[${place}]${problem.at}` };
     }
     return undefined;
   }
-  const hollow = HOLLOW.find(([kind]) => value instanceof kind);
-  if (hollow) return `${place.path} is a ${hollow[0].name}; give ${hollow[1]}`;
-  if (ArrayBuffer.isView(value)) return `${place.path} is binary data; give a text, such as base64`;
-  for (const [key, inner] of Object.entries(value)) {
+  if (Object.getPrototypeOf(value) !== Object.prototype) {
+    const hollow = HOLLOW.find(([kind]) => value instanceof kind);
+    if (hollow) return here(`is a ${hollow[0].name}; give ${hollow[1]}`);
+    if (ArrayBuffer.isView(value)) return here("is binary data; give a text, such as base64");
+  }
+  for (const key of Object.keys(value)) {
+    const inner = (value as Record<string, unknown>)[key];
     if (inner === undefined) continue;
-    const path = /^[A-Za-z_$][\w$]*$/.test(key) ? `${place.path}.${key}` : `${place.path}[${JSON.stringify(key)}]`;
-    const problem = problemAt(inner, { path, above });
-    if (problem) return problem;
+    const problem = problemAt(inner, above);
+    if (!problem) continue;
+    const step = /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
+    return { ...problem, at: step + problem.at };
   }
   return undefined;
 }
