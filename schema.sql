@@ -690,6 +690,14 @@ create index if not exists admin_action_log_actor on admin_action_log (actor, at
 create index if not exists admin_action_log_action on admin_action_log (action, at, id);
 create index if not exists admin_action_log_target on admin_action_log (target_type, target_id, at, id);
 create index if not exists admin_action_log_type on admin_action_log (target_type, at, id);
+-- Of what was paused before the reason was kept there.
+update job_definition d set paused_reason = l.reason from admin_action_log l
+ where d.paused_at is not null and d.paused_reason is null and l.target_type = 'job' and l.target_id = d.name and l.action = 'job.pause'
+   and l.at between d.paused_at - interval '1 s' and d.paused_at + interval '1 s';
+update job_schedule s set paused_reason = l.reason from job_definition d, admin_action_log l
+ where s.paused_at is not null and s.paused_reason is null and d.id = s.job_definition_id and l.target_type = 'schedule'
+   and l.target_id = d.name || '/' || s.schedule_id and l.action = 'schedule.pause'
+   and l.at between s.paused_at - interval '1 s' and s.paused_at + interval '1 s';
 create or replace function keep_audit() returns trigger language plpgsql as $$
 begin
   raise exception 'Cannot % admin_action_log: the audit is only added to', lower(tg_op)

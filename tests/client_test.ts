@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import postgres from "postgres";
 import { z } from "zod";
+import { storable } from "../src/client/args.ts";
 import { createClient, EnqueueError, type EnqueueOptions } from "../src/client.ts";
 import { defineJob, type Job, PRIORITIES, priorityNumber } from "../src/job.ts";
 import { json } from "../src/store/db.ts";
@@ -244,6 +245,7 @@ Deno.test("what JSON would lose without a word is refused, with its place", asyn
       [{ list: [() => 1] }, /args\.list\[0\] is a function/],
       [{ act: () => 1 }, /args\.act is a function; give data/],
       [{ n: 1n }, /args\.n is a BigInt/],
+      [{ at: new Date(NaN) }, /args\.at is an invalid date/],
       [cyclic, /args\.self holds itself/],
     ];
     for (const [args, says] of lost) {
@@ -253,6 +255,13 @@ Deno.test("what JSON would lose without a word is refused, with its place", asyn
       await assert.rejects(client.emit("seen", args), new RegExp(says.source.replace("args", "payload")));
     }
     assert.equal((await sql`select from job_run union all select from event union all select from bulk`).length, 0);
+    class Itself {
+      n = 1;
+      toJSON() {
+        return this;
+      }
+    }
+    assert.doesNotThrow(() => storable("it", new Itself()));
     const kept = { none: null, empty: {}, text: "null {}", at: new Date(0) };
     const { id } = await client.enqueue("client_test", { tenant: "a", ...kept });
     const [stored] = await sql`select args_json from job_run where id = ${id}`;

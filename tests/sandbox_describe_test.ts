@@ -81,13 +81,14 @@ const NEVER: { args: string; refused?: RegExp }[] = [
     refused: /^args\.at takes only a date: z\.coerce\.date\(\) reads one from a text; args are JSON/,
   },
   { args: "z.date().transform(String)", refused: /^args takes only a date/ },
-  {
-    args: "z.object({ who: z.object({ ids: z.array(z.bigint().optional()) }) })",
-    refused: /^args\.who\.ids\[\] takes only a bigint/,
-  },
-  { args: "z.record(z.string(), z.set(z.string()))", refused: /^args\[\] takes only a Set/ },
-  { args: "z.tuple([z.string(), z.map(z.string(), z.int()).nullable()])", refused: /^args\.1 takes only a Map/ },
+  { args: "z.object({ who: z.object({ id: z.bigint().readonly() }) })", refused: /^args\.who\.id takes only a bigint/ },
+  { args: "z.tuple([z.string(), z.map(z.string(), z.int())])", refused: /^args\.1 takes only a Map/ },
+  { args: "z.object({ tags: z.set(z.string()).optional().nonoptional() })" },
   { args: "z.object({ at: z.coerce.date(), n: z.coerce.bigint() })" },
+  {
+    args:
+      "z.object({ at: z.date().optional(), or: z.date().nullable(), list: z.array(z.date()), all: z.record(z.string(), z.date()) })",
+  },
   {
     args:
       "z.object({ at: z.date().default(() => new Date()), or: z.union([z.date(), z.string()]), no: z.date().catch(new Date()) })",

@@ -12,6 +12,7 @@ import { emitEvent, takeEvents } from "../src/store/events.ts";
 import { acquire, type Term } from "../src/store/leadership.ts";
 import { STATES } from "../src/store/runs.ts";
 import { applySchema, lackOfSchema, SchemaInUse } from "../src/store/schema.ts";
+import { pauseJob, pauseSchedules } from "../src/store/stops.ts";
 import { numbered, withBulks } from "./support/bulk_scene.ts";
 import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
@@ -127,6 +128,28 @@ Deno.test("the index of all keys becomes one by bytes of those that there are, a
     await applySchema(sql, schema);
     assert.deepEqual(await catalog(sql), before);
     assert.deepEqual(await contents(sql), rows);
+  });
+});
+
+Deno.test("why something was paused before that was kept is taken from the audit", async () => {
+  await withStores(async ({ sql }) => {
+    for (const name of ["a", "b"]) {
+      const { id } = await aDefinition(sql, { name });
+      await sql`
+        insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value) values (${id}, 'nightly', 'daily_at', '02:30')`;
+      await pauseJob(sql, name, { actor: "ann", reason: `${name} burns`, paused: true });
+      await pauseSchedules(sql, { job_name: name }, { actor: "ann", reason: `${name} rests`, paused: true });
+    }
+    const reasons = () =>
+      sql`select d.paused_reason as job, s.paused_reason as schedule from job_definition d join job_schedule s on s.job_definition_id = d.id order by d.name`;
+    const [before] = await reasons();
+    assert.deepEqual({ ...before }, { job: "a burns", schedule: "a rests" });
+    const of_another_pause = sql`paused_at + (name = 'b')::int * interval '1 minute'`;
+    await sql`update job_definition set paused_reason = null, paused_at = ${of_another_pause}`;
+    await sql`
+      update job_schedule s set paused_reason = null, paused_at = d.paused_at from job_definition d where d.id = s.job_definition_id`;
+    await applySchema(sql, schema);
+    assert.deepEqual((await reasons()).map((row) => ({ ...row })), [before, { job: null, schedule: null }]);
   });
 });
 

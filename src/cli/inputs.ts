@@ -41,9 +41,9 @@ export function instantFrom(text: string, or = ""): Date {
 
 /** An instant, or how long ago: "90s", "10m", "2h", "3d". */
 function pastFrom(text: string): Date {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
-  if (count === undefined) return instantFrom(text, ', or how long ago, such as "10m" (s, m, h, d)');
-  return new Date(wallClock().getTime() - Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]);
+  const [, count, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  const at = new Date(wallClock().getTime() - Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]);
+  return isStorableDate(at) ? at : instantFrom(text, ', or how long ago, such as "10m" (s, m, h, d)');
 }
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

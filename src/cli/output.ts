@@ -85,15 +85,15 @@ export function printTable(columns: string[], rows: unknown[][], when_empty: str
 function cellText(value: unknown): string {
   if (value === null || value === undefined) return "-";
   if (value instanceof Date) return timeText(value);
-  return harmless(typeof value === "string" ? value : JSON.stringify(value));
+  return harmless(typeof value === "string" ? value : JSON.stringify(value)).replace(/[\t\n]/g, " "); // a row is a line
 }
 
-/** UTC to the second: the same for everyone who reads it. */
 /** Who paused it and why. */
 export function pausedText(it: { paused_by: string | null; paused_reason: string | null }): string {
   return `paused by ${it.paused_by}${it.paused_reason === null ? "" : `: ${it.paused_reason}`}`;
 }
 
+/** UTC to the second: the same for everyone who reads it. */
 export function timeText(at: Date): string {
   return at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "Z");
 }

@@ -40,6 +40,7 @@ function problemAt(value: unknown, above: object[]): Problem | undefined {
     case "number":
       return Number.isFinite(value) ? undefined : here(`is ${value}; give null or a text instead`);
     case "bigint":
+      if ("toJSON" in BigInt.prototype) return undefined; // the program says what becomes of them
       return here(`is a BigInt (${String(value).slice(0, 40)}n); give Number(it) or String(it)`);
     case "undefined":
       return here("is undefined; give null instead");
@@ -58,8 +59,12 @@ function problemAt(value: unknown, above: object[]): Problem | undefined {
 }
 
 function problemInside(value: object, above: object[]): Problem | undefined {
+  if (value instanceof Date && Number.isNaN(value.getTime())) {
+    return here("is an invalid date; give null or a text instead");
+  }
   const toJSON = (value as { toJSON?: unknown }).toJSON;
-  if (typeof toJSON === "function") return problemAt(toJSON.call(value, ""), above);
+  const said: unknown = typeof toJSON === "function" ? toJSON.call(value, "") : value;
+  if (said !== value) return problemAt(said, above);
   if (Array.isArray(value)) {
     for (let place = 0; place < value.length; place++) {
       const problem = problemAt(value[place], above);

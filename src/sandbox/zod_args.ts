@@ -12,8 +12,6 @@ interface ZodSchema {
       in?: ZodSchema;
       shape?: Record<string, ZodSchema>;
       innerType?: ZodSchema;
-      element?: ZodSchema;
-      valueType?: ZodSchema;
       items?: readonly ZodSchema[];
     };
   };
@@ -27,7 +25,10 @@ const NEVER_JSON: Record<string, string> = {
   set: "a Set: z.array() is a list",
 };
 
-/** The first place that only a value takes that JSON cannot hold. Undefined: there is none, or it is no schema of zod's. */
+/**
+ * The first place that must be there and takes only a value that JSON cannot hold. Undefined: there is none (what is left out, null or an
+ * empty list may do), or it is no schema of zod's.
+ */
 export function neverJsonIn(schema: unknown, path = "args", seen = new Set<unknown>()): string | undefined {
   const def = (schema as Partial<ZodSchema> | undefined)?._zod?.def;
   if (!def || def.coerce || seen.has(schema)) return undefined;
@@ -37,8 +38,6 @@ export function neverJsonIn(schema: unknown, path = "args", seen = new Set<unkno
   const within: [string, ZodSchema | undefined][] = [
     ...Object.entries(def.shape ?? {}).map(([name, one]): [string, ZodSchema] => [`${path}.${name}`, one]),
     ...(def.items ?? []).map((one, place): [string, ZodSchema] => [`${path}.${place}`, one]),
-    [`${path}[]`, def.element],
-    [`${path}[]`, def.valueType],
     [path, TRANSPARENT.includes(def.type ?? "") ? def.innerType : undefined],
     [path, def.type === "pipe" ? def.in : undefined],
   ];
@@ -48,8 +47,8 @@ export function neverJsonIn(schema: unknown, path = "args", seen = new Set<unkno
   }
 }
 
-/** What stands around another schema and makes nothing of its own: a default, say, may be a date. */
-const TRANSPARENT = ["optional", "nullable", "readonly", "nonoptional"];
+/** What stands around another schema and takes no more than that. */
+const TRANSPARENT = ["readonly", "nonoptional"];
 
 /**
  * Of what it converts before it checks (`z.coerce`, `preprocess`, `catch`, `trim`), and of patterns with flags (`/^\p{L}+$/u`, `/^a$/i`),

@@ -57,7 +57,7 @@ export async function pauseSchedules(
 export interface Pause {
   paused_at: Date;
   paused_by: string;
-  /** As whoever paused it said it; null: paused before that was kept. */
+  /** As whoever paused it said it. */
   paused_reason: string | null;
 }
 

@@ -84,7 +84,7 @@ function argsFrom(on: Act, { args_schema }: StoredDefinition, drawable: Field | 
   const value = drawable && draft ? valueOf(drawable, draft, reading) : jsonOf(json, { lang: on.lang, wrong });
   if (problems.size === 0 && args_schema !== null) checkArgs(args_schema, value, reading);
   try {
-    if (problems.size === 0) storable("the args", value);
+    if (problems.size === 0) storable("the args", value, "args");
   } catch (error) {
     wrong(wordsOf(on.lang, error) ?? (error as Error).message);
   }
