@@ -12,6 +12,8 @@ import { testWithRedisServer } from "./support/redis_server.ts";
 import { underLoad } from "./support/steady_load.ts";
 import { waitFor } from "./support/waiting.ts";
 
+const LOCK = "scheduler:leader:lock";
+
 interface Scene {
   cluster: Cluster;
   redis: OwnRedis;
@@ -118,19 +120,37 @@ testWithRedisServer(
       await onRedis(cluster, redis);
 
       await askRedis(redis.port, "config", "set", "min-replicas-to-write", 1); // NOREPLICAS
-      await goesOn(cluster);
+      await staysLed({ cluster, redis, link });
       await cluster.startWorker();
       await askRedis(redis.port, "config", "set", "min-replicas-to-write", 0);
       await onRedis(cluster, redis);
 
+      await askRedis(redis.port, "config", "set", "maxmemory", 1); // OOM
+      const { worker } = await leaderProcess(cluster);
+      worker.kill("SIGKILL"); // or it goes on prolonging its lock, which needs no memory
+      await cluster.startWorker();
+      await staysLed({ cluster, redis, link });
+      await askRedis(redis.port, "config", "set", "maxmemory", 0);
+      await onRedis(cluster, redis);
+
       await askRedis(redis.port, "replicaof", "127.0.0.1", freePort()); // READONLY
-      await goesOn(cluster);
+      await staysLed({ cluster, redis, link });
       await askRedis(redis.port, "replicaof", "no", "one");
       await onRedis(cluster, redis);
       assert(await waitFor("no stale heartbeats", async () => await gone(redis, frozen_with.worker) || undefined));
     });
   },
 );
+
+/** A server that takes no writes lets the lock run out: that it is gone says nothing of who leads. */
+async function staysLed({ cluster, redis }: Scene): Promise<void> {
+  await waitFor("the lock to run out", async () => await askRedis(redis.port, "exists", LOCK) === 0 || undefined);
+  const after = cluster.hearing.last;
+  await goesOn(cluster);
+  await goesOn(cluster);
+  const since = cluster.hearing.lines.slice(after.place + 1);
+  assert.deepEqual(since.filter(({ text }) => text.includes("the lock is not ours")), []);
+}
 
 async function gone({ port }: OwnRedis, { worker_id }: WorkerProcess): Promise<boolean> {
   return await askRedis(port, "exists", `scheduler:worker:${worker_id}`) === 0;
