@@ -9,6 +9,7 @@ import { type Cluster, withProcesses, type WorkerProcess } from "../support/clus
 import { type Doom, reaches, saidBy, STEADY } from "../support/doomed.ts";
 import { giveWork, holdSchedules, leaderJobs, type Work, workIsDone } from "../support/leader_work.ts";
 import { judge } from "../support/ledger.ts";
+import { PATIENCE_MS } from "../support/waiting.ts";
 
 /** Not after the lock in Redis: who deposes a dead leader comes to the seat without it. */
 const DEATHS_OF_LEADERS: FailpointName[] = [
@@ -33,7 +34,6 @@ const DEATHS_OF_LEADERS: FailpointName[] = [
   "after-assign-before-rpc",
 ];
 const LEADERS_AT_ONCE = 5;
-const PATIENCE_MS = 45_000;
 
 function start(cluster: Cluster, ...doom: Doom[]): Promise<WorkerProcess> {
   return cluster.startWorker({ env: { SCHEDULER_FAILPOINT: doom.join(",") } });

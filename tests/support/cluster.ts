@@ -17,6 +17,7 @@ import { changeSettings, type Settings } from "../../src/store/settings.ts";
 import { Hearing } from "./hearing.ts";
 import { noneLeft } from "./processes.ts";
 import { type Stores, withStores } from "./stores.ts";
+import { PATIENCE_MS } from "./waiting.ts";
 
 export interface ClusterOptions {
   /** Job files: name, with its extension, and source. Default: `append_one_row` alone, see `effects`. */
@@ -68,7 +69,6 @@ export interface EndedRun {
 }
 
 const NONE_LEFT_WITHIN_MS = 10_000;
-const RUN_ENDS_WITHIN_MS = 45_000;
 const TERMINAL = ["SUCCEEDED", "FAILED", "CANCELED", "TIMED_OUT", "SKIPPED"];
 
 /** Starts `workers` processes, waits until they are ready, and gives them to `test`. */
@@ -221,13 +221,13 @@ export class Cluster {
 
   /** The run once it has ended, as Postgres has it. */
   async ends(job_run_id: number): Promise<EndedRun> {
-    const late = AbortSignal.timeout(RUN_ENDS_WITHIN_MS);
+    const late = AbortSignal.timeout(PATIENCE_MS);
     for (;;) {
       const [run] = await this.sql<EndedRun[]>`
         select id, state, attempt, result, exit_code, error_name, error_summary from job_run where id = ${job_run_id}`;
       if (run && TERMINAL.includes(run.state)) return run;
       if (late.aborted) {
-        throw new Error(`Run ${job_run_id} has not ended within ${RUN_ENDS_WITHIN_MS} ms: ${JSON.stringify(run)}`);
+        throw new Error(`Run ${job_run_id} has not ended within ${PATIENCE_MS} ms: ${JSON.stringify(run)}`);
       }
       await rest(50);
     }

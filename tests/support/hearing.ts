@@ -1,5 +1,6 @@
 /** What processes print, line by line, kept whole; and waiting for a line that says what a test waits for. */
 import { after } from "../../src/base/loop.ts";
+import { PATIENCE_MS } from "./waiting.ts";
 
 export interface Line {
   /** Who printed it. */
@@ -9,8 +10,6 @@ export interface Line {
   place: number;
 }
 
-/** Long enough for a busy machine: a test that fails by it has found something, or the machine is stuck. */
-const PATIENCE_MS = 45_000;
 const SHOWN = 60;
 
 export class Hearing {

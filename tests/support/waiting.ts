@@ -1,11 +1,14 @@
 /** Waits for a fact that only a question can tell. */
 import { rest } from "../../src/base/loop.ts";
 
+/** For whatever is sure to come. Long, since a machine may be many times slower than another: who fails by it has found something. */
+export const PATIENCE_MS = 90_000;
+
 /** Asks until the answer is there, which `false` is not; one generous limit, and what was waited for in the error. */
 export async function waitFor<T>(
   what: string,
   ask: () => Promise<T | undefined | false>,
-  within_ms = 30_000,
+  within_ms = PATIENCE_MS,
 ): Promise<T> {
   const late = AbortSignal.timeout(within_ms);
   for (;;) {
