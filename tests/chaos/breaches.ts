@@ -1,5 +1,6 @@
-/** Histories of limits and of bulks that break an invariant each, for checker_test.ts. */
+/** Histories of limits, events and bulks that break an invariant each, for checker_test.ts. */
 import { addItems, createBulk } from "../../src/store/bulks.ts";
+import { emitEvent, takeEvents } from "../../src/store/events.ts";
 import { feed, finish } from "../../src/store/feeding.ts";
 import type { Breach } from "./checker_test.ts";
 import type { Story } from "./story.ts";
@@ -42,6 +43,16 @@ export const OF_LIMITS: Breach[] = [
     },
   },
   {
+    what: "runs are given away faster than the rate of their job",
+    broken: ["rates"],
+    detail: /became ASSIGNED \d+\.\d ms before the rate of "job" allowed it/,
+    async spoil(story) {
+      await story.sql`update job_definition set rate_count = 1, rate_seconds = 3600`;
+      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      for (const body of bodies) await story.ended(body);
+    },
+  },
+  {
     what: "more runs on a node than may be",
     broken: ["nodes"],
     detail: /became ASSIGNED as number 2 on node here, where 1 may be/,
@@ -49,6 +60,61 @@ export const OF_LIMITS: Breach[] = [
       await story.sql`update node set max_concurrent = 1`;
       const bodies = [await story.started(await story.born()), await story.started(await story.born())];
       for (const body of bodies) await story.ended(body);
+    },
+  },
+];
+
+/** Two events of one key, each in a batch of its own, and what the rule made of them; `spoil` comes before their runs do. */
+async function ofRule(
+  story: Story,
+  rule: { debounce_seconds: number } | { throttle_seconds: number },
+  spoil: () => Promise<unknown> = () => Promise.resolve(),
+) {
+  const rules = { seen: { ...rule, key: "{who}" } };
+  await story.sql`update job_definition set event_types = '{seen}', event_rules = ${story.sql.json(rules)}`;
+  for (const n of [1, 2]) {
+    await emitEvent(story.sql, { event_type: "seen", payload: { who: "a", n } });
+    await takeEvents(story.sql, story.term);
+  }
+  await spoil();
+  const runs = await story.sql<{ id: number }[]>`update job_run set due_at = clock_timestamp() returning id`;
+  for (const { id } of runs) await story.ended(await story.started(id));
+}
+
+export const OF_EVENTS: Breach[] = [
+  {
+    what: "of an event that another took the place of nothing is told",
+    broken: ["ruled events"],
+    detail: /event 1 has 0 runs of "job" and is 0 times told as absorbed/,
+    async spoil(story) {
+      await ofRule(story, { debounce_seconds: 60 });
+      await story.sql`delete from event_absorbed`;
+    },
+  },
+  {
+    what: "in the place of a debounced event an earlier one is told",
+    broken: ["ruled events"],
+    detail: /event 2 was debounced, and its run is that of event 1/,
+    async spoil(story) {
+      await ofRule(story, { throttle_seconds: 60 });
+      await story.sql`update event_absorbed set outcome = 'debounced'`;
+    },
+  },
+  {
+    what: "a run has the payload of an earlier event than its own",
+    broken: ["ruled events"],
+    detail: /it is for event 2 and has args {"n": 1, "who": "a"}, not {"n": 2, "who": "a"}/,
+    spoil: (story) =>
+      ofRule(story, { debounce_seconds: 60 }, () => story.sql`update job_run set args_json = '{"who": "a", "n": 1}'`),
+  },
+  {
+    what: "two runs of a throttled key are born too soon after each other",
+    broken: ["ruled events"],
+    detail: /it was born \d+ ms after another of "seen:a"/,
+    async spoil(story) {
+      await ofRule(story, { throttle_seconds: 0 });
+      const rules = { seen: { throttle_seconds: 60, key: "{who}" } };
+      await story.sql`update job_definition set event_rules = ${story.sql.json(rules)}`;
     },
   },
 ];

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { recordAct } from "../../src/store/audit.ts";
 import { buryWorkers } from "../../src/store/nodes.ts";
 import { aWorker } from "../support/factories.ts";
-import { OF_BULKS, OF_LIMITS } from "./breaches.ts";
+import { OF_BULKS, OF_EVENTS, OF_LIMITS } from "./breaches.ts";
 import { check, type Effect, explain } from "./checker.ts";
 import { INVARIANTS } from "./invariants.ts";
 import { type Story, withStory, WORKER } from "./story.ts";
@@ -350,7 +350,7 @@ const OF_LEADERS: Breach[] = [
   },
 ];
 
-for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_BULKS, ...OF_LEADERS]) {
+for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS]) {
   Deno.test(`${breach.broken.join(", ")} is found broken: ${breach.what}`, () =>
     withStory(async (story) => {
       await breach.spoil(story);
@@ -363,7 +363,7 @@ for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...O
 
 Deno.test("every invariant has a history that breaks it", () => {
   const shown = new Set(
-    [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_BULKS, ...OF_LEADERS].flatMap((breach) =>
+    [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS].flatMap((breach) =>
       breach.broken
     ),
   );

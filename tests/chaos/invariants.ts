@@ -6,6 +6,7 @@ import type { Db } from "../../src/store/db.ts";
 import type { Evidence } from "./checker.ts";
 import { BIRTH_INVARIANTS } from "./invariants_births.ts";
 import { BULK_INVARIANTS } from "./invariants_bulks.ts";
+import { EVENT_INVARIANTS } from "./invariants_events.ts";
 import { LEADER_INVARIANTS } from "./invariants_leader.ts";
 import { LIMIT_INVARIANTS } from "./invariants_limits.ts";
 
@@ -181,12 +182,12 @@ const ROW_INVARIANTS: Invariant[] = [
           from job_run_event b
           join job_run a on a.serial_key = b.serial_key and a.id <> b.job_run_id
           join job_run_event born on born.job_run_id = a.id and born.from_state is null
-          join lateral (select v.to_state, v.cancel_requested from job_run_event v where v.job_run_id = a.id and v.seq < b.seq
-                         order by v.seq desc limit 1) was on true
+          join lateral (select v.to_state, v.cancel_requested, v.priority, v.at from job_run_event v
+                         where v.job_run_id = a.id and v.seq < b.seq order by v.seq desc limit 1) was on true
          where b.from_state = 'PENDING' and b.to_state = 'ASSIGNED' and was.to_state = 'PENDING' and not was.cancel_requested
-           and (born.priority, born.due_at, a.id) < (b.priority, b.due_at, b.job_run_id)
+           and (was.priority, born.due_at, a.id) < (b.priority, b.due_at, b.job_run_id)
            -- what a leader has read it may act on as long as it trusts its term, and the statement is under way for a while
-           and greatest(born.due_at, born.at) < b.asked_at - ${2 * leader_lease_ms} * interval '1 ms'`,
+           and greatest(born.due_at, was.at) < b.asked_at - ${2 * leader_lease_ms} * interval '1 ms'`,
   },
   {
     invariant: "I11",
@@ -260,6 +261,7 @@ const ROW_INVARIANTS: Invariant[] = [
 export const INVARIANTS: Invariant[] = [
   ...BODY_INVARIANTS,
   ...BIRTH_INVARIANTS,
+  ...EVENT_INVARIANTS,
   ...ROW_INVARIANTS,
   ...LIMIT_INVARIANTS,
   ...BULK_INVARIANTS,

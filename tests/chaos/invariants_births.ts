@@ -36,7 +36,9 @@ export const BIRTH_INVARIANTS: Invariant[] = [
       only_these_births
         ? await sql<Found[]>`
           select id as job_run_id, 'nobody asked for ' || coalesce(idempotency_key, 'it') as detail from job_run r
-           where not exists (select from birth b where b.idempotency_key = r.idempotency_key)`
+           where not exists (select from birth b where b.idempotency_key = r.idempotency_key)
+             and not exists (select from event e join job_definition d on d.event_rules ? e.event_type
+                              where r.idempotency_key = 'event:' || e.id || ':' || d.id)`
         : [],
   },
 ];

@@ -1,4 +1,4 @@
-/** That no more runs are ASSIGNED or RUNNING at once than a limit allows, whatever it is a limit of. */
+/** That no more runs are ASSIGNED or RUNNING at once, or become so in a time, than a limit allows, whatever it is a limit of. */
 import type { Db } from "../../src/store/db.ts";
 import type { Found, Invariant } from "./invariants.ts";
 
@@ -45,6 +45,22 @@ export const LIMIT_INVARIANTS: Invariant[] = [
                   from job_run_event v join job_run r on r.id = v.job_run_id join job_definition d on d.id = r.job_definition_id
                   cross join lateral jsonb_each_text(d.resources) as n(name, needed) join resource c on c.name = n.name) u
          where used > capacity and to_state = 'ASSIGNED'`,
+  },
+  {
+    invariant: "rates",
+    says:
+      "no more runs given away in any time than the job's rate allows, but for a tenth of its time, at most a second, that is made up for",
+    violations: (sql) =>
+      sql<Found[]>`
+        select job_run_id, 'it became ASSIGNED ' || round((ahead - made_up) * 1000, 1) || ' ms before the rate of "' || name || '" allowed it' as detail
+          from (select s.*, max(asked_s - place * each_s) over (partition by name order by place rows between unbounded preceding and 1 preceding)
+                              - (at_s - place * each_s) as ahead
+                  from (select v.job_run_id, d.name, d.rate_seconds / d.rate_count as each_s, least(1, d.rate_seconds / 10) as made_up,
+                               extract(epoch from v.asked_at) as asked_s, extract(epoch from v.at) as at_s,
+                               row_number() over (partition by d.id order by v.seq) as place
+                          from job_run_event v join job_run r on r.id = v.job_run_id join job_definition d on d.id = r.job_definition_id
+                         where d.rate_count is not null and v.to_state = 'ASSIGNED' and v.from_state <> 'ASSIGNED') s) t
+         where ahead > made_up`,
   },
   {
     invariant: "nodes",

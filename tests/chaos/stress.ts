@@ -70,7 +70,7 @@ async function stressIn(stores: Stores, options: StressOptions): Promise<StressR
   try {
     await weather(world, { actors, load, ms: options.seconds * 1_000 * world.scale });
     await load.end(world.sql);
-    if (!mistake) count(world, "rest after ms", await untilAtRest(world.sql));
+    if (!mistake) count(world, "rest after ms", await untilAtRest(world));
     await leave();
     return await judge(world, { options, births: load.births, errors });
   } finally {
@@ -156,13 +156,13 @@ function heal(world: World, actors: Actor[]): void {
 }
 
 /** Until every event has its runs, and every run and every bulk its end; not for ever, since the checker says what did not. */
-async function untilAtRest(sql: Sql): Promise<number> {
+async function untilAtRest({ sql, scale }: World): Promise<number> {
   const step_ms = 50;
   for (let waited_ms = 0;; waited_ms += step_ms) {
     const [open] = await sql`
       select 1 from job_run where finished_at is null union all select 1 from event where processed_at is null
       union all select 1 from bulk where finished_at is null limit 1`;
-    if (!open || waited_ms >= REST_WITHIN_MS) return waited_ms;
+    if (!open || waited_ms >= REST_WITHIN_MS * scale) return waited_ms;
     await rest(step_ms);
   }
 }

@@ -5,7 +5,7 @@ import { createRuns } from "../../../src/store/births.ts";
 import { isUnreachable, type Sql } from "../../../src/store/db.ts";
 import type { ScheduleSpec } from "../../../src/store/definitions.ts";
 import { emitEvent } from "../../../src/store/events.ts";
-import { requestCancel } from "../../../src/store/requests.ts";
+import { reprioritizeWhere, requestCancel } from "../../../src/store/requests.ts";
 import { aDefinition } from "../../support/factories.ts";
 import type { Manner } from "./bodies.ts";
 import { birthsOfBulks, changeSomeBulk, giveBulk } from "./bulks.ts";
@@ -26,6 +26,8 @@ const RETRIES = { max_retries: 2, retry_backoff_seconds: 0.05, retry_factor: 2, 
 /** Interrupted more often than in any real life; a few are quarantined all the same. */
 const TOUGH = { max_interruptions: 6 };
 
+const OF_KEY = { key: "{key}" };
+
 const JOBS: Record<string, Job> = {
   plain: { manner: QUICK, columns: { ...RETRIES } },
   long: { manner: LONG, columns: { ...TOUGH, max_retries: 1, retry_backoff_seconds: 0.2 } },
@@ -37,6 +39,19 @@ const JOBS: Record<string, Job> = {
   licensed: {
     manner: { least_ms: 20, most_ms: 200, fails: 0.2, fatal: 0.3 },
     columns: { ...RETRIES, ...TOUGH, resources: { license: 2 } },
+  },
+  rated: { manner: QUICK, columns: { ...RETRIES, ...TOUGH, rate_count: 4, rate_seconds: 1 } },
+  calmed: {
+    manner: QUICK,
+    columns: {
+      type: "event",
+      event_types: ["much"],
+      event_rules: { much: { ...OF_KEY, debounce_seconds: 0.3, max_wait_seconds: 1.5 } },
+    },
+  },
+  throttled: {
+    manner: QUICK,
+    columns: { type: "event", event_types: ["much"], event_rules: { much: { ...OF_KEY, throttle_seconds: 0.5 } } },
   },
   heard: { manner: QUICK, columns: { ...RETRIES, event_types: ["something"], type: "event" } },
   overheard: { manner: QUICK, columns: { event_types: ["something"], type: "event", serial_key: "key:{key}" } },
@@ -153,8 +168,14 @@ async function somethingDone(
   { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
 ): Promise<unknown> {
   if (chance.happens(0.15)) return await cancelSomething(sql, world);
-  if (world.mistake || !chance.happens(0.05)) return await giveWork(sql, made, { world, chance, turn });
-  return await (chance.happens(0.5) ? giveBulk(world, { chance, turn }) : changeSomeBulk(world, chance));
+  if (world.mistake || !chance.happens(0.2)) return await giveWork(sql, made, { world, chance, turn });
+  const acts: (() => Promise<unknown>)[] = [
+    () => chance.happens(0.5) ? giveBulk(world, { chance, turn }) : changeSomeBulk(world, chance),
+    () => moveSome(sql, world, chance),
+    () => giveRun(sql, made, { world, chance, turn, job_name: "rated" }),
+    () => emitMuch(sql, { world, chance, turn }),
+  ];
+  return await chance.pick(acts)();
 }
 
 /** An enqueue, or an event with one run for each job that waits for it. Asked again until there is an answer. */
@@ -163,18 +184,25 @@ async function giveWork(
   made: Made,
   { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
 ): Promise<void> {
-  const args = { key: chance.whole(1, 8) };
   if (!world.mistake?.job && chance.happens(0.2)) {
-    const event = { event_type: "something", payload: args, dedupe_key: `event ${turn}` };
+    const event = { event_type: "something", payload: { key: chance.whole(1, 8) }, dedupe_key: `event ${turn}` };
     const id = await untilHeard(() => emitEvent(sql, event));
     for (const name of ["heard", "overheard"]) made.births.push(`event:${id}:${made.ids.get(name)}`);
     return count(world, "events");
   }
   const job_name = world.mistake?.job ??
     chance.pick(["plain", "plain", "plain", "plain", "keyed", "keyed", "long", "limited", "limited", "licensed"]);
+  await giveRun(sql, made, { world, chance, turn, job_name });
+}
+
+async function giveRun(
+  sql: Sql,
+  made: Made,
+  { world, chance, turn, job_name }: { world: World; chance: World["chance"]; turn: number; job_name: string },
+): Promise<void> {
   const birth = {
     job_name,
-    args,
+    args: { key: chance.whole(1, 8) },
     idempotency_key: `${turn}`,
     priority: world.mistake?.newest_first || chance.happens(0.3) ? 999 - turn % 1_000 : chance.whole(0, 999), // some newest first
     ...(chance.happens(0.15) ? { run_at: inMs(chance.between(0, 2_000) * world.scale) } : {}),
@@ -183,6 +211,25 @@ async function giveWork(
   await untilHeard(() => createRuns(sql, [birth]));
   made.births.push(`enqueue:${made.ids.get(job_name)}:${turn}`);
   count(world, "enqueues");
+}
+
+/** Of the type of which rules make fewer runs than events. What came of each is judged by what is told of it. */
+async function emitMuch(
+  sql: Sql,
+  { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
+): Promise<void> {
+  const payload = { key: chance.whole(1, 3), turn };
+  for (let n = chance.whole(1, 4); n > 0; n--) {
+    await untilHeard(() => emitEvent(sql, { event_type: "much", payload, dedupe_key: `event ${turn}.${n}` }));
+    count(world, "events of much");
+  }
+}
+
+/** Others come first from now on. */
+async function moveSome(sql: Sql, world: World, chance: World["chance"]): Promise<void> {
+  const by = { actor: "somebody", reason: "chance", priority: chance.whole(0, 999), most: chance.whole(1, 5) };
+  const job_name = chance.pick(["plain", "keyed", "limited", "rated"]);
+  count(world, "priorities moved", (await untilHeard(() => reprioritizeWhere(sql, { job_name }, by))).length);
 }
 
 /** All of it runs on one machine, and so by one clock. */
