@@ -38,6 +38,7 @@ Deno.test("the same failure of a loop is printed once in a while, with how often
     for (let n = 0; n < 50; n++) fail();
     loopFailed("leader", new Error("something else"));
     loopFailed("alerts", new Error("the disk is full"));
+    for (const run of [7, 8]) loopFailed(`storing the log of run ${run}`, new Error("the disk is full"));
     const again = await waitFor("it to be printed again", async () => {
       fail();
       return await Promise.resolve(lines.find(({ times }) => times !== undefined));
@@ -47,6 +48,7 @@ Deno.test("the same failure of a loop is printed once in a while, with how often
       "leader: the disk is full",
       "leader: something else",
       "alerts: the disk is full",
+      "storing the log of run 7: the disk is full",
     ]);
   } finally {
     silence();

@@ -3,7 +3,7 @@
  * loop says, since a write costs more than a line; any other fact is written at once, after those that came before it.
  *
  * A loop that fails in each of its rounds, as with the disk of Postgres full, would fill the log with one line many times a second: the same
- * failure is printed once in ten seconds, with how often it came.
+ * failure is printed once in ten seconds, with how often it came. Of those that differ only in a number (of the run, of a port) the first is.
  */
 import { factLine, type FactName, hear } from "../base/facts.ts";
 import { wallClock } from "../base/loop.ts";
@@ -24,7 +24,7 @@ export function printFacts(write: (lines: string[]) => void = together, same_fai
     write(lines);
   };
   return hear((name, fact) => {
-    const times = name === "loop.failed" ? failures.times(JSON.stringify(fact)) : 1;
+    const times = name === "loop.failed" ? failures.times(JSON.stringify(fact).replaceAll(/\d+/g, "0")) : 1;
     if (times === undefined) return;
     waiting.push(factLine(name, times > 1 ? { ...fact, times } : fact, wallClock()));
     if (!OF_EVERY_RUN.has(name)) flush();
