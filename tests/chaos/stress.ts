@@ -25,6 +25,8 @@ export interface StressOptions {
   seed: number;
   /** Of foul weather; healing and judging come after. */
   seconds: number;
+  /** Little to do at a time, so that most runs go the short way of a lone one. */
+  quiet?: boolean;
   /** With one, nothing is waited for: what it breaks is broken by then. */
   mistake?: Mistake;
   /** How many times slower than on an idle machine all goes; measured unless said. */
@@ -108,7 +110,7 @@ const PLACES = [
   { node_id: "south", port: 5 },
 ];
 
-function makeWorld(stores: Stores, { seed, mistake }: StressOptions): World {
+function makeWorld(stores: Stores, { seed, mistake, quiet = false }: StressOptions): World {
   const world: Omit<World, "network"> = {
     sql: connectDb(stores.database_url, { name: "stress", max: 16 }),
     redis: connectRedis(stores.redis_url, { prefix: stores.prefix }),
@@ -119,6 +121,7 @@ function makeWorld(stores: Stores, { seed, mistake }: StressOptions): World {
     ledger: [],
     clock: undefined,
     mistake,
+    quiet,
     statements: new Map(),
     without_postgres: new Set(),
     without_redis: new Set(),
@@ -223,7 +226,7 @@ async function tell(
   for (const [error, times] of [...errors].sort(([, a], [, b]) => b - a).slice(0, 20)) {
     lines.push(`  ${times} times ${error}`);
   }
-  const planted = options.mistake ? ` --mistake "${options.mistake.name}"` : "";
+  const planted = options.mistake ? ` --mistake "${options.mistake.name}"` : options.quiet ? " --quiet" : "";
   lines.push(
     "",
     `Again: deno run -A tests/chaos/stress.ts --seed ${options.seed} --seconds ${options.seconds}${planted}`,
@@ -238,6 +241,7 @@ if (import.meta.main) {
   const report = await stress({
     seed: Number(Deno.args.includes("--seed") ? given("seed") : 1),
     seconds: Number(Deno.args.includes("--seconds") ? given("seconds") : 10),
+    quiet: Deno.args.includes("--quiet"),
     scale: Deno.args.includes("--scale") ? Number(given("scale")) : undefined,
     mistake: MISTAKES.find((mistake) => mistake.name === wanted),
   });

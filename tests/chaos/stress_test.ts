@@ -18,3 +18,11 @@ for (const seed of SEEDS) {
     assert((counts.bodies ?? 0) > 30, "Hardly anything ran: a stress of nothing proves nothing");
   });
 }
+
+Deno.test("no invariant breaks where runs come one by one, and go the short way", async () => {
+  const seed = crypto.getRandomValues(new Uint32Array(1))[0] as number;
+  const { violations, story, counts } = await stress({ seed, seconds: SECONDS, quiet: true });
+  console.log(`seed ${seed}: ${counts.bodies} bodies, ${counts["orders ahead of their assignment"] ?? 0} orders ahead`);
+  assert(violations.length === 0, `\n${story}`);
+  assert((counts.bodies ?? 0) > 5, "Hardly anything ran: a stress of nothing proves nothing");
+});

@@ -40,6 +40,7 @@ const JOBS: Record<string, Job> = {
     manner: { least_ms: 20, most_ms: 200, fails: 0.2, fatal: 0.3 },
     columns: { ...RETRIES, ...TOUGH, resources: { license: 2 } },
   },
+  single: { manner: { ...QUICK, most_ms: 40, fails: 0.05 }, columns: { ...RETRIES, ...TOUGH } },
   rated: { manner: QUICK, columns: { ...RETRIES, ...TOUGH, rate_count: 4, rate_seconds: 1 } },
   calmed: {
     manner: QUICK,
@@ -94,7 +95,7 @@ export async function prepareLoad(world: World): Promise<Load> {
     const digest = digestOf(`${name}.ts`);
     const { id } = await aDefinition(world.sql, { name, digest, command_name: `${name}.ts`, ...job.columns });
     ids.set(name, id);
-    if (job.every_seconds) schedules.push(await aSchedule(world.sql, id, job.every_seconds));
+    if (job.every_seconds && !world.quiet) schedules.push(await aSchedule(world.sql, id, job.every_seconds));
   }
   const births: string[] = [];
   return {
@@ -156,7 +157,7 @@ async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<vo
       else if (!(error instanceof Crashed)) failed.push(error);
     }).finally(() => under_way.delete(done));
     under_way.add(done);
-    await rest(chance.between(2, 24) * world.scale, stop);
+    await rest((world.quiet ? chance.between(60, 200) : chance.between(2, 24)) * world.scale, stop);
   }
   await Promise.all(under_way);
   if (failed.length > 0) throw failed[0];
@@ -168,6 +169,7 @@ async function somethingDone(
   { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
 ): Promise<unknown> {
   if (chance.happens(0.15)) return await cancelSomething(sql, world);
+  if (world.quiet) return await giveRun(sql, made, { world, chance, turn, job_name: "single" });
   if (world.mistake || !chance.happens(0.2)) return await giveWork(sql, made, { world, chance, turn });
   const acts: (() => Promise<unknown>)[] = [
     () => chance.happens(0.5) ? giveBulk(world, { chance, turn }) : changeSomeBulk(world, chance),
@@ -205,8 +207,8 @@ async function giveRun(
     args: { key: chance.whole(1, 8) },
     idempotency_key: `${turn}`,
     priority: world.mistake?.newest_first || chance.happens(0.3) ? 999 - turn % 1_000 : chance.whole(0, 999), // some newest first
-    ...(chance.happens(0.15) ? { run_at: inMs(chance.between(0, 2_000) * world.scale) } : {}),
-    ...(chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
+    ...(!world.quiet && chance.happens(0.15) ? { run_at: inMs(chance.between(0, 2_000) * world.scale) } : {}),
+    ...(!world.quiet && chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
   };
   await untilHeard(() => createRuns(sql, [birth]));
   made.births.push(`enqueue:${made.ids.get(job_name)}:${turn}`);

@@ -105,6 +105,7 @@ export class Network {
       me.process.freeze(awayFor(this.#world));
     }
     await me.process.passes();
+    if (isAhead(sent.request)) count(this.#world, "orders ahead of their assignment");
     const target = this.#endpoints.get(sent.port);
     if (!target) return failure("UNAVAILABLE", "connect ECONNREFUSED");
     const silence = failure("DEADLINE_EXCEEDED", "no answer in time");
@@ -207,6 +208,11 @@ export class Network {
   #isCut(one: SimProcess, other: SimProcess): boolean {
     return this.#cut.has(pairOf(one, other));
   }
+}
+
+/** Whether it orders a lone run whose assignment is being written. */
+function isAhead(request: unknown): boolean {
+  return (request as Partial<StartJobsRequest>).orders?.some(({ assigning }) => assigning) ?? false;
 }
 
 /** A call never throws; also not to a caller that is no more. */

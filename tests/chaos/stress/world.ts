@@ -110,6 +110,8 @@ export interface World {
   /** How the ledger's clock and Postgres' go together. */
   clock: Evidence["clock"];
   mistake: Mistake | undefined;
+  /** Little to do, so that most runs are born while nothing else waits, and go the short way. */
+  quiet: boolean;
   /** Statements as they are sent: with the mistake, or as they were. */
   statements: Map<TemplateStringsArray, TemplateStringsArray>;
   /** Postgres, or Redis, cannot be reached by these. */
