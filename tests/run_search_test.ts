@@ -116,6 +116,16 @@ Deno.test("an act on many runs is done to all that its filter means, once each, 
     const again = await actOnMany(sql, failed, { verb: "retry", wish: "w" }, by);
     assert.equal(again.length, (await plainly(sql, failed)).length);
     assert.equal((await actOnMany(sql, failed, { verb: "retry", wish: "w" }, by)).length, 0);
+    await sql`update job_run set state = 'FAILED', finished_at = now(), held = false where id = any(${again})`;
+    assert.equal(
+      (await actOnMany(sql, failed, { verb: "retry", wish: "w" }, by)).length,
+      0,
+      "those that it made failed too",
+    );
+    assert.equal(
+      (await actOnMany(sql, { ...failed, ids: again }, { verb: "retry", wish: "v" }, by)).length,
+      again.length,
+    );
     const moved = await actOnMany(sql, { serial_key: sights.serial_key }, { verb: "reprioritize", priority: 7 }, by);
     const [waiting] = await sql<{ n: number }[]>`
       select count(*)::int as n from job_run where serial_key = ${sights.serial_key} and state in ('PENDING', 'RETRYING', 'ORPHANED')`;

@@ -90,7 +90,8 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
 /**
  * Runs again what has ended, with the same args, linked to the first by `rerun_of`; audited in the same statement. Its key and node are those
  * of its job and args as they are now, unless it was given its own. A run
- * that was run again already under the same `wish` is left out, so a wish that is repeated adds nothing.
+ * that was run again already under the same `wish` is left out, and so is one that the wish itself has made: a wish that is repeated adds
+ * nothing, also when its runs have ended meanwhile, and one that takes several statements does not go on with its own.
  */
 export async function rerunWhere(
   sql: Db,
@@ -109,6 +110,7 @@ export async function rerunWhere(
         from job_run r join job_definition d on d.id = r.job_definition_id
        where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}
          and not exists (select from job_run again where again.idempotency_key = 'rerun:' || ${by.wish}::text || ':' || r.id)
+         and (r.rerun_of is null or r.idempotency_key is distinct from 'rerun:' || ${by.wish}::text || ':' || r.rerun_of)
        order by r.id limit ${by.most}),
     ${bearing(sql)},
     fresh as (select id, lined.rerun_of from born join lined using (id)),
