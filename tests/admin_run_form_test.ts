@@ -1,7 +1,7 @@
 /** The form from which a job is run: drawn from a schema, read back, checked, and nothing of what was typed lost. */
 import assert from "node:assert/strict";
 import { z } from "zod";
-import { draftOf, freshDraft } from "../src/admin/args/draft.ts";
+import { draftOf, freshDraft, withItem } from "../src/admin/args/draft.ts";
 import { fieldOf } from "../src/admin/args/fields.ts";
 import { valueOf } from "../src/admin/args/reading.ts";
 import type { Json } from "../src/job.ts";
@@ -242,6 +242,20 @@ Deno.test("a value goes into the boxes and comes out the same, whatever the sche
   for (
     const odd of [null, true, 7, [], {}, { type: "object", properties: null }, { $ref: "#" }, { enum: [] }] as Json[]
   ) {
-    freshDraft(fieldOf(odd));
+    freshDraft(fieldOf(odd), { zone: "UTC" });
+  }
+});
+
+Deno.test("a time that is a default is the same instant in the form of whoever looks, wherever they are", () => {
+  const at = z.iso.datetime().default("2026-01-01T00:00:00Z");
+  const field = fieldOf(schemaOf(z.object({ at, many: z.array(z.object({ at })).default([]) })));
+  for (const zone of ["UTC", "Asia/Tokyo", "America/New_York"]) {
+    const problems = new Map();
+    const draft = withItem(field, freshDraft(field, { zone }), { path: "/many", zone });
+    const value = valueOf(field, draft, { lang: "en", zone, problems }) as { at: string; many: { at: string }[] };
+    assert.deepEqual([...problems], []);
+    for (const said of [value.at, value.many[0]?.at ?? ""]) {
+      assert.equal(Temporal.Instant.from(said).epochMilliseconds, Date.UTC(2026, 0, 1), `${zone}: ${said}`);
+    }
   }
 });

@@ -11,6 +11,12 @@ export type Draft = ReadonlyMap<string, string>;
 /** By path; "" is the whole. */
 export type Problems = Map<string, string[]>;
 
+/** Which field, and in which time zone its times are shown and read. */
+interface Place {
+  path?: string;
+  zone: string;
+}
+
 export const textKey = (path: string) => `a${path}`;
 export const countKey = (path: string) => `n${path}`;
 
@@ -24,35 +30,40 @@ export function draftFrom(form: FormData): Draft {
  * A new form: defaults are filled in, so that they are seen; not within what may be left out as a whole, since they would
  * make it given.
  */
-export function freshDraft(field: Field, path = "", fill = true): Map<string, string> {
-  const standard = fill && field.standard !== undefined
-    ? draftOf(field, field.standard, { path, zone: "UTC" })
-    : undefined;
+export function freshDraft(field: Field, at: Place, fill = true): Map<string, string> {
+  const { path = "", zone } = at;
+  const standard = fill && field.standard !== undefined ? draftOf(field, field.standard, at) : undefined;
   if (standard) return standard;
   if (field.kind === "object") {
     const inside = fill && field.required;
-    return joined(field.fields.map(([name, one]) => freshDraft(one, below(path, name), inside)));
+    return joined(field.fields.map(([name, one]) => freshDraft(one, { path: below(path, name), zone }, inside)));
   }
   if (field.kind === "list") {
     const items = field.required && fill ? field.least : 0;
-    return joined([new Map([[countKey(path), String(items)]]), ...freshItems(field, { path, from: 0, to: items })]);
+    return joined([
+      new Map([[countKey(path), String(items)]]),
+      ...freshItems(field, { path, zone, from: 0, to: items }),
+    ]);
   }
   return new Map();
 }
 
-function freshItems(field: Field & { kind: "list" }, at: { path: string; from: number; to: number }): Draft[] {
-  return Array.from({ length: at.to - at.from }, (_, n) => freshDraft(field.item, below(at.path, at.from + n)));
+function freshItems(
+  field: Field & { kind: "list" },
+  { path, zone, from, to }: { path: string; zone: string; from: number; to: number },
+): Draft[] {
+  return Array.from({ length: to - from }, (_, n) => freshDraft(field.item, { path: below(path, from + n), zone }));
 }
 
 /** A value in the boxes; undefined: they cannot show it, so that it would be lost. */
 export function draftOf(
   field: Field,
   value: Json | undefined,
-  at: { path?: string; zone: string },
+  at: Place,
 ): Map<string, string> | undefined {
   const path = at.path ?? "";
   const box = (text: string) => new Map([[textKey(path), text]]);
-  if (value === undefined) return field.required ? undefined : freshDraft(field, path, false);
+  if (value === undefined) return field.required ? undefined : freshDraft(field, at, false);
   if (field.kind === "choice") {
     const place = field.options.findIndex((one) => JSON.stringify(one) === JSON.stringify(value));
     return place < 0 ? undefined : box(String(place));
@@ -92,14 +103,14 @@ function partsOf(
 }
 
 /** One more item at the end of the list there. */
-export function withItem(root: Field, draft: Draft, path: string): Draft {
+export function withItem(root: Field, draft: Draft, { path, zone }: Required<Place>): Draft {
   const list = listAt(root, path);
   if (!list) return draft;
   const count = countOf(draft, path, list.most);
   if (count >= list.most) return draft;
   return joined([
     draft,
-    ...freshItems(list, { path, from: count, to: count + 1 }),
+    ...freshItems(list, { path, zone, from: count, to: count + 1 }),
     new Map([[countKey(path), String(count + 1)]]),
   ]);
 }

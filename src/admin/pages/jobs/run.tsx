@@ -35,7 +35,7 @@ const NO_WISH = { priority: "", delay: "", unit: "s", node: "", wrong: {} };
 export async function showRunForm(on: Visit): Promise<Page> {
   const definition = await readDefinitionOf(on);
   const drawable = drawableOf(definition);
-  const draft = drawable && freshDraft(drawable);
+  const draft = drawable && freshDraft(drawable, { zone: on.zone });
   const args = { field: drawable, draft, json: "{}", problems: new Map() };
   return await runPage(on, definition, { args, wish: { ...NO_WISH, wish: crypto.randomUUID() } });
 }
@@ -96,7 +96,9 @@ function changedForm(on: Act, { args, value }: SentArgs, drawable: Field | undef
   const [add, remove, to] = ["add", "remove", "switch"].map((name) => on.form.get(name));
   const fresh = { ...args, problems: new Map() };
   if (drawable && args.draft) {
-    if (typeof add === "string") return { ...fresh, draft: withItem(drawable, args.draft, add) };
+    if (typeof add === "string") {
+      return { ...fresh, draft: withItem(drawable, args.draft, { path: add, zone: on.zone }) };
+    }
     if (typeof remove === "string") return { ...fresh, draft: withoutItem(args.draft, remove) };
     if (to === "json") return { ...fresh, draft: undefined, json: JSON.stringify(value ?? {}, null, 2) };
   }
