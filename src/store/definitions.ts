@@ -343,6 +343,7 @@ type DefinitionRow = Omit<StoredDefinition, "removed_at" | "schedules"> & {
   schedules: (Omit<StoredSchedule, keyof Times> & Times)[];
 };
 
+/** In the order in which texts compare here, whatever language the database has: pages of a list are cut by it. */
 async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDefinition[]> {
   const rows = await sql<DefinitionRow[]>`
     select d.id, d.name, d.command_name, d.type, d.enabled, d.removed_at, d.description, d.event_types, d.event_rules, d.args_schema,
@@ -355,7 +356,7 @@ async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDef
                       'last_slot', to_char(s.last_slot at time zone 'UTC', ${ISO}),
                       'next_slot', to_char(s.next_slot at time zone 'UTC', ${ISO})) order by s.id)
                from job_schedule s where s.job_definition_id = d.id), '[]') as schedules
-      from job_definition d where ${name}::text is null or d.name = ${name} order by d.name`;
+      from job_definition d where ${name}::text is null or d.name = ${name} order by d.name collate "C"`;
   return rows.map((row) => ({
     ...row,
     removed_at: row.removed_at?.toTemporalInstant() ?? null,
