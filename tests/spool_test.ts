@@ -290,3 +290,19 @@ Deno.test("the estate of a worker that this database does not know is left to th
     })
   );
 });
+
+Deno.test("a file that is written anew while more waits than it may hold is one that an heir reads", async () => {
+  await withFolder(async ({ state_dir, path }) => {
+    const spool = opened(state_dir);
+    const large = "x".repeat(1024 * 1024 - 2);
+    for (let id = 1; id <= 70; id++) spool.keep(endingOf(id, { result: large }));
+    await Promise.resolve();
+    const written = (await readSpool(path)).length;
+    assert(written >= 60 && written < 70, `${written} of 70 had room`);
+    spool.drop(endingOf(1));
+    const kept = await readSpool(path);
+    assert.equal(kept.length, written);
+    assert(kept.every(({ job_run_id }) => job_run_id !== 1), "what Postgres has recorded is gone");
+    spool.close(false);
+  });
+});

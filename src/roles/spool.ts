@@ -129,7 +129,7 @@ export class Spool {
     if (!this.#file) return;
     this.#tidy_at_bytes = 2 * this.#bytes; // also when it fails, or it would be tried at every end
     const draft = draftOf(this.#path);
-    Deno.writeFileSync(draft, entriesOf(this.#waiting.values()), { mode: 0o600 });
+    Deno.writeFileSync(draft, entriesOf(fitting(this.#waiting.values())), { mode: 0o600 });
     const file = open(draft);
     Deno.renameSync(draft, this.#path);
     this.#file.close();
@@ -157,6 +157,17 @@ function entriesOf(endings: Iterable<Ending>): Uint8Array {
   let text = "";
   for (const ending of endings) text += `\n${JSON.stringify(ending)}`;
   return encoder.encode(text);
+}
+
+/** Those that are found room for one after the other: an heir reads no file that is larger. */
+function* fitting(endings: Iterable<Ending>): Iterable<Ending> {
+  let bytes = 0;
+  for (const ending of endings) {
+    const length = entriesOf([ending]).length;
+    if (bytes + length > MOST_BYTES) continue;
+    bytes += length;
+    yield ending;
+  }
 }
 
 const encoder = new TextEncoder();
