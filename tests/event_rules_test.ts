@@ -6,6 +6,7 @@ import { emitEvent, listEvents, takeEvents } from "../src/store/events.ts";
 import type { Term } from "../src/store/leadership.ts";
 import { wake } from "../src/store/lines.ts";
 import { requestCancel } from "../src/store/requests.ts";
+import { readSight } from "../src/store/waiting.ts";
 import { cliWith } from "./support/cli.ts";
 import { aDefinition, aTerm } from "./support/factories.ts";
 import { job, withSync } from "./support/job_files/bench.ts";
@@ -223,5 +224,13 @@ Deno.test("a job file says its rules, and is told what is wrong with them", asyn
       jobs.write("a.ts", job(`on: ${on} as never,`));
       assert.match((await sync()).problems.map((one) => one.reason).join("\n"), problem);
     }
+  });
+});
+
+Deno.test("debounced: it is not given to a worker before its time, which every further event moves", async () => {
+  await withRule({ debounce_seconds: 0.8 }, async ({ sql, happen, runs }) => {
+    await happen({ d: "one" });
+    assert.deepEqual((await readSight(sql, 5)).near, []);
+    assert.equal((await runs()).length, 1);
   });
 });

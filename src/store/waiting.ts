@@ -139,7 +139,7 @@ function lanesOf(sql: Db) {
 function soon(sql: Db, ahead_seconds: number) {
   return sql`soon as materialized (
       select id, version, job_definition_id, state, node, avoid_node, wakes_at, priority, serial_key, limit_key, bulk_id, interruptions,
-             cancel_requested_at
+             cancel_requested_at, event_key
         from job_run
        where wakes_at > (select clock_timestamp()) and wakes_at <= (select clock_timestamp() + ${ahead_seconds}::float8 * interval '1 s')
        order by wakes_at limit ${10 * NEAR_RUNS})`;
@@ -147,14 +147,14 @@ function soon(sql: Db, ahead_seconds: number) {
 
 /**
  * Those of `soon` of which nothing but the time says whether they may start: no limit, rate or resource of theirs may change until
- * then, and nobody has their serial key or waits for it.
+ * then, and nobody has their serial key or waits for it. The time of a run that gathers events moves with each of them.
  */
 function nearOf(sql: Db) {
   return sql`
     select r.id as job_run_id, r.version, coalesce(r.node, '') as node, d.digest, r.avoid_node
       from soon r join job_definition d on d.id = r.job_definition_id
-     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.interruptions <= d.max_interruptions
-       and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
+     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.event_key is null
+       and (r.state <> 'ORPHANED' or r.interruptions <= d.max_interruptions) and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
        and d.concurrency_limit is null and d.rate_count is null and d.resources = '{}'
        and (r.serial_key is null or not (
          exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
@@ -213,7 +213,7 @@ function candidatesOf(sql: Db, shares: Fragment, most: number) {
                select count(*) from job_run o where o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')))::int as room
         from bulk b where b.id = any(array(select distinct bulk_id from first where bulk_id is not null)))
     select r.id as job_run_id, r.job_definition_id, r.version, r.lane as node, r.serial_key, r.limit_key, d.digest, r.avoid_node,
-           r.bulk_id, b.room as bulk_left, r.interruptions > d.max_interruptions as worn_out,
+           r.bulk_id, b.room as bulk_left, r.state = 'ORPHANED' and r.interruptions > d.max_interruptions as worn_out,
            case when r.limit_key is not null then d.concurrency_limit - (${ofLimit(sql)}) end::int as limit_left,
            ${behindKey(sql)} or ${beyondLimit(sql)} or coalesce(b.room <= 0, false) as behind
       from first r join job_definition d on d.id = r.job_definition_id left join bulks b on b.id = r.bulk_id
