@@ -38,7 +38,7 @@ export interface BulkState {
   retrying: number;
   held: number;
   unasked: number;
-  /** FAILED and TIMED_OUT since it was last resumed; not counted beyond max_failures + 1. */
+  /** FAILED and TIMED_OUT since it was last resumed; not counted beyond max_failures + 1, and not at all without that. */
   failures: number;
   /** Until its interval allows it to feed again. */
   wait_ms: number;
@@ -92,7 +92,7 @@ export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[
            coalesce((select max(seq) from bulk_item i where i.bulk_id = b.id), 0) as last_seq, l.*,
            (select count(*) from (select from job_run r
               where r.bulk_id = b.id and r.state in ('FAILED', 'TIMED_OUT') and r.finished_at > b.failures_from
-              limit b.max_failures + 1) f)::int as failures,
+              limit coalesce(b.max_failures + 1, 0)) f)::int as failures,
            greatest(0, coalesce(extract(epoch from b.fed_at + b.interval_seconds * interval '1 s' - clock_timestamp()) * 1000, 0))::float8 as wait_ms,
            (extract(epoch from b.next_feed_at - clock_timestamp()) * 1000)::float8 as plan_ms,
            ${bulkBehindKey(sql)} as behind,
