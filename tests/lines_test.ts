@@ -322,3 +322,14 @@ Deno.test("what a slot finds at its start is who was there then: jitter and runs
     await scene("replace", { ...later });
     assert.deepEqual(await replaced(), []);
   }));
+
+Deno.test("a run that is to be tried again is no worn-out one, however often it was interrupted before", () =>
+  withLines(async ({ sql }) => {
+    const job = await aDefinition(sql, { max_interruptions: 0 });
+    for (const [state, worn_out] of [["RETRYING", false], ["ORPHANED", true]] as const) {
+      const { id } = await aRun(sql, { job_definition_id: job.id, state, interruptions: 1 });
+      const { lanes } = await readSight(sql);
+      const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 100 })));
+      assert.equal(found.find((run) => run.job_run_id === id)?.worn_out, worn_out, state);
+    }
+  }));

@@ -154,7 +154,8 @@ function nearOf(sql: Db) {
     select r.id as job_run_id, r.version, coalesce(r.node, '') as node, d.digest, r.avoid_node
       from soon r join job_definition d on d.id = r.job_definition_id
      where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.event_key is null
-       and (r.state <> 'ORPHANED' or r.interruptions <= d.max_interruptions) and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
+       and (r.state <> 'ORPHANED' or r.interruptions <= d.max_interruptions)
+       and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
        and d.concurrency_limit is null and d.rate_count is null and d.resources = '{}'
        and (r.serial_key is null or not (
          exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
