@@ -1,7 +1,7 @@
 /**
  * What `deno task test` runs: starts one Postgres and one Redis for the whole run (or takes those of DATABASE_URL and
  * REDIS_URL), then all tests, the examples in the documentation of the public API among them. Arguments are given to
- * `deno test`: files, `--filter`. Types are for `deno check --doc`, which `deno task ok` runs before this. The last line is
+ * `deno test`: files, `--filter`, `--junit-path`. Types are for `deno check --doc`, which `deno task ok` runs before this. The last line is
  * "N passed, N failed"; with CI set, a test that was skipped fails it.
  */
 import { environment, PROJECT_DIR } from "../src/base/config.ts";
@@ -15,7 +15,8 @@ interface Counts {
   ignored: number;
 }
 
-async function runTests(args: string[]): Promise<number> {
+async function runTests(all_args: string[]): Promise<number> {
+  const { args, junit_path } = takeJunitPath(all_args);
   const services = await startTestServices();
   console.log(services.detail);
   const report = Deno.makeTempFileSync({ suffix: ".xml" });
@@ -31,11 +32,23 @@ async function runTests(args: string[]): Promise<number> {
       env: { DENO_JOBS: filesAtOnce(), DATABASE_URL: services.database_url, REDIS_URL: services.redis_url },
       stdin: "null",
     }).spawn().status;
-    return judge(code, countsIn(Deno.readTextFileSync(report)));
+    const text = Deno.readTextFileSync(report);
+    if (junit_path === "-") console.log(text);
+    else if (junit_path !== undefined) Deno.writeTextFileSync(junit_path, text);
+    return judge(code, countsIn(text));
   } finally {
     await services.stop();
     Deno.removeSync(report);
   }
+}
+
+/** The report that the caller wants besides ours: `deno test` writes one, the last that it is told. */
+function takeJunitPath(args: string[]): { args: string[]; junit_path: string | undefined } {
+  const place = args.findIndex((arg) => /^--junit-path(=|$)/.test(arg));
+  if (place < 0) return { args, junit_path: undefined };
+  const separate = args[place] === "--junit-path";
+  const junit_path = separate ? args[place + 1] ?? "-" : args[place]?.replace("--junit-path=", "");
+  return { args: args.toSpliced(place, separate ? 2 : 1), junit_path };
 }
 
 /** One more than there are processors: some wait, for a lease to end or for a process to start. */
