@@ -21,7 +21,7 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     const before = await browser.text("/queue");
     assert.match(before, /href="\/runs\?job=export&amp;state=PENDING&amp;state=RETRYING&amp;state=ORPHANED">2</);
     assert.match(before, /No serial key is stopped/);
-    for (const [query, title] of [["", "Pause all dispatch?"], ["&job=export", "Pause job export?"]]) {
+    for (const [query, title] of [["&all=yes", "Pause all dispatch?"], ["&job=export", "Pause job export?"]]) {
       const page = await browser.text(`/queue/pause?do=pause${query}`);
       assert(page.includes(title as string));
       assert.match(page, /2 runs wait and 1 run now/);
@@ -30,7 +30,9 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     const asked = await browser.text(`/queue/pause?do=pause${key}`);
     assert.match(asked, /1 runs wait and 0 run now/);
     assert.doesNotMatch(asked, /<script>|<img/);
-    for (const what of ["", "&job=export", key]) await browser.post(`/queue/pause?do=pause${what}`, { reason: EVIL });
+    for (const what of ["&all=yes", "&job=export", key]) {
+      await browser.post(`/queue/pause?do=pause${what}`, { reason: EVIL });
+    }
     const stopped = await browser.text("/queue");
     assert.match(stopped, /All dispatch is paused/);
     const why = "&quot;&gt;&lt;script"; // an operator at night looks for who and why
@@ -47,7 +49,7 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     assert.match(first, /href="\/queue">paused: 1 job, 1 serial key</);
     await browser.post("/queue/pause?do=pause&job=export", {});
     assert.match(await browser.text("/queue"), /was so already/);
-    for (const what of ["", "&job=export", key]) {
+    for (const what of ["&all=yes", "&job=export", key]) {
       await browser.post(`/queue/pause?do=resume${what}`, { reason: "over" });
     }
     const after = await browser.text("/queue");
@@ -61,15 +63,34 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
       "job.resume: over",
       "serial_key.free: over",
     ]);
-    for (const bad of ["", "?do=burn", "?do=pause&job=a&key=b", "?do=pause&job="]) {
+  });
+});
+
+Deno.test("what is not said clearly is neither asked nor done, and a viewer stops nothing", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    await aDefinition(sql, { name: "export" });
+    const browser = await login("operator");
+    for (
+      const bad of [
+        "",
+        "?do=burn",
+        "?do=pause",
+        "?do=resume",
+        "?do=pause&all=no",
+        "?do=pause&all=yes&job=a",
+        "?do=pause&all=yes&job=",
+        "?do=pause&job=a&key=b",
+        "?do=pause&job=",
+      ]
+    ) {
       assert.equal((await browser.get(`/queue/pause${bad}`)).status, 400);
       assert.equal((await browser.post(`/queue/pause${bad}`, {})).status, 400);
     }
     await browser.post("/queue/pause?do=pause&job=nobody", {});
     assert.match(await browser.text("/queue"), /none of that name was ever synced/);
     const viewer = await login("viewer");
-    assert.equal((await viewer.get("/queue/pause?do=pause")).status, 403);
-    assert.equal((await viewer.post("/queue/pause?do=pause", {})).status, 403);
+    assert.equal((await viewer.get("/queue/pause?do=pause&all=yes")).status, 403);
+    assert.equal((await viewer.post("/queue/pause?do=pause&all=yes", {})).status, 403);
     assert.doesNotMatch(await viewer.text("/queue"), /queue\/pause|data-opens/);
   });
 });

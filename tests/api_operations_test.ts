@@ -7,7 +7,7 @@ Deno.test("the queue says what waits and why; everything, a job and a serial key
   await withApi(async ({ sql, call }) => {
     const job = await aDefinition(sql, { name: "wipe" });
     await aRun(sql, { job_definition_id: job.id, serial_key: "device:7" });
-    for (const what of [{}, { job_name: "wipe" }, { serial_key: "device:7" }]) {
+    for (const what of [{ all: true }, { job_name: "wipe" }, { serial_key: "device:7" }]) {
       for (
         const [verb, changed] of [["pause", true], ["pause", false], ["resume", true], ["resume", false], [
           "pause",
@@ -27,8 +27,10 @@ Deno.test("the queue says what waits and why; everything, a job and a serial key
     const unblock = () => call("POST", "/queue/unblock", { body: { serial_key: "device:7" } });
     assert.deepEqual([(await unblock()).body, (await unblock()).body], [{ changed: true }, { changed: false }]);
     for (const verb of ["pause", "resume"]) {
-      const both = await call("POST", `/queue/${verb}`, { body: { job_name: "wipe", serial_key: "k" } });
-      assert.equal(both.status, 422);
+      const unclear = [{}, { all: false }, { job_name: "wipe", serial_key: "k" }, { job_name: "wipe", all: true }];
+      for (const body of unclear) {
+        assert.equal((await call("POST", `/queue/${verb}`, { body })).status, 422, JSON.stringify(body));
+      }
       assert.equal((await call("POST", `/queue/${verb}`, { body: { job_name: "nothing" } })).status, 404);
     }
     assert.equal((await call("POST", "/queue/unblock", { body: {} })).status, 422);
@@ -197,7 +199,7 @@ Deno.test("the audit comes in pages, by any filter", async () => {
     for (const capacity of [1, 2, 3]) {
       await call("PUT", "/resources/license", { body: { capacity, reason: `n ${capacity}` } });
     }
-    await call("POST", "/queue/pause", { as: "operate", body: {} });
+    await call("POST", "/queue/pause", { as: "operate", body: { all: true } });
     const { body: page } = await call("GET", "/audit?limit=2", { as: "read" });
     assert.deepEqual(page.items?.map((act) => [act.actor, act.action, act.reason]), [
       ["token:operate", "settings.change", "through the API"],

@@ -105,11 +105,19 @@ async function waitsBecause(cli: Cli, id: number, why: RegExp): Promise<void> {
 const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
   "all dispatch is paused and resumed": async (cluster, cli) => {
     const { client } = cluster;
-    assert.match((await cli("queue", "pause")).out, /all dispatch is paused/);
+    for (const verb of ["pause", "resume"]) {
+      for (const what of [[], ["--job", "free", "--all"], ["--job", "free", "--key", "k"]]) {
+        const { code, err } = await cli("queue", verb, ...what);
+        assert.equal(code, 2, `${verb} ${what}`);
+        assert.match(err, new RegExp(`^error: Cannot ${verb}: .*--all for all dispatch`));
+      }
+    }
+    assert.equal(JSON.parse((await cli("queue", "ls", "--json")).out).dispatch, "running");
+    assert.match((await cli("queue", "pause", "--all")).out, /all dispatch is paused/);
     const { id } = await client.enqueue("free", {}); // at once: it holds from the moment at which it was said
-    assert.match((await cli("queue", "pause")).out, /paused already/);
-    await waitsBecause(cli, id, /all dispatch is paused; resume it: deno task queue resume/);
-    await cli("queue", "resume");
+    assert.match((await cli("queue", "pause", "--all")).out, /paused already/);
+    await waitsBecause(cli, id, /all dispatch is paused; resume it: deno task queue resume --all/);
+    await cli("queue", "resume", "--all");
     assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
     assert.match((await cli("explain", String(id))).out, /is SUCCEEDED: it ended at/);
   },

@@ -10,7 +10,7 @@ export async function listCommand(options: JsonOption): Promise<void> {
   await withDb(async (sql) => {
     const [{ dispatch }, jobs, keys] = [await readSettings(sql), await readQueue(sql), await listStoppedKeys(sql)];
     if (options.json) return printJson({ dispatch, jobs, stopped_serial_keys: keys });
-    if (dispatch === "paused") say("all dispatch is paused; resume it: deno task queue resume\n");
+    if (dispatch === "paused") say("all dispatch is paused; resume it: deno task queue resume --all\n");
     printTable(
       ["job", "priority", "waiting", "running", "oldest due", "why nothing starts"],
       jobs.map((job) => [job.job_name, job.priority, job.waiting, job.running, job.oldest_due_at, whyText(job)]),
@@ -34,15 +34,21 @@ function whyText({ reasons, held, later, ...line }: QueueLine): string | null {
 }
 
 export async function pauseCommand(
-  options: Reasoned & { job?: string; key?: string },
+  options: Reasoned & { job?: string; key?: string; all?: true },
   paused: boolean,
 ): Promise<void> {
-  if (options.job !== undefined && options.key !== undefined) {
-    throw new CommandError("Give --job or --key, not both", EXIT.usage);
+  const { job: job_name, key: serial_key, all } = options;
+  const given = [job_name, serial_key, all].filter((one) => one !== undefined).length;
+  if (given !== 1) {
+    const verb = paused ? "pause" : "resume";
+    const why = given === 0 ? "it is not said what" : "one thing at a time";
+    throw new CommandError(
+      `Cannot ${verb}: ${why}; give --job NAME, or --key SERIAL_KEY, or --all for all dispatch`,
+      EXIT.usage,
+    );
   }
-  const [job_name, serial_key] = [options.job, options.key];
   const wish = { ...by(options), paused };
-  const changed = await withDb((sql) => setPaused(sql, { job_name, serial_key }, wish));
+  const changed = await withDb((sql) => setPaused(sql, { job_name, serial_key, all }, wish));
   const what = serial_key !== undefined
     ? `serial key "${serial_key}"`
     : job_name !== undefined

@@ -6,16 +6,17 @@ import { freeKey, pauseJob, setResource, stopKey } from "../store/stops.ts";
 import { checkText, Refused } from "./args.ts";
 import { noSuchJob } from "./job_acts.ts";
 
-/** One of the two, or neither: all dispatch. */
+/** One of the three. All dispatch is never meant by leaving something out. */
 export interface What {
   job_name?: string;
   serial_key?: string;
+  all?: true;
 }
 
 /** False: it was so already. @throws Refused when there is no such job. */
 export async function setPaused(
   sql: Sql,
-  { job_name, serial_key }: What,
+  { job_name, serial_key, all }: What,
   wish: By & { paused: boolean },
 ): Promise<boolean> {
   const { paused, actor, reason } = wish;
@@ -27,6 +28,7 @@ export async function setPaused(
     if (!answer) throw await noSuchJob(sql, job_name);
     return answer.changed;
   }
+  if (!all) throw new TypeError("Cannot pause or resume: neither a job nor a serial key is named, nor all dispatch");
   const dispatch = paused ? "paused" : "running";
   if ((await readSettings(sql)).dispatch === dispatch) return false;
   await changeSettings(sql, { dispatch }, by);

@@ -174,7 +174,7 @@ async function stopped(sql: Sql): Promise<Answer> {
   const [{ dispatch }, jobs, keys] = [await readSettings(sql), await listJobs(sql), await listStoppedKeys(sql)];
   const known = jobs.filter((job) => job.removed_at === null);
   const found = [
-    ...(dispatch === "paused" ? [["all dispatch is paused", "deno task queue resume"]] : []),
+    ...(dispatch === "paused" ? [["all dispatch is paused", "deno task queue resume --all"]] : []),
     ...known.filter((job) => job.paused_at).map((
       { name, paused_by, paused_reason, waiting },
     ) => [

@@ -76,7 +76,7 @@ function manyPages(on: Sights): Asked[] {
     many({ verb: "retry", bulk: on.ended_bulk, state: FAILED }, "retry a bulk's failed"),
     many({ verb: "retry", "ran-on": on.node_id, within: "day" }, "retry a node's of a day"),
     many({ verb: "reprioritize", job: on.big_job }, "reprioritize a job's"),
-    asked("/queue/pause", { do: "pause" }, "/queue/pause all"),
+    asked("/queue/pause", { do: "pause", all: "yes" }, "/queue/pause all"),
     asked("/queue/pause", { do: "pause", job: on.big_job }, "/queue/pause job"),
     asked("/queue/pause", { do: "pause", key: on.serial_key }, "/queue/pause key"),
   ];

@@ -25,7 +25,7 @@ export function pathsOf(ids: House): string[] {
     "/bulks/:id/what-if": `/bulks/${ids.bulk}/what-if?parallel=3`,
     "/calendar/:id": `/calendar/${ids.schedule}?from=2026-03-01T00:00:00Z&until=2026-03-03T00:00:00Z`,
     "/runs/many": "/runs/many?verb=cancel",
-    "/queue/pause": "/queue/pause?do=pause",
+    "/queue/pause": "/queue/pause?do=pause&all=yes",
   };
   const all = PAGES.flatMap(({ routes }) => routes).flatMap((route) => "get" in route ? [route.get] : []);
   const filled = all.map((path) => PARTS[path] ?? path).map((path) =>

@@ -37,6 +37,7 @@ const serialKey = w.text(500).openapi({ example: "device:7" });
 const WHAT = {
   job_name: w.jobName.optional().openapi({ description: "This job only" }),
   serial_key: serialKey.optional().openapi({ description: "This serial key only" }),
+  all: z.literal(true).optional().openapi({ description: "All dispatch: every job" }),
   reason: w.reason,
 };
 
@@ -54,10 +55,10 @@ export function addQueue(api: Api): void {
     api.route({
       needs: "operate",
       route: `POST /queue/${verb}`,
-      summary: `${verb === "pause" ? "Pause" : "Resume"} all dispatch, a job, or a serial key; what runs goes on`,
+      summary: `${verb === "pause" ? "Pause" : "Resume"} a job, a serial key, or all dispatch; what runs goes on`,
       body: z.strictObject(WHAT).refine(
-        ({ job_name, serial_key }) => job_name === undefined || serial_key === undefined,
-        "must name a job or a serial key, not both",
+        ({ job_name, serial_key, all }) => [job_name, serial_key, all].filter((one) => one !== undefined).length === 1,
+        "must have one of job_name, serial_key and, for all dispatch, all: true",
       ),
       answers: { 200: { description: "Done, or it was so already", schema: Changed } },
       problems: ["not_found"],

@@ -8,8 +8,9 @@ export function addQueue(program: Command): void {
   queue.command("ls").description("what waits and why, job by job, and serial keys that are stopped").addOption(json())
     .action(async (options) => (await load("queue")).listCommand(options));
   for (const verb of ["pause", "resume"] as const) {
-    queue.command(verb).description(`${verb} all dispatch, a job, or a serial key; what runs goes on`)
+    queue.command(verb).description(`${verb} a job, a serial key, or all dispatch; what runs goes on`)
       .option("--job <name>", "this job only").option("--key <text>", "this serial key only")
+      .option("--all", "all dispatch: every job")
       .addOption(reason()).addOption(json())
       .action(async (options) => (await load("queue")).pauseCommand(options, verb === "pause"));
   }

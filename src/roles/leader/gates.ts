@@ -62,7 +62,7 @@ const MOST_MAKE_UP_MS = 1_000; // as in `assignRuns`
 function closedByDefinition(lane: Lane, hall: Hall): Closed | undefined {
   const { job_name } = lane;
   if (hall.paused) {
-    return closed("all dispatch is paused; resume it: deno task queue resume", { code: "dispatch_paused" });
+    return closed("all dispatch is paused; resume it: deno task queue resume --all", { code: "dispatch_paused" });
   }
   if (lane.removed) {
     const reason = `the file of job "${job_name}" was removed; put it back and sync, or cancel the run`;

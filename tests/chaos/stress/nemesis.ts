@@ -159,7 +159,7 @@ async function stopForAWhile(
   const node_id = chance.pick(["north", "south"]);
   const acts = {
     "pause a job": (paused: boolean) => setPaused(sql, { job_name }, { ...by, paused }),
-    "pause dispatch": (paused: boolean) => setPaused(sql, {}, { ...by, paused }),
+    "pause dispatch": (paused: boolean) => setPaused(sql, { all: true }, { ...by, paused }),
     "maintenance": (maintenance: boolean) => changeNode(sql, node_id, { maintenance }, by),
   };
   await acts[what](true);

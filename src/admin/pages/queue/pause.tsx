@@ -10,14 +10,15 @@ interface Asked extends What {
   paused: boolean;
 }
 
-/** As the URL says: `?do=pause&job=NAME`, `?do=resume&key=KEY`, `?do=pause`. @throws Refusal 400 */
+/** As the URL says: `?do=pause&job=NAME`, `?do=resume&key=KEY`, `?do=pause&all=yes`. @throws Refusal 400 */
 function askedIn(on: Visit): Asked {
   const verb = on.query.get("do");
   if (verb !== "pause" && verb !== "resume") throw new Refusal(400);
   const [job_name, serial_key] = [on.query.get("job") || undefined, on.query.get("key") || undefined];
-  if (job_name !== undefined && serial_key !== undefined) throw new Refusal(400);
-  if ((on.query.has("job") || on.query.has("key")) && !job_name && !serial_key) throw new Refusal(400);
-  return { job_name, serial_key, paused: verb === "pause" };
+  const all = on.query.get("all") === "yes" ? true : undefined;
+  if ([job_name, serial_key, all].filter((one) => one !== undefined).length !== 1) throw new Refusal(400);
+  if (all && (on.query.has("job") || on.query.has("key"))) throw new Refusal(400); // a name that was left empty
+  return { job_name, serial_key, all, paused: verb === "pause" };
 }
 
 export async function showPause(on: Visit): Promise<Page> {
@@ -59,14 +60,14 @@ function verbOf(on: Visit, { job_name, serial_key, paused }: Asked): string {
 
 export function doPause(on: Act): Promise<Done> {
   const say = QUEUE[on.lang];
-  const { paused, job_name, serial_key } = askedIn(on);
+  const { paused, job_name, serial_key, all } = askedIn(on);
   const what = job_name !== undefined
     ? say.the_job(job_name)
     : serial_key !== undefined
     ? say.the_key(serial_key)
     : say.all_dispatch;
   return orSay(on, "/queue", async () => {
-    const changed = await setPaused(on.sql, { job_name, serial_key }, { ...by(on), paused });
+    const changed = await setPaused(on.sql, { job_name, serial_key, all }, { ...by(on), paused });
     const text = !changed ? say.done_same(what) : paused ? say.done_paused(what) : say.done_resumed(what);
     return { to: "/queue", text };
   });

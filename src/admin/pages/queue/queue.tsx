@@ -65,7 +65,7 @@ function Heading({ on, paused }: { on: Visit; paused: boolean }) {
       </h1>
       {may(on, "operator") && (
         <div class="buttons">
-          <Ask on={on} verb={paused ? "resume" : "pause"} text={paused ? say.resume_all : say.pause_all} />
+          <Ask on={on} verb={paused ? "resume" : "pause"} text={paused ? say.resume_all : say.pause_all} all />
         </div>
       )}
     </div>
@@ -74,15 +74,17 @@ function Heading({ on, paused }: { on: Visit; paused: boolean }) {
 
 /** To the page that says what this touches, and asks. */
 function Ask(
-  { on, verb, text, job, serial_key }: {
+  { on, verb, text, job, serial_key, all }: {
     on: Visit;
     verb: "pause" | "resume";
     text: string;
     job?: string;
     serial_key?: string;
+    all?: true;
   },
 ) {
-  return <a class="button" href={link(on, "/queue/pause", { do: verb, job, key: serial_key })}>{text}</a>;
+  const asked = { do: verb, job, key: serial_key, all: all && "yes" };
+  return <a class="button" href={link(on, "/queue/pause", asked)}>{text}</a>;
 }
 
 function jobColumns(on: Visit): Column<QueueLine>[] {
