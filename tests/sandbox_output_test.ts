@@ -1,7 +1,7 @@
 /** What a body says, within limits, whatever it does. */
 import assert from "node:assert/strict";
 import { monotonicMs } from "../src/base/loop.ts";
-import { HEAD_BYTES, type LogLine, Output, TAIL_BYTES } from "../src/sandbox/output.ts";
+import { HEAD_BYTES, LAST_LINES, type LogLine, Output, TAIL_BYTES } from "../src/sandbox/output.ts";
 import { type Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
 
 function bytesOf(heard: Heard): number {
@@ -57,14 +57,38 @@ Deno.test("blank lines after a long output take its worker no longer than others
   assert.equal(lines.filter(({ message }) => message === "").length, TAIL_BYTES - "the end\n".length);
 });
 
-Deno.test("of too many lines at once some are left out, with a mark that counts them", () =>
+Deno.test("of too many lines at once the first and the last are kept, with a mark that counts those between", () =>
   withSandbox(async (sandbox) => {
     const heard = await ran(sandbox, orderFor("prints", "many lines"));
-    const printed = heard.said("stdout");
+    const printed = heard.said("stdout").map(Number);
     const marks = heard.said("system").map((mark) => Number(/^(\d+) lines are left out here/.exec(mark)?.[1]));
     assert(printed.length >= 5_000 && printed.length < 20_000, `${printed.length} lines were kept`);
     assert.equal(printed.length + marks.reduce((sum, count) => sum + count, 0), 20_000);
+    const last = Array.from({ length: LAST_LINES }, (_, place) => 20_000 - LAST_LINES + place);
+    assert.deepEqual(printed.slice(-LAST_LINES), last);
+    assert.deepEqual(printed, printed.toSorted((a, b) => a - b));
   }));
+
+Deno.test("few lines more than are passed at once are kept all, and without a mark", () => {
+  const lines: LogLine[] = [];
+  const output = new Output({ onLog: (said) => void lines.push(...said), onFlood() {} });
+  const said = 5_000 + LAST_LINES;
+  for (let line = 0; line < said; line++) output.log("info", String(line));
+  output.end();
+  assert.deepEqual(lines.map(({ message }) => message), Array.from({ length: said }, (_, line) => String(line)));
+});
+
+Deno.test("the last lines stay the last where an output is both too fast and too long", () => {
+  const lines: LogLine[] = [];
+  const output = new Output({ onLog: (said) => void lines.push(...said), onFlood() {} });
+  for (let said = 0; said < 1_000; said++) output.log("info", "x".repeat(1_000));
+  for (let said = 0; said < 20_000; said++) output.log("info", `line ${said} ${"y".repeat(150)}`);
+  output.log("error", "the cause");
+  output.end();
+  assert.equal(lines.at(-1)?.message, "the cause");
+  const bytes = lines.reduce((sum, line) => sum + line.message.length + 1, 0);
+  assert(bytes <= HEAD_BYTES + TAIL_BYTES + 1_000, `${bytes} bytes were kept`);
+});
 
 Deno.test("lines are short, clean text, and what only looks like a frame is text", () =>
   withSandbox(async (sandbox) => {

@@ -1,9 +1,11 @@
 /**
  * What a body says -> lines for the run's log, within limits, whatever the body does.
  *
- * Kept: the first MiB and, of what comes after it, the last 64 KiB; 5,000 lines at once and 500 a second from then on.
- * Where something is left out a `system` line says so. Lines have at most 8 KiB; invalid UTF-8 is replaced; control
- * characters and terminal escapes are taken out, except tabs. A body that writes more than 64 MiB is a flood, and ended.
+ * Kept: the first MiB and, of what comes after it, the last 64 KiB; 5,000 lines at once, 500 a second from then on, and of
+ * what is faster than that the last 200 before it became slower or ended: the end of an output is what explains a failure.
+ * Where something is left out, in the middle, a `system` line says how much. Lines have at most 8 KiB; invalid UTF-8 is
+ * replaced; control characters and terminal escapes are taken out, except tabs. A body that writes more than 64 MiB is a
+ * flood, and ended.
  */
 import type { Json } from "../job.ts";
 import { monotonicMs } from "../base/loop.ts";
@@ -24,6 +26,8 @@ export const FLOOD_BYTES = 64 * 1024 * 1024;
 const FRAME_BYTES = 64;
 const BURST_LINES = 5_000;
 const LINES_PER_SECOND = 500;
+/** Of lines that come too fast, so many of the last are kept. */
+export const LAST_LINES = 200;
 /** Of a line without end; longer ones are cut into several. */
 const MOST_UNENDED_CHARS = MOST_LINE_BYTES;
 const CONTROL =
@@ -43,16 +47,15 @@ export class Output {
   #batch: LogLine[] = [];
   #said_bytes = 0;
   #kept_bytes = 0;
-  #tail: LogLine[] = [];
-  /** Of the tail, how many are left out already: to shift each would move all that follow, of blank lines 65,536. */
-  #tail_left_out = 0;
-  #tail_bytes = 0;
+  /** After the cut. */
+  readonly #tail = new LastLines({ bytes: TAIL_BYTES, lines: Infinity });
   #cut = false;
   #left_out_bytes = 0;
   #tokens = BURST_LINES;
   #counted_ms = monotonicMs();
   #dropping = false;
-  #too_fast_lines = 0;
+  /** Of those that came too fast, and are not handed over yet. */
+  #too_fast = new LastLines({ bytes: TAIL_BYTES, lines: LAST_LINES });
 
   constructor(ears: OutputEars) {
     this.#ears = ears;
@@ -83,11 +86,10 @@ export class Output {
     for (const stream of ["stdout", "stderr"] as const) {
       for (const line of this.#texts[stream]?.end() ?? []) this.#keep({ level: stream, message: line });
     }
-    this.#sayTooFast();
-    if (this.#left_out_bytes > 0) this.#say(`${this.#left_out_bytes} bytes of output are left out here`);
-    this.#trimTail();
-    this.#batch = [...this.#batch, ...this.#tail];
-    this.#tail = [];
+    this.#endGap();
+    const left_out = this.#left_out_bytes + this.#tail.left_out_bytes;
+    if (left_out > 0) this.#say(`${left_out} bytes of output are left out here`);
+    this.#batch = [...this.#batch, ...this.#tail.take()];
     this.#flush();
   }
 
@@ -105,40 +107,24 @@ export class Output {
   }
 
   #place(line: LogLine): void {
+    const may_pass = this.#mayPass(); // also after the cut: a flood is told by it
+    if (this.#cut) return this.#tail.add(line);
+    if (!may_pass) return this.#too_fast.add(line);
+    this.#endGap();
+    this.#pass(line);
+  }
+
+  #pass(line: LogLine): void {
     const bytes = sizeOf(line);
-    const may_pass = this.#mayPass();
-    if (this.#cut) return this.#placeInTail(line, bytes);
-    if (!may_pass) {
-      this.#too_fast_lines++;
-      return;
-    }
-    if (this.#kept_bytes + bytes > HEAD_BYTES) {
-      this.#sayTooFast();
+    if (!this.#cut && this.#kept_bytes + bytes > HEAD_BYTES) {
       this.#say(
         `output cut: more than ${HEAD_BYTES} bytes; of what follows only the last ${TAIL_BYTES} bytes are kept`,
       );
       this.#cut = true;
-      return this.#placeInTail(line, bytes);
     }
-    this.#sayTooFast();
+    if (this.#cut) return this.#tail.add(line);
     this.#kept_bytes += bytes;
     this.#hand(line);
-  }
-
-  #placeInTail(line: LogLine, bytes: number): void {
-    this.#tail.push(line);
-    this.#tail_bytes += bytes;
-    while (this.#tail_bytes > TAIL_BYTES) {
-      const freed = sizeOf(this.#tail[this.#tail_left_out++] as LogLine);
-      this.#tail_bytes -= freed;
-      this.#left_out_bytes += freed;
-    }
-    if (this.#tail_left_out * 2 > this.#tail.length) this.#trimTail();
-  }
-
-  #trimTail(): void {
-    this.#tail = this.#tail.slice(this.#tail_left_out);
-    this.#tail_left_out = 0;
   }
 
   #mayPass(): boolean {
@@ -152,10 +138,11 @@ export class Output {
     return true;
   }
 
-  #sayTooFast(): void {
-    if (this.#too_fast_lines === 0) return;
-    this.#say(`${this.#too_fast_lines} lines are left out here: more than ${LINES_PER_SECOND} lines a second`);
-    this.#too_fast_lines = 0;
+  /** The last of the lines that came too fast, below how many of them are left out. */
+  #endGap(): void {
+    const { left_out } = this.#too_fast;
+    if (left_out > 0) this.#say(`${left_out} lines are left out here: more than ${LINES_PER_SECOND} lines a second`);
+    for (const line of this.#too_fast.take()) this.#pass(line);
   }
 
   #say(message: string): void {
@@ -172,6 +159,48 @@ export class Output {
     const lines = this.#batch;
     this.#batch = [];
     if (lines.length > 0) this.#ears.onLog(lines);
+  }
+}
+
+/** The last of many lines, within limits. */
+class LastLines {
+  readonly #most: { bytes: number; lines: number };
+  #lines: LogLine[] = [];
+  /** How many of these are left out already: to shift each would move all that follow, of blank lines 65,536. */
+  #passed = 0;
+  #bytes = 0;
+  left_out = 0;
+  left_out_bytes = 0;
+
+  constructor(most: { bytes: number; lines: number }) {
+    this.#most = most;
+  }
+
+  add(line: LogLine): void {
+    this.#lines.push(line);
+    this.#bytes += sizeOf(line);
+    while (this.#bytes > this.#most.bytes || this.#lines.length - this.#passed > this.#most.lines) this.#leaveOut();
+    if (this.#passed * 2 > this.#lines.length) this.#trim();
+  }
+
+  /** All that are kept; from here on it is empty again. */
+  take(): LogLine[] {
+    this.#trim();
+    const lines = this.#lines;
+    [this.#lines, this.#bytes, this.left_out, this.left_out_bytes] = [[], 0, 0, 0];
+    return lines;
+  }
+
+  #leaveOut(): void {
+    const bytes = sizeOf(this.#lines[this.#passed++] as LogLine);
+    this.#bytes -= bytes;
+    this.left_out_bytes += bytes;
+    this.left_out++;
+  }
+
+  #trim(): void {
+    this.#lines = this.#lines.slice(this.#passed);
+    this.#passed = 0;
   }
 }
 
