@@ -107,7 +107,7 @@ export function verdictOutcome(verdict: Verdict, subject: Subject & { exit_code:
   const denied = error.denied !== undefined;
   return {
     kind: "FAILED",
-    error_name: denied ? "PermissionDenied" : error.name,
+    error_name: error.name,
     error_summary: summaryOf(error, subject),
     exit_code: subject.exit_code,
     retry: denied ? "never" : error.retry,

@@ -7,7 +7,7 @@ import { whyNotJson } from "./plain.ts";
 export function describeError(thrown: unknown): BodyError {
   try {
     const chain = causesOf(thrown);
-    const denied = chain.map((error) => messageOf(error)).find((text, at) => isDenial(chain[at], text));
+    const denied = chain.filter(isDenial).map((error) => messageOf(error))[0];
     return {
       phase: "run",
       name: nameOf(thrown),
@@ -32,6 +32,7 @@ function causesOf(thrown: unknown): unknown[] {
 }
 
 function nameOf(thrown: unknown): string {
+  if (isDenial(thrown)) return "NotCapable"; // Deno throws a TypeError where an import is what was not granted
   return thrown instanceof Error ? String(thrown.name || "Error").slice(0, 200) : "NonError";
 }
 
@@ -51,9 +52,9 @@ function stackOf(thrown: unknown): string {
   return lines.filter((line) => /^\s+at /.test(line)).slice(0, 30).map((line) => line.slice(0, 1024)).join("\n");
 }
 
-function isDenial(thrown: unknown, message: string): boolean {
+function isDenial(thrown: unknown): boolean {
   return (thrown instanceof Deno.errors.NotCapable || thrown instanceof TypeError) &&
-    /^Requires \w+ access/.test(message);
+    /^Requires \w+ access/.test(thrown.message);
 }
 
 /** By structure as well as by class: a library may bring its own copy of the class. */
