@@ -212,7 +212,11 @@ export interface RunContext<Args> {
   /** The args, as the schema made them. */
   args: Args;
   log: Log;
-  /** Shows how far the run is: `fraction` 0 to 1, and a few words. Resolves once it is on its way; cheap to call often. */
+  /**
+   * Shows how far the run is: `fraction` 0 to 1, and a few words. Resolves once it is on its way; cheap to call often.
+   *
+   * @throws RangeError where `fraction` is less than 0, more than 1 or no number, as `done / 0` is
+   */
   progress(fraction: number, message?: string): Promise<void>;
   /** Fires on cancel and on timeout, before the process is terminated. */
   signal: AbortSignal;

@@ -55,6 +55,32 @@ Deno.test("progress that waits for its time is told, also when the job file has 
     assert.deepEqual(heard.progress.map(([fraction]) => fraction), [0.1, 0.5, 0.9]);
   }));
 
+Deno.test("a progress that is no share from 0 to 1 fails the run at the call, and is not told", () =>
+  withSandbox(async (sandbox) => {
+    const given = {
+      "below 0": "-0.01",
+      "above 1": "1.01",
+      "no number": "NaN",
+      endless: "Infinity",
+      text: '"0.5" (string)',
+      nothing: "undefined (undefined)",
+    };
+    for (const [args, shown] of Object.entries(given)) {
+      const { outcome, progress } = await ran(sandbox, orderFor("reports", args));
+      assert(outcome.kind === "FAILED", args);
+      assert.deepEqual([outcome.error_name, progress], ["RangeError", []], args);
+      const message = `RangeError: Cannot report progress ${shown}: give a number from 0 to 1, such as done / total`;
+      const [said, where] = outcome.error_summary.split("\n");
+      assert.deepEqual([said, /reports\.ts:\d+/.test(where ?? "")], [message, true]);
+    }
+    const { outcome, progress } = await ran(sandbox, orderFor("reports", "rounded"));
+    assert.deepEqual(
+      [outcome.kind, progress],
+      ["SUCCEEDED", [[1, undefined]]],
+      "a sum may differ from 1 by a rounding",
+    );
+  }));
+
 Deno.test("args that do not fit the schema fail the run without calling it, for good, naming each place", () =>
   withSandbox(async (sandbox) => {
     const { outcome } = await ran(sandbox, orderFor("add", { a: "one" }));

@@ -233,7 +233,7 @@ export class RunningBody implements Body {
       case "log":
         return this.#output.log(frame.level, frame.message, frame.fields);
       case "progress":
-        return this.#ears.onProgress(Math.min(Math.max(frame.fraction, 0), 1), frame.message?.slice(0, 500));
+        return this.#ears.onProgress(frame.fraction, frame.message?.slice(0, 500));
       case "noticed":
         return this.#noticed(frame.listening);
       case "exiting":

@@ -234,7 +234,7 @@ export function readFrame(text: string): FromBody | undefined {
         ? frame as FromBody
         : undefined;
     case "progress":
-      return typeof frame.fraction === "number" && ["string", "undefined"].includes(typeof frame.message)
+      return isShare(frame.fraction) && ["string", "undefined"].includes(typeof frame.message)
         ? frame as FromBody
         : undefined;
     case "noticed":
@@ -252,6 +252,10 @@ export function readFrame(text: string): FromBody | undefined {
     case "described":
       return Object.hasOwn(frame, "described") ? frame as FromBody : undefined;
   }
+}
+
+function isShare(value: unknown): boolean {
+  return typeof value === "number" && value >= 0 && value <= 1;
 }
 
 function isBodyError(value: unknown): value is BodyError {

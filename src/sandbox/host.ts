@@ -245,15 +245,26 @@ class Body {
       sent_ms = now();
     };
     return (fraction, message) => {
-      if (!Number.isFinite(fraction)) return Promise.resolve();
+      const share = shareOf(fraction);
       const timed = waiting !== undefined;
       const words = message === undefined ? {} : { message: String(message).slice(0, 500) };
-      waiting = { kind: "progress", fraction: Math.min(Math.max(fraction, 0), 1), ...words };
+      waiting = { kind: "progress", fraction: share, ...words };
       if (now() - sent_ms >= PROGRESS_EVERY_MS) flush();
       else if (!timed) Deno.unrefTimer(later(flush, PROGRESS_EVERY_MS));
       return Promise.resolve();
     };
   }
+}
+
+/** Shares that are added up end beside 1, as 0.7 + 0.2 + 0.1 does: what differs by less than this is meant to be 0 or 1. */
+const ROUNDING = 1e-9;
+
+function shareOf(fraction: unknown): number {
+  if (typeof fraction === "number" && fraction >= -ROUNDING && fraction <= 1 + ROUNDING) {
+    return Math.min(Math.max(fraction, 0), 1);
+  }
+  const given = typeof fraction === "number" ? String(fraction) : `${JSON.stringify(fraction)} (${typeof fraction})`;
+  throw new RangeError(`Cannot report progress ${given}: give a number from 0 to 1, such as done / total`);
 }
 
 function later(act: () => void, ms: number): number {

@@ -20,6 +20,7 @@ const FILES = {
   leaves: new URL("./bodies/leaves.ts", import.meta.url),
   prints: new URL("./bodies/prints.ts", import.meta.url),
   replaces: new URL("./bodies/replaces.ts", import.meta.url),
+  reports: new URL("./bodies/reports.ts", import.meta.url),
   returns: new URL("./bodies/returns.ts", import.meta.url),
   throws: new URL("./bodies/throws.ts", import.meta.url),
   waits: new URL("./bodies/waits.ts", import.meta.url),
