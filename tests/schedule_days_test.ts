@@ -31,6 +31,12 @@ const WITHOUT: { days: string; input: Record<string, unknown>; after: string; sl
     slots: ["2028-01-29T00:00+00:00", "2028-02-01T00:00+00:00", "2028-03-01T00:00+00:00"],
   },
   {
+    days: "two Mondays on end",
+    input: { cron: "0 9 * * 1", exclude: ["2026-05-11", "2026-05-18"] },
+    after: "2026-05-04T10:00Z",
+    slots: ["2026-05-25T09:00+00:00", "2026-06-01T09:00+00:00"],
+  },
+  {
     days: "every n minutes knows no zones, but days off are those of its zone",
     input: { everyNMinutes: 720, timezone: "America/New_York", exclude: "2026-07-04" },
     after: "2026-07-03T13:00Z",

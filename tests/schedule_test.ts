@@ -60,6 +60,18 @@ const NIGHTS: { night: string; input: Record<string, unknown>; after: string; sl
     slots: ["2026-10-25T01:30+01:00", "2026-10-25T01:30+00:00", "2026-10-25T02:30+00:00"],
   },
   {
+    night: "London, in six fields the hour is the third",
+    input: { cron: "0 30 * * * *", timezone: "Europe/London" },
+    after: "2026-10-25T00:00Z",
+    slots: ["2026-10-25T01:30+01:00", "2026-10-25T01:30+00:00", "2026-10-25T02:30+00:00"],
+  },
+  {
+    night: "a week begins on Sunday, at midnight",
+    input: { cron: "@weekly" },
+    after: "2026-05-05T00:00Z",
+    slots: ["2026-05-10T00:00+00:00", "2026-05-17T00:00+00:00"],
+  },
+  {
     night: "Lord Howe, a gap of half an hour",
     input: { dailyAt: "02:15", timezone: "Australia/Lord_Howe" },
     after: "2026-10-03T12:00Z",

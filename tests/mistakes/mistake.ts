@@ -11,7 +11,7 @@ export interface Mistake {
   replace: string;
   /** The cheapest test files that notice it, from the project's folder. */
   tests: string[];
-  /** Which of their tests, as `deno test --filter` takes it: a part of the name, or a pattern between slashes. */
+  /** Which of their tests, as `deno test --filter` takes it: a part of the name that stands in the file, or a pattern between slashes. */
   filter?: string;
   /** What it would do to a user, in one sentence. */
   why: string;
