@@ -1,80 +1,16 @@
 /** A worker's executor over a real Postgres, with bodies that end when the test says so. */
 import assert from "node:assert/strict";
-import { type FactName, hear } from "../src/base/facts.ts";
-import type { Digests } from "../src/catalog/graph.ts";
 import { EndedLately } from "../src/roles/ended_lately.ts";
-import { Executor, type Order } from "../src/roles/executor.ts";
-import { Standing } from "../src/roles/standing.ts";
-import type { Body, BodyOrder, Outcome, Sandbox } from "../src/sandbox/pool.ts";
+import type { Order } from "../src/roles/executor.ts";
+import { estatesFolder, fileNameOf, identify, readSpool, Spool } from "../src/roles/spool.ts";
 import type { Sql } from "../src/store/db.ts";
+import type { Ending } from "../src/store/ended_runs.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
-import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
-import { aDefinition, aRun, aWorker } from "./support/factories.ts";
-import { type Stores, whileShut, withStores } from "./support/stores.ts";
+import { ME, ok, withExecutor } from "./support/executor_scene.ts";
+import { whileShut } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
-const ME = "w1-0000000a";
 const FOREVER = new AbortController().signal;
-
-interface Scene extends Stores {
-  executor: Executor;
-  standing: Standing;
-  /** What was started and has not ended. */
-  bodies: Map<number, { end: (outcome: Outcome) => void }>;
-  facts: { name: FactName; fact: Record<string, unknown> }[];
-  /** A run that is assigned to this worker. */
-  assigned(): Promise<Order>;
-}
-
-/** `found`: the digest of this worker's files as they are now. `through`: what the executor asks Postgres by. */
-function withExecutor(
-  test: (scene: Scene) => Promise<void>,
-  { found = Promise.resolve("digest"), through = (sql: Sql) => sql } = {},
-): Promise<void> {
-  return withStores(async (stores) => {
-    const { sql } = stores;
-    await aWorker(sql, { worker_id: ME });
-    const definition = await aDefinition(sql, { name: "job" });
-    const standing = new Standing({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
-    standing.may_run_until_ms = Infinity;
-    standing.sawEpoch(1);
-    const bodies: Scene["bodies"] = new Map();
-    const facts: Scene["facts"] = [];
-    const silence = hear((name, fact) => facts.push({ name, fact }));
-    const executor = new Executor({
-      sql: through(sql),
-      sandbox: { start: (order: BodyOrder) => aBody(order, bodies) } as unknown as Sandbox,
-      digests: { of: async () => ({ digest: await found }), last: () => "digest" } as unknown as Digests,
-      standing,
-      jobs_dir: "/jobs",
-    });
-    const assigned = async () => {
-      const run = await aRun(sql, {
-        job_definition_id: definition.id,
-        state: "ASSIGNED",
-        assigned_worker_id: ME,
-        leader_epoch: 1,
-      });
-      return { job_run_id: run.id, attempt: run.attempt, command_name: "job.ts", digest: "digest" };
-    };
-    try {
-      await test({ ...stores, executor, standing, bodies, facts, assigned });
-    } finally {
-      silence();
-    }
-  });
-}
-
-function aBody({ job_run_id }: BodyOrder, bodies: Scene["bodies"]): Body {
-  let end: (outcome: Outcome) => void = () => {};
-  const outcome = new Promise<Outcome>((resolve) => end = resolve);
-  bodies.set(job_run_id, { end });
-  outcome.then(() => bodies.delete(job_run_id));
-  const lost = (reason: string) => end({ kind: "LOST", error_summary: reason, exit_code: null });
-  return { pid: 1, waits: false, outcome, cancel: () => {}, abandon: lost };
-}
-
-const ok = (exit_code: number): Outcome => ({ kind: "SUCCEEDED", result: { done: true }, exit_code });
 
 Deno.test("a body whose start was under way when the worker drains ends with the others, and is given back", async () => {
   await withExecutor(async ({ sql, executor, bodies, assigned }) => {
@@ -153,6 +89,20 @@ Deno.test("outcomes that take Postgres too long together are recorded a few at a
   });
 });
 
+/** A journal of the test's own, and what is in its file. */
+async function withJournal(test: (spool: Spool, journal: () => Promise<Ending[]>) => Promise<void>): Promise<void> {
+  const state_dir = await Deno.makeTempDir({ prefix: "dandori-journal-" });
+  const me = identify(ME);
+  const spool = new Spool(state_dir, me);
+  spool.open();
+  try {
+    await test(spool, () => readSpool(`${estatesFolder(state_dir)}/${fileNameOf(me)}`));
+  } finally {
+    spool.close(true);
+    await Deno.remove(state_dir, { recursive: true });
+  }
+}
+
 /** Of runs that one statement ends: as if each took a third of the time that a statement may take. */
 const NO_MORE_THAN_TWO = `
   create function too_long() returns trigger language plpgsql as $$
@@ -216,6 +166,30 @@ Deno.test("an outcome waits while Postgres lets nobody in, as after a change of 
     });
     await waitFor("the end", async () => (await readRun(sql, order.job_run_id))?.state === "SUCCEEDED");
   }, { through });
+});
+
+Deno.test("an outcome is in the journal before what may wait for Postgres, its body's log as well, and until it is recorded", async () => {
+  await withJournal(async (spool, journal) => {
+    await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+      const order = await assigned();
+      await executor.accept(order);
+      const body = bodies.get(order.job_run_id);
+      await sql.begin(async (tx) => {
+        await tx`set local idle_in_transaction_session_timeout = 0`;
+        await tx`lock table job_run_log in access exclusive mode`;
+        await tx`select 1 from job_run where id = ${order.job_run_id} for update`;
+        body?.ears.onLog([{ level: "info", message: "nearly done" }]);
+        body?.end(ok(7));
+        for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+        assert.equal(executor.load, 0, "its end is known here");
+        const [kept, ...others] = await journal();
+        assert.deepEqual([kept?.job_run_id, kept?.exit_code, others], [order.job_run_id, 7, []]);
+      });
+      await waitFor("the end", () => Promise.resolve(executor.runs.length === 0));
+      assert.equal((await readRun(sql, order.job_run_id))?.state, "SUCCEEDED");
+      assert.deepEqual([spool.waiting, await journal()], [0, []]);
+    }, { spool });
+  });
 });
 
 Deno.test("a result that comes after the run was closed is kept in the audit", async () => {

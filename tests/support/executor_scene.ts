@@ -1,0 +1,78 @@
+/** A worker's executor over a real Postgres, with bodies that end when the test says so. */
+import { type FactName, hear } from "../../src/base/facts.ts";
+import type { Digests } from "../../src/catalog/graph.ts";
+import { Executor, type Order } from "../../src/roles/executor.ts";
+import type { Spool } from "../../src/roles/spool.ts";
+import { Standing } from "../../src/roles/standing.ts";
+import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../src/sandbox/pool.ts";
+import type { Sql } from "../../src/store/db.ts";
+import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { aDefinition, aRun, aWorker } from "./factories.ts";
+import { type Stores, withStores } from "./stores.ts";
+
+export const ME = "w1-0000000a";
+
+export interface ExecutorScene extends Stores {
+  executor: Executor;
+  standing: Standing;
+  /** What was started and has not ended. */
+  bodies: Map<number, { end: (outcome: Outcome) => void; ears: BodyEars }>;
+  facts: { name: FactName; fact: Record<string, unknown> }[];
+  /** A run that is assigned to this worker. */
+  assigned(): Promise<Order>;
+}
+
+/** `found`: the digest of this worker's files as they are now. `through`: what the executor asks Postgres by. */
+export function withExecutor(
+  test: (scene: ExecutorScene) => Promise<void>,
+  { found = Promise.resolve("digest"), through = (sql: Sql) => sql, spool }: {
+    found?: Promise<string>;
+    through?: (sql: Sql) => Sql;
+    spool?: Spool;
+  } = {},
+): Promise<void> {
+  return withStores(async (stores) => {
+    const { sql } = stores;
+    await aWorker(sql, { worker_id: ME });
+    const definition = await aDefinition(sql, { name: "job" });
+    const standing = new Standing({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
+    standing.may_run_until_ms = Infinity;
+    standing.sawEpoch(1);
+    const bodies: ExecutorScene["bodies"] = new Map();
+    const facts: ExecutorScene["facts"] = [];
+    const silence = hear((name, fact) => facts.push({ name, fact }));
+    const executor = new Executor({
+      sql: through(sql),
+      sandbox: { start: (order: BodyOrder, ears: BodyEars) => aBody(order, ears, bodies) } as unknown as Sandbox,
+      digests: { of: async () => ({ digest: await found }), last: () => "digest" } as unknown as Digests,
+      standing,
+      jobs_dir: "/jobs",
+      ...spool && { spool },
+    });
+    const assigned = async () => {
+      const run = await aRun(sql, {
+        job_definition_id: definition.id,
+        state: "ASSIGNED",
+        assigned_worker_id: ME,
+        leader_epoch: 1,
+      });
+      return { job_run_id: run.id, attempt: run.attempt, command_name: "job.ts", digest: "digest" };
+    };
+    try {
+      await test({ ...stores, executor, standing, bodies, facts, assigned });
+    } finally {
+      silence();
+    }
+  });
+}
+
+function aBody({ job_run_id }: BodyOrder, ears: BodyEars, bodies: ExecutorScene["bodies"]): Body {
+  let end: (outcome: Outcome) => void = () => {};
+  const outcome = new Promise<Outcome>((resolve) => end = resolve);
+  bodies.set(job_run_id, { end, ears });
+  outcome.then(() => bodies.delete(job_run_id));
+  const lost = (reason: string) => end({ kind: "LOST", error_summary: reason, exit_code: null });
+  return { pid: 1, waits: false, outcome, cancel: () => {}, abandon: lost };
+}
+
+export const ok = (exit_code: number): Outcome => ({ kind: "SUCCEEDED", result: { done: true }, exit_code });
