@@ -21,7 +21,7 @@ Deno.test("a login opens a session, a logout ends it, and both leave cookies tha
     const opened = await browser.post("/login", { name: " Taro ", password: PASSWORD, back: "/runs?state=FAILED" });
     assert.deepEqual([opened.status, opened.headers.get("location")], [303, "/runs?state=FAILED"]);
     const cookie = browser.set.find((one) => one.startsWith("dandori_session="));
-    assert.match(cookie ?? "", /; Path=\/; HttpOnly; SameSite=Lax$/);
+    assert.match(cookie ?? "", /; Path=\/; HttpOnly; SameSite=Strict$/);
     assert.equal((await browser.get("/runs")).status, 200);
     const [stored] = await sql<{ token_digest: string }[]>`select token_digest from admin_session`;
     assert.notEqual(stored?.token_digest, browser.cookies.get("dandori_session"), "what is stored lets nobody in");

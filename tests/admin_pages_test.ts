@@ -194,7 +194,10 @@ Deno.test("behind a proxy every link, form and cookie holds the path, whether or
   await withAdmin(async ({ sql, login, stranger }) => {
     const run = await aRun(sql, { state: "FAILED" });
     const browser = await login("operator");
-    assert.match(browser.set.join(), /dandori_session=[^;]+;.* Path=\/jobs; HttpOnly; Secure; SameSite=Lax/);
+    assert.match(
+      browser.set.join(),
+      /__Host-dandori_session\.jobs=[^;]+;.* Path=\/; HttpOnly; Secure; SameSite=Strict/,
+    );
     for (const path of ["/runs", `/runs/${run.id}`, "/nowhere"]) {
       const text = await browser.text(path);
       const leads = [...text.matchAll(/ (?:href|src|action|hx-get)="([^"]*)"/g)].map(([, to = ""]) => to);

@@ -269,7 +269,7 @@ Deno.test("a run in a real worker is counted by the leader, shown to scrapers, a
   }
 });
 
-Deno.test("the admin server gives the cluster's metrics without a login, and asks for its token where it has one", async () => {
+Deno.test("the admin server gives the cluster's metrics on its own machine without a login, and asks for its token where it has one", async () => {
   await withStores(async ({ sql }) => {
     const ask = async (metrics_token: string | undefined, headers: Record<string, string>) => {
       let found = (_: string) => {};

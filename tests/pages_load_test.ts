@@ -39,15 +39,16 @@ async function rowsRead({ sql, database_url }: Stores, size: Size): Promise<Map<
   await sql.begin((tx) => [tx`set local statement_timeout = 0`, tx`analyze`]);
   const one = connectDb(database_url, { name: "pages", max: 1, by_index: true });
   const stop = new AbortController();
+  const place = placeOf({ public_url: undefined, proxies: 0, hosts: ["admin.test"] });
   const app = buildAdmin({
     sql: one,
-    place: placeOf({ public_url: undefined, proxies: 0 }),
+    place,
     live: new Live(one),
     stop: stop.signal,
   });
   const browser = new Browser((request) => Promise.resolve(app.fetch(request, { address: "10.0.0.1" })), {
     origin: "http://admin.test",
-    base: "",
+    place,
   });
   try {
     await aUser(sql, { name: "admin", role: "admin" });

@@ -1,12 +1,12 @@
 /**
  * The admin page as one function from a request to an answer. In this order, the same for every route:
  *
- *   headers -> API (api/route.ts) -> assets, health -> whose session -> its role (routes say which) -> own form -> page or act -> layout
+ *   headers -> own host -> API (api/route.ts) -> assets, health -> whose session -> its role (routes say which) -> own form -> page or act -> layout
  *
  * What a page does not know how to answer ends in `onError`: the visitor gets a page in words, the log what happened.
  */
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
+import { html } from "hono/html";
 import { secureHeaders } from "hono/secure-headers";
 import { observe } from "../base/facts.ts";
 import { isUnreachable, type JsonValue } from "../store/db.ts";
@@ -14,32 +14,28 @@ import { mayActAs } from "../store/users.ts";
 import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath, isAsset } from "./assets.ts";
 import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./asking.ts";
+import { OF_STRANGERS, OF_USERS } from "./body.ts";
 import { callerOf, sessionOf } from "./callers.ts";
-import { answerHealth, answerMetrics, answerReady } from "./health.ts";
+import { answerHealth, answerMetrics, readiness } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
 import { mountLogin } from "./login.ts";
+import { ownHostsOnly } from "./own_hosts.ts";
 import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
 import { errorPage, needsRole } from "./pages/error.tsx";
 import { addressOf, firstPart, pathWithin } from "./place.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
 import { type Done, field, Refusal, type Route } from "./visit.ts";
 
-/** Larger than any form of ours, smaller than what would hurt. */
-const LARGEST_BODY = 1_048_576;
-
 export function buildAdmin(parts: AdminParts): Hono<Env> {
   const { sql, place, redis, archive } = parts;
   const pages = new Set<string>();
   const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname, pages) });
   app.use(secureHeaders(HEADERS));
-  // Before the limit and the session of pages: it has its own.
+  app.use(ownHostsOnly(place));
+  // Before the session of pages: it has its own callers, and limits of its bodies.
   app.route("/api/v1", buildApi({ sql, redis, archive, callerOf: (c) => callerOf(c, { sql, place }) }));
-  const onError = () => {
-    throw new Refusal(413);
-  };
-  app.use(bodyLimit({ maxSize: LARGEST_BODY, onError }));
   app.get("/healthz", answerHealth);
-  app.get("/readyz", (c) => answerReady(c, sql));
+  app.get("/readyz", readiness(parts));
   app.get("/metrics", (c) => answerMetrics(c, parts));
   app.get("/assets/:digest/:name", (c) => {
     const name = c.req.param("name");
@@ -49,12 +45,12 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   app.use(async (c, next) => {
     c.header("cache-control", "no-store");
     c.set("address", addressOf(place, c.req.raw.headers, c.env?.address ?? ""));
-    c.set("session", await sessionOf(c, sql));
+    c.set("session", await sessionOf(c, parts));
     if (c.req.url.includes("%00")) throw new Refusal(400); // no text of Postgres holds it, so every lookup would fail
     await next();
   });
   app.post("/preferences", async (c) => {
-    const form = await ownForm(c, parts);
+    const form = await ownForm(c, parts, OF_STRANGERS);
     keepPreferences(c, form, place);
     return c.redirect(place.base + samePath(field(form, "back")), 303);
   });
@@ -87,7 +83,7 @@ function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
   const admit = (c: Context<Env>) => {
     const session = c.get("session");
     if (session && !mayActAs(session.role, route.role)) {
-      throw new Refusal(403, needsRole(langOf(c), { needed: route.role, has: session.role }));
+      throw new Refusal(403, needsRole(langOf(c, parts.place), { needed: route.role, has: session.role }));
     }
     return session;
   };
@@ -112,7 +108,7 @@ function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
     app.post(route.post, async (c) => {
       const session = admit(c);
       if (!session) return toLogin(c, parts);
-      const form = await ownForm(c, parts);
+      const form = await ownForm(c, parts, OF_USERS);
       const visit = visitOf(c, parts);
       const answer = await route.act({ ...visit, form, actor: `user:${session.name}`, redis: parts.redis });
       return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 200) : answerDone(c, parts, answer);
@@ -149,13 +145,28 @@ function answerDone(c: Context<Env>, { place }: AdminParts, { to, text, tone }: 
  * And from there back to what was looked at: of a form, the page that it stood on, since the session may have ended meanwhile. A refresh must
  * not put the login into the middle of a page: the script loads the whole page anew instead.
  */
-function toLogin(c: Context<Env>, { place, pathOf }: RouteParts): Response {
+function toLogin(c: Context<Env>, { place, pathOf }: RouteParts): Response | Promise<Response> {
   if (isRefresh(c)) return c.text("Log in first", 401);
   const sent_from = sentFrom(c, pathOf);
   const query: Record<string, string> = sent_from === undefined
     ? { back: pathOf(c.req.url) }
     : { back: sent_from, undone: "1" };
-  return c.redirect(`${place.base}/login?${new URLSearchParams(query)}`, 303);
+  const login = `${place.base}/login?${new URLSearchParams(query)}`;
+  return isFromElsewhere(c) ? c.html(askAgain(login)) : c.redirect(login, 303);
+}
+
+/** A link on another site was followed: browsers send no cookie of ours with it (SameSite=Strict), nor with what it is redirected to. */
+function isFromElsewhere(c: Context<Env>): boolean {
+  return c.req.header("sec-fetch-site") === "cross-site" && c.req.header("sec-fetch-mode") === "navigate";
+}
+
+/** From a page of ours they do: the login leads on whoever is logged in. */
+function askAgain(login: string) {
+  return html`
+    <!DOCTYPE html>
+    <title>Dandori</title>
+    <meta http-equiv="refresh" content="0; url=${login}">
+  `;
 }
 
 /** The page of the form that was sent, the first one where the browser does not tell; undefined: none was sent. */
@@ -180,6 +191,26 @@ function answerError(c: Context<Env>, parts: RouteParts, error: Error) {
   return answerPage(c, visit, errorPage(visit, { status, text: id, sent_from: sentFrom(c, parts.pathOf) }), status);
 }
 
+/** What no page of ours asks a browser for, so nothing in one may. */
+const UNUSED = [
+  "accelerometer",
+  "camera",
+  "clipboardRead",
+  "displayCapture",
+  "fullscreen",
+  "geolocation",
+  "gyroscope",
+  "magnetometer",
+  "microphone",
+  "midi",
+  "payment",
+  "publickeyCredentialsGet",
+  "screenWakeLock",
+  "serial",
+  "usb",
+  "xrSpatialTracking",
+] as const;
+
 const HEADERS: Parameters<typeof secureHeaders>[0] = {
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
@@ -194,5 +225,6 @@ const HEADERS: Parameters<typeof secureHeaders>[0] = {
   xFrameOptions: "DENY",
   referrerPolicy: "same-origin",
   crossOriginResourcePolicy: "same-origin",
+  permissionsPolicy: Object.fromEntries(UNUSED.map((feature) => [feature, false])),
   strictTransportSecurity: false, // of the proxy that holds the certificate
 };

@@ -3,7 +3,8 @@ import type { Context } from "hono";
 import type { Archive } from "../archive/archive.ts";
 import { wallClock } from "../base/loop.ts";
 import type { Sql } from "../store/db.ts";
-import { isOwnForm, type OpenSession } from "./callers.ts";
+import { BodyRefused, type Bounds, readBody } from "./body.ts";
+import { isOwnForm, maskedCsrf, type OpenSession } from "./callers.ts";
 import { wholePage } from "./layout.tsx";
 import type { Live } from "./live.ts";
 import type { Place } from "./place.ts";
@@ -32,11 +33,16 @@ export interface Env {
 
 /**
  * The body of a request that changes something, if it comes from a page of ours. @throws Refusal 403; 400 for what Postgres cannot hold, and
- * for what cannot be read or was cut off: taken for an empty form it would do something else than what was asked for
+ * for what cannot be read or was cut off: taken for an empty form it would do something else than what was asked for; 408 and 413: its bounds
  */
-export async function ownForm(c: Context<Env>, { place }: Pick<AdminParts, "place">): Promise<FormData> {
+export async function ownForm(
+  c: Context<Env>,
+  { place }: Pick<AdminParts, "place">,
+  bounds: Bounds,
+): Promise<FormData> {
   let readable = true;
-  const form = await c.req.formData().catch(() => {
+  const form = await formOf(c.req.raw, bounds).catch((error) => {
+    if (error instanceof BodyRefused) throw new Refusal(error.status);
     readable = c.req.header("content-type") === undefined; // it has no body
     return new FormData();
   });
@@ -47,21 +53,26 @@ export async function ownForm(c: Context<Env>, { place }: Pick<AdminParts, "plac
   return form;
 }
 
+async function formOf(request: Request, bounds: Bounds): Promise<FormData> {
+  const headers = { "content-type": request.headers.get("content-type") ?? "" };
+  return await new Response(await readBody(request, bounds), { headers }).formData();
+}
+
 export function visitOf(c: Context<Env>, { sql, place, archive }: AdminParts): Visit {
   const session = c.get("session");
   return {
     sql,
     archive,
-    lang: langOf(c),
+    lang: langOf(c, place),
     zone: zoneOf(c),
-    theme: themeOf(c),
+    theme: themeOf(c, place),
     base: place.base,
     path: c.req.path,
     query: new URL(c.req.url).searchParams,
     params: c.req.param() as Record<string, string>,
     now: wallClock(),
     user: session && { name: session.name, role: session.role },
-    csrf: session?.csrf ?? "",
+    csrf: session ? maskedCsrf(session.csrf) : "",
     flash: isRefresh(c) ? undefined : takeFlash(c, place),
   };
 }
@@ -70,7 +81,7 @@ export function answerPage(
   c: Context,
   visit: Visit,
   page: Page,
-  status: 200 | 400 | 403 | 404 | 413 | 429 | 500 | 503 = 200,
+  status: 200 | 400 | 403 | 404 | 408 | 413 | 429 | 500 | 503 = 200,
 ) {
   return c.html(wholePage(visit, page, isRefresh(c)), status);
 }

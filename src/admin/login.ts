@@ -7,10 +7,10 @@ import { forgetTries, mayTry } from "../store/login_attempts.ts";
 import { endSession, LONGEST_SESSION_SECONDS, openSession } from "../store/sessions.ts";
 import { anyUser, readCredentials } from "../store/users.ts";
 import { type AdminParts, answerPage, type Env, ownForm, samePath, visitOf } from "./asking.ts";
-import { SESSION_COOKIE } from "./callers.ts";
+import { OF_STRANGERS } from "./body.ts";
 import { loginPage } from "./pages/login.tsx";
 import { digestOf, makeToken, passwordFits } from "./passwords.ts";
-import { cookieOptions } from "./preferences.ts";
+import { cookieName, cookieOptions } from "./preferences.ts";
 import { field } from "./visit.ts";
 
 export function mountLogin(app: Hono<Env>, parts: AdminParts): void {
@@ -20,18 +20,18 @@ export function mountLogin(app: Hono<Env>, parts: AdminParts): void {
     const back = samePath(c.req.query("back") ?? "/");
     if (visit.user) return c.redirect(place.base + back, 303);
     // A logout takes the cookie away, so one without a session is of a session that ended otherwise.
-    const over = c.req.query("undone") ? "undone" : getCookie(c, SESSION_COOKIE) ? "ended" : undefined;
+    const over = c.req.query("undone") ? "undone" : getCookie(c, cookieName(place, "session")) ? "ended" : undefined;
     return answerPage(c, visit, loginPage(visit, { back, name: "", over, no_users: !await anyUser(sql) }));
   });
   app.post("/login", async (c) => {
-    const form = await ownForm(c, parts);
+    const form = await ownForm(c, parts, OF_STRANGERS);
     const [name, back] = [field(form, "name").toLowerCase().slice(0, 64), samePath(field(form, "back"))];
     const given = form.get("password");
     const who = { name, address: c.get("address"), user_agent: c.req.header("user-agent") ?? "" };
     const { result, token } = await logIn(sql, who, typeof given === "string" ? given : "");
     observe("admin.login", { user: name, address: who.address, result });
     if (token !== undefined) {
-      setCookie(c, SESSION_COOKIE, token, { ...cookieOptions(place), maxAge: LONGEST_SESSION_SECONDS });
+      setCookie(c, cookieName(place, "session"), token, { ...cookieOptions(place), maxAge: LONGEST_SESSION_SECONDS });
       return c.redirect(place.base + back, 303);
     }
     const visit = visitOf(c, parts);
@@ -39,10 +39,10 @@ export function mountLogin(app: Hono<Env>, parts: AdminParts): void {
     return answerPage(c, visit, page, result === "too_many" ? 429 : 403);
   });
   app.post("/logout", async (c) => {
-    await ownForm(c, parts);
+    await ownForm(c, parts, OF_STRANGERS);
     const session = c.get("session");
     if (session) await endSession(sql, await digestOf(session.token));
-    deleteCookie(c, SESSION_COOKIE, cookieOptions(place));
+    deleteCookie(c, cookieName(place, "session"), cookieOptions(place));
     return c.redirect(`${place.base}/login`, 303);
   });
 }

@@ -8,12 +8,13 @@ import { type Lang, LANGS, wishedLang } from "./words.ts";
 const YEAR_SECONDS = 365 * 24 * 3600;
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 
-export function langOf(c: Context): Lang {
-  return LANGS.find((lang) => lang === getCookie(c, "dandori_lang")) ?? wishedLang(c.req.header("accept-language"));
+export function langOf(c: Context, place: Place): Lang {
+  return LANGS.find((lang) => lang === getCookie(c, cookieName(place, "lang"))) ??
+    wishedLang(c.req.header("accept-language"));
 }
 
-export function themeOf(c: Context): Theme {
-  return THEMES.find((theme) => theme === getCookie(c, "dandori_theme")) ?? "auto";
+export function themeOf(c: Context, place: Place): Theme {
+  return THEMES.find((theme) => theme === getCookie(c, cookieName(place, "theme"))) ?? "auto";
 }
 
 /** Written by the browser itself (admin.js), which knows its zone. */
@@ -29,23 +30,23 @@ export function zoneOf(c: Context): string {
 
 /** What of a form is a wish of this kind. */
 export function keepPreferences(c: Context, form: FormData, place: Place): void {
-  const keep = (name: string, value: FormDataEntryValue | null, allowed: readonly string[]) => {
+  const keep = (kind: CookieKind, value: FormDataEntryValue | null, allowed: readonly string[]) => {
     if (typeof value !== "string" || !allowed.includes(value)) return;
-    setCookie(c, name, value, { ...cookieOptions(place), maxAge: YEAR_SECONDS });
+    setCookie(c, cookieName(place, kind), value, { ...cookieOptions(place), maxAge: YEAR_SECONDS });
   };
-  keep("dandori_lang", form.get("lang"), LANGS);
-  keep("dandori_theme", form.get("theme"), THEMES);
+  keep("lang", form.get("lang"), LANGS);
+  keep("theme", form.get("theme"), THEMES);
 }
 
 /** Something to say on the next page, once. */
 export function leaveFlash(c: Context, flash: Flash, place: Place): void {
-  setCookie(c, "dandori_flash", JSON.stringify(flash), { ...cookieOptions(place), maxAge: 60 });
+  setCookie(c, cookieName(place, "flash"), JSON.stringify(flash), { ...cookieOptions(place), maxAge: 60 });
 }
 
 export function takeFlash(c: Context, place: Place): Flash | undefined {
-  const text = getCookie(c, "dandori_flash");
+  const text = getCookie(c, cookieName(place, "flash"));
   if (!text) return undefined;
-  deleteCookie(c, "dandori_flash", cookieOptions(place));
+  deleteCookie(c, cookieName(place, "flash"), cookieOptions(place));
   try {
     const { tone, text: said } = JSON.parse(text) as Flash;
     return typeof said === "string" ? { tone: tone === "bad" ? "bad" : "good", text: said.slice(0, 1000) } : undefined;
@@ -54,7 +55,16 @@ export function takeFlash(c: Context, place: Place): Flash | undefined {
   }
 }
 
-/** No script reads it, no other site sends it along with a form, and where there is https nothing else does. */
-export function cookieOptions(place: Place) {
-  return { path: place.base || "/", httpOnly: true, sameSite: "Lax", secure: place.https } as const;
+/**
+ * No script reads it, no other site makes a browser send it, and where there is https nothing else carries it.
+ * There `__Host-` also keeps others of the same domain from setting it; its path is always "/", so the name holds ours.
+ */
+export function cookieOptions({ base, https }: Place) {
+  return { path: https ? "/" : base || "/", httpOnly: true, sameSite: "Strict", secure: https } as const;
+}
+
+export type CookieKind = "session" | "device" | "flash" | "lang" | "theme";
+
+export function cookieName({ base, https }: Place, kind: CookieKind): string {
+  return https ? `__Host-dandori_${kind}${base.replace(/[^\w-]/g, ".")}` : `dandori_${kind}`;
 }

@@ -88,7 +88,7 @@ export interface Download {
 /** An answer other than the page, in the visitor's language: 404 there is no such thing, 400 what was asked makes no sense. */
 export class Refusal extends Error {
   override name = "Refusal";
-  constructor(readonly status: 400 | 403 | 404 | 413 | 429, message = "") {
+  constructor(readonly status: 400 | 403 | 404 | 408 | 413 | 429, message = "") {
     super(message);
   }
 }

@@ -21,6 +21,7 @@
  * | SCHEDULER_TLS_CA_FILE | none | authorities (PEM): a certificate of theirs that names its node need not be pinned |
  * | SCHEDULER_ADMIN_HOST, _PORT | 127.0.0.1, 8420 | where the admin page listens; port 0: any free one |
  * | SCHEDULER_ADMIN_URL | http://HOST:PORT | how browsers reach it through a proxy, with a path if there is one |
+ * | SCHEDULER_ADMIN_HOSTS | none | further names under which it is asked, with commas: any other is refused |
  * | SCHEDULER_ADMIN_PROXIES | 0 | trusted proxies in front of it: so many addresses of X-Forwarded-For are believed |
  * | SCHEDULER_METRICS_PORT | none | port of this worker's own `/metrics`, `/healthz` and `/readyz` (docs/monitoring.md) |
  * | SCHEDULER_METRICS_HOST | 127.0.0.1 | address of the same |
@@ -249,7 +250,9 @@ export interface AdminConfig {
   public_url: URL | undefined;
   /** Proxies in front of it whose word about the client's address is taken. */
   proxies: number;
-  /** What `/metrics` asks for; undefined: nothing. */
+  /** Further names under which it is asked. */
+  hosts?: string[];
+  /** What `/metrics` asks for; undefined: it is for this machine and for users alone. */
   metrics_token?: string;
 }
 
@@ -261,6 +264,10 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
   if (url && (!public_url || public_url.search || public_url.hash || public_url.username)) {
     problems.push(`SCHEDULER_ADMIN_URL must be like https://example.com/dandori: current value is "${url}"`);
   }
+  const names = (env.SCHEDULER_ADMIN_HOSTS ?? "").split(",").map((name) => name.trim()).filter(Boolean);
+  for (const name of names.filter((name) => URL.parse(`http://${name}`)?.host !== name.toLowerCase())) {
+    problems.push(`SCHEDULER_ADMIN_HOSTS holds names without ports, such as admin.internal: one of its is "${name}"`);
+  }
   const port = wholeNumber(env, "SCHEDULER_ADMIN_PORT", { least: 0, most: 65535 }, problems);
   const proxies = wholeNumber(env, "SCHEDULER_ADMIN_PROXIES", { least: 0, most: 10 }, problems);
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
@@ -269,6 +276,7 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
     port: given.port ?? port ?? 8420,
     public_url,
     proxies: proxies ?? 0,
+    hosts: [...names, hostname()],
     metrics_token: env.SCHEDULER_METRICS_TOKEN || undefined,
   };
 }

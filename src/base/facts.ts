@@ -104,6 +104,8 @@ export interface Facts {
   "loop.failed": { loop: string; error: string; times?: number };
   "admin.ready": { url: string };
   "admin.exposed": { host: string; meaning: string };
+  "admin.proxied": { header: string; meaning: string };
+  "admin.not_ready": { problem: string };
   "admin.failed": { id: string; request: string; error: string };
   "admin.login": { user: string; address: string; result: string };
   "dev.service": { service: string; state: string; detail: string };

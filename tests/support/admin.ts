@@ -5,7 +5,8 @@ import { scryptSync } from "node:crypto";
 import { buildAdmin } from "../../src/admin/app.ts";
 import type { Archive } from "../../src/archive/archive.ts";
 import { Live } from "../../src/admin/live.ts";
-import { placeOf } from "../../src/admin/place.ts";
+import { type Place, placeOf } from "../../src/admin/place.ts";
+import { type CookieKind, cookieName } from "../../src/admin/preferences.ts";
 import type { Sql } from "../../src/store/db.ts";
 import { addUser, type Role } from "../../src/store/users.ts";
 import { type Stores, withStores } from "./stores.ts";
@@ -13,6 +14,8 @@ import { type Stores, withStores } from "./stores.ts";
 export const PASSWORD = "correct horse battery";
 
 export interface AdminScene extends Stores {
+  /** Looks when it is told to, and not by itself. */
+  live: Live;
   /** Adds a user with `PASSWORD` and logs it in. */
   login(role: Role, name?: string): Promise<Browser>;
   /** Somebody who is not logged in. */
@@ -23,6 +26,9 @@ interface SceneOptions {
   /** SCHEDULER_ADMIN_URL. */
   url?: string;
   proxies?: number;
+  /** SCHEDULER_ADMIN_HOSTS. */
+  hosts?: string[];
+  metrics_token?: string;
   archive?: Archive;
   /** Of the pages' requests, for a scene in which Postgres is away. */
   sql?: (sql: Sql) => Sql;
@@ -41,14 +47,17 @@ export async function adminOn(
   const stop = new AbortController();
   const sql = options.sql?.(stores.sql) ?? stores.sql;
   const public_url = options.url ? new URL(options.url) : undefined;
-  const place = placeOf({ public_url, proxies: options.proxies ?? 0 });
-  const app = buildAdmin({ sql, place, live: new Live(sql), stop: stop.signal, archive: options.archive });
+  const { archive, metrics_token, proxies = 0, hosts = ["admin.test"] } = options;
+  const place = placeOf({ public_url, proxies, hosts });
+  const live = new Live(sql);
+  const app = buildAdmin({ sql, place, live, stop: stop.signal, archive, metrics_token });
   const origin = public_url?.origin ?? "http://admin.test";
   const stranger = (address = "10.0.0.1") =>
-    new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, base: place.base });
+    new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, place });
   try {
     await test({
       ...stores,
+      live,
       stranger,
       async login(role, name = role) {
         await aUser(stores.sql, { name, role });
@@ -85,9 +94,9 @@ export class Browser {
   /** As Set-Cookie gave them last. */
   readonly set: string[] = [];
   readonly #send: Send;
-  readonly #at: { origin: string; base: string };
+  readonly #at: { origin: string; place: Place };
 
-  constructor(send: Send, at: { origin: string; base: string }) {
+  constructor(send: Send, at: { origin: string; place: Place }) {
     this.#send = send;
     this.#at = at;
   }
@@ -102,7 +111,7 @@ export class Browser {
 
   /** With the page's own token unless another is given. */
   async post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}): Promise<Response> {
-    const csrf = fields.csrf ?? (this.cookies.has("dandori_session") ? await this.csrf() : "");
+    const csrf = fields.csrf ?? (this.cookie("session") !== undefined ? await this.csrf() : "");
     const body = new URLSearchParams({ ...fields, csrf });
     return await this.#ask(path, { method: "POST", body, headers: { origin: this.#at.origin, ...headers } });
   }
@@ -111,10 +120,14 @@ export class Browser {
   async act(path: string, fields: Record<string, string> = {}): Promise<{ to: string; tone: string; text: string }> {
     const answer = await this.post(path, fields);
     assert.equal(answer.status, 303, `${path} answers ${answer.status}`);
-    const flash = this.cookies.get("dandori_flash");
-    this.cookies.delete("dandori_flash");
+    const flash = this.cookie("flash");
+    this.cookies.delete(cookieName(this.#at.place, "flash"));
     const { tone = "", text = "" } = flash ? JSON.parse(decodeURIComponent(flash)) : {};
     return { to: answer.headers.get("location") ?? "", tone, text };
+  }
+
+  cookie(kind: CookieKind): string | undefined {
+    return this.cookies.get(cookieName(this.#at.place, kind));
   }
 
   async csrf(): Promise<string> {
@@ -125,10 +138,15 @@ export class Browser {
     return this.post("/login", { name, password, back: "/runs" });
   }
 
+  /** As it is given, with the cookies. */
+  send(path: string, init: RequestInit): Promise<Response> {
+    return this.#ask(path, init);
+  }
+
   async #ask(path: string, init: RequestInit): Promise<Response> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
     const headers = { host: new URL(this.#at.origin).host, ...(cookie ? { cookie } : {}), ...init.headers };
-    const response = await this.#send(new Request(this.#at.origin + this.#at.base + path, { ...init, headers }));
+    const response = await this.#send(new Request(this.#at.origin + this.#at.place.base + path, { ...init, headers }));
     const given = response.headers.getSetCookie();
     if (given.length > 0) this.set.splice(0, this.set.length, ...given);
     for (const one of given) {

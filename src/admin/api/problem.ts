@@ -24,6 +24,7 @@ export const KINDS = {
     title: "Not found",
     fix: "check its name or id; the list of its kind has those that exist",
   },
+  slow: { status: 408, title: "Too slow", fix: "send the body at once" },
   conflict: { status: 409, title: "Not possible in its state", fix: "read it again, and decide by its state" },
   too_large: { status: 413, title: "Too large", fix: "send less at once" },
   media_type: { status: 415, title: "Not JSON", fix: "send Content-Type: application/json" },

@@ -8,6 +8,7 @@ import { bodyLimit } from "hono/body-limit";
 import type { Archive } from "../../archive/archive.ts";
 import type { Config } from "../../base/config.ts";
 import type { Sql } from "../../store/db.ts";
+import { BodyRefused, OF_STRANGERS, readBody } from "../body.ts";
 import { type ApiEnv, type CallerOf, guard, type Needs } from "./access.ts";
 import { answerError, invalid, type Kind, KINDS, Problem, ProblemSchema } from "./problem.ts";
 
@@ -99,10 +100,15 @@ export class Api {
     Q extends Shape | undefined = undefined,
     B extends z.ZodType | undefined = undefined,
   >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<Answer>): void {
-    const limited = bodyLimit({ maxSize: spec.largest_body ?? LARGEST_BODY, onError: () => tooLarge(spec) });
+    const most = spec.largest_body ?? LARGEST_BODY;
+    const limited = bodyLimit({ maxSize: most, onError: () => tooLarge(spec) });
     const route = createRoute({
       ...documented(spec, this.#tag),
-      middleware: [guard(spec.needs, this.#deps.callerOf), limited, ...spec.body ? [inUtf8] : []],
+      middleware: [
+        guard(spec.needs, this.#deps.callerOf),
+        ...spec.body_as_it_comes ? [] : [limited],
+        ...spec.body ? [inUtf8] : [],
+      ],
     });
     this.app.openapi(route, async (c) => {
       const valid = (part: string) => c.req.valid(part as never);
@@ -114,7 +120,8 @@ export class Api {
         query: valid("query") as Out<Q>,
         body: valid("json") as Out<B>,
         header: (name) => c.req.header(name),
-        bytes: async () => new Uint8Array(await c.req.arrayBuffer()),
+        bytes: () =>
+          readBody(c.req.raw, { bytes: most, ms: OF_STRANGERS.ms }).catch((error) => throwProblem(error, spec)),
       });
       const headers = { "content-type": "application/json", "cache-control": "no-store" };
       return new Response(value === undefined ? null : JSON.stringify(value), { status, headers }) as never;
@@ -133,13 +140,20 @@ function documentOf(app: OpenAPIHono<ApiEnv>, info: { title: string; version: st
     type: "apiKey",
     in: "cookie",
     name: "dandori_session",
-    description: "Of the admin page itself. A viewer may read, an operator operate, an admin all",
+    description:
+      "Of the admin page itself; behind https its name begins with __Host-. A viewer may read, an operator operate, an admin all",
   });
   return app.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "../v1" }] });
 }
 
 function tooLarge(spec: { largest_body?: number }): never {
   throw new Problem("too_large", `Cannot take this body: it has more than ${spec.largest_body ?? LARGEST_BODY} bytes`);
+}
+
+function throwProblem(error: unknown, spec: { largest_body?: number }): never {
+  if (!(error instanceof BodyRefused)) throw error;
+  if (error.status === 413) tooLarge(spec);
+  throw new Problem("slow", `Cannot read the body: it did not come within ${OF_STRANGERS.ms / 1000} s`);
 }
 
 /** JSON is UTF-8 (RFC 8259); of anything else the validator would make other characters, and store those. */
@@ -163,6 +177,7 @@ function documented<P extends Shape | undefined, Q extends Shape | undefined, B 
   const kinds: Kind[] = [
     ...needs === "nothing" ? [] : ["unauthenticated", "forbidden"] as const,
     ...params || query || body || headers ? ["invalid"] as const : [],
+    ...spec.body_as_it_comes ? ["slow"] as const : [],
     ...body || spec.body_as_it_comes ? ["malformed", "too_large", "media_type"] as const : [],
     ...spec.problems ?? [],
     "failed",

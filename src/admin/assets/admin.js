@@ -104,5 +104,5 @@ function tellZone() {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   if (!zone || page.dataset.zone === zone) return;
   const secure = location.protocol === "https:" ? "; secure" : "";
-  document.cookie = `dandori_zone=${zone}; path=${base || "/"}; max-age=31536000; samesite=lax${secure}`;
+  document.cookie = `dandori_zone=${zone}; path=${base || "/"}; max-age=31536000; samesite=strict${secure}`;
 }

@@ -24,6 +24,8 @@ const WORDS = words({
     en: "It was never here, or it was deleted since its retention is over.",
     ja: "存在しないか、保持期間が過ぎて削除されました。",
   },
+  too_slow: { en: "This came too slowly", ja: "受信に時間がかかりすぎました" },
+  too_slow_text: { en: "Nothing was done. Send it again.", ja: "何も実行していません。もう一度送信してください。" },
   too_large: { en: "This is too much at once", ja: "大きすぎます" },
   too_large_text: {
     en: "A form of this page holds 1 MB at most. Items of a bulk can be more by `deno task bulk start`.",
@@ -66,6 +68,7 @@ export function errorPage(
     400: [say.bad, text || say.bad_text],
     403: [say.forbidden, text || say.forbidden_text],
     404: [say.missing, text || say.missing_text],
+    408: [say.too_slow, text || say.too_slow_text],
     413: [say.too_large, text || say.too_large_text],
     429: [say.too_many, text || say.too_many_text],
     503: [say.away, sent_from === undefined ? say.away_text : say.away_sent],
