@@ -110,6 +110,17 @@ create table if not exists resource (
   capacity int not null check (capacity >= 0)
 );
 
+-- Each sync that changed something: who did it, where, and from which git commit.
+create table if not exists job_sync (
+  id bigint generated always as identity primary key,
+  synced_at timestamptz not null default clock_timestamp(),
+  synced_by text not null,
+  machine text not null,
+  git_commit text,                            -- null: the jobs folder was in no git repository
+  git_dirty boolean,                          -- the checkout differed from the commit
+  committed_at timestamptz
+);
+
 -- A job file as it was last synced.
 create table if not exists job_definition (
   id bigint generated always as identity primary key,
@@ -162,7 +173,17 @@ begin
   end if;
 end $$;
 alter table job_definition add column if not exists paused_reason text;  -- as whoever paused it said it
+alter table job_definition add column if not exists job_sync_id bigint references job_sync;  -- the last that changed it
 create index if not exists job_definition_events on job_definition using gin (event_types);
+
+-- The code that a job has, and had before: a sync that goes back to some is asked whether it means that.
+create table if not exists job_version (
+  job_definition_id bigint not null references job_definition on delete cascade,
+  digest text not null,
+  job_sync_id bigint not null references job_sync,  -- the last that stored it
+  synced_at timestamptz not null default clock_timestamp(),
+  primary key (job_definition_id, digest)
+);
 
 create table if not exists job_schedule (
   id bigint generated always as identity primary key,

@@ -243,9 +243,13 @@ export class Project {
     }
     const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: `${this.#dir}/sync`, spares: 0, env: {} });
     try {
-      const { problems } = await sync({ sql: this.sql, sandbox, jobs_dir, project_dir: PROJECT_DIR }, {
-        mode: "apply",
-      });
+      const { problems } = await sync({
+        sql: this.sql,
+        sandbox,
+        jobs_dir,
+        project_dir: PROJECT_DIR,
+        by: { actor: "bench", reason: "its jobs" },
+      }, { mode: "apply" });
       if (problems.length > 0) throw new Error(problems.map((problem) => problemText(problem)).join("\n"));
     } finally {
       await sandbox.close();

@@ -14,6 +14,7 @@ import type {
   StoredDefinition,
 } from "../store/definitions.ts";
 import type { Override } from "../store/overrides.ts";
+import type { GoingBack } from "../store/syncs.ts";
 import type { DescribedJob } from "./describe.ts";
 import { shortestDistance } from "./jitter.ts";
 import type { JobFile } from "./job_files.ts";
@@ -64,6 +65,8 @@ export interface JobChange {
   permissions_gained: PermissionGain[];
   /** Runs of it that have not started, and will start with what is new. */
   waiting_runs: number;
+  /** The code that its file has was stored before, and other code since then. */
+  goes_back?: Pick<GoingBack, "stored" | "earlier">;
 }
 
 export interface PlanWarning {

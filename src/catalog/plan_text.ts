@@ -1,6 +1,7 @@
 /** A plan and a report of a sync as text for a terminal. Programs take the report itself, as JSON. */
 import { counted, harmless } from "../base/text.ts";
 import type { Json } from "../job.ts";
+import { commitText, syncText } from "./confirmation.ts";
 import type { JobChange, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
 import { problemText } from "./problem.ts";
 import type { SyncReport } from "./sync.ts";
@@ -35,14 +36,26 @@ function reportLines({ problems, plan, ...report }: SyncReport, options: TextOpt
     return [...texts, paint.red(`${counted(problems.length, "problem")}; nothing was changed`)];
   }
   if (!plan) return ["nothing was planned"];
-  const verdict = !report.drift
-    ? "no changes"
-    : report.applied
-    ? "applied"
-    : report.mode === "check"
-    ? "the definitions differ from the files; `deno task sync` applies this"
-    : "not applied; `deno task sync` does";
-  return [...planLines(plan), `${summaryText(plan)}: ${verdict}`];
+  return [...planLines(plan), ...originLines(report), `${summaryText(plan)}: ${verdictText(report)}`];
+}
+
+function verdictText({ drift, applied, mode, needs_yes }: Omit<SyncReport, "problems" | "plan">): string {
+  if (!drift) return "no changes";
+  if (applied) return "applied";
+  const command = `\`deno task sync${needs_yes.length > 0 ? " --yes" : ""}\``;
+  return mode === "check"
+    ? `the definitions differ from the files; ${command} applies this`
+    : `not applied; ${command} does`;
+}
+
+/** Where the files come from, where what is stored came from, and what should be looked at for that. */
+function originLines({ checkout, last_sync, needs_yes, applied }: Omit<SyncReport, "problems" | "plan">): Line[] {
+  if (!checkout) return [];
+  const before = last_sync ? `; before: ${syncText(last_sync)}` : "";
+  return [
+    ...(applied ? [] : needs_yes.map((why) => paint.red(`! ${why}`))),
+    `from ${commitText(checkout)} on ${checkout.machine}${before}`,
+  ];
 }
 
 /** "1 added, 2 changed, 0 removed, 12 unchanged" */
@@ -80,7 +93,13 @@ function headText(job: JobChange): string {
 function detailLines(job: JobChange): Line[] {
   const gained = job.permissions_gained.filter((gain) => !gain.unsafe);
   const unsafe = job.permissions_gained.filter((gain) => gain.unsafe);
+  const { goes_back } = job;
   return [
+    ...(goes_back
+      ? [paint.red(
+        `    older than what is stored: ${syncText(goes_back.stored)}; this code was ${syncText(goes_back.earlier)}`,
+      )]
+      : []),
     ...job.fields.map(({ field, before, after }) => `    ${field}: ${valueText(before)} -> ${valueText(after)}`),
     ...job.schedules.filter(({ change }) => change !== "unchanged").flatMap(scheduleLines),
     ...(gained.length > 0 ? [`    permissions gained: ${gained.map(gainText).join(", ")}`] : []),

@@ -20,7 +20,10 @@ import {
   saveDefinitions,
   type StoredDefinition,
 } from "../store/definitions.ts";
+import type { By } from "../store/audit.ts";
 import { noteFileValues, readOverrides } from "../store/overrides.ts";
+import { type Checkout, goingBack, lastSync, recordSync, type SyncedJob, type SyncView } from "../store/syncs.ts";
+import { checkoutOf } from "./checkout.ts";
 import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
@@ -34,11 +37,14 @@ import {
   type PlanWarning,
   sameJson,
 } from "./plan.ts";
+import { whyAsk } from "./confirmation.ts";
 import type { Problem } from "./problem.ts";
 import { whyNever } from "./supply.ts";
 
 export interface SyncParts {
   sql: Sql;
+  /** For the audit. */
+  by: By;
   sandbox: Pick<Sandbox, "describe">;
   jobs_dir: string;
   project_dir: string;
@@ -51,6 +57,11 @@ export interface SyncOptions {
   describe_all?: boolean;
   /** How long one file may take to load; default 10 s. */
   describe_ms?: number;
+  /**
+   * Asked before what takes jobs away or brings old code back (`needs_yes`) is stored; false: nothing is. Left out by whoever
+   * owns the database, where the files are always right.
+   */
+  confirm?(report: SyncReport): Promise<boolean>;
 }
 
 export interface SyncReport {
@@ -61,7 +72,17 @@ export interface SyncReport {
   applied: boolean;
   /** Whether files and definitions differ, or did before this was applied. */
   drift: boolean;
+  /** Why somebody should say that this is meant; empty: nothing is taken away, and no older code comes back. */
+  needs_yes: string[];
+  /** Where the files come from; null: there was nothing to store. */
+  checkout: Checkout | null;
+  /** The last sync that stored something, and after this one was applied still the one before it. */
+  last_sync: SyncView | null;
+  /** The sync that was stored now, or else the last one. */
+  sync_id: number | null;
 }
+
+const NOTHING = { plan: null, applied: false, drift: false, needs_yes: [], checkout: null };
 
 /** Bodies of job files that are loaded at once. */
 const DESCRIBED_AT_ONCE = 4;
@@ -76,20 +97,26 @@ export async function sync(parts: SyncParts, options: SyncOptions): Promise<Sync
       stored: options.describe_all ? [] : stored.definitions,
       now,
     });
-    const report = { mode: options.mode, problems, plan: null, applied: false, drift: false };
+    const last_sync = await lastSync(parts.sql) ?? null;
+    const report: SyncReport = { ...NOTHING, mode: options.mode, problems, last_sync, sync_id: last_sync?.id ?? null };
     if (problems.length > 0) return report;
     const { plan, changes } = makePlan(stored, files, await databaseNow(parts.sql));
     await countInto(plan, changes, parts.sql);
     plan.warnings.push(...await supplyWarnings(parts.sql, stored, { plan, changes }));
     const drift = isDrift(plan);
-    if (!drift || options.mode !== "apply") return { ...report, plan, drift };
-    if (await store(parts.sql, changes, stored)) {
+    if (!drift) return { ...report, plan };
+    const checkout = await checkoutOf(parts.jobs_dir);
+    const planned = { ...report, plan, drift, checkout, needs_yes: whyAsk(plan, { checkout, last_sync }) };
+    if (options.mode !== "apply") return planned;
+    if (planned.needs_yes.length > 0 && options.confirm && !await options.confirm(planned)) return planned;
+    const sync_id = await store(parts, { plan, changes, checkout, planned_against: stored });
+    if (sync_id !== undefined) {
       observe("sync.applied", {
         added: plan.added.length,
         changed: plan.changed.length,
         removed: plan.removed.length,
       });
-      return { ...report, plan, drift, applied: true };
+      return { ...planned, applied: true, sync_id };
     }
     if (attempt === TRIES) {
       throw new Error(
@@ -147,21 +174,45 @@ async function readFile(
   return described.ok ? { file, digest, job: described.job } : { problems: described.problems };
 }
 
-/** Stores the changes if the definitions still are what the plan was made against. */
-async function store(sql: Sql, changes: Changes, planned_against: Known): Promise<boolean> {
+/** Stores the changes if the definitions still are what the plan was made against; undefined: they are not. */
+async function store(
+  { sql, by }: SyncParts,
+  on: { plan: Plan; changes: Changes; checkout: Checkout; planned_against: Known },
+): Promise<number | undefined> {
+  const { plan, changes, checkout, planned_against } = on;
   try {
     return await sql.begin(async (tx: TransactionSql) => {
       await lockDefinitions(tx);
-      if (!sameJson(withoutSlots(await readKnown(tx)), withoutSlots(planned_against))) return false;
+      if (!sameJson(withoutSlots(await readKnown(tx)), withoutSlots(planned_against))) return undefined;
       await saveDefinitions(tx, changes.save, changes.schedules);
       await removeDefinitions(tx, changes.remove);
       await noteFileValues(tx, changes.file_values);
-      return true;
+      return await recordSync(tx, { by, checkout, jobs: syncedJobs(plan, { changes, stored: planned_against }) });
     });
   } catch (error) {
-    if ((error as { code?: string }).code === DEADLOCK) return false; // with the leader, over slots: plan again
+    if ((error as { code?: string }).code === DEADLOCK) return undefined; // with the leader, over slots: plan again
     throw error;
   }
+}
+
+/** Each job that changes, as the audit keeps it. */
+function syncedJobs(plan: Plan, { changes, stored }: { changes: Changes; stored: Known }): SyncedJob[] {
+  const kept = ["added", "changed", "removed"] as const;
+  return kept.flatMap((change) =>
+    plan[change].map(({ name, fields, schedules, permissions_gained }) => {
+      const old = stored.definitions.find((one) => one.name === name);
+      const now = changes.save.find((one) => one.name === name);
+      const before = old && !old.removed_at ? { digest: old.digest, permissions: old.permissions } : null;
+      const after = now && {
+        digest: now.digest,
+        permissions: now.permissions,
+        permissions_gained,
+        fields: fields.map(({ field }) => field),
+        schedules: schedules.filter((one) => one.change !== "unchanged").map((one) => one.schedule_id),
+      };
+      return { name, change, before, after: after ?? null };
+    })
+  );
 }
 
 const DEADLOCK = "40P01";
@@ -180,10 +231,20 @@ function withoutSlots({ definitions, overrides }: Known): unknown {
   return [rows, overrides];
 }
 
+/** Of the changes, what waits for each, and which code was there before. */
 async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> {
   const counts = await countWaitingRuns(sql, [...changes.touched.values()]);
   for (const change of [...plan.added, ...plan.changed, ...plan.removed]) {
     change.waiting_runs = counts.get(changes.touched.get(change.name) ?? -1) ?? 0;
+  }
+  const wanted = changes.save.flatMap(({ name, digest }) => {
+    const job_definition_id = changes.touched.get(name);
+    return job_definition_id === undefined ? [] : [{ job_definition_id, digest }];
+  });
+  const back = new Map((await goingBack(sql, wanted)).map((one) => [one.job_definition_id, one]));
+  for (const change of plan.changed) {
+    const { stored, earlier } = back.get(changes.touched.get(change.name) ?? -1) ?? {};
+    if (stored && earlier) change.goes_back = { stored, earlier };
   }
 }
 

@@ -67,7 +67,13 @@ function partsWith(given: Pick<DrillParts, "say" | "stop" | "yes">): DrillParts 
 async function syncAs(site: Site, state_dir: string): Promise<string | undefined> {
   const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: environment() });
   try {
-    const parts = { sql: site.sql, sandbox, jobs_dir: site.note.jobs_dir, project_dir: PROJECT_DIR };
+    const parts = {
+      sql: site.sql,
+      sandbox,
+      jobs_dir: site.note.jobs_dir,
+      project_dir: PROJECT_DIR,
+      by: { actor: "drill", reason: "a drill" },
+    };
     const { problems } = await sync(parts, { mode: "apply" });
     return problems.length > 0 ? problems.map((problem) => problemText(problem)).join("; ") : undefined;
   } finally {

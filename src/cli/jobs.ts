@@ -1,5 +1,6 @@
 /** `jobs`: what each job is, and options of it that are set beside its file (catalog/overrides.ts). */
 import { askedBy, type JobOption, optionsOf } from "../catalog/job_options.ts";
+import { commitText } from "../catalog/confirmation.ts";
 import { scheduleText } from "../catalog/plan.ts";
 import { noSuchJob, resetJobOptions, setJobOptions } from "../client/job_acts.ts";
 import type { Json } from "../job.ts";
@@ -44,6 +45,7 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
     say(`${job.name}: ${job.description || "no description"}`);
     say(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
     say(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}`);
+    say(`  ${syncedText(job)}`);
     for (const [name, text] of [...asked, ["permissions", permissionText(job)]]) {
       say(`  ${name}: ${text}`);
     }
@@ -114,6 +116,12 @@ function stateText(job: JobView): string {
   if (job.removed_at) return "removed";
   const parts = [...(job.enabled ? [] : ["off"]), ...(job.paused_at ? [pausedText(job)] : [])];
   return parts.join(", ") || "on";
+}
+
+function syncedText(job: JobView): string {
+  const from = job.git_commit === null ? "" : ` from ${commitText(job)}`;
+  const by = job.synced_by === null ? "" : ` by ${job.synced_by} on ${job.machine}`;
+  return `synced ${timeText(job.synced_at)}${from}${by}`;
 }
 
 function permissionText({ permissions }: JobView): string {

@@ -51,7 +51,7 @@ export function buildProgram(signals: Signals): Command {
   program.addHelpText("after", HELP);
   addServices(program, signals);
   addAdmin(program, signals);
-  addFiles(program);
+  addFiles(program, signals);
   addWork(program, signals);
   addEvents(program);
   addRuns(program, signals);

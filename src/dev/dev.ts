@@ -131,8 +131,10 @@ async function startAndWatch(dev: DevRun): Promise<void> {
     await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
     const certs = await ensureDevCerts(`${dev.state_dir}/certs`, [...nodeIds(dev.workers), config.node_id]);
     using _note = leaveNote(dev, { config, own: certs[config.node_id] as PinnedFiles });
-    const jobs = { sql, sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR };
-    const sayJobs = { stop, say: (text: string) => say("jobs", text) };
+    const by = { actor: "dev", reason: "the jobs folder, as dev follows it" };
+    const jobs = { sql, sandbox, jobs_dir: config.jobs_dir, project_dir: PROJECT_DIR, by };
+    const memory = { own_database: !given.DATABASE_URL };
+    const sayJobs = { stop, memory, say: (text: string) => say("jobs", text) };
     await syncJobs(jobs, { ...sayJobs, always: true });
     const page = { database_url, own_database: !given.DATABASE_URL, state_dir: dev.state_dir, stop };
     await together([

@@ -3,7 +3,7 @@ import { relative } from "node:path";
 import { every, rest } from "../base/loop.ts";
 import { messageOf } from "../base/text.ts";
 import { reportText } from "../catalog/plan_text.ts";
-import { sync, type SyncParts } from "../catalog/sync.ts";
+import { sync, type SyncParts, type SyncReport } from "../catalog/sync.ts";
 import { isUnreachable } from "../store/db.ts";
 
 export interface JobsOptions {
@@ -11,12 +11,25 @@ export interface JobsOptions {
   say(text: string): void;
 }
 
+/** What is known from one sync to the next. */
+export interface SyncMemory {
+  /** Nobody else uses it: whatever the folder says holds. */
+  own_database: boolean;
+  /** The last sync that left what this folder says. */
+  synced_id?: number | null;
+}
+
+interface SyncJobsOptions extends JobsOptions {
+  memory: SyncMemory;
+  always?: boolean;
+}
+
 /** Editors write in several steps; a sync waits until nothing has changed from one look to the next. */
 const LOOK_GAP_MS = 200;
 const LOOK_AGAIN_MS = 1_000;
 
 /** Syncs once and says what changed. Nothing is said when nothing did, unless `always`. Postgres is waited for. */
-export async function syncJobs(parts: SyncParts, on: JobsOptions & { always?: boolean }): Promise<void> {
+export async function syncJobs(parts: SyncParts, on: SyncJobsOptions): Promise<void> {
   try {
     await syncOnce(parts, on);
   } catch (error) {
@@ -27,8 +40,16 @@ export async function syncJobs(parts: SyncParts, on: JobsOptions & { always?: bo
   }
 }
 
-async function syncOnce(parts: SyncParts, on: JobsOptions & { always?: boolean }): Promise<void> {
-  const report = await sync(parts, { mode: "apply" });
+/**
+ * Who edits here removes files and undoes changes, and is not asked. But in a database that others use as well the files may be those of an
+ * old checkout: there it is so only as long as the last sync of all is one of this folder.
+ */
+async function syncOnce(parts: SyncParts, on: SyncJobsOptions): Promise<void> {
+  const { memory } = on;
+  const confirm = ({ last_sync }: SyncReport) =>
+    Promise.resolve(memory.own_database || (last_sync !== null && last_sync.id === memory.synced_id));
+  const report = await sync(parts, { mode: "apply", confirm });
+  if (report.problems.length === 0 && (report.applied || !report.drift)) memory.synced_id = report.sync_id;
   const silent = report.problems.length === 0 && !report.drift && !on.always;
   if (!silent) on.say(reportText(report, { color: false, folder: relative(parts.project_dir, parts.jobs_dir) }));
 }

@@ -31,7 +31,13 @@ export interface JobView {
   running: number;
   /** Options that are set beside the file. */
   overrides: number;
+  /** When and by which sync it was changed last; without the rest where that was before syncs were kept. */
   synced_at: Date;
+  synced_by: string | null;
+  machine: string | null;
+  git_commit: string | null;
+  /** Whether the checkout differed from the commit. */
+  git_dirty: boolean | null;
 }
 
 /**
@@ -41,10 +47,12 @@ export interface JobView {
 export async function listJobs(sql: Db, name: string | null = null, most_counted = 2_000_000_000): Promise<JobView[]> {
   return await sql<JobView[]>`
     select d.id, d.name, d.description, d.command_name, d.type, d.enabled, d.removed_at, d.paused_at, d.paused_by, d.paused_reason,
-           d.event_types, d.priority, d.permissions, d.synced_at, least(w.ready + w.held, ${most_counted})::int as waiting, coalesce(r.running, 0)::int as running,
+           d.event_types, d.priority, d.permissions, d.synced_at, y.synced_by, y.machine, y.git_commit, y.git_dirty,
+           least(w.ready + w.held, ${most_counted})::int as waiting, coalesce(r.running, 0)::int as running,
            s.next_slot, s.schedules, s.paused_schedules, l.last_run,
            (select count(*) from job_override o where o.job_definition_id = d.id)::int as overrides
       from job_definition d
+      left join job_sync y on y.id = d.job_sync_id
       left join (select job_definition_id, count(*) as running,
                         (array_agg(id order by scheduled_for desc) filter (where scheduled_for <= clock_timestamp()))[1] as newest
                    from job_run where state in ('ASSIGNED', 'RUNNING') group by job_definition_id) r on r.job_definition_id = d.id

@@ -168,7 +168,8 @@ export class Cluster {
     for (const [name, source] of Object.entries(jobs)) Deno.writeTextFileSync(`${this.jobs_dir}/${name}`, source);
     const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: `${this.#dir}/sync`, spares: 0, env: {} });
     try {
-      const parts = { sql: this.sql, sandbox, jobs_dir: this.jobs_dir, project_dir: PROJECT_DIR };
+      const by = { actor: "test", reason: "its jobs" };
+      const parts = { sql: this.sql, sandbox, jobs_dir: this.jobs_dir, project_dir: PROJECT_DIR, by };
       const { problems } = await sync(parts, { mode: "apply" });
       if (problems.length > 0) throw new Error(problems.map((problem) => problemText(problem)).join("\n"));
     } finally {

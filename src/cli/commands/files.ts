@@ -2,14 +2,19 @@
 import type { Command } from "commander";
 import { load } from "./load.ts";
 import { countUpTo, json, reason, wholeNumber } from "./options.ts";
+import type { Signals } from "../output.ts";
 
-export function addFiles(program: Command): void {
+export function addFiles(program: Command, signals: Signals): void {
   program.command("sync")
     .description("read jobs/, show what changes, and apply it as one transaction")
     .option("--plan", "only show")
     .option("--check", "change nothing; exit 2 when the files differ from what is stored")
-    .addOption(json())
-    .action(async (options) => (await load("sync")).syncCommand(options));
+    .option(
+      "--yes",
+      "jobs may be removed and older code may come back; without it a terminal is asked, and anybody else refused",
+    )
+    .addOption(reason()).addOption(json())
+    .action(async (options) => (await load("sync")).syncCommand(options, signals));
   program.command("new")
     .description("write a job file to start from")
     .argument("<name>", "the job's name: lower case, digits, _ . -")

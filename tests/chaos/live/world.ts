@@ -152,7 +152,8 @@ export class World {
     Deno.writeTextFileSync(`${jobs_dir}/_place.ts`, `export const FOLDER = ${folder};\n`);
     const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: `${this.dir}/sync`, spares: 0, env: {} });
     try {
-      const parts = { sql: this.sql, sandbox, jobs_dir, project_dir: PROJECT_DIR };
+      const by = { actor: "chaos", reason: "its jobs" };
+      const parts = { sql: this.sql, sandbox, jobs_dir, project_dir: PROJECT_DIR, by };
       const { problems } = await sync(parts, { mode: "apply" });
       if (problems.length > 0) throw new Error(problems.map((problem) => problemText(problem)).join("\n"));
     } finally {

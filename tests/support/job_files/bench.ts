@@ -1,7 +1,7 @@
 /** A sync with everything real: job files in a folder, a sandbox, a database of the test's own. */
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../../src/base/config.ts";
-import { sync, type SyncOptions, type SyncReport } from "../../../src/catalog/sync.ts";
+import { sync, type SyncOptions, type SyncParts, type SyncReport } from "../../../src/catalog/sync.ts";
 import { Sandbox } from "../../../src/sandbox/pool.ts";
 import type { Sql } from "../../../src/store/db.ts";
 import { withStores } from "../stores.ts";
@@ -9,9 +9,15 @@ import { type JobFolder, withJobs } from "./folder.ts";
 
 export interface Bench {
   sql: Sql;
+  database_url: string;
   jobs: JobFolder;
+  parts: SyncParts;
   /** `meanwhile` is done while it describes files: it has read what is stored, and has written nothing. */
-  sync(mode?: SyncOptions["mode"], meanwhile?: () => Promise<unknown>): Promise<SyncReport>;
+  sync(
+    mode?: SyncOptions["mode"],
+    meanwhile?: () => Promise<unknown>,
+    confirm?: SyncOptions["confirm"],
+  ): Promise<SyncReport>;
 }
 
 /** Gives `test` a jobs folder with these files, and a way to sync it. */
@@ -19,17 +25,21 @@ export async function withSync(files: Record<string, string>, test: (bench: Benc
   const state_dir = await Deno.makeTempDir({ prefix: "dandori-sync-" });
   const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: {} });
   try {
-    await withStores(({ sql }) =>
-      withJobs(files, (jobs) =>
-        test({
+    await withStores(({ sql, database_url }) =>
+      withJobs(files, (jobs) => {
+        const by = { actor: "ann", reason: "a release" };
+        const parts = { sql, sandbox, jobs_dir: jobs.dir, project_dir: PROJECT_DIR, by };
+        return test({
           sql,
+          database_url,
           jobs,
-          sync: (mode = "apply", meanwhile) =>
-            sync({ sql, sandbox: describing(sandbox, meanwhile), jobs_dir: jobs.dir, project_dir: PROJECT_DIR }, {
-              mode,
-              describe_ms: 3_000,
-            }),
-        }))
+          parts,
+          sync: (mode = "apply", meanwhile, confirm) => {
+            const on = { ...parts, sandbox: describing(sandbox, meanwhile) };
+            return sync(on, { mode, describe_ms: 3_000, confirm });
+          },
+        });
+      })
     );
   } finally {
     await sandbox.close();

@@ -118,10 +118,22 @@ function Details({ on, job, definition }: { on: Visit; job: JobView; definition:
           [say.running, <Count on={on} job={job} what="running" />],
           ...askedBy(definition),
           [say.digest, <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
-          [say.synced, <Time on={on} at={job.synced_at} />],
+          [say.synced, <Synced on={on} job={job} />],
         ]}
       />
     </section>
+  );
+}
+
+/** When, by whom, where, and from which commit. */
+function Synced({ on, job }: { on: Visit; job: JobView }) {
+  const { synced_at, synced_by, machine, git_commit, git_dirty } = job;
+  const say = JOBS[on.lang];
+  return (
+    <>
+      <Time on={on} at={synced_at} /> {synced_by !== null && say.synced_by(synced_by, machine ?? "")}{" "}
+      {git_commit !== null && <code title={git_commit}>{git_commit.slice(0, 10)}</code>} {git_dirty && say.synced_dirty}
+    </>
   );
 }
 

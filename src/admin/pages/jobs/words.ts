@@ -42,6 +42,11 @@ export const JOBS = words({
   events: { en: "Events", ja: "イベント" },
   digest: { en: "Digest", ja: "ダイジェスト" },
   synced: { en: "Synced", ja: "同期" },
+  synced_by: {
+    en: (who: string, machine: string) => `by ${who} on ${machine}`,
+    ja: (who: string, machine: string) => `${who} が ${machine} から実行`,
+  },
+  synced_dirty: { en: "with changes that are not committed", ja: "（コミットされていない変更を含む）" },
   permissions: { en: "Permissions", ja: "権限" },
   permissions_none: { en: "None: it computes and logs.", ja: "なし（計算とログ出力のみ）" },
   anything: { en: "anything", ja: "すべて" },
