@@ -90,6 +90,24 @@ const TRANSITIONS: Transition[] = [
   { name: "fail with budget", allowed: { RUNNING: "RETRYING", ORPHANED: "RETRYING" }, try: ending("FAILED", 1) },
   { name: "time out for good", allowed: { RUNNING: "TIMED_OUT", ORPHANED: "TIMED_OUT" }, try: ending("TIMED_OUT") },
   { name: "time out with budget", allowed: { RUNNING: "RETRYING", ORPHANED: "RETRYING" }, try: ending("TIMED_OUT", 1) },
+  {
+    name: "fail with one try left",
+    row: { failures: 1 },
+    allowed: { RUNNING: "RETRYING", ORPHANED: "RETRYING" },
+    try: ending("FAILED", 2),
+  },
+  {
+    name: "fail with no try left",
+    row: { failures: 2 },
+    allowed: { RUNNING: "FAILED", ORPHANED: "FAILED" },
+    try: ending("FAILED", 2),
+  },
+  {
+    name: "time out with no try left",
+    row: { failures: 1 },
+    allowed: { RUNNING: "TIMED_OUT", ORPHANED: "TIMED_OUT" },
+    try: ending("TIMED_OUT", 1),
+  },
   { name: "end after a kill", allowed: { RUNNING: "CANCELED", ORPHANED: "CANCELED" }, try: ending("CANCELED", 1) },
   {
     name: "fail with budget, but canceled",
