@@ -13,12 +13,18 @@ import { orphanAssigned, orphanLost } from "../../store/runs.ts";
 import type { Leading } from "./leading.ts";
 
 export class Contact {
-  #since_ms = monotonicMs();
-  #last_ms = this.#since_ms;
+  readonly #now: () => number;
+  #since_ms: number;
+  #last_ms: number;
+
+  constructor(now: () => number = monotonicMs) {
+    this.#now = now;
+    this.#since_ms = this.#last_ms = now();
+  }
 
   /** A statement has succeeded. */
   made(worker_lease_ms: number): void {
-    const now_ms = monotonicMs();
+    const now_ms = this.#now();
     if (now_ms - this.#last_ms > worker_lease_ms / 2) this.#since_ms = now_ms;
     this.#last_ms = now_ms;
   }
