@@ -21,7 +21,7 @@ interface Scene {
   /** What a tick of the leader would start, after it has looked at the lines and held what is behind. */
   next(): Promise<number[]>;
   /** Assigns, starts and ends a run. */
-  through(job_run_id: number, outcome?: "SUCCEEDED" | "FAILED", retry_max?: number): Promise<void>;
+  through(job_run_id: number, outcome?: "SUCCEEDED" | "FAILED" | "TIMED_OUT", retry_max?: number): Promise<void>;
   start(job_run_id: number): Promise<void>;
   held(): Promise<number[]>;
 }
@@ -225,15 +225,22 @@ Deno.test("a run that is not due sleeps outside of dispatch until it is, then ta
     assert.deepEqual(await held(), [keyed]);
   }));
 
-Deno.test("a failure stops its serial key when the job says so, until the stop is taken away", () =>
-  withLines(async ({ sql, next, through }) => {
-    await aDefinition(sql, { name: "job", on_failure: "block" });
-    const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
-    await through(one, "FAILED");
-    assert.deepEqual(await next(), []);
-    const [why] = await sql`select wait_reason(r) as reason from job_run r where id = ${two}`;
-    assert.match(why?.reason, /serial key "k" is stopped by system: run \d+ ended FAILED/);
-  }));
+for (const outcome of ["FAILED", "TIMED_OUT"] as const) {
+  Deno.test(`a run that ends ${outcome} stops its serial key when the job says so, until the stop is taken away`, () =>
+    withLines(async ({ sql, next, through }) => {
+      await aDefinition(sql, { name: "job", on_failure: "block" });
+      const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
+      await through(one, outcome);
+      assert.deepEqual(await next(), []);
+      const [why] = await sql`select wait_reason(r) as reason from job_run r where id = ${two}`;
+      assert.equal(
+        why?.reason,
+        `serial key "k" is stopped by system: run ${one} ended ${outcome}; let it go: deno task queue unblock "k"`,
+      );
+      await sql`delete from serial_key_stop`;
+      assert.deepEqual(await next(), [two]);
+    }));
+}
 
 Deno.test("who waits behind what somebody deletes by plain SQL is let go; a bulk that goes on cannot be deleted", () =>
   withLines(async ({ sql, next, start, held }) => {
