@@ -13,12 +13,13 @@ import { aDefinition, aRun, aWorker } from "./support/factories.ts";
 // Here the file is named bulk_failures_test, so that is the job's name.
 const job = defineJob({ args: z.object({ n: z.number() }), run: ({ args }) => args.n });
 
-/** Ends one run after another, as `fails` says of each in turn, until the bulk stops or so many have ended. */
+/** Ends one run after another, as `fails` says of each in turn, until the bulk stops or so many have ended. Each second one that fails was too slow. */
 async function go(scene: BulkScene, id: number, most: number, fails: (turn: number) => boolean): Promise<number> {
+  let failed = 0;
   for (let turn = 0; turn < most; turn++) {
     await scene.round();
     if ((await scene.running(id)).length === 0) return turn;
-    await scene.end(id, 1, fails(turn) ? "FAILED" : "SUCCEEDED");
+    await scene.end(id, 1, !fails(turn) ? "SUCCEEDED" : failed++ % 2 === 0 ? "TIMED_OUT" : "FAILED");
   }
   await scene.round();
   return most;
@@ -28,7 +29,7 @@ Deno.test("more failures than maxFailures pause it with the reason, and are coun
   withBulks(async (scene) => {
     const { id } = await scene.client.bulk("each", numbered(30), { parallel: 2, maxFailures: 2 });
     await go(scene, id, 6, (turn) => turn % 2 === 0);
-    assert.equal((await scene.runs(id, ["FAILED"])).length, 3);
+    assert.equal((await scene.runs(id, ["FAILED", "TIMED_OUT"])).length, 3);
     const paused = await scene.bulk(id);
     assert.deepEqual([paused.state, paused.changed_by], ["PAUSED", "system"]);
     assert.match(
@@ -53,7 +54,7 @@ Deno.test("a failure among the last items ends the bulk rather than pausing it",
 
 Deno.test("what runs at once is halved while too much fails, and comes back one by one", () =>
   withBulks(async (scene) => {
-    const { id } = await scene.client.bulk("each", numbered(200), { parallel: 4, throttleAbove: 0.4 });
+    const { id } = await scene.client.bulk("each", numbered(200), { parallel: 4, throttleAbove: 0.6 });
     await go(scene, id, 20, () => true);
     const throttled = await scene.bulk(id);
     assert.deepEqual([throttled.parallel, throttled.running_limit, throttled.throttled], [4, 2, 2]);
@@ -71,8 +72,9 @@ Deno.test("only what failed is done again, once, in a new bulk whose runs name t
     const { id } = await client.bulk("each", numbered(6), { parallel: 3, name: "wipe", maxFailures: 9 });
     assert.equal(await client.retryBulk(id), undefined);
     await go(scene, id, 6, (turn) => turn % 2 === 0);
-    const failed = await scene.runs(id, ["FAILED"]);
-    assert.equal(failed.length, 3);
+    const failed = await scene.runs(id, ["FAILED", "TIMED_OUT"]);
+    await scene.round();
+    assert.deepEqual([failed.length, (await scene.bulk(id)).state, (await scene.bulk(id)).failed], [3, "FINISHED", 3]);
     const [again, twice] = await Promise.all([client.retryBulk(id), client.retryBulk(id)]);
     assert.equal([again, twice].filter((one) => one === undefined).length, 1, "of two at once one finds nothing left");
     const made = again ?? twice;

@@ -84,7 +84,7 @@ export class BulkScene {
   async end(
     bulk_id: number,
     count: number,
-    outcome: "SUCCEEDED" | "FAILED" = "SUCCEEDED",
+    outcome: "SUCCEEDED" | "FAILED" | "TIMED_OUT" = "SUCCEEDED",
     retry_max = 0,
   ): Promise<void> {
     const rows = await this.sql<{ job_run_id: number; attempt: number }[]>`
