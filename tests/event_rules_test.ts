@@ -41,9 +41,13 @@ async function withRule(rule: Record<string, unknown>, test: (scene: Scene) => P
         assert.equal((await takeEvents(sql, term)).events, payloads.length);
         return ids;
       },
-      runs: async () =>
-        await sql<{ id: number; args_json: unknown; seconds: number; held: boolean }[]>`
-          select id, args_json, held, round(extract(epoch from due_at - clock_timestamp()))::int as seconds from job_run order by id`,
+      async runs() {
+        const rows = await sql<{ id: number; args_json: unknown; seconds: number; held: boolean; agree: boolean }[]>`
+          select id, args_json, held, round(extract(epoch from wakes_at - clock_timestamp()))::int as seconds,
+                 coalesce(abs(extract(epoch from wakes_at - due_at)) < 5, true) as agree from job_run order by id`;
+        assert(rows.every(({ agree }) => agree), "a run is let go at wakes_at, and no run starts before its due_at");
+        return rows;
+      },
       outcomes: async (id) =>
         (await listEvents(sql, { id, most: 1 }))[0]?.outcomes.map((one) => [one.outcome, one.job_run_id]) ?? [],
     });
@@ -138,6 +142,29 @@ Deno.test("only payloads with the values that are asked for start a run", async 
     );
     assert.deepEqual((await runs()).map((one) => (one.args_json as { n: number }).n), [1, 2]);
     assert.deepEqual(await outcomes(no), []);
+  });
+});
+
+Deno.test("a field that is missing is null to a rule: asked for, it fits; where a value is asked for, it does not", async () => {
+  const cases: [where: Record<string, unknown>, payload: Record<string, unknown>, fits: boolean][] = [
+    [{ gone: null }, {}, true],
+    [{ gone: null }, { gone: null }, true],
+    [{ gone: null }, { gone: false }, false],
+    [{ gone: ["a", null] }, {}, true],
+    [{ gone: ["a", null] }, { gone: "b" }, false],
+    [{ "a.b": null }, { a: {} }, true],
+    [{ "a.b": null }, { a: { b: 0 } }, false],
+    [{ kind: "a" }, {}, false],
+    [{ kind: ["a", "b"] }, {}, false],
+    [{ "a.b": 1 }, { a: {} }, false],
+    [{ kind: "a", gone: null }, { kind: "a" }, true],
+    [{ kind: "a", gone: null }, {}, false],
+  ];
+  await withStores(async ({ sql }) => {
+    for (const [where, payload, fits] of cases) {
+      const [row] = await sql`select event_fits(${json(sql, { where })}, ${json(sql, payload)}) as fits`;
+      assert.equal(row?.fits, fits, `${JSON.stringify(where)} of ${JSON.stringify(payload)}`);
+    }
   });
 });
 
