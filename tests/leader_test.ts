@@ -8,6 +8,7 @@ import { FaultyLink } from "../src/ops/faulty_link.ts";
 import { lead, look, tick } from "../src/roles/leader/leader.ts";
 import { Contact } from "../src/roles/leader/watch_over.ts";
 import { Standing } from "../src/roles/standing.ts";
+import { renewAndLook } from "../src/store/agenda.ts";
 import { connectDb } from "../src/store/db.ts";
 import { emitEvent } from "../src/store/events.ts";
 import { depose } from "../src/store/leadership.ts";
@@ -58,6 +59,16 @@ Deno.test("who gave a run whose rate makes the next one wait comes back when it 
     assert.equal(orders.length, 1);
     const { rate_wait_ms = NaN } = me;
     assert(rate_wait_ms > 30_000 && rate_wait_ms <= 60_000, `comes back after ${rate_wait_ms} ms`);
+  });
+});
+
+Deno.test("who gave several runs of one rate waits for the start after all of them", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, orders, round }) => {
+    await aWorker(sql, { slots: 50 });
+    const { id: job_definition_id } = await aDefinition(sql, { rate_count: 100, rate_seconds: 1 });
+    for (let n = 0; n < 12; n++) await aRun(sql, { job_definition_id });
+    await round();
+    assert.deepEqual([orders.length, me.rate_wait_ms], [11, 10], "a tenth of a second is made up for");
   });
 });
 
@@ -143,6 +154,23 @@ Deno.test("very many late slots are skipped some at a time, and nothing starts b
     await tick(me, all, new Contact());
     await waitFor("the fresh one to be ordered", () => Promise.resolve(orders.length > 0 || undefined));
     assert.deepEqual([await left(), orders.map((order) => order.job_run_id)], [0, [fresh.id]]);
+  });
+});
+
+Deno.test("a setting of 0 turns late skips off: a slot of long ago starts, though slots and late ones are looked at", async () => {
+  await withLeader(() => "ACCEPTED", async ({ sql, me, orders, round }) => {
+    await aWorker(sql);
+    const { id } = await aRun(sql, { source: "schedule", due_at: new Date(0) });
+    const late = async (late_seconds: number) => {
+      const seen = { lease_ms: 60_000, reassign_after_ms: 60_000, ahead_seconds: 0, late_seconds };
+      const looked = await renewAndLook(sql, me.term, seen);
+      me.term = looked?.term ?? me.term;
+      return looked?.agenda.late;
+    };
+    assert.deepEqual([await late(3_600), await late(0)], [true, false]);
+    me.settings = { ...me.settings, skip_late_runs_after_seconds: 0 };
+    await round({ late: true, slots: true });
+    assert.deepEqual([orders.map((order) => order.job_run_id), (await readRun(sql, id))?.state], [[id], "ASSIGNED"]);
   });
 });
 

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { type Db, json, type Sql } from "../src/store/db.ts";
 import { beginConfirming, confirm } from "../src/store/detach.ts";
 import { skipForbidden } from "../src/store/overlaps.ts";
-import { requestCancel } from "../src/store/requests.ts";
-import { assignRuns, orphanAssigned, skipLate, startRuns } from "../src/store/runs.ts";
+import { reprioritizeWhere, requestCancel } from "../src/store/requests.ts";
+import { assignRuns, orphanAssigned, skipLate, startRuns, STATES } from "../src/store/runs.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
@@ -215,5 +215,38 @@ Deno.test("a yes is for the worker and the run that were asked about, and never 
     assert.deepEqual(renewed.map(({ worker_id }) => worker_id), [asking.worker_id]);
     await sql`update worker set lease_until = '-infinity' where worker_id = ${asking.worker_id}`;
     assert.equal((await confirm(sql, question)).allowed, false);
+  });
+});
+
+Deno.test("of runs that are assigned together each is charged to the rate of its job, and to no other", async () => {
+  await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { worker_id } = await aWorker(sql);
+    const rate_next_at = new Date("2100-01-01T00:00:00Z"); // ahead of now, so that it is counted from there
+    const job = (columns: Record<string, unknown>) => aDefinition(sql, { ...columns, rate_next_at });
+    const paced = await job({ rate_count: 10, rate_seconds: 60 });
+    const other = await job({ rate_count: 1, rate_seconds: 3600 });
+    const free = await job({});
+    const chosen = [];
+    for (const { id: job_definition_id } of [paced, paced, paced, free, free]) {
+      const { id, version } = await aRun(sql, { job_definition_id });
+      chosen.push({ job_run_id: id, version, worker_id });
+    }
+    assert.equal((await assignRuns(sql, term, chosen)).length, 5);
+    const rows = await sql<{ rate_next_at: Date }[]>`
+      select rate_next_at from job_definition where id in (${paced.id}, ${other.id}, ${free.id}) order by id`;
+    const later = rows.map((row) => (row.rate_next_at.getTime() - rate_next_at.getTime()) / 1000);
+    assert.deepEqual(later, [18, 0, 0], "three starts, one each six seconds");
+  });
+});
+
+Deno.test("another priority is for runs that wait: what is with a worker or has ended keeps its own", async () => {
+  await withStores(async ({ sql }) => {
+    const { id: job_definition_id, name } = await aDefinition(sql);
+    for (const state of STATES) await aRun(sql, { job_definition_id, state });
+    await reprioritizeWhere(sql, { job_name: name }, { ...BY, most: 100, priority: 7 });
+    const moved = await sql<{ state: string }[]>`select state from job_run where priority = 7 order by id`;
+    assert.deepEqual(moved.map(({ state }) => state), ["PENDING", "RETRYING", "ORPHANED"]);
+    assert.equal((await sql`select from admin_action_log where action = 'run.reprioritize'`).length, 3);
   });
 });

@@ -121,6 +121,11 @@ Deno.test("a slot is planned once, by whichever leader comes first, and not unde
     assert.equal(born.flat().length, 1);
     const [run] = await sql`select args_json, idempotency_key from job_run`;
     assert.deepEqual(run, { args_json: { a: 1, b: 2 }, idempotency_key: `time:${schedule?.id}:${slot}` });
+    // What was planned from the slot before must not take the schedule back to it, nor make runs beside the ones there are.
+    const stale = { ...plan, slots: ["2026-01-01T12:00:00Z"], last_slot: "2026-01-01T12:00:00Z", next_slot: slot };
+    assert.deepEqual([...await createSlotRuns(sql, term, [stale])], []);
+    const [after] = await sql`select last_slot, next_slot from job_schedule`;
+    assert.deepEqual(after, { last_slot: new Date(slot), next_slot: new Date(next) });
   });
 });
 
