@@ -4,20 +4,33 @@
  */
 import assert from "node:assert/strict";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
+import { estatesFolder, fileNameOf, identityIn } from "../src/roles/spool.ts";
 import { BODY_MARK, GUARD_MARK } from "../src/sandbox/remains.ts";
 import { readAttempts, readRun } from "../src/store/run_view.ts";
-import { type Cluster, withProcesses, type WorkerProcess } from "./support/cluster.ts";
+import type { Settings } from "../src/store/settings.ts";
+import { CALM, type Cluster, withProcesses, type WorkerProcess } from "./support/cluster.ts";
+import { HOST } from "./support/estates.ts";
 import { processesWith } from "./support/processes.ts";
 import { waitFor } from "./support/waiting.ts";
 
-const LONG_LEASE = { worker_lease_seconds: 300, worker_renew_seconds: 0.5, worker_margin_seconds: 4 };
 const NODE = "node-2";
+/** Whoever leads, and however busy the machine is: runs are the siblings', and start where they were first sent. */
+const SETTINGS: Partial<Settings> = {
+  ...CALM,
+  worker_lease_seconds: 300,
+  worker_renew_seconds: 0.5,
+  worker_margin_seconds: 4,
+  max_jobs_per_worker: 1,
+  leader_runs_jobs: "always",
+  reassign_after_seconds: 60,
+};
 
 /** Says on the first line of its effects that it runs, and then never ends by itself in its first attempt. */
 const stubborn = (effects_dir: string, permissions: string, then: string) => `
   import { defineJob } from "dandori";
   const folder = ${JSON.stringify(effects_dir)};
   export default defineJob({
+    node: "${NODE}",
     permissions: { write: [folder], ${permissions} },
     async run({ attempt, jobRunId }) {
       await Deno.writeTextFile(folder + "/" + jobRunId, attempt + "\\n", { append: true });
@@ -39,6 +52,7 @@ const gated = (effects_dir: string) => `
   import { defineJob } from "dandori";
   const folder = ${JSON.stringify(effects_dir)};
   export default defineJob({
+    node: "${NODE}",
     permissions: { read: [folder], write: [folder] },
     async run({ attempt, jobRunId }) {
       await Deno.writeTextFile(folder + "/" + jobRunId, attempt + "\\n", { append: true });
@@ -62,7 +76,7 @@ function withSiblings(
     const siblings: WorkerProcess[] = [];
     for (let n = 0; n < workers; n++) siblings.push(await cluster.startWorker({ node_id: NODE }));
     await test(cluster, siblings);
-  }, { settings: { ...LONG_LEASE, max_jobs_per_worker: 1 } });
+  }, { settings: SETTINGS });
 }
 
 /** Runs the job until its body is at work, and gives its worker. */
@@ -129,11 +143,21 @@ for (const job of ["spins", "breeds"]) {
   });
 }
 
+/** Its row and the name of its journal say so, as of a worker of another container that shares the state folder. */
+async function moveToAnotherHost(cluster: Cluster, { worker_id, node_id }: WorkerProcess): Promise<void> {
+  const folder = estatesFolder(cluster.stateOf(node_id));
+  await cluster.sql`update worker set host = ${HOST} where worker_id = ${worker_id}`;
+  const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
+  const mine = names.map(identityIn).find((one) => one?.worker_id === worker_id);
+  assert(mine, names.join(" "));
+  Deno.renameSync(`${folder}/${fileNameOf(mine)}`, `${folder}/${fileNameOf({ ...mine, host: HOST })}`);
+}
+
 Deno.test("a worker of another host, and one that is frozen, are not certified by siblings that see their pids", async () => {
   await withSiblings(3, async (cluster) => {
     const elsewhere = await atWork(cluster, "spins");
     const frozen = await atWork(cluster, "spins");
-    await cluster.sql`update worker set host = 'another' where worker_id = ${elsewhere.worker.worker_id}`;
+    await moveToAnotherHost(cluster, elsewhere.worker);
     frozen.worker.kill("SIGSTOP");
     elsewhere.worker.kill("SIGKILL");
     await elsewhere.worker.ended;

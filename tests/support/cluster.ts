@@ -244,11 +244,21 @@ export class Cluster {
     }
   }
 
-  /** Bytes of outcomes that wait in a worker's file; -1: it has none. */
-  spooled(worker: WorkerProcess): number {
-    const folder = `${this.#dir}/${worker.node_id}/estates`;
-    const file = [...Deno.readDirSync(folder)].find(({ name }) => name.startsWith(`${worker.worker_id}_`));
-    return file ? Deno.statSync(`${folder}/${file.name}`).size : -1;
+  /** The state folder of a node's workers. */
+  stateOf(node_id: string): string {
+    return `${this.#dir}/${node_id}`;
+  }
+
+  /** Bytes of outcomes that wait in a worker's file; -1: it has none, or it has just gone. */
+  spooled({ worker_id, node_id }: WorkerProcess): number {
+    const folder = `${this.stateOf(node_id)}/estates`;
+    try {
+      const file = [...Deno.readDirSync(folder)].find(({ name }) => name.startsWith(`${worker_id}_`));
+      return file ? Deno.statSync(`${folder}/${file.name}`).size : -1;
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return -1;
+      throw error;
+    }
   }
 
   /** How often any worker printed this fact. */
@@ -297,7 +307,7 @@ export class Cluster {
         SCHEDULER_TLS_CERT_FILE: cert_file,
         SCHEDULER_TLS_KEY_FILE: key_file,
         SCHEDULER_TLS_PINS_FILE: pins_file,
-        DANDORI_STATE_DIR: `${this.#dir}/${node_id}`,
+        DANDORI_STATE_DIR: this.stateOf(node_id),
         ...this.#options.env,
         ...env,
       },
