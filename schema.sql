@@ -913,7 +913,7 @@ begin
       'text', 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked');
   elsif r.due_at > clock_timestamp() then
     return jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end, 'at', r.due_at,
-      'text', (case r.state when 'RETRYING' then 'it is tried again at ' else 'it is due at ' end)
+      'text', (case r.state when 'RETRYING' then 'next try at ' else 'it is due at ' end)
         || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
   elsif not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp()) then
     return jsonb_build_object('code', 'no_worker', 'text', 'no worker is alive; start one: deno task worker, or all of it: deno task dev');

@@ -19,7 +19,8 @@ import {
 } from "../store/users.ts";
 import { actor, type JsonOption, withDb } from "./acting.ts";
 import { readConfigForDb, redisPlace } from "./opening.ts";
-import { CommandError, EXIT, printJson, printTable, say, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, say, type Signals } from "./output.ts";
+import { printTable } from "./table.ts";
 import { readSecret } from "./secret.ts";
 
 export async function serveCommand(options: { host?: string; port?: number }, { stop }: Signals): Promise<void> {

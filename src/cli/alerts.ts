@@ -2,7 +2,9 @@
 import { monotonicMs, rest } from "../base/loop.ts";
 import { ackAlert, listAlerts, readDelivery, requestTest } from "../store/alerts.ts";
 import { actor, by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
+import { localTimes } from "./times.ts";
 
 export async function listCommand(options: JsonOption & { all?: boolean; limit: number }): Promise<void> {
   const alerts = await withDb((sql) => listAlerts(sql, { open: !options.all, limit: options.limit }));
@@ -17,7 +19,7 @@ export async function listCommand(options: JsonOption & { all?: boolean; limit: 
       one.closed_at,
       one.acked_by,
       one.told_at ? "yes" : one.last_error ?? "no",
-      one.message,
+      localTimes(one.message),
     ]),
     options.all ? "there was no alert yet" : "nothing to look at",
   );

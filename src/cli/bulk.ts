@@ -4,7 +4,9 @@ import { argsCheck } from "../client/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
 import { retryBulk } from "../store/bulks.ts";
 import { actor, type JsonOption, withDb } from "./acting.ts";
-import { CommandError, EXIT, pairsText, printJson, printTable, say, timeText } from "./output.ts";
+import { CommandError, EXIT, pairsText, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
+import { timeText } from "./times.ts";
 import { idFrom, priorityFrom } from "./inputs.ts";
 
 /** As they were typed; checked by what takes them, which says what is wrong. */

@@ -7,7 +7,8 @@ import { CertFolder, CertFolderError, type Made } from "../ops/cert_folder.ts";
 import { daysLeft } from "../cluster/tls.ts";
 import { connectDb } from "../store/db.ts";
 import { listWorkers, type WorkerListing } from "../store/nodes.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
 
 interface Common {
   json?: boolean;

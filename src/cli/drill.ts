@@ -6,7 +6,8 @@ import { WORKER_ARGS } from "../dev/crew.ts";
 import { type DrillName, type DrillParts, type DrillReport, DRILLS, runDrill } from "../ops/drill/drill.ts";
 import { DrillError, type Site } from "../ops/drill/site.ts";
 import { Sandbox } from "../sandbox/pool.ts";
-import { CommandError, EXIT, printJson, printTable, say, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, say, type Signals } from "./output.ts";
+import { printTable } from "./table.ts";
 
 interface DrillOptions {
   all?: boolean;

@@ -2,7 +2,9 @@
 import { type EventView, listEvents } from "../store/events.ts";
 import { type JsonOption, withDb } from "./acting.ts";
 import { idFrom } from "./inputs.ts";
-import { CommandError, printJson, printTable, timeText } from "./output.ts";
+import { CommandError, printJson } from "./output.ts";
+import { printTable } from "./table.ts";
+import { timeText } from "./times.ts";
 
 export async function listCommand(options: JsonOption & { type?: string; limit: number }): Promise<void> {
   const events = await withDb((sql) => listEvents(sql, { event_type: options.type, most: options.limit }));

@@ -2,7 +2,8 @@
 import { dropHook, makeHook } from "../client/hook_acts.ts";
 import { listWebhooks, type Signature, SIGNATURES } from "../store/webhooks.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
 
 export async function listCommand(options: JsonOption): Promise<void> {
   const hooks = await withDb(listWebhooks);

@@ -27,23 +27,34 @@ export function priorityFrom(text: string): Priority {
   }
 }
 
-/** `or`: what else the caller takes. @throws CommandError */
-export function instantFrom(text: string, or = ""): Date {
-  try {
-    const at = new Date(Temporal.Instant.from(text).epochMilliseconds);
-    if (isStorableDate(at)) return at;
-  } catch {
-    // said below
-  }
+/**
+ * An instant, or how far away it is: "90s", "10m", "2h", "3d". Without a sign that is the direction in which such times
+ * usually are; "+10m" and "-10m" say it. @throws CommandError
+ */
+export function instantFrom(text: string, usually: "ahead" | "ago"): Date {
+  const at = relativeFrom(text, usually) ?? absoluteFrom(text);
+  if (at && isStorableDate(at)) return at;
   const example = "an instant of the years 1 to 9999, such as 2026-01-31T09:00:00Z";
-  throw new CommandError(`Cannot use "${text}": give ${example}${or}`, EXIT.usage);
+  const meant = usually === "ahead" ? "from now" : "ago";
+  throw new CommandError(
+    `Cannot use "${text}": give ${example}, or how long ${meant}, such as "10m" (s, m, h, d)`,
+    EXIT.usage,
+  );
 }
 
-/** An instant, or how long ago: "90s", "10m", "2h", "3d". */
-function pastFrom(text: string): Date {
-  const [, count, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
-  const at = new Date(wallClock().getTime() - Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]);
-  return isStorableDate(at) ? at : instantFrom(text, ', or how long ago, such as "10m" (s, m, h, d)');
+function relativeFrom(text: string, usually: "ahead" | "ago"): Date | undefined {
+  const [, sign, count, unit] = /^([+-]?)(\d+)([smhd])$/.exec(text) ?? [];
+  if (unit === undefined) return undefined;
+  const ago = sign === "" ? usually === "ago" : sign === "-";
+  return new Date(wallClock().getTime() + (ago ? -1 : 1) * Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]);
+}
+
+function absoluteFrom(text: string): Date | undefined {
+  try {
+    return new Date(Temporal.Instant.from(text).epochMilliseconds);
+  } catch {
+    return undefined;
+  }
 }
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -78,8 +89,8 @@ export function filterFrom(parts: string[]): RunFilter {
     else if (name === "worker") filter.worker_id = value;
     else if (name === "error") filter.error_name = value;
     else if (name === "bulk") filter.bulk_id = idFrom(value);
-    else if (name === "since") filter.since = pastFrom(value);
-    else if (name === "until") filter.until = pastFrom(value);
+    else if (name === "since") filter.since = instantFrom(value, "ago");
+    else if (name === "until") filter.until = instantFrom(value, "ago");
     else throw new CommandError(`Cannot use --where ${part}: write name=value, with one of ${PARTS}`, EXIT.usage);
   }
   return filter;

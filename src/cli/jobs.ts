@@ -8,7 +8,9 @@ import { readDefinition, readDefinitions, type StoredDefinition } from "../store
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, pausedText, printJson, printTable, say, timeText } from "./output.ts";
+import { CommandError, EXIT, pausedText, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
+import { timeText } from "./times.ts";
 
 export async function listCommand(options: JsonOption & { all?: boolean }): Promise<void> {
   const [views, definitions] = await withDb(async (sql) => [await listJobs(sql), await readDefinitions(sql)] as const);

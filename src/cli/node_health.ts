@@ -3,7 +3,9 @@ import { existingNode, forgetNode, setNode, testNode } from "../client/node_acts
 import type { CheckPart } from "../store/check_part.ts";
 import { listNodes, type NodeChange, type NodeListing } from "../store/health.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say, timeText } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
+import { timeText } from "./times.ts";
 
 export function printNodes(nodes: NodeListing[]): void {
   printTable(

@@ -6,7 +6,8 @@ import { listWorkers } from "../store/nodes.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { printNodes } from "./node_health.ts";
 import { redisPlace } from "./opening.ts";
-import { printJson, printTable, say } from "./output.ts";
+import { printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
 
 export async function listCommand(options: JsonOption): Promise<void> {
   const [workers, nodes] = await withDb(async (sql) => [await listWorkers(sql), await listNodes(sql)] as const);

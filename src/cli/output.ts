@@ -74,26 +74,7 @@ export function pairsText(pairs: [name: string, value: unknown][]): string {
     .map(([name, value]) => `${name.padEnd(14)} ${String(value).replaceAll("\n", "\n" + " ".repeat(15))}`).join("\n");
 }
 
-/** Lines up columns. An empty table prints `when_empty`, since silence explains nothing. */
-export function printTable(columns: string[], rows: unknown[][], when_empty: string): void {
-  if (rows.length === 0) return say(when_empty);
-  const cells = [columns, ...rows.map((row) => row.map(cellText))];
-  const widths = columns.map((_, place) => Math.max(...cells.map((row) => (row[place] ?? "").length)));
-  for (const row of cells) say(row.map((cell, place) => cell.padEnd(widths[place] ?? 0)).join("  ").trimEnd());
-}
-
-function cellText(value: unknown): string {
-  if (value === null || value === undefined) return "-";
-  if (value instanceof Date) return timeText(value);
-  return harmless(typeof value === "string" ? value : JSON.stringify(value)).replace(/[\t\n]/g, " "); // a row is a line
-}
-
 /** Who paused it and why. */
 export function pausedText(it: { paused_by: string | null; paused_reason: string | null }): string {
   return `paused by ${it.paused_by}${it.paused_reason === null ? "" : `: ${it.paused_reason}`}`;
-}
-
-/** UTC to the second: the same for everyone who reads it. */
-export function timeText(at: Date): string {
-  return at.toISOString().replace("T", " ").replace(/\.\d+Z$/, "Z");
 }

@@ -12,6 +12,7 @@ import { addBulks, addQueue } from "./commands/queue.ts";
 import { addEvents, addRuns, addWork } from "./commands/runs.ts";
 import { addServices } from "./commands/services.ts";
 import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
+import { showInUtc } from "./times.ts";
 
 /** Runs one command line; gives the exit code and never throws. */
 export async function runCli(args: string[], signals: Signals): Promise<number> {
@@ -63,11 +64,23 @@ export function buildProgram(signals: Signals): Command {
   addSettings(program);
   addAlerts(program);
   for (const command of program.commands) command.exitOverride();
+  addUtc(program);
+  program.hook("preAction", (_, command) => showInUtc(command.opts().utc === true));
   return program;
+}
+
+/** To all that answer: what answers may show times. */
+function addUtc(command: Command): void {
+  if (command.options.some(({ long }) => long === "--json")) {
+    command.option("--utc", "times in UTC, not in the local zone");
+  }
+  command.commands.forEach(addUtc);
 }
 
 const HELP = `
 Each command is also a task: deno task run NAME is the same as main.ts run NAME.
+
+Where an instant is asked for, so is how far away it is: 90s, 10m, 2h, 3d, or with its direction +10m, -10m.
 
 Exit codes: 0 done, 1 it did not succeed, 2 not understood or does not fit (or sync --check found a difference), 3 could not reach it.
 

@@ -4,7 +4,8 @@ import { readSettings } from "../store/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue } from "../store/stops.ts";
 import { readResources } from "../store/waiting.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, pausedText, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, pausedText, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
 
 export async function listCommand(options: JsonOption): Promise<void> {
   await withDb(async (sql) => {

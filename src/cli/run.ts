@@ -11,6 +11,7 @@ import { TERMINAL } from "../store/runs.ts";
 import { by, type JsonOption, NO_REASON, withDb } from "./acting.ts";
 import { instantFrom, parseJson, priorityFrom } from "./inputs.ts";
 import { CommandError, EXIT, isReaderGone, printJson, say, type Signals } from "./output.ts";
+import { localTimes } from "./times.ts";
 
 interface RunOptions extends JsonOption {
   args: string;
@@ -29,7 +30,7 @@ export async function runCommand(name: string, options: RunOptions, signals: Sig
     args,
     options: {
       priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
-      runAt: options.at === undefined ? undefined : instantFrom(options.at),
+      runAt: options.at === undefined ? undefined : instantFrom(options.at, "ahead"),
       idempotencyKey: options.key,
       serialKey: options.serialKey,
       node: options.node,
@@ -95,7 +96,7 @@ async function waitForEnd(sql: Sql, id: number, how: { show_log: boolean; stop: 
     if (!told && monotonicMs() - began_ms > TELL_WHY_AFTER_MS) {
       told = true;
       const why = (await readRun(sql, id))?.wait_reason;
-      if (why) console.error(harmless(`run ${id} waits: ${why}`));
+      if (why) console.error(harmless(`run ${id} waits: ${localTimes(why)}`));
     }
     await rest(Math.min(20 + (monotonicMs() - began_ms) / 20, 500), how.stop);
   }

@@ -1,26 +1,18 @@
 /** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
-import { rest } from "../base/loop.ts";
+import { rest, wallClock } from "../base/loop.ts";
 import { openArchive } from "../archive/open_archive.ts";
 import { RunLog } from "../client/run_log.ts";
 import { existingJob } from "../client/job_acts.ts";
 import { cancelRun, closeRun, existingRun, retryRun } from "../client/run_acts.ts";
-import { type AttemptView, listRuns, readAttempts, readState, type RunView } from "../store/run_view.ts";
+import { listRuns, readAttempts, readState } from "../store/run_view.ts";
 import { TERMINAL } from "../store/runs.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { filterFrom, idFrom, parseJson } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import {
-  CommandError,
-  EXIT,
-  isReaderGone,
-  pairsText,
-  printJson,
-  printJsonLine,
-  printTable,
-  say,
-  type Signals,
-  timeText,
-} from "./output.ts";
+import { CommandError, EXIT, isReaderGone, printJson, printJsonLine, say, type Signals } from "./output.ts";
+import { attemptText, describeRun, RUN_COLUMNS, runRow, whyText } from "./run_text.ts";
+import { printTable } from "./table.ts";
+import { timeText } from "./times.ts";
 
 export async function listCommand(
   options: JsonOption & { job?: string; state?: string[]; where?: string[]; limit: number },
@@ -36,17 +28,10 @@ export async function listCommand(
     return found;
   });
   if (options.json) return printJson(runs);
+  const now = wallClock();
   printTable(
-    ["id", "job", "state", "attempt", "due", "worker", "error"],
-    runs.map((run) => [
-      run.id,
-      run.job_name,
-      run.state,
-      run.attempt,
-      run.due_at,
-      run.assigned_worker_id,
-      run.error_summary?.split("\n")[0]?.slice(0, 80) ?? "",
-    ]),
+    RUN_COLUMNS,
+    runs.map((run) => runRow(run, now)),
     Object.keys(filter).length > 0 ? "no such runs" : "no runs yet; start one with `deno task run NAME`",
   );
 }
@@ -56,7 +41,7 @@ export async function showCommand(id: string, options: JsonOption): Promise<void
     const run = await existingRun(sql, idFrom(id));
     const attempts = await readAttempts(sql, run.id);
     if (options.json) return printJson({ ...run, attempts });
-    say(describe(run));
+    say(describeRun(run));
     if (attempts.length === 0) return;
     say("\nearlier attempts");
     for (const one of attempts) say(attemptText(one));
@@ -129,15 +114,6 @@ export async function explainCommand(id: string, options: JsonOption): Promise<v
   say(`run ${run.id} of ${run.job_name} is ${run.state}: ${whyText(run)}`);
 }
 
-function whyText(run: RunView): string {
-  if (run.wait_reason) return run.wait_reason;
-  if (run.state === "ASSIGNED") return `${run.assigned_worker_id} was told to start it`;
-  if (run.state === "RUNNING") return `${run.assigned_worker_id} runs it since ${timeText(run.started_at as Date)}`;
-  const end = `it ended at ${timeText(run.finished_at as Date)}`;
-  const why = run.error_summary ? `${end}: ${run.error_summary.split("\n")[0]}` : end;
-  return run.state === "SKIPPED" ? `${why}; to run it all the same: deno task runs retry ${run.id}` : why;
-}
-
 export async function retryCommand(
   id: string,
   options: Reasoned & { args?: string },
@@ -147,48 +123,6 @@ export async function retryCommand(
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";
   say(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);
-}
-
-function describe(run: RunView): string {
-  return pairsText([
-    ["run", `${run.id} of ${run.job_name} (${run.source})`],
-    ["state", run.state + (run.cancel_requested_at && !run.finished_at ? ", cancel requested" : "")],
-    [
-      "confirming",
-      run.continuation_state === "CONFIRMING" && run.continuation_check_deadline_at
-        ? `its worker asks whether it may go on; not given away until ${timeText(run.continuation_check_deadline_at)}`
-        : null,
-    ],
-    ["why waiting", run.wait_reason],
-    ["attempt", `${run.attempt} (failures ${run.failures}, interruptions ${run.interruptions})`],
-    ["priority", run.priority],
-    ["serial key", run.serial_key],
-    ["node", run.node],
-    ["args", JSON.stringify(run.args)],
-    ["progress", run.progress === null ? null : `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`],
-    ["scheduled for", timeText(run.scheduled_for)],
-    ["due", timeText(run.due_at)],
-    [
-      "started",
-      run.started_at &&
-      `${timeText(run.started_at)} on ${run.assigned_worker_id}${
-        run.ran_on ? ` of ${run.ran_on}` : ""
-      }, epoch ${run.leader_epoch}, fence ${run.fence}`,
-    ],
-    ["finished", run.finished_at && timeText(run.finished_at)],
-    ["exit code", run.exit_code],
-    ["result", run.result === null ? null : JSON.stringify(run.result)],
-    ["error", run.error_summary],
-    ["repeats run", run.rerun_of],
-    ["of bulk", run.bulk_id],
-    ["of event", run.event_id],
-    ["log", run.log_ref?.replaceAll(" ", "\n")],
-  ]);
-}
-
-function attemptText({ attempt, outcome, worker_id, started_at, ended_at, error_summary }: AttemptView): string {
-  const when = `${started_at ? timeText(started_at) : "not started"} to ${timeText(ended_at)}`;
-  return pairsText([[String(attempt), `${outcome} on ${worker_id ?? "no worker"}, ${when}\n${error_summary ?? ""}`]]);
 }
 
 function fieldsText(fields: unknown): string {

@@ -39,7 +39,7 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
     throw new CommandError(`Cannot preview: give either a job's name or one of ${kinds}`, EXIT.usage);
   }
   const schedules: Previewed[] = given ? [{ times: given }] : await schedulesOf(job as string);
-  const after = (options.from === undefined ? wallClock() : instantFrom(options.from)).toTemporalInstant();
+  const after = (options.from === undefined ? wallClock() : instantFrom(options.from, "ahead")).toTemporalInstant();
   const fires = schedules.map((one) => ({
     ...one,
     ...previewOf(one.stored ?? one.times, { after, count: options.count }),

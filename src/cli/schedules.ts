@@ -13,7 +13,9 @@ import { priorityNumber } from "../job.ts";
 import { readSchedules, type ScheduleView } from "../store/schedule_view.ts";
 import { actor, by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { instantFrom, priorityFrom } from "./inputs.ts";
-import { CommandError, EXIT, pausedText, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, pausedText, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
+import { localTimes } from "./times.ts";
 
 const FIRES_SHOWN = 2;
 
@@ -26,7 +28,7 @@ export async function listCommand(options: JsonOption & { job?: string }): Promi
     rows.map((row) => [
       `${row.job_name}/${row.schedule_id}`,
       row.text,
-      row.next.length === 0 ? "never" : row.next.join(", "),
+      row.next.length === 0 ? "never" : localTimes(row.next.join(", ")),
       row.last_run && `${row.last_run.id} ${row.last_run.state}`,
       stoppedText(row),
     ]),
@@ -88,8 +90,8 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     priority: priorityNumber(priorityFrom(options.priority)),
   };
   const range = {
-    from: instantFrom(options.from).toTemporalInstant(),
-    until: instantFrom(options.to).toTemporalInstant(),
+    from: instantFrom(options.from, "ago").toTemporalInstant(),
+    until: instantFrom(options.to, "ago").toTemporalInstant(),
     skipped: options.skipped === true,
   };
   await withDb(async (sql) => {

@@ -10,7 +10,8 @@ import {
   type SettingView,
 } from "../store/settings.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
 
 export async function listCommand(options: JsonOption & { changed?: boolean }): Promise<void> {
   const all = await withDb(listSettings);

@@ -11,7 +11,8 @@ import {
   TOKEN_NAME,
 } from "../store/api_tokens.ts";
 import { actor, type JsonOption, withDb } from "./acting.ts";
-import { CommandError, EXIT, printJson, printTable, say } from "./output.ts";
+import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { printTable } from "./table.ts";
 
 export async function addTokenCommand(
   name: string,

@@ -30,7 +30,7 @@ const SAID: Record<Lang, Said> = {
     no_code: ({ job_name, digest }) =>
       `no worker with a free slot has the code of job "${job_name}" as it was synced (digest ${digest})`,
     canceling: ({ by }) => `it is about to be canceled, as ${by} asked`,
-    retry_at: ({ at }, when) => `it is tried again at ${when(at)}`,
+    retry_at: ({ at }, when) => `next try at ${when(at)}`,
     due_at: ({ at }, when) => `it is due at ${when(at)}`,
     no_worker: () => "no worker is alive; start one: deno task worker",
     no_leader: () => "there is no leader; one is being elected",
@@ -69,7 +69,7 @@ const SAID: Record<Lang, Said> = {
     no_code: ({ job_name, digest }) =>
       `空きスロットのあるワーカーに、同期済みのジョブ ${job_name} のコードがありません（ダイジェスト ${digest}）`,
     canceling: ({ by }) => `${by} の要求により、まもなく取り消されます`,
-    retry_at: ({ at }, when) => `${when(at)} に再試行します`,
+    retry_at: ({ at }, when) => `次の試行は ${when(at)} です`,
     due_at: ({ at }, when) => `${when(at)} に開始予定です`,
     no_worker: () => "稼働中のワーカーがありません。起動するには deno task worker",
     no_leader: () => "リーダーが不在です。選出中です",

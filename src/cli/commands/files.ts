@@ -37,7 +37,7 @@ function addSchedules(schedule: Command): void {
     .option("--gap <policy>", "a time that does not exist: after, before or skip", "after")
     .option("--overlap <policy>", "a time that exists twice: first, second or both", "first")
     .option("--exclude <day...>", "days without fires: 2026-12-31, 12-25, or ranges such as 12-29/01-03")
-    .option("--from <instant>", "strictly after this instant; default now")
+    .option("--from <instant>", "strictly after this instant, or 3d for so long from now; default now")
     .option("--count <n>", "how many, at most 1000", countUpTo(1000), 5)
     .addOption(json())
     .action(async (name, options) => (await load("schedule")).previewCommand(name, options));
@@ -52,7 +52,7 @@ function addSchedules(schedule: Command): void {
     .action(async (name, options) => (await load("schedules")).runCommand(name, options));
   schedule.command("backfill").description("runs for the slots of a past range that have none, as a bulk")
     .argument("<schedule>", which)
-    .requiredOption("--from <instant>", "slots from this instant on").requiredOption(
+    .requiredOption("--from <instant>", "slots from this instant on, or 3d for so long ago").requiredOption(
       "--to <instant>",
       "and before this one",
     )

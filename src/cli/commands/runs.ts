@@ -10,7 +10,7 @@ export function addWork(program: Command, signals: Signals): void {
     .argument("<name>", "the job")
     .option("--args <json>", "its args", "{}")
     .option("--priority <p>", "a number, lower first, or a name such as admin.high")
-    .option("--at <instant>", "not before this instant, ISO 8601")
+    .option("--at <instant>", "not before this instant: ISO 8601, or 10m for so long from now")
     .option("--key <text>", "idempotency key: a second run with it is the first one")
     .option("--serial-key <text>", "runs with the same key go one at a time")
     .option("--node <id>", "the node that must run it, or labels that it must have, such as gpu=a100")
