@@ -237,6 +237,8 @@ Deno.test("the interval is kept between feeds, and one that is shortened by plai
     await scene.round();
     assert.equal((await scene.running(id)).length, 1);
     assert.match((await scene.bulk(id)).wait_reason ?? "", /its interval: it feeds again at \d{4}-/);
+    const [plan] = await sql`select extract(epoch from next_feed_at - fed_at)::float8 as seconds from bulk`;
+    assert(Math.abs(plan?.seconds - 3600) < 60, `it is planned after ${plan?.seconds} s`);
     await sql`update bulk set fed_at = fed_at - interval '1 hour', next_feed_at = clock_timestamp() where id = ${id}`;
     await scene.round();
     assert.equal((await scene.running(id)).length, 4, "when the time has come nothing else must happen");

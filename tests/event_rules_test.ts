@@ -185,7 +185,11 @@ Deno.test("many events, taken a few at a time, are each dealt with once", async 
   await withRule({ debounce_seconds: 60, key: "{d}" }, async ({ sql, term, runs }) => {
     for (let n = 0; n < 40; n++) await emitEvent(sql, { event_type: "changed", payload: { d: n % 4, n } });
     const taken: number[] = [];
-    for (let most = 7; taken.at(-1) !== 0; most++) taken.push((await takeEvents(sql, term, { most })).events);
+    for (let most = 7; taken.at(-1) !== 0; most++) {
+      const { events, more } = await takeEvents(sql, term, { most });
+      assert.equal(more, events === most);
+      taken.push(events);
+    }
     assert.equal(taken.reduce((sum, events) => sum + events, 0), 40);
     assert.deepEqual((await runs()).map((one) => (one.args_json as { n: number }).n).sort(), [36, 37, 38, 39]);
     assert.equal((await sql`select from event_absorbed`).length, 36);

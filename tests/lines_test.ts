@@ -14,6 +14,8 @@ import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
 const ME = "w-me";
+const HOUR_MS = 3_600_000;
+const inHours = (hours: number) => new Date(Date.now() + hours * HOUR_MS);
 
 interface Scene {
   sql: Sql;
@@ -93,7 +95,7 @@ Deno.test("runs come by priority, due time and id, across jobs and nodes", () =>
   }));
 
 Deno.test("of a serial key the first is let go when it is born, and each next one when the one before has ended", () =>
-  withLines(async ({ sql, next, through, held }) => {
+  withLines(async ({ sql, term, next, through, held }) => {
     await aDefinition(sql, { name: "job" });
     const [one, two, urgent] = await enqueued(sql, [
       { serial_key: "k" },
@@ -104,6 +106,8 @@ Deno.test("of a serial key the first is let go when it is born, and each next on
     assert.deepEqual(await held(), [one, two]);
     assert.deepEqual(await next(), [urgent, free]);
     await through(urgent);
+    await checkLines(sql, term);
+    assert.deepEqual(await held(), [two], "no more than one");
     assert.deepEqual(await next(), [one, free]);
     await through(one);
     assert.deepEqual(await next(), [two, free]);
@@ -126,10 +130,12 @@ Deno.test("a more urgent run goes before one that was let go already", () =>
   }));
 
 Deno.test("a run that is tried again keeps its key", () =>
-  withLines(async ({ sql, next, through, held }) => {
+  withLines(async ({ sql, term, next, through, held }) => {
     await aDefinition(sql, { name: "job" });
     const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
     await through(one, "FAILED", 3);
+    await checkLines(sql, term);
+    assert.deepEqual(await held(), [one, two]);
     assert.deepEqual(await next(), [one]);
     assert.deepEqual(await held(), [two]);
   }));
@@ -195,6 +201,11 @@ Deno.test("as many of a limit key run at once as the job allows, each key for it
     await start(a1);
     await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where state = 'RUNNING'`;
     assert.deepEqual(await next(), [b1, a4]);
+    await start(a4);
+    await sql`update job_run set held = false, limit_key = ${`${id}:a`} where id = ${b1}`; // let go under a higher limit
+    assert.deepEqual(await next(), [b1], "one goes on, two may");
+    await sql`update job_definition set concurrency_limit = 1`;
+    assert.deepEqual(await next(), []);
   }));
 
 Deno.test("a run behind its serial key does not use up the room of its limit key", () =>
@@ -212,7 +223,7 @@ Deno.test("a run that is not due sleeps outside of dispatch until it is, then ta
   withLines(async ({ sql, term, next, held }) => {
     await aDefinition(sql, { name: "job" });
     const [later, keyed] = await enqueued(sql, [
-      { run_at: new Date(Date.UTC(2100, 0, 1)) },
+      { run_at: inHours(0.5) },
       { run_at: new Date(Date.UTC(2100, 0, 1)), serial_key: "k" },
     ]) as [number, number];
     const [now] = await enqueued(sql, [{ serial_key: "k" }]) as [number];
@@ -227,10 +238,12 @@ Deno.test("a run that is not due sleeps outside of dispatch until it is, then ta
 
 for (const outcome of ["FAILED", "TIMED_OUT"] as const) {
   Deno.test(`a run that ends ${outcome} stops its serial key when the job says so, until the stop is taken away`, () =>
-    withLines(async ({ sql, next, through }) => {
+    withLines(async ({ sql, term, next, through, held }) => {
       await aDefinition(sql, { name: "job", on_failure: "block" });
       const [one, two] = await enqueued(sql, [{ serial_key: "k" }, { serial_key: "k" }]) as [number, number];
       await through(one, outcome);
+      await checkLines(sql, term);
+      assert.deepEqual(await held(), [two]);
       assert.deepEqual(await next(), []);
       const [why] = await sql`select wait_reason(r) as reason from job_run r where id = ${two}`;
       assert.equal(
@@ -294,9 +307,6 @@ Deno.test("what waits behind held keys or in a lane that is not asked for is not
       assert(read?.rows < 100, `${read?.rows} rows were read to find 3`);
     });
   }));
-
-const HOUR_MS = 3_600_000;
-const inHours = (hours: number) => new Date(Date.now() + hours * HOUR_MS);
 
 Deno.test("what a slot finds at its start is who was there then: jitter and runs that are due later do not change that", () =>
   withLines(async ({ sql, term }) => {

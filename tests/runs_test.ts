@@ -333,11 +333,17 @@ Deno.test("slots of a forbid job are skipped while an older run of it has not en
     const { term } = await stage(sql);
     const { id: job_definition_id } = await aDefinition(sql, { name: "alone", concurrency_policy: "forbid" });
     const key = { job_definition_id, serial_key: "job:alone", source: "schedule" };
-    await rowIn(sql, "RUNNING", { ...key });
-    const slot = await rowIn(sql, "PENDING", { ...key });
+    const older = await rowIn(sql, "RUNNING", { ...key });
     const enqueued = await rowIn(sql, "PENDING", { ...key, source: "enqueue" });
-    const { runs: skipped } = await skipForbidden(sql, term);
-    assert.deepEqual(skipped.map((run) => run.job_run_id), [slot.id]);
+    for (const state of ["ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"]) {
+      await sql`update job_run set state = ${state} where id = ${older.id}`;
+      const slot = await rowIn(sql, "PENDING", { ...key });
+      await sql`update job_run set serial_key = null where id = ${enqueued.id}`; // it is a reason as well
+      const { runs: skipped } = await skipForbidden(sql, term);
+      assert.deepEqual(skipped.map((run) => run.job_run_id), [slot.id], state);
+      await sql`update job_run set serial_key = 'job:alone' where id = ${enqueued.id}`;
+      assert.deepEqual((await skipForbidden(sql, term)).runs, []);
+    }
     const [kept] = await sql`select state from job_run where id = ${enqueued.id}`;
     assert.equal(kept?.state, "PENDING", "an explicit enqueue is never dropped");
   });

@@ -70,6 +70,8 @@ Deno.test("an event becomes one run per job that waits for it, however often and
   await withStores(async ({ sql }) => {
     await aDefinition(sql, { name: "one", event_types: ["placed"] });
     await aDefinition(sql, { name: "two", event_types: ["placed", "other"] });
+    await aDefinition(sql, { name: "removed", event_types: ["placed"] });
+    await sql`update job_definition set enabled = false, removed_at = clock_timestamp() where name = 'removed'`;
     const term = await aTerm(sql, "w");
     const ids = await Promise.all(
       Array.from(

@@ -95,8 +95,8 @@ export const SCHEDULE_MISTAKES: Mistake[] = [
   {
     id: "misfire-skip-makes-up",
     file: "src/catalog/schedule.ts",
-    find: "     return [];",
-    replace: "     return latest(on.calendar, { ...on.missed, most: 1 });",
+    find: "      return [];",
+    replace: "      return latest(on.calendar, { ...on.missed, most: 1 });",
     tests: ["tests/schedule_test.ts"],
     filter: "misfire",
     why: "A job that must not make up for missed slots does.",
