@@ -1,81 +1,103 @@
 /**
  * What `deno task test` runs: starts one Postgres and one Redis for the whole run (or takes those of DATABASE_URL and
- * REDIS_URL), then all tests, the examples in the documentation of the public API among them. Arguments are given to
- * `deno test`: files, `--filter`, `--junit-path`. Types are for `deno check --doc`, which `deno task ok` runs before this. The last line is
- * "N passed, N failed"; with CI set, a test that was skipped fails it.
+ * REDIS_URL), then all tests, the examples in the documentation of the public API among them, or those of the files,
+ * folders and kinds (see support/kinds.ts) that are named. Flags are given to `deno test`: `--filter`, `--junit-path`.
+ * Types are for `deno check --doc`, which `deno task ok` runs before this. It says which files are done and how long each
+ * took; the last line is "N passed, N failed". With CI set, a test that was skipped fails it.
  */
-import { environment, PROJECT_DIR } from "../src/base/config.ts";
+import { environment } from "../src/base/config.ts";
+import { chooseTests } from "./support/kinds.ts";
 import { startTestServices } from "./support/services.ts";
+import { batchesOf, placesHere } from "./support/test_plan.ts";
+import { type BatchResult, runAll } from "./support/test_runs.ts";
 
-const WITH_EXAMPLES = ["src/job.ts", "src/client.ts"];
+const SLOWEST_SHOWN = 8;
 
-interface Counts {
-  passed: number;
-  failed: number;
-  ignored: number;
-}
-
-async function runTests(all_args: string[]): Promise<number> {
-  const { args, junit_path } = takeJunitPath(all_args);
-  const services = await startTestServices();
-  console.log(services.detail);
-  const report = Deno.makeTempFileSync({ suffix: ".xml" });
+async function runTests(args: string[]): Promise<number> {
+  const { named, flags, report } = parse(args);
+  const files = chooseTests(named);
+  const services = files.every(({ kind }) => kind === "unit") ? undefined : await startTestServices();
+  if (services) console.log(services.detail);
+  const batches = batchesOf(files);
+  const say = progress(batches.length);
   try {
-    const files = args.some((arg) => !arg.startsWith("-")) ? [] : ["tests", ...WITH_EXAMPLES];
-    const { code } = await new Deno.Command(Deno.execPath(), {
-      args: [
-        ...["test", "-A", "--no-check", "--parallel", "--doc", `--junit-path=${report}`],
-        ...args,
-        ...files,
-      ],
-      cwd: PROJECT_DIR,
-      env: { DENO_JOBS: filesAtOnce(), DATABASE_URL: services.database_url, REDIS_URL: services.redis_url },
-      stdin: "null",
-    }).spawn().status;
-    const text = Deno.readTextFileSync(report);
-    if (junit_path === "-") console.log(text);
-    else if (junit_path !== undefined) Deno.writeTextFileSync(junit_path, text);
-    return judge(code, countsIn(text));
+    const results = await runAll(batches, {
+      flags,
+      env: services ? { DATABASE_URL: services.database_url, REDIS_URL: services.redis_url } : {},
+      places: placesHere(),
+      onResult: say,
+    });
+    if (report) Deno.writeTextFileSync(report, merged(results));
+    return judge(results);
   } finally {
-    await services.stop();
-    Deno.removeSync(report);
+    await services?.stop();
   }
 }
 
-/** The report that the caller wants besides ours: `deno test` writes one, the last that it is told. */
-function takeJunitPath(args: string[]): { args: string[]; junit_path: string | undefined } {
-  const place = args.findIndex((arg) => /^--junit-path(=|$)/.test(arg));
-  if (place < 0) return { args, junit_path: undefined };
-  const separate = args[place] === "--junit-path";
-  const junit_path = separate ? args[place + 1] ?? "-" : args[place]?.replace("--junit-path=", "");
-  return { args: args.toSpliced(place, separate ? 2 : 1), junit_path };
+/** `--filter` and `--junit-path` may be followed by their value as a word of its own. */
+function parse(args: string[]): { named: string[]; flags: string[]; report?: string } {
+  const named: string[] = [];
+  const flags: string[] = [];
+  let report: string | undefined;
+  for (let place = 0; place < args.length; place++) {
+    const arg = args[place] as string;
+    const [, flag, value] = /^(--filter|--junit-path)(?:=(.*))?$/s.exec(arg) ?? [];
+    if (flag === "--junit-path") report = value ?? args[++place];
+    else if (flag) flags.push(`${flag}=${value ?? args[++place]}`);
+    else (arg.startsWith("-") ? flags : named).push(arg);
+  }
+  return { named, flags, report };
 }
 
-/** One more than there are processors: some wait, for a lease to end or for a process to start. */
-function filesAtOnce(): string {
-  return environment().DENO_JOBS || String(navigator.hardwareConcurrency + 1);
+/** Says what is done; of a batch that failed or left something out, all that it printed. */
+function progress(batches: number): (result: BatchResult) => void {
+  let done = 0;
+  const width = String(batches).length;
+  return ({ batch, seconds, passed, failed, ignored, output }) => {
+    done++;
+    if (batches === 1 || passed + failed + ignored === 0) return; // it was shown while it ran, or the filter left it out
+    if (failed > 0) console.log(`\n${output.trim()}\n`);
+    const counts = [`${passed} passed`, failed && `${failed} failed`, ignored && `${ignored} ignored`].filter(Boolean);
+    const which = `${String(done).padStart(width)}/${batches}`;
+    console.log(`${which} ${failed > 0 ? "FAILED" : "ok"} ${timeOf(seconds)} ${batch.name}: ${counts.join(", ")}`);
+  };
 }
 
-/** Every test and step that deno reports as a testcase. A file that does not load is in no report, only in the exit code. */
-function countsIn(report: string): Counts {
-  const all = report.match(/<testcase\b/g)?.length ?? 0;
-  const failed = report.match(/<(?:failure|error)\b/g)?.length ?? 0;
-  const ignored = report.match(/<skipped\b/g)?.length ?? 0;
-  return { passed: all - failed - ignored, failed, ignored };
+function timeOf(seconds: number): string {
+  return `${seconds.toFixed(1).padStart(5)} s`;
 }
 
-function judge(code: number, { passed, failed, ignored }: Counts): number {
+function judge(results: BatchResult[]): number {
+  const sum = (of: (result: BatchResult) => number) => results.reduce((all, result) => all + of(result), 0);
   const strict = Boolean(environment().CI);
+  const ignored = sum((result) => result.ignored);
+  const failed = sum((result) => result.failed) + (strict ? ignored : 0);
+  const passed = sum((result) => result.passed);
+  if (results.length > SLOWEST_SHOWN) {
+    const slowest = results.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST_SHOWN);
+    console.log(`\nThe slowest:\n${slowest.map((one) => `${timeOf(one.seconds)} ${one.batch.name}`).join("\n")}\n`);
+  }
+  for (const { batch } of results.filter((result) => result.failed > 0)) console.log(`Failed: ${batch.name}`);
   if (ignored > 0) {
     const why = strict
       ? "that is not allowed here"
       : "they need a real Redis and a browser: apt-get install redis-server chromium";
     console.log(`${ignored} ignored: ${why}`);
   }
-  if (code !== 0 && failed === 0) console.log(`deno test ended with exit code ${code}`);
-  const all_failed = failed + (strict ? ignored : 0) + (code !== 0 && failed === 0 ? 1 : 0);
-  console.log(`${passed} passed, ${all_failed} failed`);
-  return all_failed === 0 && passed > 0 ? 0 : 1;
+  if (passed + failed + ignored === 0) console.log("No test is of that name");
+  console.log(`${passed} passed, ${failed} failed`);
+  return failed === 0 && passed > 0 ? 0 : 1;
 }
 
-Deno.exit(await runTests(Deno.args));
+/** One JUnit report of all. */
+function merged(results: BatchResult[]): string {
+  const suites = results.map((result) => result.suites).filter(Boolean).join("\n");
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="deno task test">\n${suites}\n</testsuites>\n`;
+}
+
+try {
+  Deno.exit(await runTests(Deno.args));
+} catch (error) {
+  console.error(error instanceof Error && error.message.startsWith("Cannot ") ? error.message : error);
+  Deno.exit(2);
+}
