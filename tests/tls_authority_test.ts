@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import * as x509 from "@peculiar/x509";
 import type { TlsFiles } from "../src/base/config.ts";
 import type { Facts } from "../src/base/facts.ts";
+import { within } from "../src/base/loop.ts";
 import { type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
 import { isNamed, isVersion3, namesIn } from "../src/cluster/der.ts";
 import { Peers } from "../src/cluster/peers.ts";
@@ -11,7 +12,7 @@ import { readTlsFiles } from "../src/cluster/tls_files.ts";
 import { Tls } from "../src/cluster/tls.ts";
 import { certificatesIn, shownBy } from "../src/cluster/trust.ts";
 import { aCertifiedNode, aNode, asLeader, at, patiently, withServer, writeIdentity } from "./support/cluster_peers.ts";
-import { bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
+import { ANSWER_MS, bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
 
 const EXPIRED = { days: 1, from: new Date("2020-01-01T00:00:00Z") };
 
@@ -218,9 +219,9 @@ Deno.test("a CA file that changes on disk lets another authority's nodes in, and
     await until(async () => (await peer.ping(asLeader)).ok);
     const [began, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     peer.watch(asLeader, { onStatus: () => began.resolve(), onEnd: () => ended.resolve() });
-    await began.promise;
+    await within(ANSWER_MS, "the first status", began.promise);
     Deno.writeTextFileSync(server.files.ca_file, before);
-    await ended.promise;
+    await within(ANSWER_MS, "the end of the stream", ended.promise);
     assert.equal((await peer.ping(asLeader)).ok, false);
   });
 });

@@ -1,6 +1,7 @@
 /** Real handshakes, both ways: who is let in, who is not, and what happens when the files change. */
 import assert from "node:assert/strict";
 import type { Facts } from "../src/base/facts.ts";
+import { within } from "../src/base/loop.ts";
 import { fromFileUrl } from "../src/base/paths.ts";
 import { makeCertificate, type NodeCertificate } from "../src/cluster/certs.ts";
 import { type PeerAddress, Peers } from "../src/cluster/peers.ts";
@@ -16,7 +17,7 @@ import {
   writeIdentity,
   writePins,
 } from "./support/cluster_peers.ts";
-import { bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
+import { ANSWER_MS, answerToTls12, bytesFrom, hearing, until, withBareServer } from "./support/tls_strangers.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -50,6 +51,17 @@ Deno.test("a client without a certificate is told nothing", async () => {
       assert.equal(await bytesFrom(port), 0);
       assert.match(heard[0]!.reason, /it showed no certificate/);
     });
+  });
+});
+
+Deno.test("TLS 1.2 is refused in the handshake, whoever speaks it", async () => {
+  const [server, client] = await twoNodes();
+  const [HANDSHAKE, ALERT, PROTOCOL_VERSION] = [0x16, 0x15, 70];
+  await withServer({ server, client }, async ({ port }) => {
+    assert.deepEqual(await answerToTls12(port), { record: ALERT, alert: PROTOCOL_VERSION });
+  });
+  await withBareServer(await makeCertificate("server", { days: 1 }), async (port) => {
+    assert.equal((await answerToTls12(port)).record, HANDSHAKE, "one that takes it goes on");
   });
 });
 
@@ -139,9 +151,9 @@ Deno.test("a pin that appears on disk lets its owner in, one that goes cuts its 
     const ended = Promise.withResolvers<void>();
     const began = Promise.withResolvers<void>();
     peer.watch(asLeader, { onStatus: () => began.resolve(), onEnd: () => ended.resolve() });
-    await began.promise;
+    await within(ANSWER_MS, "the first status", began.promise);
     writePins(server, [server]);
-    await ended.promise;
+    await within(ANSWER_MS, "the end of the stream", ended.promise);
     assert.equal((await peer.ping(asLeader)).ok, false);
   });
 });
@@ -257,7 +269,7 @@ Deno.test("a new certificate is announced before it is used, and waits until tha
       assert.match(heard[0]!.problem, /waits until its fingerprint can be written .*: Postgres is away/);
       assert.deepEqual(told[0], [next.fingerprint, server.fingerprint]);
       fails = false;
-      await announced.promise;
+      await within(ANSWER_MS, "the announcement", announced.promise);
       assert.equal(await inUse(), server.fingerprint);
       go_on.resolve();
       await until(async () => await inUse() === next.fingerprint);
