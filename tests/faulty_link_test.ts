@@ -1,21 +1,23 @@
 /** The relay that drills and chaos tests put between processes: each fault does what it says, and ends when it heals. */
 import assert from "node:assert/strict";
 import { FaultyLink } from "../src/ops/faulty_link.ts";
-import { rest } from "../src/base/loop.ts";
+import { rest, within } from "../src/base/loop.ts";
+import { PATIENCE_MS } from "./support/waiting.ts";
 
-/** A server that answers each byte with the same byte. */
-async function withEcho(test: (link: FaultyLink) => Promise<void>): Promise<void> {
+/** A server that answers each byte with the same byte, a link to it, and another one that stays whole. */
+async function withEcho(test: (link: FaultyLink, whole: FaultyLink) => Promise<void>): Promise<void> {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const serving = (async () => {
     const answers = [];
     for await (const conn of listener) answers.push(conn.readable.pipeTo(conn.writable).catch(() => undefined));
     await Promise.all(answers);
   })();
-  const link = await FaultyLink.to((listener.addr as Deno.NetAddr).port);
+  const { port } = listener.addr as Deno.NetAddr;
+  const [link, whole] = [await FaultyLink.to(port), await FaultyLink.to(port)];
   try {
-    await test(link);
+    await test(link, whole);
   } finally {
-    await link.close();
+    await Promise.all([link.close(), whole.close()]);
     listener.close();
     await serving;
   }
@@ -56,7 +58,10 @@ class Caller {
   }
 
   async hears(text: string): Promise<void> {
-    while (this.heard !== text) await new Promise<void>((resolve) => this.#news = resolve);
+    while (this.heard !== text) {
+      const news = new Promise<void>((resolve) => this.#news = resolve);
+      await within(PATIENCE_MS, `"${text}", of which "${this.heard}" was heard,`, news);
+    }
   }
 
   async hang(): Promise<void> {
@@ -67,8 +72,15 @@ class Caller {
   }
 }
 
-/** Long enough for a local echo to have come back many times over. */
-const A_WHILE_MS = 50;
+/** What would have come back by now has: many others have, one after the other, by a link without a fault. */
+async function manyEchoes(whole: FaultyLink): Promise<void> {
+  const caller = await Caller.on(whole);
+  for (let said = "x"; said.length <= 30; said += "x") {
+    await caller.say("x");
+    await caller.hears(said);
+  }
+  await caller.hang();
+}
 
 Deno.test("a link passes bytes both ways, and the end of a connection", () =>
   withEcho(async (link) => {
@@ -80,13 +92,13 @@ Deno.test("a link passes bytes both ways, and the end of a connection", () =>
 
 for (const direction of ["there", "back"] as const) {
   Deno.test(`what is stalled on the way ${direction} arrives when the link heals`, () =>
-    withEcho(async (link) => {
+    withEcho(async (link, whole) => {
       const before = await Caller.on(link);
       link.stall(direction);
       const during = await Caller.on(link);
       await before.say("b");
       await during.say("d");
-      await rest(A_WHILE_MS);
+      await manyEchoes(whole);
       assert.deepEqual([before.heard, during.heard], ["", ""]);
       await link.heal();
       await before.hears("b");
@@ -97,7 +109,7 @@ for (const direction of ["there", "back"] as const) {
 }
 
 Deno.test("a stranded connection stays dead after the link heals, and a new one works", () =>
-  withEcho(async (link) => {
+  withEcho(async (link, whole) => {
     const old = await Caller.on(link);
     await old.say("a");
     await old.hears("a");
@@ -107,14 +119,14 @@ Deno.test("a stranded connection stays dead after the link heals, and a new one 
     await fresh.say("c");
     await fresh.hears("c");
     await link.heal();
-    await rest(A_WHILE_MS);
+    await manyEchoes(whole);
     assert.equal(old.heard, "a");
     await old.hang();
     await fresh.hang();
   }));
 
 Deno.test("a swallowed connection is accepted and never answered; those of before go on", () =>
-  withEcho(async (link) => {
+  withEcho(async (link, whole) => {
     const old = await Caller.on(link);
     await old.say("a");
     await old.hears("a");
@@ -123,6 +135,7 @@ Deno.test("a swallowed connection is accepted and never answered; those of befor
     await swallowed.say("x");
     await old.say("b");
     await old.hears("ab");
+    await manyEchoes(whole);
     assert.equal(swallowed.heard, "");
     await swallowed.hang();
     await old.hang();
