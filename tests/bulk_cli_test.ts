@@ -78,7 +78,7 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
       const text = (await bulk("bulk", "show", "1")).out;
       assert.match(
         text,
-        /^bulk +1 of each\nstate +RUNNING\nsettings +parallel 10, interval 0 s, priority 240\nprogress +0 %: 0 of 3 ended/,
+        /^bulk +1 of each\nstate +RUNNING\nsettings +parallel 10, interval 0 s, priority 240\nprogress +0 %\nitems +3: 3 not fed yet\n/,
       );
     } finally {
       Deno.removeSync(file);

@@ -2,11 +2,13 @@
 import { applyChanges, type BulkChanges, startBulk } from "../client/bulk.ts";
 import { argsCheck } from "../client/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
+import { type FailureKind, failureKinds } from "../store/bulk_items.ts";
 import { retryBulk } from "../store/bulks.ts";
 import { actor, type JsonOption, withDb } from "./acting.ts";
 import { CommandError, EXIT, pairsText, printJson, say } from "./output.ts";
+import { errorLine } from "./run_text.ts";
 import { printTable } from "./table.ts";
-import { timeText } from "./times.ts";
+import { localTimes, timeText } from "./times.ts";
 import { idFrom, priorityFrom } from "./inputs.ts";
 
 /** As they were typed; checked by what takes them, which says what is wrong. */
@@ -39,10 +41,34 @@ export async function listCommand(options: JsonOption & { open?: boolean; limit:
 }
 
 export async function showCommand(id: string, options: JsonOption): Promise<void> {
-  const bulk = await withDb((sql) => readBulk(sql, idFrom(id, "a bulk's id")));
+  const bulk_id = idFrom(id, "a bulk's id");
+  const [bulk, failures] = await withDb(async (sql) => {
+    const bulk = await readBulk(sql, bulk_id);
+    return [bulk, bulk && bulk.failed > 0 ? await failureKinds(sql, bulk_id, KINDS_SHOWN) : []] as const;
+  });
   if (!bulk) throw noSuchBulk(id);
-  if (options.json) return printJson(bulk);
+  if (options.json) return printJson({ ...bulk, unfed: bulk.items - bulk.fed, failures });
   say(describe(bulk));
+  if (bulk.failed > 0) sayFailures(bulk, failures);
+}
+
+const KINDS_SHOWN = 20;
+
+function sayFailures(bulk: BulkView, kinds: FailureKind[]): void {
+  say("\nwhat failed");
+  printTable(
+    ["error", "runs", "such as", "says"],
+    kinds.map((
+      kind,
+    ) => [kind.error_name || "no name", kind.runs, examplesText(kind), errorLine({ ...kind, error_name: null })]),
+    "their runs are deleted, as run_retention_days says",
+  );
+  const others = bulk.failed - kinds.reduce((sum, kind) => sum + kind.runs, 0);
+  if (kinds.length > 0 && others > 0) say(`and ${others} more that are not looked at, or whose runs are deleted`);
+}
+
+function examplesText({ examples }: FailureKind): string {
+  return examples.map(({ job_run_id, seq }) => `run ${job_run_id}${seq === null ? "" : ` of item ${seq}`}`).join(", ");
 }
 
 interface StartOptions extends JsonOption, Pace {
@@ -199,24 +225,18 @@ function* itemFrom(line: string, at: { file: string; number: number; check: Args
 
 function describe(bulk: BulkView): string {
   const percent = `${Math.floor(bulk.progress * 100)} %`;
-  const ended = bulk.succeeded + bulk.failed + bulk.canceled;
   return pairsText([
     ["bulk", `${bulk.id} of ${bulk.job_name}${bulk.name ? `: ${bulk.name}` : ""}`],
     ["state", bulk.state],
-    ["why waiting", bulk.wait_reason],
+    ["why waiting", bulk.wait_reason && localTimes(bulk.wait_reason)],
     ["settings", settingsText(bulk)],
     [
       "throttled",
       bulk.throttled === null ? null : `to ${bulk.throttled} of ${bulk.parallel}, since too much of it failed`,
     ],
     ["serial key", bulk.serial_key],
-    ["progress", `${percent}: ${ended} of ${bulk.items} ended, ${bulk.succeeded} succeeded, ${bulk.failed} failed`],
-    [
-      "now",
-      `${bulk.running} running, ${bulk.waiting} waiting, ${bulk.retrying} to be tried again, ${
-        bulk.items - bulk.fed
-      } not fed`,
-    ],
+    ["progress", percent],
+    ["items", itemsText(bulk)],
     ["rate", bulk.per_minute === null ? null : `${bulk.per_minute.toFixed(1)} per minute, each ${rangeText(bulk)}`],
     ["done", bulk.finished_at ? null : bulk.done_from && bandText(bulk)],
     [
@@ -228,6 +248,21 @@ function describe(bulk: BulkView): string {
     ["started", bulk.started_at && timeText(bulk.started_at)],
     ["finished", bulk.finished_at && timeText(bulk.finished_at)],
   ]);
+}
+
+/** Each item is counted once, so that the parts add up. */
+function itemsText(bulk: BulkView): string {
+  const parts: [count: number, what: string][] = [
+    [bulk.succeeded, "succeeded"],
+    [bulk.failed, "failed"],
+    [bulk.canceled, "canceled or skipped"],
+    [bulk.running, "running"],
+    [bulk.retrying, "waiting for their next try"],
+    [bulk.waiting, "waiting"],
+    [bulk.items - bulk.fed, bulk.finished_at ? "never fed" : "not fed yet"],
+  ];
+  const there = parts.filter(([count]) => count !== 0).map(([count, what]) => `${count} ${what}`);
+  return there.length > 0 ? `${bulk.items}: ${there.join(", ")}` : "0";
 }
 
 function settingsText(bulk: BulkView): string {

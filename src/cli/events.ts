@@ -2,7 +2,7 @@
 import { type EventView, listEvents } from "../store/events.ts";
 import { type JsonOption, withDb } from "./acting.ts";
 import { idFrom } from "./inputs.ts";
-import { CommandError, printJson } from "./output.ts";
+import { CommandError, pairsText, printJson, say } from "./output.ts";
 import { printTable } from "./table.ts";
 import { timeText } from "./times.ts";
 
@@ -15,7 +15,7 @@ export async function listCommand(options: JsonOption & { type?: string; limit: 
       event.id,
       event.event_type,
       event.created_at,
-      JSON.stringify(event.payload).slice(0, 60),
+      brief(event.payload),
       outcomesText(event),
     ]),
     options.type ? "no such events" : "no events yet; emit one with `deno task emit TYPE --payload '{}'`",
@@ -28,20 +28,37 @@ export async function showCommand(id: string, options: JsonOption): Promise<void
     throw new CommandError(`Cannot find event "${id}": there is none; \`deno task events ls\` shows the newest`);
   }
   if (options.json) return printJson(event);
-  printTable(["event", String(event.id)], [
-    ["type", event.event_type],
+  say(pairsText([
+    ["event", `${event.id} ${event.event_type}`],
     ["emitted", timeText(event.created_at)],
+    ["taken", event.processed_at && timeText(event.processed_at)],
     ["dedupe key", event.dedupe_key],
-    ["payload", event.payload],
-    ["came of it", outcomesText(event)],
-  ], "");
+    ["payload", JSON.stringify(event.payload, null, 2)],
+    ["came of it", event.outcomes.length > 0 ? null : outcomesText(event)],
+  ]));
+  if (event.outcomes.length === 0) return;
+  say("\ncame of it");
+  printTable(
+    ["job", "what", "run", "state"],
+    event.outcomes.map((one) => [one.job_name, WORDS[one.outcome], one.job_run_id ?? "(deleted)", one.state]),
+    "",
+  );
+}
+
+/** What an event became for a job, before the number of a run. */
+const WORDS = { run: "run", debounced: "debounced into run", throttled: "throttled, there was run" };
+const PAYLOAD_SHOWN = 200;
+
+/** Of a list: payloads may be a million letters long. */
+function brief(payload: unknown): string {
+  const text = JSON.stringify(payload);
+  return text.length <= PAYLOAD_SHOWN ? text : `${text.slice(0, PAYLOAD_SHOWN)}…`;
 }
 
 function outcomesText({ outcomes, processed_at }: EventView): string {
   if (processed_at === null) return "the leader has not come to it yet";
-  const words = { run: "run", debounced: "debounced into run", throttled: "throttled, there was run" };
   return outcomes.map(({ job_name, outcome, job_run_id }) =>
-    `${job_name}: ${words[outcome]} ${job_run_id ?? "(deleted)"}`
+    `${job_name}: ${WORDS[outcome]} ${job_run_id ?? "(deleted)"}`
   )
     .join("; ") || "nothing: no job is for it";
 }

@@ -8,6 +8,7 @@ import { readDefinition, readDefinitions, type StoredDefinition } from "../store
 import { type JobView, listJobs } from "../store/job_view.ts";
 import { readOverrides } from "../store/overrides.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
+import { printArgs } from "./args_table.ts";
 import { CommandError, EXIT, pausedText, printJson, say } from "./output.ts";
 import { printTable } from "./table.ts";
 import { timeText } from "./times.ts";
@@ -42,7 +43,14 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
     const asked = askedBy(definition);
     if (options.json) {
       const file = Object.fromEntries(asked);
-      return printJson({ ...job, schedules: definition.schedules.map(scheduleView), options: parts, file });
+      const { args_schema } = definition;
+      return printJson({
+        ...job,
+        schedules: definition.schedules.map(scheduleView),
+        args_schema,
+        options: parts,
+        file,
+      });
     }
     say(`${job.name}: ${job.description || "no description"}`);
     say(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
@@ -51,6 +59,8 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
     for (const [name, text] of [...asked, ["permissions", permissionText(job)]]) {
       say(`  ${name}: ${text}`);
     }
+    say("");
+    printArgs(definition.args_schema);
     say("");
     printTable(
       ["option", "value", "the file says", "set by", "at", "reason"],

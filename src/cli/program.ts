@@ -7,7 +7,7 @@ import { VERSION } from "../base/version.ts";
 import { explain, explanation } from "../ops/explain.ts";
 import { addAdmin, addHooks } from "./commands/admin.ts";
 import { addFiles, addJobs } from "./commands/files.ts";
-import { addAlerts, addLooking, addSettings } from "./commands/looking.ts";
+import { addAlerts, addAudit, addLooking, addSettings } from "./commands/looking.ts";
 import { addBulks, addQueue } from "./commands/queue.ts";
 import { addEvents, addRuns, addWork } from "./commands/runs.ts";
 import { addServices } from "./commands/services.ts";
@@ -63,6 +63,7 @@ export function buildProgram(signals: Signals): Command {
   addLooking(program, signals);
   addSettings(program);
   addAlerts(program);
+  addAudit(program);
   for (const command of program.commands) command.exitOverride();
   addUtc(program);
   program.hook("preAction", (_, command) => showInUtc(command.opts().utc === true));

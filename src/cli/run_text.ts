@@ -32,7 +32,7 @@ function waitText(run: Pick<RunView, "wait_reason">): string | null {
 }
 
 /** The first line of its error, with the name by which such runs are found. */
-function errorLine({ error_name, error_summary }: Pick<RunView, "error_name" | "error_summary">): string | null {
+export function errorLine({ error_name, error_summary }: Pick<RunView, "error_name" | "error_summary">): string | null {
   const line = error_summary?.split("\n")[0] ?? "";
   if (error_name === null || line.includes(error_name)) return line || null;
   return line === "" ? error_name : `${error_name}: ${line}`;

@@ -66,22 +66,26 @@ export interface FailureKind {
   /** "" where the error has none. */
   error_name: string;
   runs: number;
-  /** One of them, and what it said. */
-  job_run_id: number;
+  /** Of the newest of them. */
   error_summary: string | null;
+  /** The newest few of them. `seq`: the number of the item within the bulk; null: of a backfill. */
+  examples: { job_run_id: number; seq: number | null }[];
 }
 
 /** Why its runs failed, by the error's name, the most frequent first; judged by a few thousand of them. */
 export async function failureKinds(sql: Db, bulk_id: number, most: number): Promise<FailureKind[]> {
   return await sql<FailureKind[]>`
-    select coalesce(f.error_name, '') as error_name, count(*)::int as runs, max(f.id) as job_run_id,
-           (array_agg(f.error_summary order by f.id desc))[1] as error_summary
-      from (select id, error_name, left(error_summary, 1000) as error_summary from job_run
+    select coalesce(f.error_name, '') as error_name, count(*)::int as runs,
+           (array_agg(f.error_summary order by f.id desc))[1] as error_summary,
+           to_jsonb((array_agg(jsonb_build_object('job_run_id', f.id, 'seq', f.seq) order by f.id desc))[1:${EXAMPLES}]) as examples
+      from (select id, error_name, left(error_summary, 1000) as error_summary,
+                   case when idempotency_key like 'bulk:%' then split_part(idempotency_key, ':', 3)::bigint end as seq from job_run
              where bulk_id = ${bulk_id} and state in ('FAILED', 'TIMED_OUT') limit ${FAILURES_LOOKED_AT}) f
      group by 1 order by 2 desc, 1 limit ${most}`;
 }
 
 const FAILURES_LOOKED_AT = 5_000;
+const EXAMPLES = 3;
 
 export interface Aftermath {
   /** The runs of on_finish and on_failure. */

@@ -5,6 +5,7 @@
 interface Files {
   admin: typeof import("../admin.ts");
   alerts: typeof import("../alerts.ts");
+  audit: typeof import("../audit.ts");
   bulk: typeof import("../bulk.ts");
   certs: typeof import("../certs.ts");
   dev: typeof import("../dev.ts");

@@ -1,4 +1,4 @@
-/** `nodes`, `settings`, `alerts`, `drill`, `doctor`. */
+/** `nodes`, `settings`, `alerts`, `audit`, `drill`, `doctor`. */
 import type { Command } from "commander";
 import { load } from "./load.ts";
 import { countUpTo, json, reason } from "./options.ts";
@@ -53,6 +53,16 @@ export function addLooking(program: Command, signals: Signals): void {
   program.command("doctor").description("check everything that a worker needs, and say how to mend what is missing")
     .addOption(json())
     .action(async (options) => (await load("doctor")).doctorCommand(options));
+}
+
+export function addAudit(program: Command): void {
+  program.command("audit").description("who did what to what, when and why: the newest acts")
+    .option("--actor <name>", "by this one only: user:NAME, token:NAME, cli:NAME, client or system")
+    .option("--action <name>", "this act, such as run.cancel, or its first part: run")
+    .option("--target <kind>", 'done to this, such as run, or to one of it, such as "run 812"')
+    .option("--since <instant>", "then or later, or 10m for so long ago").option("--until <instant>", "before")
+    .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
+    .action(async (options) => (await load("audit")).auditCommand(options));
 }
 
 export function addAlerts(program: Command): void {

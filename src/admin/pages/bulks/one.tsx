@@ -155,7 +155,13 @@ function Failures({ on, kinds }: { on: Visit; kinds: FailureKind[] }) {
           {
             head: say.example,
             kind: "number",
-            cell: (kind) => <a href={link(on, `/runs/${kind.job_run_id}`)}>{kind.job_run_id}</a>,
+            cell: (kind) =>
+              kind.examples.map(({ job_run_id }) => (
+                <>
+                  {" "}
+                  <a href={link(on, `/runs/${job_run_id}`)}>{job_run_id}</a>
+                </>
+              )),
           },
           {
             head: ACTS[on.lang].head,
