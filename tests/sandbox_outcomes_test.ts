@@ -198,6 +198,27 @@ Deno.test("a promise that can never settle fails the run at once", () =>
     assert.match((outcome as Failed).error_summary, /The promise of run\(\) never settled/);
   }));
 
+const LARGE = [
+  ["values of the program", { heap: 160 }, { little: 64, enough: 256 }],
+  ["buffers beside them", { buffers: 400 }, { little: 64, enough: 512 }],
+] as const;
+
+for (const [what, args, { little, enough }] of LARGE) {
+  const ignore = "buffers" in args && Deno.build.os !== "linux"; // elsewhere they have no bound
+  Deno.test(
+    { name: `a body keeps as much as its memory allows, and no more: ${what}`, ignore },
+    () =>
+      withSandbox(async (sandbox) => {
+        const failed = await ran(sandbox, orderFor("hoards", args, { memory_mb: little }));
+        assert.equal((failed.outcome as Failed).error_name, "OutOfMemory", JSON.stringify(failed.outcome));
+        assert.match((failed.outcome as Failed).error_summary, /more memory than its 64 MiB/);
+        const { outcome } = await ran(sandbox, orderFor("hoards", args, { memory_mb: enough }));
+        assert(outcome.kind === "SUCCEEDED", JSON.stringify(outcome));
+        assert.deepEqual(outcome.result, Object.values(args)[0]);
+      }),
+  );
+}
+
 Deno.test("a body that exhausts its heap has failed by it, and its worker has not", () =>
   withSandbox(async (sandbox) => {
     const { outcome } = await ran(sandbox, orderFor("ends", "heap", { memory_mb: 64 }));

@@ -17,6 +17,7 @@ const FILES = {
   ends: new URL("./bodies/ends.ts", import.meta.url),
   grandchild: new URL("./bodies/grandchild.ts", import.meta.url),
   hangs: new URL("./bodies/hangs.ts", import.meta.url),
+  hoards: new URL("./bodies/hoards.ts", import.meta.url),
   leaves: new URL("./bodies/leaves.ts", import.meta.url),
   prints: new URL("./bodies/prints.ts", import.meta.url),
   replaces: new URL("./bodies/replaces.ts", import.meta.url),
