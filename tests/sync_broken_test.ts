@@ -190,6 +190,28 @@ for (const { what, files, at, says, fix } of BROKEN) {
   });
 }
 
+for (const [what, changed] of [["a file", "x.ts"], ["a file that it imports", "_shared/part.ts"]] as const) {
+  Deno.test(`${what} that changes while it is read is not stored half old and half new: the sync says so`, async () => {
+    const whole = (part: string) => `export const options = { priority: ${part} };\n`;
+    const source = `import { defineJob } from "dandori";\nimport { options } from "./_shared/part.ts";\n` +
+      "export default defineJob({ ...options, run() {} });\n";
+    const files = { "x.ts": source, "_shared/part.ts": whole("100") };
+    await withSync({ "good.ts": job(), ...files }, async ({ sql, jobs, sync }) => {
+      const newer = { "x.ts": `${source}// newer\n`, "_shared/part.ts": whole("900") }[changed];
+      const report = await sync("apply", () => Promise.resolve(jobs.write(changed, newer)));
+      assert.deepEqual(report.problems, [{
+        file: "x.ts",
+        reason: "it, or a file that it imports, changed while it was read",
+        fix: "sync again",
+      }]);
+      assert.deepEqual([report.applied, report.plan, await readDefinitions(sql)], [false, null, []]);
+      assertApplied(await sync());
+      const [, stored] = await readDefinitions(sql);
+      assert.equal(stored?.priority, changed === "x.ts" ? 100 : 900);
+    });
+  });
+}
+
 Deno.test("all problems of all files are told at once", async () => {
   const files = {
     "a.ts": job('priority: "first", timeoutSeconds: 0, retry: { maximum: 3 }, schedule: [{}, { everyNMinutes: 0 }],'),

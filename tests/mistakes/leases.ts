@@ -368,4 +368,13 @@ export const LEASE_MISTAKES: Mistake[] = [
     filter: "no more: buffers beside them",
     why: "The bound of a job's buffers is a thousand times what was asked for.",
   },
+  {
+    id: "file-that-changed-while-it-was-read-is-stored",
+    file: "src/catalog/sync.ts",
+    find: "    if (graph?.ok && graph.graph.digest === state.digest) return;",
+    replace: "    if (graph) return;",
+    tests: ["tests/sync_broken_test.ts"],
+    filter: "that changes while it is read",
+    why: "A deploy in the midst of a sync stores the options of the new file with the code of the old one.",
+  },
 ];
