@@ -28,6 +28,14 @@ Deno.test("certificates are pinned unless an authority is named; with both, eith
     pins_file: "/p",
     ca_file: "/ca.crt",
   });
+  assert.deepEqual(read({ SCHEDULER_TLS_POLL_MS: "500" }).tls, {
+    ...files,
+    pins_file,
+    ca_file: undefined,
+    poll_ms: 500,
+  });
+  const seldom = /SCHEDULER_TLS_POLL_MS must be a whole number from 100 to 5000: current value is "60000"/;
+  assert.throws(() => read({ SCHEDULER_TLS_POLL_MS: "60000" }), seldom);
 });
 
 Deno.test("a mesh is asked for by its name, and nothing falls back to it", () => {

@@ -330,7 +330,7 @@ Deno.test("no environment variable turns the checks off", async () => {
 Deno.test("a certificate that ends is reported at 21, 7 and 1 days, and when it has ended, each once", async () => {
   const node = await aNode("n", { days: 40 });
   await hearing("certificate.expiring", async (heard) => {
-    const tls = new Tls(node.files, { poll_ms: 600_000 });
+    const tls = new Tls({ ...node.files, poll_ms: 600_000 });
     for (const days of [25, 21, 20, 15, 7, 6, 3, 1, 0.5, 0, -1]) {
       using _clock = wallClockAhead((40 - days) * DAY_MS);
       await tls.reload();

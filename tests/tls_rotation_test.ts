@@ -8,6 +8,8 @@ import { nothingLostOrCharged, underLoad } from "./support/steady_load.ts";
 import { waitFor } from "./support/waiting.ts";
 
 const NODES = ["node-1", "node-2", "node-3"];
+/** Files are looked at ten times as often as by default: what is done here is mostly to wait for that. */
+const OPTIONS = { settings: CALM, env: { SCHEDULER_TLS_POLL_MS: "500" } };
 
 Deno.test("pins and then certificates of all nodes are swapped under load, and the old pins removed", async () => {
   await withProcesses(3, async (cluster) => {
@@ -20,18 +22,15 @@ Deno.test("pins and then certificates of all nodes are swapped under load, and t
     const new_pins = [...next.values()].map(({ certificate }) => certificate).join("");
     const { runs } = await underLoad(cluster, async () => {
       await runsStartOnBoth(cluster);
-      Deno.writeTextFileSync(pins_file, old_pins + new_pins); // the same file for all
-      await allTook(cluster, NODES);
-      for (const [node_id, identity] of next) await write(cluster, node_id, identity);
-      await allTook(cluster, NODES, next);
+      await allTake(cluster, () => Deno.writeTextFileSync(pins_file, old_pins + new_pins)); // the same file for all
+      await allTake(cluster, () => writeAll(cluster, next), next);
       await runsStartOnBoth(cluster);
       await rest(OLD_CHANNEL_MS + 1_000); // the overlap that is needed: connections of before come to their end
-      Deno.writeTextFileSync(pins_file, new_pins);
-      await allTook(cluster, NODES);
+      await allTake(cluster, () => Deno.writeTextFileSync(pins_file, new_pins));
       await runsStartOnBoth(cluster);
     });
     await nobodyWasRefused(cluster, runs);
-  }, { settings: CALM });
+  }, OPTIONS);
 });
 
 Deno.test("with an authority, certificates are renewed and then the authority is replaced, under load", async () => {
@@ -51,23 +50,20 @@ Deno.test("with an authority, certificates are renewed and then the authority is
     const renew = async (by: Authority) => {
       const next = new Map<string, NodeCertificate>();
       for (const node_id of NODES) next.set(node_id, await makeCertificate(node_id, { days: 90, authority: by }));
-      for (const [node_id, identity] of next) await write(cluster, node_id, identity);
-      await allTook(cluster, NODES, next);
+      await allTake(cluster, () => writeAll(cluster, next), next);
       await runsStartOnBoth(cluster);
     };
     const { runs } = await underLoad(cluster, async () => {
       await runsStartOnBoth(cluster);
       await renew(authority); // nothing is told to the peers
-      Deno.writeTextFileSync(ca_file, authority.certificate + successor.certificate);
-      await allTook(cluster, NODES);
+      await allTake(cluster, () => Deno.writeTextFileSync(ca_file, authority.certificate + successor.certificate));
       await renew(successor);
       await rest(OLD_CHANNEL_MS + 1_000);
-      Deno.writeTextFileSync(ca_file, successor.certificate);
-      await allTook(cluster, NODES);
+      await allTake(cluster, () => Deno.writeTextFileSync(ca_file, successor.certificate));
       await runsStartOnBoth(cluster);
     });
     await nobodyWasRefused(cluster, runs);
-  }, { settings: CALM });
+  }, OPTIONS);
 });
 
 Deno.test("a certificate that is no good is not taken under load, and is said once", async () => {
@@ -90,7 +86,7 @@ Deno.test("a certificate that is no good is not taken under load, and is said on
     });
     await nobodyWasRefused(cluster, runs);
     assert.ok(cluster.times("tls.kept") <= 3, "each once; between the two last writes it may have been looked at");
-  }, { settings: CALM });
+  }, OPTIONS);
 });
 
 Deno.test("a worker that comes back under a new id does so with the certificate in use, whatever lies on the disk", async () => {
@@ -105,7 +101,7 @@ Deno.test("a worker that comes back under a new id does so with the certificate 
     const [again] = await cluster.sql`select tls_fingerprint from worker where worker_id = ${back.worker_id}`;
     assert.equal(again?.tls_fingerprint, row?.tls_fingerprint);
     assert.equal((await cluster.ends(await cluster.enqueue("append_one_row"))).state, "SUCCEEDED");
-  });
+  }, { env: OPTIONS.env });
 });
 
 /** Key first, then the certificate: in between they do not match, and a look at that moment is said, and passes. */
@@ -115,15 +111,24 @@ async function write(cluster: Cluster, node_id: string, identity: NodeCertificat
   Deno.writeTextFileSync(cert_file, identity.certificate);
 }
 
-/** Waits until every worker has taken what is on disk now: its own new certificate, or whatever came last. */
-async function allTook(cluster: Cluster, node_ids: string[], next?: Map<string, NodeCertificate>): Promise<void> {
-  const after = cluster.hearing.last;
-  for (const node_id of node_ids) {
+async function writeAll(cluster: Cluster, identities: Map<string, NodeCertificate>): Promise<void> {
+  for (const [node_id, identity] of identities) await write(cluster, node_id, identity);
+}
+
+/** Writes, and waits until every worker has taken what is on disk then: its own new certificate, or whatever came last. */
+async function allTake(
+  cluster: Cluster,
+  write: () => void | Promise<void>,
+  next?: Map<string, NodeCertificate>,
+): Promise<void> {
+  const { place } = cluster.hearing.last;
+  await write();
+  for (const node_id of NODES) {
     const fingerprint = next?.get(node_id)?.fingerprint;
     await cluster.hearing.waitFor(`tls.reloaded of ${node_id}`, ({ who, text }) => {
       if (who !== node_id || !text.startsWith('{"fact":"tls.reloaded"')) return undefined;
       return !fingerprint || text.includes(fingerprint) || undefined;
-    }, after.place);
+    }, place);
   }
 }
 

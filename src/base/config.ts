@@ -19,6 +19,7 @@
  * | SCHEDULER_TLS_CERT_FILE, _KEY_FILE | /etc/scheduler/tls/tls.crt, tls.key | this node's certificate and key, PEM |
  * | SCHEDULER_TLS_PINS_FILE | /etc/scheduler/tls/pins.pem, unless there is a CA | certificates (PEM) of the peers that may connect |
  * | SCHEDULER_TLS_CA_FILE | none | authorities (PEM): a certificate of theirs that names its node need not be pinned |
+ * | SCHEDULER_TLS_POLL_MS | 5000 | how often these files are looked at; at least each 5 s |
  * | SCHEDULER_ADMIN_HOST, _PORT | 127.0.0.1, 8420 | where the admin page listens; port 0: any free one |
  * | SCHEDULER_ADMIN_URL | http://HOST:PORT | how browsers reach it through a proxy, with a path if there is one |
  * | SCHEDULER_ADMIN_HOSTS | none | further names under which it is asked, with commas: any other is refused |
@@ -89,6 +90,8 @@ export interface TlsFiles {
   ca_file?: string;
   /** What its certificate must name when an authority vouches for it. */
   node_id?: string;
+  /** How often the files are looked at; undefined: every 5 s. */
+  poll_ms?: number;
 }
 
 /** What a running `dev` leaves in `.dandori/dev.json` so that other commands in the same checkout find it. */
@@ -169,12 +172,14 @@ function readTls(env: Env, on: { tls_dir: string; node_id: string; problems: str
     return "mesh";
   }
   const ca_file = env.SCHEDULER_TLS_CA_FILE || undefined;
+  const poll_ms = wholeNumber(env, "SCHEDULER_TLS_POLL_MS", { least: 100, most: 5_000 }, problems);
   return {
     cert_file: env.SCHEDULER_TLS_CERT_FILE || `${tls_dir}/tls.crt`,
     key_file: env.SCHEDULER_TLS_KEY_FILE || `${tls_dir}/tls.key`,
     pins_file: env.SCHEDULER_TLS_PINS_FILE || (ca_file ? undefined : `${tls_dir}/pins.pem`),
     ca_file,
     node_id,
+    ...(poll_ms && { poll_ms }),
   };
 }
 

@@ -55,11 +55,6 @@ const FORMER_MS = 60_000;
 const PEER_PATIENCE_MS = 1_000;
 const MOST_SHOWN = 6;
 
-export interface TlsSettings {
-  /** How often the files are looked at; default 5000. */
-  poll_ms?: number;
-}
-
 /** A new certificate that is not used yet: from `usable_at_ms` on, once it is announced. */
 interface Waiting {
   material: TlsMaterial;
@@ -84,11 +79,11 @@ export class Tls implements Wire {
   readonly #warned_days = new Map<string, number>();
 
   /** Reads the files; throws one error that names every problem when they are not good. */
-  constructor(files: TlsFiles, options: TlsSettings = {}) {
+  constructor(files: TlsFiles) {
     this.#files = files;
     this.#seen = lookAt(files);
     this.#material = readTlsFiles(files);
-    this.#watching = every(options.poll_ms ?? 5_000, () => this.reload(), { name: "tls", stop: this.#stop.signal });
+    this.#watching = every(files.poll_ms ?? 5_000, () => this.reload(), { name: "tls", stop: this.#stop.signal });
   }
 
   /** From its announcement on it is the new one. */

@@ -76,8 +76,8 @@ export async function withServer(
   act: (serving: Serving, peers: Peers, client_tls: Tls) => Promise<void>,
   handlers: Partial<WorkerHandlers> = {},
 ): Promise<void> {
-  const tls = new Tls(nodes.server.files, { poll_ms: 20 });
-  const client_tls = new Tls(nodes.client.files, { poll_ms: 20 });
+  const tls = new Tls({ ...nodes.server.files, poll_ms: 20 });
+  const client_tls = new Tls({ ...nodes.client.files, poll_ms: 20 });
   const callers: Caller[] = [];
   const server = await startServer({
     host: "127.0.0.1",
