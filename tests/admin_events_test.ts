@@ -84,6 +84,21 @@ Deno.test("one that is emitted by hand is audited, counts once by its key, and l
   });
 });
 
+Deno.test("who emits what fits none of the jobs for its type is told at once, in both languages", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    await aDefinition(sql, { name: "strict", event_types: ["a.b"], event_rules: { "a.b": { where: { zone: "x" } } } });
+    const browser = await login("operator");
+    const emitted = async (payload: string) => {
+      const made = await browser.post("/events/new", { type: "a.b", payload });
+      return await browser.text(made.headers.get("location") ?? "");
+    };
+    assert.match(await emitted('{"zone":"y"}'), /its payload fits none of the jobs for this type \(1\): strict/);
+    assert.doesNotMatch(await emitted('{"zone":"x"}'), /fits none/);
+    await browser.post("/preferences", { lang: "ja" });
+    assert.match(await emitted('{"zone":"y"}'), /ペイロードはこの種類を待つジョブ（1 件）のどれにも合いません: strict/);
+  });
+});
+
 Deno.test("events are listed page after page, and each once", async () => {
   await withAdmin(async ({ sql, login }) => {
     await sql`insert into event (event_type) select 'many' from generate_series(1, 120)`;

@@ -14,6 +14,7 @@ import type { JobFile } from "./job_files.ts";
 import { isPlainObject, Options } from "./options.ts";
 import { type Complaint, placeOf, type Problem, shown } from "./problem.ts";
 import { parseSchedule } from "./schedule_input.ts";
+import { unknownKeys, unknownKeyText } from "./unknown_keys.ts";
 
 /** Long enough to load a large library on a busy machine, short enough to be waited for. */
 const DESCRIBE_MS = 10_000;
@@ -259,7 +260,11 @@ function isolationOf(options: Options, complaints: Complaint[]): number {
 
 /** Args that a schedule gives and that do not fit are a mistake; no args where some are needed may be on purpose. */
 function argsWarnings(options: Options, description: Description, schedules: ScheduleSetting[]): string[] {
-  const warnings: string[] = [];
+  const warnings = schedules.flatMap(({ schedule_id, args_json }) =>
+    unknownKeys(description.args_schema, args_json).map((key) =>
+      `schedule "${schedule_id}" gives args with an ${unknownKeyText(key)}`
+    )
+  );
   for (const { schedule, problem } of description.schedule_args_problems) {
     const found = schedules.find((one) => one.schedule_id === schedule);
     if (found && Object.keys(found.args_json).length > 0) {

@@ -18,6 +18,7 @@ import type { GoingBack } from "../store/syncs.ts";
 import type { DescribedJob } from "./describe.ts";
 import { shortestDistance } from "./jitter.ts";
 import type { JobFile } from "./job_files.ts";
+import type { Misfits } from "./misfits.ts";
 import { asFiled, asWritten, fileValue, withOverrides } from "./job_options.ts";
 import { nextSlots, previewWarnings } from "./schedule.ts";
 
@@ -67,6 +68,8 @@ export interface JobChange {
   waiting_runs: number;
   /** The code that its file has was stored before, and other code since then. */
   goes_back?: Pick<GoingBack, "stored" | "earlier">;
+  /** Runs that wait, and whose args its new schema refuses. */
+  misfits?: Misfits;
 }
 
 export interface PlanWarning {

@@ -1,6 +1,7 @@
 /** A plan and a report of a sync as text for a terminal. Programs take the report itself, as JSON. */
 import { counted, harmless } from "../base/text.ts";
 import type { Json } from "../job.ts";
+import type { Misfits } from "./misfits.ts";
 import { commitText, syncText } from "./confirmation.ts";
 import type { JobChange, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
 import { problemText } from "./problem.ts";
@@ -101,12 +102,20 @@ function detailLines(job: JobChange): Line[] {
       )]
       : []),
     ...job.fields.map(({ field, before, after }) => `    ${field}: ${valueText(before)} -> ${valueText(after)}`),
+    ...(job.misfits ? [paint.red(`    ${misfitText(job.misfits)}`)] : []),
     ...job.schedules.filter(({ change }) => change !== "unchanged").flatMap(scheduleLines),
     ...(gained.length > 0 ? [`    permissions gained: ${gained.map(gainText).join(", ")}`] : []),
     ...(unsafe.length > 0
       ? [paint.red(`    UNSAFE permissions gained: ${unsafe.map(gainText).join(", ")} (this opens the sandbox)`)]
       : []),
   ];
+}
+
+/** "3 of 12 waiting runs do not fit the new args and will fail: 101, 102, 103; the first: tenant: expected string" */
+function misfitText({ runs, of, more, first, why }: Misfits): string {
+  const rest = runs > first.length ? `, ... (${runs - first.length} more)` : "";
+  const looked = more ? `the first ${of} waiting runs` : counted(of, "waiting run");
+  return `${runs} of ${looked} do not fit the new args and will fail: ${first.join(", ")}${rest}; the first: ${why}`;
 }
 
 function scheduleLines(schedule: ScheduleChange): string[] {

@@ -27,6 +27,7 @@ import { checkoutOf } from "./checkout.ts";
 import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
+import { misfitsOf } from "./misfits.ts";
 import {
   type Changes,
   type FileState,
@@ -245,6 +246,10 @@ async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> 
   for (const change of plan.changed) {
     const { stored, earlier } = back.get(changes.touched.get(change.name) ?? -1) ?? {};
     if (stored && earlier) change.goes_back = { stored, earlier };
+    const schema = changes.save.find(({ name }) => name === change.name)?.args_schema ?? null;
+    if (change.waiting_runs === 0 || !change.fields.some(({ field }) => field === "args_schema")) continue;
+    const misfits = await misfitsOf(sql, changes.touched.get(change.name) ?? -1, schema);
+    if (misfits) change.misfits = misfits;
   }
 }
 

@@ -1,11 +1,12 @@
 /** `bulk`: many runs of one job, looked at, made and changed while they run. Acts are audited under the name of the shell's user. */
 import { applyChanges, type BulkChanges, startBulk } from "../client/bulk.ts";
+import { UnknownKeys } from "../catalog/unknown_keys.ts";
 import { argsCheck } from "../client/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../store/bulk_view.ts";
 import { type FailureKind, failureKinds } from "../store/bulk_items.ts";
 import { retryBulk } from "../store/bulks.ts";
 import { actor, type JsonOption, withDb } from "./acting.ts";
-import { CommandError, EXIT, pairsText, printJson, say } from "./output.ts";
+import { CommandError, EXIT, pairsText, printJson, say, warn } from "./output.ts";
 import { errorLine } from "./run_text.ts";
 import { printTable } from "./table.ts";
 import { localTimes, timeText } from "./times.ts";
@@ -92,12 +93,14 @@ export async function startCommand(job: string, options: StartOptions): Promise<
   const { maxFailures, throttleAbove, ...pace } = paceFrom(options);
   const given = { maxFailures: maxFailures ?? undefined, throttleAbove: throttleAbove ?? undefined };
   const all = { ...pace, ...given, name, serialKey, onFinish, onFailure, idempotencyKey: options.key };
+  const unknown = new UnknownKeys();
   const made = await withDb(async (sql) => {
     const items = query === undefined
       ? linesOf(file as string, await argsCheck(sql, job, "start a bulk of"))
       : { sql: query };
-    return await startBulk(sql, { job, items, options: all, actor: actor() });
+    return await startBulk(sql, { job, items, options: all, actor: actor(), unknown });
   });
+  warn(unknown.texts());
   if (options.json) return printJson({ id: made.id, is_new: made.isNew, items: made.items });
   say(
     made.isNew

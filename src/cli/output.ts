@@ -54,6 +54,11 @@ function print(text: string): void {
   }
 }
 
+/** What is no failure and most likely a mistake: on stderr, a line each, also beside --json. */
+export function warn(texts: readonly string[]): void {
+  for (const text of texts) console.error(harmless(`warning: ${text}`));
+}
+
 export function printJson(value: unknown): void {
   print(jsonText(value, 2));
 }

@@ -2,6 +2,8 @@
 import { harmless } from "../base/text.ts";
 import { monotonicMs, rest } from "../base/loop.ts";
 import { wordLike } from "../catalog/problem.ts";
+import { UnknownKeys } from "../catalog/unknown_keys.ts";
+import { eventFit, unfitText } from "../client/event_fit.ts";
 import { emitAs, enqueueRun } from "../client/run_acts.ts";
 import type { Sql } from "../store/db.ts";
 import { listEventTypes } from "../store/job_view.ts";
@@ -10,7 +12,7 @@ import { readAttempts, readRun, readState, type RunView } from "../store/run_vie
 import { TERMINAL } from "../store/runs.ts";
 import { by, type JsonOption, NO_REASON, withDb } from "./acting.ts";
 import { instantFrom, parseJson, priorityFrom } from "./inputs.ts";
-import { CommandError, EXIT, isReaderGone, printJson, say, type Signals } from "./output.ts";
+import { CommandError, EXIT, isReaderGone, printJson, say, type Signals, warn } from "./output.ts";
 import { localTimes } from "./times.ts";
 
 interface RunOptions extends JsonOption {
@@ -25,9 +27,11 @@ interface RunOptions extends JsonOption {
 
 export async function runCommand(name: string, options: RunOptions, signals: Signals): Promise<void> {
   const args = parseJson("--args", options.args);
+  const unknown = new UnknownKeys();
   const job = {
     name,
     args,
+    unknown,
     options: {
       priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
       runAt: options.at === undefined ? undefined : instantFrom(options.at, "ahead"),
@@ -38,6 +42,7 @@ export async function runCommand(name: string, options: RunOptions, signals: Sig
   };
   await withDb(async (sql) => {
     const { id, isNew } = await enqueueRun(sql, job, by({ reason: NO_REASON }));
+    warn(unknown.texts());
     if (!options.wait) {
       if (options.json) return printJson({ id, is_new: isNew });
       return say(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
@@ -57,12 +62,17 @@ export async function emitCommand(
   const given = { payload, dedupeKey: options.dedupeKey };
   await withDb(async (sql) => {
     const { id, isNew } = await emitAs(sql, type, given, by({ reason: NO_REASON }));
-    if (options.json) return printJson({ id, event_type: type });
-    if (!isNew) return say(`event ${id} was emitted before with this key`);
-    say(`event ${id} emitted`);
-    const known = await listEventTypes(sql);
-    if (!known.includes(type)) console.error(harmless(unheardText(type, known)));
+    if (options.json) printJson({ id, event_type: type });
+    else say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
+    if (isNew) warn(await emitWarnings(sql, { event_type: type, payload }));
   });
+}
+
+async function emitWarnings(sql: Sql, event: { event_type: string; payload: unknown }): Promise<string[]> {
+  const fit = await eventFit(sql, event);
+  const unfit = unfitText(fit);
+  if (unfit !== undefined) return [unfit];
+  return fit.listening > 0 ? [] : [unheardText(event.event_type, await listEventTypes(sql))];
 }
 
 /** No mistake, since a job for it may come one day, but most likely one. */

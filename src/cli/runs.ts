@@ -1,6 +1,7 @@
 /** `runs`: what ran, why it ended as it did, and acts on single runs. Acts are audited under the name of the shell's user. */
 import { rest, wallClock } from "../base/loop.ts";
 import { openArchive } from "../archive/open_archive.ts";
+import { UnknownKeys } from "../catalog/unknown_keys.ts";
 import { RunLog } from "../client/run_log.ts";
 import { existingJob } from "../client/job_acts.ts";
 import { cancelRun, closeRun, existingRun, retryRun } from "../client/run_acts.ts";
@@ -9,7 +10,7 @@ import { TERMINAL } from "../store/runs.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { filterFrom, idFrom, parseJson } from "./inputs.ts";
 import { readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, isReaderGone, printJson, printJsonLine, say, type Signals } from "./output.ts";
+import { CommandError, EXIT, isReaderGone, printJson, printJsonLine, say, type Signals, warn } from "./output.ts";
 import { attemptText, describeRun, RUN_COLUMNS, runRow, whyText } from "./run_text.ts";
 import { printTable } from "./table.ts";
 import { timeText } from "./times.ts";
@@ -119,7 +120,9 @@ export async function retryCommand(
   options: Reasoned & { args?: string },
 ): Promise<void> {
   const args = options.args === undefined ? undefined : parseJson("--args", options.args);
-  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by(options), args }));
+  const unknown = new UnknownKeys();
+  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by(options), args, unknown }));
+  warn(unknown.texts());
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";
   say(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);

@@ -1,4 +1,5 @@
 /** Bulks as an application asks for them: the options, their checks, and the items' way into the database. */
+import type { UnknownKeys } from "../catalog/unknown_keys.ts";
 import type { Job, Priority } from "../job.ts";
 import type { BulkView } from "../store/bulk_view.ts";
 import {
@@ -86,6 +87,8 @@ interface BulkAsk {
   options: BulkOptions;
   /** For the audit. */
   actor: string;
+  /** Takes down the keys of args that the job's schema does not name. */
+  unknown?: UnknownKeys;
 }
 
 /** As one transaction, or as a savepoint of the caller's. */
@@ -109,8 +112,8 @@ async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarte
   if (!isNew) return { id, isNew, items: 0 };
   await checkNext(tx, bulk, id);
   const items = "sql" in ask.items
-    ? await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql })
-    : await fillOneByOne(tx, { id, job: ask.job, items: ask.items });
+    ? await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql, unknown: ask.unknown })
+    : await fillOneByOne(tx, { id, job: ask.job, items: ask.items, unknown: ask.unknown });
   const { resources } = await readDemands(tx, bulk.job_name) as Demands;
   await checkNeeds(tx, `start a bulk of "${bulk.job_name}"`, { selectors: await placesOfBulk(tx, id), resources });
   return { id, isNew, items };
@@ -130,9 +133,12 @@ async function checkNext(tx: Db, bulk: NewBulk, bulk_id: number): Promise<void> 
 
 type OneByOne = Exclude<BulkItems<unknown>, { sql: string }>;
 
-async function fillOneByOne(tx: Db, { id, job, items: source }: { id: number; job: Job | string; items: OneByOne }) {
+async function fillOneByOne(
+  tx: Db,
+  { id, job, items: source, unknown }: { id: number; job: Job | string; items: OneByOne; unknown?: UnknownKeys },
+) {
   const job_name = nameOf(job);
-  const check = typeof job === "string" ? await argsCheck(tx, job_name, "start a bulk of") : undefined;
+  const check = typeof job === "string" ? await argsCheck(tx, job_name, "start a bulk of", unknown) : undefined;
   let items = 0;
   let [texts, size]: [string[], number] = [[], 0];
   const flush = async () => {
@@ -165,9 +171,12 @@ async function itemText(name: string, job: Job | string, item: { args: unknown; 
   return text;
 }
 
-async function fillFromQuery(tx: Db, from: { id: number; job: string; query: string }): Promise<number> {
+async function fillFromQuery(
+  tx: Db,
+  from: { id: number; job: string; query: string; unknown?: UnknownKeys },
+): Promise<number> {
   const items = await itemsOfQuery(tx, from);
-  const check = await argsCheck(tx, from.job, "start a bulk of");
+  const check = await argsCheck(tx, from.job, "start a bulk of", from.unknown);
   for (let seq = 0; seq < items; seq += ITEMS_AT_ONCE) {
     for (const one of await readItems(tx, from.id, { seq, most: ITEMS_AT_ONCE })) {
       check(one.args, { which: `the args of item ${one.seq} of its query`, item: one.seq });

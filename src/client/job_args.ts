@@ -1,6 +1,7 @@
 /** Args against the schema of their job as it was last synced: refused at the door what would fail at the worker. */
-import { z } from "zod";
+import { schemaJson, unfitIn } from "../catalog/args_schema.ts";
 import { wordLike } from "../catalog/problem.ts";
+import type { UnknownKeys } from "../catalog/unknown_keys.ts";
 import type { Db } from "../store/db.ts";
 import { readDefinitions, readDemands } from "../store/definitions.ts";
 import { doNotFit, EnqueueError } from "./args.ts";
@@ -9,45 +10,23 @@ import { doNotFit, EnqueueError } from "./args.ts";
 export type ArgsCheck = (args: unknown, of?: { which: string; item?: number }) => void;
 
 /** Reads the schema once and gives the check; `verb` such as "enqueue", for its messages. @throws EnqueueError when there is no such job. */
-export async function argsCheck(sql: Db, name: string, verb: string): Promise<ArgsCheck> {
+export async function argsCheck(sql: Db, name: string, verb: string, unknown?: UnknownKeys): Promise<ArgsCheck> {
   const demands = await readDemands(sql, name);
   if (!demands) throw await noSuchJob(sql, name, verb);
-  return checkBy(demands.args_schema, name, verb);
+  return checkBy(demands.args_schema, name, verb, unknown);
 }
 
-export async function checkArgs(sql: Db, name: string, args: unknown): Promise<void> {
-  (await argsCheck(sql, name, "run"))(args);
+export async function checkArgs(sql: Db, name: string, args: unknown, unknown?: UnknownKeys): Promise<void> {
+  (await argsCheck(sql, name, "run", unknown))(args);
 }
 
-/** `args_schema`: JSON Schema as text; null: anything fits. */
-export function checkBy(args_schema: string | null, name: string, verb: string): ArgsCheck {
-  const schema = args_schema === null ? undefined : compiled(args_schema);
+/** `args_schema`: JSON Schema as text; null: anything fits. `unknown` takes down what it does not name. */
+export function checkBy(args_schema: string | null, name: string, verb: string, unknown?: UnknownKeys): ArgsCheck {
   return (args, { which, item } = { which: "its args" }) => {
-    // With what was given, for whoever says it in another language.
-    const answer = schema?.safeParse(args, { reportInput: true });
-    if (answer?.success === false) throw doNotFit({ what: `${verb} "${name}": ${which}`, item }, answer.error.issues);
+    const unfit = unfitIn(args_schema, args);
+    if (unfit) throw doNotFit({ what: `${verb} "${name}": ${which}`, item }, unfit);
+    unknown?.look(schemaJson(args_schema), args);
   };
-}
-
-/** By their text, so that a job that is synced with another has that at once. */
-const schemas = new Map<string, z.ZodType | undefined>();
-const MOST_SCHEMAS = 1_000;
-
-function compiled(text: string): z.ZodType | undefined {
-  if (!schemas.has(text)) {
-    if (schemas.size >= MOST_SCHEMAS) schemas.clear();
-    schemas.set(text, schemaOf(text));
-  }
-  return schemas.get(text);
-}
-
-/** Undefined: another library said it in words that are not read here, and the worker alone checks. */
-function schemaOf(text: string): z.ZodType | undefined {
-  try {
-    return z.fromJSONSchema(JSON.parse(text));
-  } catch {
-    return undefined;
-  }
 }
 
 /** What says that nothing can be made of a job that takes no runs, and which do; `verb` such as "enqueue". */

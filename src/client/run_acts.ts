@@ -1,4 +1,5 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
+import type { UnknownKeys } from "../catalog/unknown_keys.ts";
 import { type By, recordAct } from "../store/audit.ts";
 import { createRuns, givenOwn } from "../store/births.ts";
 import type { Db, Sql } from "../store/db.ts";
@@ -22,11 +23,12 @@ import { checkNeeds, needsOf } from "./needs.ts";
 /** Enqueues one run; a key that was used before is no act. @throws EnqueueError */
 export async function enqueueRun(
   sql: Sql,
-  job: { name: string; args: unknown; options?: EnqueueOptions },
+  job: { name: string; args: unknown; options?: EnqueueOptions; unknown?: UnknownKeys },
   by: By,
 ): Promise<Enqueued> {
   return await sql.begin(async (tx) => {
     const [enqueued] = await enqueueMany(tx, job.name, [{ ...job.options, args: job.args }]) as [Enqueued];
+    if (job.unknown) await checkArgs(tx, job.name, job.args, job.unknown); // they fit
     const act = { ...by, action: "run.enqueue", target_type: "run", target_id: enqueued.id };
     if (enqueued.isNew) await recordAct(tx, { ...act, after: { job_name: job.name } });
     return enqueued;
@@ -82,7 +84,7 @@ export async function closeRun(sql: Db, id: number, by: By): Promise<void> {
 export async function retryRun(
   sql: Sql,
   id: number,
-  wish: By & { args?: unknown; idempotencyKey?: string },
+  wish: By & { args?: unknown; idempotencyKey?: string; unknown?: UnknownKeys },
 ): Promise<Enqueued & { rerun_of: number }> {
   const run = await existingRun(sql, id);
   if (!TERMINAL.includes(run.state)) {
@@ -92,7 +94,7 @@ export async function retryRun(
     });
   }
   const edited = wish.args !== undefined;
-  if (edited) await checkArgs(sql, run.job_name, wish.args);
+  if (edited) await checkArgs(sql, run.job_name, wish.args, wish.unknown);
   checkText(`retry run "${id}"`, "idempotencyKey", wish.idempotencyKey);
   const args = edited ? storable(`a run of "${run.job_name}"`, wish.args, "args") : run.args;
   const own = await givenOwn(sql, id);

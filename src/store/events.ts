@@ -68,6 +68,22 @@ export async function emitEventBy(
   return row as { id: number; is_new: boolean };
 }
 
+/** A job that is on and names a type, its schema as text, and whether its rule's condition wants a payload. */
+export interface Listener {
+  job_name: string;
+  args_schema: string | null;
+  is_wanted: boolean;
+}
+
+export async function readListeners(sql: Db, event: Pick<EventAsked, "event_type" | "payload">): Promise<Listener[]> {
+  return await sql<Listener[]>`
+    select d.name as job_name, d.args_schema::text as args_schema,
+           event_fits(coalesce(d.event_rules -> ${event.event_type}, '{}'), ${
+    json(sql, event.payload ?? {})
+  }) as is_wanted
+      from job_definition d where d.event_types @> array[${event.event_type}::text] and d.enabled and d.removed_at is null order by d.name`;
+}
+
 /** How many events were dealt with, how many runs they started, and how many of them rules left without one of their own. */
 export interface EventsTaken {
   events: number;

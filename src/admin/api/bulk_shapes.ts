@@ -1,5 +1,5 @@
 /** Bulks as the API takes and gives them. */
-import { count, id, jobName, page, priority, priorityIn, text, time, Waits, z } from "./words.ts";
+import { count, id, jobName, page, priority, priorityIn, text, time, Waits, warnings, z } from "./words.ts";
 
 const word = z.string().nullable();
 const seconds = z.number().nullable().openapi({ description: "Of the last hundred bodies; null: too few have ended" });
@@ -78,6 +78,7 @@ export const BulkMade = z.object({
   id,
   is_new: z.boolean().openapi({ description: "False: the key was used before, and this is the bulk of that time" }),
   items: count.openapi({ description: "Stored now" }),
+  warnings,
 }).openapi("BulkMade");
 
 const Forecast = z.object({

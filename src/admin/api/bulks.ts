@@ -1,5 +1,6 @@
 /** Bulks: many runs of one job, looked at, made and changed while they run. */
 import { applyChanges, startBulk } from "../../client/bulk.ts";
+import { UnknownKeys } from "../../catalog/unknown_keys.ts";
 import { argsCheck } from "../../client/job_args.ts";
 import { type BulkView, forecastBulk, listBulks, readBulk } from "../../store/bulk_view.ts";
 import { retryBulk } from "../../store/bulks.ts";
@@ -108,8 +109,10 @@ function addStart(api: Api): void {
       onFailure: on_failure,
       idempotencyKey: header("idempotency-key"),
     };
-    const made = await startBulk(sql, { job: job_name, items, options, actor });
-    return [made.isNew ? 201 : 200, { id: made.id, is_new: made.isNew, items: made.items }];
+    const unknown = new UnknownKeys();
+    const made = await startBulk(sql, { job: job_name, items, options, actor, unknown });
+    const told = { id: made.id, is_new: made.isNew, items: made.items, ...w.warned(unknown.texts()) };
+    return [made.isNew ? 201 : 200, told];
   });
 }
 

@@ -1,4 +1,5 @@
 /** Events: emitting them, and what became of them. */
+import { eventFit, unfitText } from "../../client/event_fit.ts";
 import { emitAs } from "../../client/run_acts.ts";
 import { listEvents } from "../../store/events.ts";
 import { Problem } from "./problem.ts";
@@ -23,6 +24,8 @@ const Event = z.object({
   })).openapi({ description: "What came of it: a run of its own, or of another event in its place by the job's rule" }),
 }).openapi("Event");
 
+const Emitted = z.object({ id: w.id, is_new: z.boolean(), warnings: w.warnings }).openapi("EmittedEvent");
+
 export function addEvents(api: Api): void {
   api.route({
     needs: "emit",
@@ -41,15 +44,13 @@ export function addEvents(api: Api): void {
       reason: w.reason,
     }),
     answers: {
-      201: { description: "Emitted", schema: z.object({ id: w.id, is_new: z.boolean() }) },
-      200: {
-        description: "The dedupe key was used before: the event of that time",
-        schema: z.object({ id: w.id, is_new: z.boolean() }),
-      },
+      201: { description: "Emitted", schema: Emitted },
+      200: { description: "The dedupe key was used before: the event of that time", schema: Emitted },
     },
   }, async ({ sql, actor, body: { event_type, payload = {}, dedupe_key, reason = w.NO_REASON } }) => {
     const { id, isNew } = await emitAs(sql, event_type, { payload, dedupeKey: dedupe_key }, { actor, reason });
-    return [isNew ? 201 : 200, { id, is_new: isNew }];
+    const unfit = isNew ? unfitText(await eventFit(sql, { event_type, payload })) : undefined;
+    return [isNew ? 201 : 200, { id, is_new: isNew, ...w.warned(unfit === undefined ? [] : [unfit]) }];
   });
   api.route({
     needs: "read",

@@ -1,5 +1,5 @@
 /** Runs as the API gives them. */
-import { count, id, jobName, json, page, priority, Source, State, time, Waits, z } from "./words.ts";
+import { count, id, jobName, json, page, priority, Source, State, time, Waits, warnings, z } from "./words.ts";
 
 const word = z.string().nullable();
 const maybeTime = time.nullable();
@@ -77,6 +77,7 @@ export const LogLine = z.object({
 export const Born = z.object({
   id,
   is_new: z.boolean().openapi({ description: "False: the key was used before, and this is the run of that time" }),
+  warnings,
 }).openapi("EnqueuedRun");
 
 export const ManyDone = z.object({

@@ -1,4 +1,5 @@
 /** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
+import { UnknownKeys } from "../../catalog/unknown_keys.ts";
 import { cancelRun, closeRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
 import { RunLog } from "../../client/run_log.ts";
 import { reprioritizeRun } from "../../client/many_acts.ts";
@@ -95,8 +96,9 @@ function addEnqueue(api: Api): void {
       node,
       idempotencyKey: header("idempotency-key"),
     };
-    const { id, isNew } = await enqueueRun(sql, { name: job_name, args, options }, { actor, reason });
-    return [isNew ? 201 : 200, { id, is_new: isNew }];
+    const unknown = new UnknownKeys();
+    const { id, isNew } = await enqueueRun(sql, { name: job_name, args, options, unknown }, { actor, reason });
+    return [isNew ? 201 : 200, { id, is_new: isNew, ...w.warned(unknown.texts()) }];
   });
 }
 
@@ -167,9 +169,10 @@ function addRetry(api: Api): void {
     },
     problems: ["not_found", "conflict"],
   }, async ({ sql, actor, params, body: { args, reason = w.NO_REASON }, header }) => {
-    const wish = { actor, reason, args, idempotencyKey: header("idempotency-key") };
+    const unknown = new UnknownKeys();
+    const wish = { actor, reason, args, unknown, idempotencyKey: header("idempotency-key") };
     const { id, isNew, rerun_of } = await retryRun(sql, params.id, wish);
-    return [isNew ? 201 : 200, { id, is_new: isNew, rerun_of }];
+    return [isNew ? 201 : 200, { id, is_new: isNew, rerun_of, ...w.warned(unknown.texts()) }];
   });
 }
 

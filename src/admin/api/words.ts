@@ -34,6 +34,17 @@ export const reason = text(500).optional().openapi({
   description: "Why: kept in the audit",
   example: "license server down",
 });
+/** What was taken, and is most likely a mistake. Left out when there is none. */
+export const warnings = z.array(z.string()).optional().openapi({
+  description: "Such as keys of args that the job's schema does not have; left out when there are none",
+  example: ['unknown key "nmae": did you mean "name"?'],
+});
+
+/** What is answered of them. */
+export function warned(texts: readonly string[]): { warnings?: string[] } {
+  return texts.length > 0 ? { warnings: [...texts] } : {};
+}
+
 /** Where none was given. */
 export const NO_REASON = "through the API";
 

@@ -1,4 +1,5 @@
 /** An event emitted by hand: a type, a payload, and a key under which it counts once. */
+import { eventFit } from "../../../client/event_fit.ts";
 import { emitAs } from "../../../client/run_acts.ts";
 import { listEvents } from "../../../store/events.ts";
 import { listEventTypes } from "../../../store/job_view.ts";
@@ -8,6 +9,8 @@ import { TextField } from "../../parts/filters.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
 import { EVENTS } from "./words.ts";
+
+const UNFIT_SHOWN = 10;
 
 interface Typed {
   type: string;
@@ -61,6 +64,11 @@ export async function emitFromForm(on: Act): Promise<Done | Page> {
   return await orForm(on, (wrong) => emitPage(on, typed, wrong), async () => {
     const given = { payload: jsonField(on, "payload", say.payload), dedupeKey: typed.dedupe_key || undefined };
     const { id, isNew } = await emitAs(on.sql, typed.type, given, by(on));
-    return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
+    const { listening, fits, unfit } = await eventFit(on.sql, { event_type: typed.type, payload: given.payload });
+    if (!isNew || listening === 0 || fits.length > 0) {
+      return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
+    }
+    const names = unfit.slice(0, UNFIT_SHOWN).map(({ job_name }) => job_name).join(", ");
+    return { to: `/events/${id}`, tone: "bad", text: say.emit_unfit(id, listening, names) };
   });
 }

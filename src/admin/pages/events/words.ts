@@ -54,6 +54,12 @@ export const EVENTS = words({
   emit_again: { en: "Emit again, edited", ja: "編集して再発行" },
   emit_refused: { en: "Nothing was emitted", ja: "発行していません" },
   emit_done: { en: (id: number) => `Event ${id} is emitted`, ja: (id) => `イベント ${id} を発行しました` },
+  emit_unfit: {
+    en: (id: number, jobs: number, names: string) =>
+      `Event ${id} is emitted, but its payload fits none of the jobs for this type (${jobs}): ${names}`,
+    ja: (id, jobs, names) =>
+      `イベント ${id} を発行しましたが、ペイロードはこの種類を待つジョブ（${jobs} 件）のどれにも合いません: ${names}`,
+  },
   emit_known: {
     en: (id: number) => `The dedupe key was used before: this is event ${id} of that time`,
     ja: (id) => `重複排除キーは使用済みです。これはその時のイベント ${id} です`,
