@@ -1,7 +1,7 @@
 /** Who gets what: the choice is a pure function of what is waiting and who has room. */
 import assert from "node:assert/strict";
 import { placesFor } from "../src/roles/leader/assign.ts";
-import { inOrder, sharesOf } from "../src/roles/leader/choose.ts";
+import { chooseAhead, inOrder, sharesOf } from "../src/roles/leader/choose.ts";
 import { type Gate, gatesOf, rateWait, startsLeft } from "../src/roles/leader/gates.ts";
 import { Hall, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
 import { isNamed, type NodeRow } from "../src/store/nodes.ts";
@@ -102,6 +102,8 @@ Deno.test("one run of a serial key at a time, and of a limit key as many as are 
   assert.deepEqual(chosen(keyed, place).map(([id]) => id), [1, 3]);
   const limited = [4, 5, 6].map((id) => run(id, { limit_key: "1:t", limit_left: 2 }));
   assert.deepEqual(chosen(limited, place).map(([id]) => id), [4, 5]);
+  const of_bulk = [7, 8, 9].map((id) => run(id, { bulk_id: 5, bulk_left: 2 }));
+  assert.deepEqual(chosen(of_bulk, place).map(([id]) => id), [7, 8]);
 });
 
 Deno.test("a worker with other code is passed over for that digest only", () => {
@@ -186,6 +188,14 @@ Deno.test("the limit of a definition and its resources go across its lanes", () 
   assert.deepEqual(chosen([run(1, { node: "n1" }), run(2, { node: "n2" })], place, lanes).map(([id]) => id), [1]);
   const costly = ["n1", "n2"].map((name) => lane({ node: name, resources: { license: 2 } }));
   assert.deepEqual(chosen([run(1, { node: "n1" }), run(2, { node: "n2" })], place, costly).map(([id]) => id), [1]);
+  const exact = hall({ a: {} }, { resources: new Map([["license", { left: 2, capacity: 3 }]]) });
+  assert.deepEqual(chosen([run(1)], exact, [lane({ resources: { license: 2 } })]), [[1, "a"]], "the last of it too");
+});
+
+Deno.test("of runs that are soon due each is given a slot that no other one is to have", () => {
+  const near = [1, 2, 3].map((job_run_id) => ({ job_run_id, version: 0, node: "", avoid_node: null, digest: "d" }));
+  const given = chooseAhead(near, hall({ a: { slots: 1 }, b: { slots: 1 } }));
+  assert.deepEqual(given.map((one) => [one.job_run_id, one.worker_id]), [[1, "a"], [2, "b"]]);
 });
 
 Deno.test("a rate lets runs start evenly spread, and makes up for a tenth of its time or a second at most", () => {

@@ -4,7 +4,7 @@ import { createBackfill, readSlots } from "../src/store/backfill.ts";
 import { connectDb, type Sql } from "../src/store/db.ts";
 import { emitEvent, takeEvents } from "../src/store/events.ts";
 import type { Term } from "../src/store/leadership.ts";
-import { deleteRuns, findOldRuns } from "../src/store/old_runs.ts";
+import { deleteBulk, deleteLines, deleteRuns, findOldRuns } from "../src/store/old_runs.ts";
 import { rollUp } from "../src/store/run_stats.ts";
 import { readSlotRuns } from "../src/store/slot_view.ts";
 import { readAllTime } from "../src/store/run_stats.ts";
@@ -234,6 +234,38 @@ Deno.test("nothing is deleted that is young, or needed, when the statement comes
     const term = await leads(sql);
     assert.equal(await deleteRuns(sql, term, { job_run_ids: [young, old, last], days: KEPT_DAYS }), 1);
     assert.deepEqual(await idsIn(sql, "job_run"), [young, last]);
+    assert.equal(await deleteLines(sql, term, { job_run_id: young, days: KEPT_DAYS }), 0);
+    const [bulk] = await sql<{ id: number }[]>`
+      insert into bulk (job_definition_id, state, finished_at) values (${job_definition_id}, 'FINISHED', ${
+      ago(40)
+    }) returning id`;
+    const bulk_id = bulk?.id as number;
+    await sql`insert into bulk_item (bulk_id, seq) values (${bulk_id}, 1)`;
+    assert.equal(await deleteBulk(sql, term, { bulk_id, days: KEPT_DAYS }), false, "an item is left");
+    await sql`delete from bulk_item`;
+    assert.equal(await deleteBulk(sql, term, { bulk_id, days: KEPT_DAYS }), true);
+  });
+});
+
+Deno.test("how far slots are forgotten never goes back, in whatever order their runs are deleted", async () => {
+  await withStores(async ({ sql }) => {
+    const { id: job_definition_id } = await aDefinition(sql);
+    const [schedule] = await sql<{ id: number }[]>`
+      insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value)
+      values (${job_definition_id}, 'nightly', 'daily_at', '03:00') returning id`;
+    const job_schedule_id = schedule?.id as number;
+    const ended = async (days: number) => {
+      const at = { created_at: ago(days), scheduled_for: ago(days), finished_at: ago(days), state: "SUCCEEDED" };
+      return await aRun(sql, { job_definition_id, job_schedule_id, source: "schedule", ...at });
+    };
+    const [older, newer] = [await ended(50), await ended(40)];
+    await ended(20);
+    const term = await leads(sql);
+    for (const { id } of [newer, older]) {
+      assert.equal(await deleteRuns(sql, term, { job_run_ids: [id], days: KEPT_DAYS }), 1);
+      const [row] = await sql<{ upto: Date }[]>`select upto from slots_forgotten`;
+      assert.equal(Math.round((Date.now() - Number(row?.upto)) / DAY_MS), 40);
+    }
   });
 });
 

@@ -106,3 +106,15 @@ Deno.test("lines are short, clean text, and what only looks like a frame is text
     assert.equal(bold?.message, "bold");
     assert.match(JSON.stringify(bold?.fields), /"dropped":"fields of \d+ bytes/);
   }));
+
+Deno.test("a line without an end is cut while it grows, so that it fills no memory", async () => {
+  const lines: LogLine[] = [];
+  const output = new Output({ onLog: (said) => void lines.push(...said), onFlood() {} });
+  output.text("stdout", new TextEncoder().encode("x".repeat(20_000)));
+  await Promise.resolve();
+  assert.deepEqual(lines.map(({ message }) => message.length), Array(lines.length).fill(lines[0]?.message.length));
+  const bytes = lines.reduce((sum, { message }) => sum + message.length, 0);
+  assert(bytes >= 10_000, `${bytes} bytes of it were handed over`);
+  output.end();
+  assert.equal(lines.reduce((sum, { message }) => sum + message.length, 0), 20_000);
+});

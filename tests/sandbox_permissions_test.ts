@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { toFileUrl } from "../src/base/paths.ts";
 import type { Permissions } from "../src/job.ts";
-import { lineThatGrants, permissionFlags, permissionsKey, problemsInPermissions } from "../src/sandbox/permissions.ts";
+import {
+  grantedEnv,
+  isUnsafe,
+  lineThatGrants,
+  permissionFlags,
+  permissionsKey,
+  problemsInPermissions,
+} from "../src/sandbox/permissions.ts";
 import { orderFor, ran, withSandbox } from "./support/bodies.ts";
 
 const GRANTED: Permissions = { env: ["GREETING"] };
@@ -169,6 +176,14 @@ Deno.test("flags grant exactly what is named", () => {
     "--deny-read=/k",
     "--deny-write=/k",
   ]);
+  assert.deepEqual(grantedEnv({ env: ["A", "LD_PRELOAD", "C"] }, { A: "1", B: "2", LD_PRELOAD: "x.so" }), { A: "1" });
+});
+
+Deno.test("a job that is given programs or libraries can do what Deno does not see", () => {
+  for (const unsafe of [{ run: ["sh"] }, { run: true as const }, { ffi: ["x.so"] }, { ffi: true as const }]) {
+    assert(isUnsafe({ unsafe }), JSON.stringify(unsafe));
+  }
+  for (const unsafe of [undefined, {}, { run: [] }, { ffi: [] }]) assert(!isUnsafe({ unsafe }), JSON.stringify(unsafe));
 });
 
 Deno.test("each thing that is wrong with permissions is named", () => {

@@ -1,19 +1,27 @@
 /** All planted mistakes, by theme. A new theme is a file beside this one, named here. */
+import { ALERTS_MISTAKES } from "./alerts.ts";
 import { BULK_MISTAKES } from "./bulks.ts";
+import { DISPATCH_MISTAKES } from "./dispatch.ts";
 import { EVENT_MISTAKES } from "./events.ts";
 import { LEASE_MISTAKES } from "./leases.ts";
 import { LINES_MISTAKES } from "./lines.ts";
+import { RETENTION_MISTAKES } from "./retention.ts";
 import { RUN_LINES_MISTAKES } from "./run_lines.ts";
 import { RUN_MISTAKES } from "./runs.ts";
+import { SANDBOX_MISTAKES } from "./sandbox.ts";
 import { SCHEDULE_MISTAKES } from "./schedules.ts";
 import type { Mistake } from "./mistake.ts";
 
 export const MISTAKES: Mistake[] = [
+  ...ALERTS_MISTAKES,
   ...BULK_MISTAKES,
+  ...DISPATCH_MISTAKES,
   ...EVENT_MISTAKES,
   ...LEASE_MISTAKES,
   ...LINES_MISTAKES,
+  ...RETENTION_MISTAKES,
   ...RUN_LINES_MISTAKES,
   ...RUN_MISTAKES,
+  ...SANDBOX_MISTAKES,
   ...SCHEDULE_MISTAKES,
 ];
