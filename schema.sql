@@ -102,6 +102,8 @@ alter table worker add column if not exists seen_at timestamptz not null default
 -- Until when its certificate is good, and by how much its machine's clock is ahead of the database's.
 alter table worker add column if not exists tls_not_after timestamptz;
 alter table worker add column if not exists clock_skew_ms int;
+-- When it first compared its job files with what is synced; before that nothing is known of them (code_mismatch).
+alter table worker add column if not exists code_seen_at timestamptz;
 create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
 
 -- Something of which there is only so much, e.g. license tokens.
@@ -183,6 +185,17 @@ create table if not exists job_version (
   job_sync_id bigint not null references job_sync,  -- the last that stored it
   synced_at timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, digest)
+);
+
+-- Jobs of which a worker has other files than were synced, as it says itself: it gets no run of that digest until it says otherwise.
+create table if not exists code_mismatch (
+  worker_id text not null references worker on delete cascade,
+  job_definition_id bigint not null references job_definition on delete cascade,
+  digest text not null,                       -- what was synced when it looked; about any other digest this says nothing
+  found text,                                 -- the digest of what it has; null: its file is missing, or cannot be read
+  problem text,                               -- why not
+  since timestamptz not null default clock_timestamp(),  -- since when it has not had this digest
+  primary key (worker_id, job_definition_id)
 );
 
 create table if not exists job_schedule (

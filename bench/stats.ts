@@ -20,7 +20,14 @@ const option = (name: string, usual: number) => {
 const RUNS = option("runs", 1_000_000);
 const WAITING = option("waiting", 100_000);
 const JOBS = 100;
-const LIMITS = { overdue_seconds: 300, no_leader_seconds: 30, certificate_days: 14, clock_skew_seconds: 2 };
+const LIMITS = {
+  overdue_seconds: 300,
+  no_code_seconds: 300,
+  leader_runs: true,
+  no_leader_seconds: 30,
+  certificate_days: 14,
+  clock_skew_seconds: 2,
+};
 
 await withStores(async ({ sql }) => {
   const term = await acquire(sql, { worker_id: "leader", lease_ms: 3_600_000, epoch_hint: 0 }) as Term;

@@ -11,7 +11,14 @@ import { withAdmin } from "./support/admin.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)> ' & {{7*7}}`;
-const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2 };
+const LIMITS = {
+  overdue_seconds: 60,
+  no_code_seconds: 60,
+  leader_runs: true,
+  no_leader_seconds: 60,
+  certificate_days: 14,
+  clock_skew_seconds: 2,
+};
 
 /** Runs that end now, counted. */
 async function end(sql: Sql, term: Term, on: { job_definition_id: number; good: number; bad: number }): Promise<void> {

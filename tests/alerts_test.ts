@@ -24,11 +24,11 @@ import { resign, type Term } from "../src/store/leadership.ts";
 import { rollUp } from "../src/store/run_stats.ts";
 import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
 import { forceClose } from "../src/store/runs.ts";
+import { LIMITS } from "./support/alert_limits.ts";
 import { cliWith } from "./support/cli.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
-const LIMITS = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 14, clock_skew_seconds: 2.2 };
 const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
 
 async function judged(sql: Sql, term: Term): Promise<string[]> {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { placesFor } from "../src/roles/leader/assign.ts";
 import { chooseAhead, inOrder, sharesOf } from "../src/roles/leader/choose.ts";
 import { type Gate, gatesOf, rateWait, startsLeft } from "../src/roles/leader/gates.ts";
-import { Hall, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
+import { Hall, type Host, hostsOf, type Place, type When, type Wish } from "../src/roles/leader/hall.ts";
 import { isNamed, type NodeRow } from "../src/store/nodes.ts";
 import { type Lane, readSight } from "../src/store/waiting.ts";
 import { aRun, aWorker } from "./support/factories.ts";
@@ -70,6 +70,11 @@ Deno.test("a leader that must not work is no place, and who waits for its node i
   const quiet = placesFor(workers, { leader_worker_id: "boss", leader_runs_jobs: "alone", fit: (id) => id === "boss" });
   const waits = new Hall({ hosts: hostsOf(workers, quiet) });
   assert.match(reasonOf(lane(), waits), /no worker takes work: .*not answering/, "who does not answer now soon will");
+  const alone = new Hall({ hosts: hostsOf(workers, crew), lacking: () => new Map([["other", null]]) });
+  assert.match(
+    reasonOf(lane(), alone),
+    /^no worker has version d of job \(1 has none\), but the leader has it: set leader_runs_jobs=alone, or/,
+  );
 });
 
 Deno.test("a worker that is not fit or draining is no place, and one that is full has no room", () => {
@@ -107,12 +112,50 @@ Deno.test("one run of a serial key at a time, and of a limit key as many as are 
 });
 
 Deno.test("a worker with other code is passed over for that digest only", () => {
-  const lacking = (digest: string) => new Set(digest === "fresh" ? ["old"] : []);
+  const lacking = (digest: string) => new Map(digest === "fresh" ? [["old", "e17994f0"]] : []);
   const place = hall({ old: {}, new: { load: 1 } }, { lacking });
   const lanes = [lane({ digest: "fresh" }), lane({ job_definition_id: 2 })];
   const waiting = [run(1, { digest: "fresh" }), run(2, { job_definition_id: 2 })];
   assert.deepEqual(chosen(waiting, place, lanes), [[1, "new"], [2, "old"]]);
-  assert.match(reasonOf(lane({ digest: "fresh" }), hall({ old: {} }, { lacking })), /no worker .* has the code/);
+  const fresh = lane({ digest: "fresh" });
+  const none =
+    "no worker has version fresh of job (1 has e17994f); bring its files there, or sync again where the right ones are";
+  assert.equal(reasonOf(fresh, hall({ old: {} }, { lacking })), none);
+  assert.equal(reasonOf(fresh, hall({ old: { load: 2 } }, { lacking })), none, "that it is busy would pass by itself");
+  assert.match(reasonOf(fresh, hall({ old: { node_id: "n2" }, new: {} }, { lacking })), /open for 2/);
+  assert.match(
+    reasonOf(lane({ digest: "fresh", node: "n2" }), hall({ old: { node_id: "n2" }, new: {} }, { lacking })),
+    /no worker on node "n2" has version fresh of job \(1 has e17994f\)/,
+  );
+  assert.equal(
+    reasonOf(fresh, hall({ old: {}, new: { load: 2 } }, { lacking })),
+    "no free slot on the 1 worker with version fresh of job (1 has e17994f)",
+  );
+  assert.match(reasonOf(lane(), hall({ old: {}, new: {} }, { lacking })), /open for 4/);
+});
+
+Deno.test("a leader does the work of which only it has the code, and no other", () => {
+  const without = (...ids: string[]) => ({
+    leader: "boss",
+    lacking: (digest: string) => new Map(digest === "fresh" ? ids.map((id) => [id, null]) : []),
+  });
+  const crew = { boss: {}, mate: {}, other: { node_id: "n2" } };
+  const waiting = [run(1, { digest: "fresh" }), run(2, { job_definition_id: 2 }), run(3, { job_definition_id: 2 })];
+  const lanes = [lane({ digest: "fresh" }), lane({ job_definition_id: 2 })];
+  const to = (more: Parameters<typeof hall>[1], workers: Parameters<typeof hall>[0] = crew) =>
+    chosen(waiting, hall(workers, more), lanes).map(([, worker_id]) => worker_id);
+  assert.deepEqual(to(without("mate", "other")), ["boss", "mate", "other"]);
+  assert.deepEqual(to(without("mate")), ["other", "mate", "mate"], "another one has it as well");
+  const busy = { ...crew, mate: { load: 2 }, other: { node_id: "n2", load: 2 } };
+  assert.deepEqual(to(without("mate", "other"), busy), ["boss"], "its mate on the node is full, and does not have it");
+  assert.deepEqual(to(without("mate"), busy), [], "who has it is only full");
+  assert.deepEqual(to(without("mate", "other", "boss")), ["mate", "other"], "nobody has it");
+  const soon = hall(crew, without("mate", "other"));
+  assert.equal(soon.placeFor({ node: "", avoid_node: null, digest: "fresh" }, "ahead")?.place.worker_id, "boss");
+  assert.equal(soon.placeFor({ node: "", avoid_node: "n1", digest: "fresh" }, "now")?.place.worker_id, "boss");
+  assert.equal(soon.placeFor({ node: "n2", avoid_node: null, digest: "fresh" }, "now"), undefined);
+  const limited = { ...without("mate", "other"), nodes: [node("n1", { max_concurrent: 0 })] };
+  assert.deepEqual(to(limited), ["other", "other"], "the limit of its node holds for it too");
 });
 
 Deno.test("a node takes no more than its limit, over all its workers, and others go on", () => {
@@ -237,7 +280,8 @@ Deno.test("whatever the crew, each run goes where looking through all of it woul
         (_, n) => [`w${n}`, { node_id: pick("n1", "n2", "n3"), load: pick(0, 0, 1, 2), ahead: pick(0, 1) }],
       ),
     );
-    const lacking = (digest: string) => new Set(digest === "other" ? ["w0", "w3"] : []);
+    const others = pick(["w0", "w3"], ["w0", "w2", "w3", "w4", "w5", "w6", "w7"]);
+    const lacking = (digest: string) => new Map(digest === "other" ? others.map((id) => [id, "x"]) : []);
     const leader = pick("", "w1");
     if (leader) workers[leader] = { node_id: pick("n1", "n4"), load: 0, ahead: 0 };
     const place = hall(workers, { nodes, lacking, leader });
@@ -266,16 +310,19 @@ function byLookingThroughAll(
   place: Hall,
   wish: Wish,
   when: When,
-  { lacking, leader }: { lacking: (digest: string) => Set<string>; leader: string },
+  { lacking, leader }: { lacking: (digest: string) => ReadonlyMap<string, string>; leader: string },
 ) {
-  const named = place.hosts.filter((host) => isNamed(wish.node, host.node) && host.places.length > 0);
+  const named = place.hosts.filter((host) => isNamed(wish.node, host.node));
   const others = named.filter((host) => host.node.node_id !== wish.avoid_node);
   const room = (one: Place) => when === "now" ? one.free > 0 : one.idle > one.ahead;
-  const asked = others.length > 0 ? others : named;
-  const workers = asked.flatMap((host) => host.places).filter((one) => one.worker_id !== leader);
-  const serving = workers.length > 0 ? workers : asked.flatMap((host) => host.places);
+  const has = (one: Place) => !lacking(wish.digest).has(one.worker_id);
+  const servingOf = (hosts: readonly Host[]) => {
+    const staff = hosts.flatMap((host) => host.places).filter((one) => one.worker_id !== leader && has(one));
+    return staff.length > 0 ? staff : hosts.flatMap((host) => host.stand_in ?? []).filter(has);
+  };
+  const asked = servingOf(others).length > 0 ? others : named;
   const free = new Set(asked.filter((host) => host.free > 0).map((host) => host.node.node_id));
-  const able = serving.filter((one) => free.has(one.node_id) && room(one) && !lacking(wish.digest).has(one.worker_id));
+  const able = servingOf(asked).filter((one) => free.has(one.node_id) && room(one));
   const rank = (one: Place) => one.load + one.ahead + (one.idle > 0 ? 0 : 1_000);
   return able.sort((a, b) => rank(a) - rank(b))[0]?.worker_id;
 }
@@ -292,7 +339,7 @@ Deno.test("what workers of a node have left behind counts for its limit until it
       const places = workers.map(({ worker_id, node_id, load, ahead }) => {
         return { worker_id, node_id, load, ahead, free: 10, idle: 10, line_ms: 0 };
       });
-      return hostsOf(workers, { places, staffed: new Set() }).map(({ load, free }) => ({ load, free }));
+      return hostsOf(workers, { places, staff: [] }).map(({ load, free }) => ({ load, free }));
     };
     assert.deepEqual(await room(), [{ load: 0, free: 10 }], "a worker's slots are its own");
     await sql`update node set max_concurrent = 3`;

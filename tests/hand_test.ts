@@ -276,7 +276,7 @@ Deno.test("a free slot elsewhere goes before a place behind others", () => {
       load: 0,
       free: place.free,
       places: [{ worker_id: node_id, node_id, ahead: 0, line_ms: 8_000, ...place }],
-      staffed: true,
+      staff: [node_id],
     };
   };
   const hosts = [host("busy", { free: 9, idle: -1, load: 2 }), host("idle", { free: 1, idle: 1, load: 7 })];
@@ -326,7 +326,7 @@ Deno.test("what is given ahead takes no slot, needs one that is free now, and co
       const places = limited.map(({ worker_id, node_id, load, ahead }) => {
         return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load, line_ms: 0 };
       });
-      const hall = new Hall({ hosts: hostsOf(limited, { places, staffed: new Set() }) });
+      const hall = new Hall({ hosts: hostsOf(limited, { places, staff: [] }) });
       const chosen = chooseAhead(near, hall).length;
       assert.equal(places[0]?.free, slots, "a slot was taken");
       return chosen;

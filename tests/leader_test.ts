@@ -22,7 +22,7 @@ import { withStores } from "./support/stores.ts";
 import { waitFor } from "./support/waiting.ts";
 
 Deno.test("runs whose code no worker has hide none of those behind them", async () => {
-  const reply: Reply = (order) => order.digest === "not deployed" ? "REJECTED_INVALID" : "ACCEPTED";
+  const reply: Reply = (order) => order.digest === "not deployed" ? "OTHER_CODE" : "ACCEPTED";
   await withLeader(reply, async ({ sql, orders, round }) => {
     await aWorker(sql, { slots: 2 });
     const stale = await aDefinition(sql, { digest: "not deployed" });

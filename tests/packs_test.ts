@@ -90,7 +90,7 @@ Deno.test("packs keep to what was said of places: limits of nodes and jobs, reso
   assert.deepEqual(shares(many(10, { node: "n2" }), hall({ a: {}, b: { node_id: "n2" } }, quick(300))), { b: 10 });
   assert.deepEqual(shares(many(10), hall({ a: { load: 2 }, b: {} }, quick(300))), { b: 10 }, "a's slots are taken");
   assert.deepEqual(shares(many(10), hall({ a: { load: 2 } }, quick(300))), {});
-  const lacking = () => new Set(["a"]);
+  const lacking = () => new Map([["a", "other"]]);
   assert.deepEqual(shares(many(10), hall({ a: {}, b: {} }, { ...quick(300), lacking })), { b: 2 });
   const two = [lane({ concurrency_limit: 2 })];
   assert.deepEqual(chosen(many(10), hall({ a: {}, b: {} }, quick(300)), two), [[1, "a"], [2, "a"]]);

@@ -91,6 +91,8 @@ interface Known {
 const LOOK_GAP_MS = 100;
 const LOOK_BURST = 10;
 const LOOK_REFILL_MS = 100;
+/** Who asks for one file waits for all that are asked for with it. */
+const GRAPHS_AT_ONCE = 100;
 
 /** Kernels stamp files in steps of up to 10 ms, network file systems of up to a second. */
 const FRESH_MS = 2_000;
@@ -112,6 +114,9 @@ export class Digests {
     await Promise.allSettled(holds.values());
     return asked.map((known) => holds.get(known) as Promise<boolean>);
   });
+
+  /** Those who ask while `deno info` is asked share its next answer. */
+  readonly #graphs = new Gather<string, GraphAnswer>((files) => this.#graphsOf(files), { most: GRAPHS_AT_ONCE });
 
   constructor(folders: Folders) {
     this.#folders = folders;
@@ -169,10 +174,11 @@ export class Digests {
     if (!isBelow(job_file, resolvePath(this.#folders.jobs_dir))) {
       return { problem: `${command_name} leads out of the jobs folder` };
     }
+    if (await stampOf(job_file) === undefined) return { problem: `${command_name} is missing` };
     try {
       const config = resolvePath(this.#folders.project_dir, "deno.json");
       const before = await lookAt(config);
-      const answer = await moduleGraph(job_file, this.#folders);
+      const answer = await this.#graphs.add(job_file);
       if (!answer.ok) {
         return { problem: answer.problems.map((problem) => problemText(problem)).join("; ").replaceAll("\n ", ",") };
       }
@@ -182,10 +188,23 @@ export class Digests {
     }
   }
 
+  /** One file at which `deno info` fails must not keep the others from being read. */
+  async #graphsOf(files: string[]): Promise<GraphAnswer[]> {
+    try {
+      const answers = await moduleGraphs(files, this.#folders);
+      return files.map((file) => answers.get(file) as GraphAnswer);
+    } catch (error) {
+      if (files.length === 1) return [unreadable(files[0] as string, error, this.#folders.jobs_dir)];
+      const answers: GraphAnswer[] = [];
+      for (const file of files) answers.push(...await this.#graphsOf([file]));
+      return answers;
+    }
+  }
+
   /** Keeps an answer, once asking again has shown that nothing changed while it was made. */
   async #remember(command_name: string, graph: Graph, config: Look): Promise<Digest> {
     const files = await Promise.all(graph.files.map(lookAt));
-    const again = await moduleGraph(graph.files[0] as string, this.#folders);
+    const again = await this.#graphs.add(graph.files[0] as string);
     if (!again.ok || again.graph.digest !== graph.digest) {
       return { problem: `${command_name} changes while it is read` };
     }
@@ -269,10 +288,14 @@ async function graphOf(job_file: string, modules: Map<string, Module>, roots: Ro
     const { files, packages } = walked;
     return { ok: true, graph: { digest: await digestOf(files, packages, roots), files, packages } };
   } catch (error) {
-    const reason = `it, or a file that it imports, cannot be read: ${messageOf(error)}`;
-    const file = unixPath(relative(roots.jobs_dir, job_file));
-    return { ok: false, problems: [{ file, reason, fix: "sync again if the files were just changing" }] };
+    return unreadable(job_file, error, roots.jobs_dir);
   }
+}
+
+function unreadable(job_file: string, error: unknown, jobs_dir: string): GraphAnswer {
+  const reason = `it, or a file that it imports, cannot be read: ${messageOf(error)}`;
+  const file = unixPath(relative(resolvePath(jobs_dir), job_file));
+  return { ok: false, problems: [{ file, reason, fix: "sync again if the files were just changing" }] };
 }
 
 async function digestOf(files: string[], packages: string[], { jobs_dir, project_dir }: Folders): Promise<string> {

@@ -3,6 +3,7 @@ import { addressText } from "../base/text.ts";
 import { degradeLeader, detachWorkers, setDrained } from "../client/node_acts.ts";
 import { listNodes } from "../store/health.ts";
 import { listWorkers } from "../store/nodes.ts";
+import { otherCodeText } from "../store/wait_reason.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { printNodes } from "./node_health.ts";
 import { redisPlace } from "./opening.ts";
@@ -17,13 +18,14 @@ export async function listCommand(options: JsonOption): Promise<void> {
     say("");
   }
   printTable(
-    ["worker", "node", "role", "state", "load", "address", "pid", "since", "lease"],
+    ["worker", "node", "role", "state", "load", "files", "address", "pid", "since", "lease"],
     workers.map((one) => [
       one.worker_id,
       one.node_id,
       one.role,
       one.state,
       `${one.load}/${one.slots}`,
+      one.other_jobs === null ? null : one.other_jobs === 0 ? "as synced" : `${one.other_jobs} differ`,
       addressText(one.grpc_host, one.grpc_port),
       one.pid,
       one.started_at,
@@ -31,6 +33,11 @@ export async function listCommand(options: JsonOption): Promise<void> {
     ]),
     "no worker is alive; start one with `deno task worker`, or all of it with `deno task dev`",
   );
+  for (const { worker_id, node_id, other_jobs, other_code } of workers) {
+    for (const one of other_code) say(`${worker_id} on ${node_id}: ${otherCodeText(one)}`);
+    const more = (other_jobs ?? 0) - other_code.length;
+    if (more > 0) say(`${worker_id} on ${node_id}: and ${more} more`);
+  }
 }
 
 export async function drainCommand(

@@ -187,7 +187,7 @@ async function runWorker(
   const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
   const { alert_webhook: webhook } = config;
   const tell = async (until: AbortSignal) => {
-    if (webhook) await tellAlerts({ sql: open.sql, worker_id, webhook }, until);
+    await Promise.all([executor.code.keep(until), webhook && tellAlerts({ sql: open.sql, worker_id, webhook }, until)]);
   };
   const archive = openArchive(config.archive);
   return await live(parts, { open, sandbox, server, stop, hurry, spool, watch, tell, archive });
@@ -290,7 +290,7 @@ async function live(
     spool: Spool;
     /** Looks after siblings. */
     watch(until: AbortSignal): Promise<void>;
-    /** Sends alerts. */
+    /** Sends alerts, and says which job files are not what was synced. */
     tell(until: AbortSignal): Promise<void>;
     archive: Archive | undefined;
   },

@@ -65,7 +65,12 @@ export interface StartJobRequest {
 export interface StartJobResponse {
   result: StartResultCode;
   message: string;
+  other_code?: OtherCode | null;
   observed_leader_epoch: number;
+}
+/** What a worker has instead of the code that was asked for; an empty digest: its file is missing or cannot be read. */
+export interface OtherCode {
+  digest: string;
 }
 export interface StartJobsRequest {
   leader_epoch: number;
@@ -106,6 +111,8 @@ export interface StartResult {
   attempt: number;
   result: StartResultCode;
   message: string;
+  /** Why it was REJECTED_INVALID, if only for the worker's files: the assignment is undone already, and no attempt. */
+  other_code?: OtherCode | null;
 }
 
 export interface CancelJobRequest {

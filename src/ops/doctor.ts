@@ -21,6 +21,7 @@ import { isSchemaOf, lackOfSchema } from "../store/schema.ts";
 import { DEFAULT_SETTINGS, readSettings } from "../store/settings.ts";
 import { listStoppedKeys } from "../store/stops.ts";
 import { explain } from "./explain.ts";
+import { compareJobFiles } from "./job_files_check.ts";
 
 export interface Finding {
   check: string;
@@ -57,6 +58,7 @@ export async function examine(): Promise<Finding[]> {
     await look("schema", () => withDb(config, schema)) &&
     await look("settings", () => withDb(config, settings)) &&
     await look("workers", () => withDb(config, workers)) &&
+    await look("job files", () => withDb(config, jobFiles)) &&
     await look("stopped", () => withDb(config, stopped)) &&
     await look("transactions", () => withDb(config, transactions)) &&
     await look("old logs", () => withDb(config, (sql) => oldLogs(sql, config)));
@@ -167,6 +169,17 @@ async function schema(sql: Sql): Promise<Answer> {
 
 async function settings(sql: Sql): Promise<Answer> {
   return ok(`${Object.keys(await readSettings(sql)).length} settings are in order`);
+}
+
+/** A worker runs nothing of a job of which it has other files than were synced. */
+async function jobFiles(sql: Sql): Promise<Answer> {
+  const { jobs_dir } = readConfigForFiles();
+  const { differ, workers, jobs } = await compareJobFiles(sql, { jobs_dir, project_dir: PROJECT_DIR });
+  if (differ.length === 0) return ok(`the ${jobs} that are synced are the same here and at ${workers} workers`);
+  return warning(
+    `not what was synced: ${differ.join(" | ")}`,
+    "bring the same job files to every machine, or sync where the right ones are: deno task sync",
+  );
 }
 
 /** What people, or failures, have stopped: nothing is broken, and yet something does not run. */

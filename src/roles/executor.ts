@@ -7,7 +7,7 @@
  * and the result is kept in the audit.
  *
  * A start is asked for while the job's files are looked at, if they were right when they were looked at before. Nothing begins until both have
- * answered; a run that is RUNNING by then and whose files are others is given back.
+ * answered; a run whose files are others is refused, also if it is RUNNING by then: it is no attempt, and its row is as before (code_report.ts).
  *
  * Not promised: that an ASSIGNED run starts here. The leader gives it to another worker after `reassign_after_seconds`,
  * and of the two only one gets the row.
@@ -26,9 +26,10 @@ import { checkSoon } from "../store/nodes.ts";
 import { type AttemptRef, giveBack } from "../store/runs.ts";
 import type { StartedRun } from "../store/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
+import { CodeReport } from "./code_report.ts";
 import { EndedLately } from "./ended_lately.ts";
 import { endingOf } from "./ending.ts";
-import { type Acceptance, againAfter, aGoing, type Going, type Gone, type Order, otherCode } from "./going.ts";
+import { type Acceptance, againAfter, aGoing, codeRefusal, type Going, type Gone, type Order } from "./going.ts";
 import { type Ended, Records } from "./records.ts";
 import { beginsAt, type Started, Starts } from "./starts.ts";
 import { Sayings } from "./sayings.ts";
@@ -65,6 +66,8 @@ export class Executor {
   #ending_why: string | undefined;
   readonly #sayings: Sayings;
   readonly #spool: Spool | undefined;
+  /** What it says of its job files. */
+  readonly code: CodeReport;
 
   constructor(
     parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string; spool?: Spool },
@@ -75,6 +78,7 @@ export class Executor {
     this.#me = parts.standing;
     this.#jobs_dir = parts.jobs_dir;
     this.#spool = parts.spool;
+    this.code = new CodeReport({ sql: parts.sql, worker_id: parts.standing.worker_id, digests: parts.digests });
     this.#sayings = new Sayings(parts.sql);
     const asking = {
       sql: parts.sql,
@@ -147,27 +151,17 @@ export class Executor {
     this.#going.set(order.job_run_id, fresh);
     this.#starting++;
     const mine = this.#digests.of(order.command_name);
-    if (!(mine instanceof Promise)) this.#compare(fresh, mine);
+    const start = (mine: Digest) => this.#withCode(fresh, mine, () => this.#starts.add(fresh));
+    if (!(mine instanceof Promise)) start(mine);
     else if (this.#digests.last(order.command_name) === order.digest) this.#startMeanwhile(fresh, mine);
-    else mine.then((mine) => this.#compare(fresh, mine), (error) => this.#fail(fresh, error));
+    else mine.then(start, (error) => this.#fail(fresh, error));
     return fresh.accepted;
   }
 
   #refusal(order: Order, going: Going | undefined): Acceptance | undefined {
     const run = `run "${order.job_run_id}"`;
-    if (this.#me.detached) {
-      return { result: "REJECTED_DETACHED", message: `Cannot start ${run}: this worker is detached` };
-    }
-    if (this.#me.draining) {
-      return { result: "REJECTED_DRAINING", message: `Cannot start ${run}: this worker is draining` };
-    }
-    if (!this.#me.mayRun) {
-      return { result: "REJECTED_DETACHED", message: `Cannot start ${run}: this worker's lease is over` };
-    }
-    const { lack } = this.#me;
-    if (lack) {
-      return { result: "REJECTED_FULL", message: `Cannot start ${run}: this machine lacks what it needs: ${lack}` };
-    }
+    const refusal = this.#me.refusal(run);
+    if (refusal) return refusal;
     if (going) {
       const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
       return { result: "REJECTED_ALREADY_RUNNING", message };
@@ -198,16 +192,19 @@ export class Executor {
     return job_file;
   }
 
-  #compare(going: Going, mine: Digest): void {
-    const message = otherCode(going, mine);
-    if (message === undefined) this.#starts.add(going);
-    else this.#drop(going, { result: "REJECTED_INVALID", message });
-  }
-
   /** Its files were as they should be at the last look, and the next one takes as long as half the statement. */
   #startMeanwhile(going: Going, look: Promise<Digest>): void {
-    going.look = look.then((mine) => otherCode(going, mine), messageOf);
+    going.look = look.catch((error) => ({ problem: messageOf(error) }));
     this.#starts.add(going);
+  }
+
+  /** Goes on with the files that were synced. With others nothing of it may begin here, also if it is RUNNING by now: it is as before its assignment. */
+  #withCode(going: Going, mine: Digest, goOn: () => void): void {
+    const refusal = codeRefusal(going, mine);
+    if (!refusal) return goOn();
+    untilHeard(() => this.code.refuse(going, mine), this.#over.signal)
+      .catch((error) => loopFailed(`refusing run ${going.job_run_id}`, error))
+      .then(() => this.#drop(going, refusal));
   }
 
   #lose(going: Going): void {
@@ -239,24 +236,13 @@ export class Executor {
 
   /** At its time, which is now for all but those that are known ahead; and not before its files have been looked at. */
   #begin(going: Going, run: Started): void {
-    if (going.look) {
-      going.look.then((message) => message ? this.#disown(going, run, message) : this.#beginAtTime(going, run));
-    } else this.#beginAtTime(going, run);
+    if (!going.look) this.#beginAtTime(going, run);
+    else going.look.then((mine) => this.#withCode(going, mine, () => this.#beginAtTime(going, run)));
   }
 
   #beginAtTime(going: Going, run: Started): void {
     if (run.due_in_ms <= 0) this.#launch(going, run);
     else restUntil(beginsAt(run, going.due_ms)).then(() => this.#launch(going, run));
-  }
-
-  /** RUNNING here, and nothing of it may begin: it is given back as one that was refused. */
-  #disown(going: Going, run: StartedRun, message: string): void {
-    const outcome: Lost = { kind: "LOST", error_summary: message, exit_code: null, unbegun: true };
-    this.#starting--;
-    going.stage = "recording";
-    going.lost = true;
-    going.answer({ result: "REJECTED_INVALID", message });
-    this.#giveBack({ going, run, outcome, duration_ms: 0 }, outcome);
   }
 
   #launch(going: Going, run: StartedRun): void {

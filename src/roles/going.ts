@@ -15,7 +15,7 @@ export interface Order extends AttemptRef {
   assigning?: boolean;
 }
 
-export type Acceptance = Pick<StartJobResponse, "result" | "message">;
+export type Acceptance = Pick<StartJobResponse, "result" | "message" | "other_code">;
 
 export interface Going extends Order {
   /** Of its start, by which a lost reply is read back. */
@@ -29,8 +29,8 @@ export interface Going extends Order {
   abandoned_why: string | undefined;
   /** Its body is gone without an outcome: there is nothing that another worker would repeat in vain. */
   lost: boolean;
-  /** Says why not, when its files are not what was synced; undefined: they have been looked at. */
-  look: Promise<string | undefined> | undefined;
+  /** What its files are, if nothing may begin before that is known; undefined: they have been looked at. */
+  look: Promise<Digest> | undefined;
   /** How often its row was not, or not yet, assigned to us. */
   lost_starts: number;
   /** It was ordered again, by then as one that is assigned: the start under way may have been asked for before. */
@@ -82,9 +82,14 @@ export function againAfter(going: Going): number | undefined {
   return 0;
 }
 
-/** Why a run cannot be run with the files that are here; undefined: they are those that were synced. */
-export function otherCode({ job_run_id, command_name, digest }: Order, mine: Digest): string | undefined {
+/** Of a run that cannot be run with the files that are here; undefined: they are those that were synced. */
+export function codeRefusal({ job_run_id, command_name, digest }: Order, mine: Digest): Acceptance | undefined {
   if ("digest" in mine && mine.digest === digest) return undefined;
-  const found = "digest" in mine ? `this worker has ${mine.digest.slice(0, 12)}` : mine.problem;
-  return `Code mismatch for run "${job_run_id}": ${command_name} was synced as ${digest.slice(0, 12)}, ${found}`;
+  const [other, found] = "digest" in mine
+    ? [mine.digest, `this worker has ${mine.digest.slice(0, 12)}`]
+    : ["", mine.problem];
+  const message = `Code mismatch for run "${job_run_id}": ${command_name} was synced as ${
+    digest.slice(0, 12)
+  }, ${found}`;
+  return { result: "REJECTED_INVALID", message, other_code: { digest: other } };
 }

@@ -157,9 +157,10 @@ export class Hand {
     else if (answer.result !== "ACCEPTED") this.#refuse(order, answer);
   }
 
-  #refuse(order: TimedOrder, { result, message }: Acceptance): void {
+  #refuse(order: TimedOrder, { result, message, other_code }: Acceptance): void {
     const { job_run_id, attempt } = order;
     observe("run.refused", { job_run_id, attempt, worker_id: this.#parts.standing.worker_id, result, message });
+    if (other_code) return; // it is not ours any more
     this.#giveBack([order], message).catch(reportFailure);
   }
 

@@ -11,7 +11,7 @@ import { setDraining } from "../store/nodes.ts";
 import { Authority } from "./authority.ts";
 import { answerContinuation } from "./confirm.ts";
 import type { CheckUp } from "./check_up.ts";
-import type { Executor } from "./executor.ts";
+import type { Acceptance, Executor } from "./executor.ts";
 import type { Hand } from "./hand.ts";
 import type { Standing } from "./standing.ts";
 
@@ -58,12 +58,12 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     startJobs: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
-      const answers = request.orders.map((order) => old ?? hand.take(order));
+      const answers: (Acceptance | Promise<Acceptance>)[] = request.orders.map((order) => old ?? hand.take(order));
       const results = [];
       for (const [place, { job_run_id, attempt }] of request.orders.entries()) {
-        const answer = answers[place] as typeof answers[number];
-        const { result, message } = answer instanceof Promise ? await answer : answer; // most are known at once
-        results.push({ job_run_id, attempt, result, message });
+        const answer = answers[place] as Acceptance | Promise<Acceptance>;
+        const said = answer instanceof Promise ? await answer : answer; // most are known at once
+        results.push({ job_run_id, attempt, ...said });
       }
       await failpoint("after-rpc-before-reply");
       return { results, ...observed() };

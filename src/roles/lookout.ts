@@ -30,6 +30,7 @@ export async function lookOnce({ sql, standing }: { sql: Sql; standing: Standing
   const opened = await watchLeader(sql, { worker_id, overdue: role === "subleader" }, {
     no_leader_seconds: settings.alert_no_leader_seconds,
     overdue_seconds: settings.alert_overdue_seconds,
+    leader_runs: settings.leader_runs_jobs !== "never",
   });
   for (const { kind, subject, message } of opened) observe("alert.opened", { kind, subject, message });
 }

@@ -3,6 +3,7 @@
  * lets bodies run, and the newest epoch it has seen. Written by the worker's own loop; read by everyone.
  */
 import { Bell, monotonicMs } from "../base/loop.ts";
+import type { StartJobResponse, StartResultCode } from "../cluster/protocol.ts";
 import type { WorkerAddress } from "../store/nodes.ts";
 import type { Settings } from "../store/settings.ts";
 
@@ -74,6 +75,15 @@ export class Standing {
     this.#lack = what;
     this.#unable_until_ms = monotonicMs() + UNABLE_MS;
     return news;
+  }
+
+  /** Why it starts nothing just now, whatever the run; undefined: it does. */
+  refusal(run: string): Pick<StartJobResponse, "result" | "message"> | undefined {
+    const no = (result: StartResultCode, why: string) => ({ result, message: `Cannot start ${run}: ${why}` });
+    if (this.detached) return no("REJECTED_DETACHED", "this worker is detached");
+    if (this.draining) return no("REJECTED_DRAINING", "this worker is draining");
+    if (!this.mayRun) return no("REJECTED_DETACHED", "this worker's lease is over");
+    if (this.lack) return no("REJECTED_FULL", `this machine lacks what it needs: ${this.lack}`);
   }
 
   /** Tells those who watch this worker that something changed. */

@@ -11,6 +11,7 @@
  * the watcher must not be the watched. Both use the same words for overdue, so that one does not close what the other opens.
  */
 import type { By } from "./audit.ts";
+import { nobodyHas } from "./code_mismatch.ts";
 import type { Db } from "./db.ts";
 import { fenceBeside, type Term } from "./leadership.ts";
 
@@ -19,6 +20,7 @@ export const ALERT_KINDS = {
   "run.failed": "a run of the job failed for good, and none has succeeded since",
   "run.quarantined": "a run of the job was interrupted too often, and none has succeeded since",
   "run.overdue": "work of the job is due and does not start",
+  "code.missing": "no worker has the version of the job that was synced",
   "node.away": "the node's workers are gone, or do not answer",
   "leader.none": "nobody leads",
   "bulk.paused": "the bulk has paused itself, since too much of it failed",
@@ -30,6 +32,9 @@ export type AlertKind = keyof typeof ALERT_KINDS;
 
 export interface Limits {
   overdue_seconds: number;
+  no_code_seconds: number;
+  /** Whether the leader's own worker may run jobs. */
+  leader_runs: boolean;
   no_leader_seconds: number;
   certificate_days: number;
   clock_skew_seconds: number;
@@ -49,7 +54,8 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
     found as materialized (
       ${lastRuns(sql, "failed", "'run ' || last_failed_run || ' failed'")}
       union all ${lastRuns(sql, "quarantined", "'run ' || last_quarantined_run || ' was interrupted too often'")}
-      union all ${overdue(sql, limits.overdue_seconds)}
+      union all ${overdue(sql, limits)}
+      union all ${codeMissing(sql, limits)}
       union all ${nodesAway(sql)}
       union all
       select 'bulk.paused', b.id::text, case when b.name <> '' then '"' || b.name || '" ' else '' end || 'of job ' || d.name || ': ' || coalesce(b.reason, 'too much of it failed'),
@@ -85,7 +91,7 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
 export async function watchLeader(
   sql: Db,
   by: { worker_id: string; overdue: boolean },
-  limits: Pick<Limits, "no_leader_seconds" | "overdue_seconds">,
+  limits: Pick<Limits, "no_leader_seconds" | "overdue_seconds" | "leader_runs">,
 ): Promise<Judged[]> {
   return await sql<Judged[]>`
     with found as (
@@ -93,7 +99,7 @@ export async function watchLeader(
                since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, jsonb_build_object('since', since) as detail
         from leader_term, greatest(lease_until, acquired_at, resigned_at) since
        where epoch > 0 and since < clock_timestamp() - ${limits.no_leader_seconds} * interval '1 s' and lease_until < clock_timestamp()
-      ${by.overdue ? sql`union all (${overdue(sql, limits.overdue_seconds)})` : sql``}),
+      ${by.overdue ? sql`union all (${overdue(sql, limits)})` : sql``}),
     opened as (
       insert into alert (kind, subject, message, detail, opened_by) select kind, subject, message, detail, ${by.worker_id} from found
       on conflict (kind, subject) where closed_at is null do nothing returning id, kind, subject, message),
@@ -112,24 +118,46 @@ function lastRuns(sql: Db, what: "failed" | "quarantined", message: string) {
        and not ${acked(sql, `run.${what}`, sql`d.name`, sql`s.${at}`)}`;
 }
 
-/** Due work that may start and does not, and slots that nobody made runs of. What an operator paused is not overdue. */
-function overdue(sql: Db, seconds: number) {
+/**
+ * Due work that may start and does not, and slots that nobody made runs of. A run that was cut short has waited since then, and not since it was first
+ * due; one that is given to a worker has not started yet. What an operator paused is not overdue, nor what no worker has the code of, which says so itself.
+ */
+function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdue_seconds" | "leader_runs">) {
+  const before = sql`now() - ${overdue_seconds} * interval '1 s'`;
   return sql`
     select 'run.overdue' as kind, d.name as subject,
            'due since ' || to_char(o.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' and not started' as message,
            jsonb_build_object('due_at', o.due_at, 'job_run_id', o.id) as detail
       from job_definition d cross join lateral (
         (select r.due_at, r.id from job_run r
-          where r.job_definition_id = d.id and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
-            and r.due_at < now() - ${seconds} * interval '1 s'
+          where r.job_definition_id = d.id and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.due_at < ${before}
+            and not exists (select from job_run_attempt a where a.job_run_id = r.id and a.attempt = r.attempt
+                             and a.started_at is not null and a.ended_at > ${before})
           order by r.job_definition_id, coalesce(r.node, ''), r.priority, r.due_at limit 1)
         union all
+        (select r.due_at, r.id from alert a join job_run r on r.id = (a.detail->>'job_run_id')::bigint
+          where a.kind = 'run.overdue' and a.subject = d.name and a.closed_at is null and r.state = 'ASSIGNED')
+        union all
         (select s.next_slot, null from job_schedule s
-          where s.job_definition_id = d.id and s.enabled and s.paused_at is null and d.enabled
-            and s.next_slot < now() - ${seconds} * interval '1 s' limit 1)
+          where s.job_definition_id = d.id and s.enabled and s.paused_at is null and d.enabled and s.next_slot < ${before} limit 1)
         limit 1) o
      where d.paused_at is null
+       and not exists (select from (${nobodyHas(sql, { leader_runs })}) n where n.job_definition_id = d.id)
        and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')`;
+}
+
+/** One for each job and version. Open, it stays so until somebody has it, also when workers come or go meanwhile, so that it is told once. */
+function codeMissing(sql: Db, { no_code_seconds, leader_runs }: Pick<Limits, "no_code_seconds" | "leader_runs">) {
+  return sql`
+    select 'code.missing', c.subject,
+           'no worker has version ' || left(c.digest, 7) || ' of ' || c.name || (
+             select ' (' || string_agg((o->>'workers') || case o->>'workers' when '1' then ' has ' else ' have ' end
+                                         || coalesce(left(o->>'digest', 7), 'none'), ', ') || ')' from jsonb_array_elements(c.others) o),
+           jsonb_build_object('job_name', c.name, 'digest', c.digest, 'others', c.others)
+      from (select n.*, d.name, d.name || ' ' || left(n.digest, 7) as subject
+              from (${nobodyHas(sql, { leader_runs })}) n join job_definition d on d.id = n.job_definition_id) c
+     where c.since < clock_timestamp() - ${no_code_seconds} * interval '1 s'
+        or exists (select from alert a where a.kind = 'code.missing' and a.subject = c.subject and a.closed_at is null)`;
 }
 
 /**

@@ -13,6 +13,7 @@ import type { By } from "./audit.ts";
 import { type Db, json } from "./db.ts";
 import type { CheckPart } from "./check_part.ts";
 import { fence, type Term } from "./leadership.ts";
+import { type OtherCode, otherCode } from "./other_code.ts";
 import { type Settings, settingsOf } from "./settings.ts";
 
 export type WorkerState = "ACTIVE" | "DRAINING" | "DETACHED" | "DEAD";
@@ -333,6 +334,10 @@ export interface WorkerListing extends Omit<WorkerRow, "ahead"> {
   /** How far the clock of its machine is ahead of the database's; null: it has not told yet. */
   clock_skew_ms: number | null;
   lease_seconds_left: number;
+  /** Jobs of which it has other files than were synced; null: it has not compared them yet. */
+  other_jobs: number | null;
+  /** The first of them, by name. */
+  other_code: OtherCode[];
 }
 
 /** For people: all workers that are not dead, who leads, and how long their leases last. */
@@ -360,6 +365,7 @@ function listing(sql: Db, more: ReturnType<Db> = sql``) {
            (select count(*)::int from job_run r where r.assigned_worker_id = w.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as load,
            w.slots, w.grpc_host, w.grpc_port, w.tls_fingerprint, w.tls_former_fingerprint,
            w.tls_trust_digest, w.tls_not_after, w.clock_skew_ms, w.version, w.started_at, w.seen_at,
-           greatest(0, extract(epoch from w.lease_until) - extract(epoch from clock_timestamp()))::float8 as lease_seconds_left ${more}
-      from worker w, leader_term t`;
+           greatest(0, extract(epoch from w.lease_until) - extract(epoch from clock_timestamp()))::float8 as lease_seconds_left,
+           case when w.code_seen_at is not null then c.jobs end as other_jobs, coalesce(c.first, '[]') as other_code ${more}
+      from leader_term t, worker w cross join lateral (${otherCode(sql)}) c`;
 }

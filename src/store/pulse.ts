@@ -25,6 +25,7 @@ export async function readPulse(sql: Db, topics: readonly Topic[]): Promise<Map<
           (select md5(string_agg(concat_ws(',', worker_id, state, subleader, slots, lease_until > clock_timestamp(),
                                            div(extract(epoch from seen_at), 10)), ';' order by worker_id))
              from worker where state <> 'DEAD'),
+          (select concat_ws(',', count(*), sum(xmin::text::bigint)) from code_mismatch),
           (select sum(xmin::text::bigint) from node)))
       when 'settings' then (select concat_ws(':', count(*), sum(xmin::text::bigint)) from scheduler_settings)
       when 'alerts' then (select concat_ws(':', max(id), count(*) filter (where closed_at is null),

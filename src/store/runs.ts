@@ -8,6 +8,7 @@
  *   ORPHANED                           the same, by its former worker, until it is assigned again: finishRuns
  *   ASSIGNED                           ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack
  *   RUNNING                            ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack
+ *   ASSIGNED, RUNNING without a body   as before  worker that has other code: refuseCode (code_mismatch.ts)
  *   ORPHANED                           FAILED     leader, interrupted too often: quarantine
  *   PENDING (never started)            SKIPPED    leader: skipLate, skipForbidden (overlaps.ts)
  *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
@@ -297,7 +298,7 @@ export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): P
 }
 
 /** Whoever is taken from a worker before it was due sleeps again until then. */
-function asleep(sql: Db) {
+export function asleep(sql: Db) {
   return sql`held = r.due_at > clock_timestamp(), wakes_at = case when r.due_at > clock_timestamp() then r.due_at end`;
 }
 

@@ -163,6 +163,12 @@ export const NUMBER_SETTINGS = {
     most: 604_800,
     about: "Work that may start and has been due this long is overdue",
   },
+  alert_no_code_seconds: {
+    default: 60,
+    least: 1,
+    most: 604_800,
+    about: "No worker having the version of a job that was synced this long is an alert",
+  },
   alert_no_leader_seconds: { default: 30, least: 1, most: 86_400, about: "Nobody leading this long is an alert" },
   alert_certificate_days: {
     default: 14,
@@ -192,7 +198,7 @@ export const CHOICES = {
   leader_runs_jobs: {
     choices: LEADER_RUNS_JOBS,
     about:
-      "Whether the leader runs bodies itself: never, alone (only runs that no other worker will ever take: it is the only one, or the only one of the node they ask for), or always",
+      "Whether the leader runs bodies itself: never, alone (only runs that no other worker will ever take: it is the only one, or the only one of the node they ask for or with their code), or always",
   },
   dispatch: { choices: DISPATCH, about: "paused: no waiting run is given to a worker, whatever its job" },
   old_logs: {

@@ -4,6 +4,7 @@
  * `why_waiting` (schema.sql), of bulks by bulk_view.ts, of lanes by the leader (roles/leader/gates.ts).
  */
 import type { CheckPart } from "./check_part.ts";
+import type { OtherCode } from "./other_code.ts";
 
 /** Why a node is not available: what failed in its check, if that is known; `checked` false: there was none yet. */
 export interface Found {
@@ -28,7 +29,27 @@ export type LaneWait =
   | { code: "none_takes_work"; node: string }
   | { code: "node_full"; node: string; load: number; limit: number }
   | { code: "no_slot"; node: string }
-  | { code: "no_code"; job_name: string; digest: string };
+  | NoCode;
+
+/** None of those who may be given runs has the version that was synced, or none of the few that have it is free. */
+export interface NoCode {
+  code: "no_code";
+  job_name: string;
+  /** What was synced. */
+  digest: string;
+  node?: string;
+  /** How many have it. */
+  having?: number;
+  /** The leader's worker has it, and the setting leader_runs_jobs keeps it from running jobs. */
+  only_leader?: boolean;
+  others?: OtherVersion[];
+}
+
+/** So many workers have this version instead; null: none that they can read. */
+export interface OtherVersion {
+  digest: string | null;
+  workers: number;
+}
 
 /** Times are ISO 8601. */
 export type Wait =
@@ -52,3 +73,44 @@ export type Wait =
 
 /** As it is read: a leader of another version may give a code that is not known here, or none. */
 export type Waits = { text: string } & (Wait | { code?: undefined });
+
+/** A version as people compare it: as short as a commit. */
+export function versionOf(digest: string): string {
+  return digest.slice(0, 7);
+}
+
+/** " (2 have e17994f, 1 has none)" */
+function othersText(others: OtherVersion[] = []): string {
+  if (others.length === 0) return "";
+  const each = others.map(({ digest, workers }) => {
+    return `${workers} ${workers === 1 ? "has" : "have"} ${digest === null ? "none" : versionOf(digest)}`;
+  });
+  return ` (${each.join(", ")})`;
+}
+
+/** "hello has e17994f, synced is 06edc18" */
+export function otherCodeText({ job_name, digest, found, problem }: OtherCode): string {
+  const synced = `synced is ${versionOf(digest)}`;
+  return found === null
+    ? `${job_name} has none: ${problem}, ${synced}`
+    : `${job_name} has ${versionOf(found)}, ${synced}`;
+}
+
+export function noCodeText({ job_name, digest, node = "", having = 0, only_leader = false, others }: NoCode): string {
+  const what = `${versionOf(digest)} of ${job_name}`;
+  const where = whereOf(node);
+  if (having > 0) {
+    return `no free slot on the ${having} worker${having === 1 ? "" : "s"}${where} with version ${what}${
+      othersText(others)
+    }`;
+  }
+  const leader = only_leader ? ", but the leader has it: set leader_runs_jobs=alone, or" : ";";
+  return `no worker${where} has version ${what}${
+    othersText(others)
+  }${leader} bring its files there, or sync again where the right ones are`;
+}
+
+/** " on node "gpu-1"", " with labels gpu=a100"; empty: anywhere. */
+export function whereOf(selector: string): string {
+  return selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
+}

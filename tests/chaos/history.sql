@@ -79,6 +79,9 @@ on conflict do nothing;
 create or replace function why_refused(o job_run, n job_run) returns text language sql stable as $$
   select case
     when o.finished_at is not null then 'it had ended as ' || o.state
+    when o.state in ('ASSIGNED', 'RUNNING') and n.version = o.version + 1 and n.attempt = greatest(1, o.attempt - 1)
+      and (n.state = 'PENDING') = (o.attempt = 1) and n.state in ('PENDING', 'RETRYING', 'ORPHANED')
+      and n.assigned_worker_id is null and n.start_token is null then null -- refused for other code: as before its assignment
     when n.version not in (o.version, o.version + 1) then 'version ' || o.version || ' became ' || n.version
     when n.version = o.version and (n.state, n.attempt, n.assigned_worker_id, n.start_token, n.fence, n.leader_epoch)
       is distinct from (o.state, o.attempt, o.assigned_worker_id, o.start_token, o.fence, o.leader_epoch) then 'it moved and kept its version'

@@ -62,7 +62,7 @@ export class BulkScene {
       ...SOUND,
     };
     const hall = new Hall({
-      hosts: [{ node, load: 0, free: 1_000, places: [place], staffed: true }],
+      hosts: [{ node, load: 0, free: 1_000, places: [place], staff: [ME] }],
     });
     const open = lanes.map((lane) => ({ lane, room: 1_000 }));
     const assigned = await assignRuns(sql, term, choose(found.filter((run) => !run.behind), open, hall));

@@ -34,7 +34,14 @@ export const OF_HOUSEKEEPING: Record<string, Scene> = {
   },
   judgeAlerts: async (sql) => {
     await sql`insert into serial_key_stop (serial_key, stopped_by) values ('blocked', 'system')`;
-    const limits = { overdue_seconds: 60, no_leader_seconds: 60, certificate_days: 1, clock_skew_seconds: 1 };
+    const limits = {
+      overdue_seconds: 60,
+      no_code_seconds: 60,
+      leader_runs: true,
+      no_leader_seconds: 60,
+      certificate_days: 1,
+      clock_skew_seconds: 1,
+    };
     return (term) => judgeAlerts(sql, term, limits);
   },
   trimAlerts: async (sql) => {

@@ -10,6 +10,7 @@ import { tick } from "../../src/roles/leader/leader.ts";
 import type { Leading } from "../../src/roles/leader/leading.ts";
 import { Contact } from "../../src/roles/leader/watch_over.ts";
 import type { Agenda } from "../../src/store/agenda.ts";
+import { refuseCode } from "../../src/store/code_mismatch.ts";
 import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
 import { aTerm } from "./factories.ts";
 import { type Stores, withStores } from "./stores.ts";
@@ -25,7 +26,9 @@ export interface Scene extends Stores {
   round(agenda?: Partial<Agenda>): Promise<void>;
 }
 
-export type Reply = (order: Order, worker_id: string) => StartResultCode | Promise<StartResultCode>;
+/** OTHER_CODE: the worker has other files, and undoes the assignment. */
+type Said = StartResultCode | "OTHER_CODE";
+export type Reply = (order: Order, worker_id: string) => Said | Promise<Said>;
 
 export const IDLE: Agenda = {
   checks: false,
@@ -51,7 +54,7 @@ export function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>):
     const orders: Scene["orders"] = [];
     const facts: Scene["facts"] = [];
     const silence = hear((name, fact) => facts.push({ name, fact }));
-    let under_way: Promise<StartResultCode[]>[] = [];
+    let under_way: Promise<Said[]>[] = [];
     const peers = {
       retain() {},
       to: ({ worker_id }: { worker_id: string }) => ({
@@ -60,14 +63,18 @@ export function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>):
           return () => {};
         },
         startJobs: (request: StartJobsRequest) => {
-          const answer = Promise.all(request.orders.map((order) => {
+          const answer = Promise.all(request.orders.map(async (order) => {
             orders.push({ ...order, worker_id });
-            return reply(order, worker_id);
+            const said = await reply(order, worker_id);
+            const { job_run_id, attempt, digest } = order;
+            const refusal = { job_run_id, attempt, digest, token: "", found: OTHER_CODE, problem: null };
+            if (said === "OTHER_CODE") await refuseCode(sql, worker_id, [refusal]);
+            return said;
           }));
           under_way.push(answer);
           return answer.then((all) => ({
             ok: true,
-            value: { results: all.map((result) => ({ result, message: "" })) },
+            value: { results: all.map(resultOf) },
           }));
         },
       }),
@@ -99,4 +106,12 @@ export function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>):
       silence();
     }
   });
+}
+
+/** What such a worker has. */
+export const OTHER_CODE = "e17994f0";
+
+function resultOf(said: Said) {
+  if (said !== "OTHER_CODE") return { result: said, message: "", other_code: null };
+  return { result: "REJECTED_INVALID", message: "", other_code: { digest: OTHER_CODE } };
 }

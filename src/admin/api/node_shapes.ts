@@ -57,6 +57,15 @@ export const Worker = z.object({
   started_at: time,
   seen_at: time.openapi({ description: "When it last renewed its lease" }),
   lease_seconds_left: z.number(),
+  other_jobs: count.nullable().openapi({
+    description: "Jobs of which it has other files than were synced; null: it has not compared them yet",
+  }),
+  other_code: z.array(z.object({
+    job_name: z.string(),
+    digest: z.string().openapi({ description: "What was synced" }),
+    found: word.openapi({ description: "What it has; null: its file is missing or cannot be read" }),
+    problem: word,
+  })).openapi({ description: "The first 20 of them, by name" }),
 }).openapi("Worker");
 
 export const Leader = z.object({

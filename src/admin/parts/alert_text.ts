@@ -1,7 +1,9 @@
 /** What an alert says, in the viewer's language and zone: by its kind and what it is about. */
 import type { Alert, AlertKind } from "../../store/alerts.ts";
+import { type OtherVersion, versionOf } from "../../store/wait_reason.ts";
 import type { Visit } from "../visit.ts";
 import { words } from "../words.ts";
+import { othersJa } from "./code_text.ts";
 import { timeText } from "./time.tsx";
 
 /** Of each kind, in a few words: for a badge. */
@@ -9,6 +11,7 @@ export const ALERT_NAMES = words({
   "run.failed": { en: "run failed", ja: "実行失敗" },
   "run.quarantined": { en: "quarantined", ja: "中断が多発" },
   "run.overdue": { en: "overdue", ja: "開始遅延" },
+  "code.missing": { en: "no worker has the code", ja: "コード未配置" },
   "node.away": { en: "node away", ja: "ノード不通" },
   "leader.none": { en: "no leader", ja: "リーダー不在" },
   "bulk.paused": { en: "bulk paused", ja: "一括停止" },
@@ -24,6 +27,9 @@ interface Detail {
   not_after?: string;
   since?: string;
   clock_skew_ms?: number;
+  job_name?: string;
+  digest?: string;
+  others?: OtherVersion[];
 }
 
 type Said = Record<AlertKind, (detail: Detail, when: (at: string | undefined) => string) => string>;
@@ -32,6 +38,8 @@ const JA: Said = {
   "run.failed": ({ job_run_id }) => `実行 ${job_run_id} が失敗しました`,
   "run.quarantined": ({ job_run_id }) => `実行 ${job_run_id} は中断が多すぎるため打ち切られました`,
   "run.overdue": ({ due_at }, when) => `${when(due_at)} の予定ですが、まだ開始していません`,
+  "code.missing": ({ job_name = "?", digest = "", others }) =>
+    `ジョブ ${job_name} の版 ${versionOf(digest)} を持つワーカーがありません${othersJa(others)}`,
   "node.away": () => "ワーカーがいないか、確認に失敗しました（詳細はノードのページ）",
   "leader.none": ({ since }, when) => `${when(since)} からリーダーがいません`,
   "bulk.paused": () => "失敗が上限を超えたため、自動で一時停止しました",

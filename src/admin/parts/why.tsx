@@ -1,5 +1,6 @@
 /** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
-import type { Found, Wait, Waits } from "../../store/wait_reason.ts";
+import { type Found, type NoCode, noCodeText, versionOf, type Wait, type Waits } from "../../store/wait_reason.ts";
+import { othersJa } from "./code_text.ts";
 import { link, type Visit } from "../visit.ts";
 import type { Lang } from "../words.ts";
 import { engineText } from "./engine_text.ts";
@@ -27,8 +28,7 @@ const SAID: Record<Lang, Said> = {
       `no worker${there(node)} takes work: they are draining, detached, leading, or do not answer`,
     node_full: ({ node, load, limit }) => `node "${node}" is full: ${load} of ${limit}`,
     no_slot: ({ node }) => `no free slot${there(node)}`,
-    no_code: ({ job_name, digest }) =>
-      `no worker with a free slot has the code of job "${job_name}" as it was synced (digest ${digest})`,
+    no_code: (wait) => noCodeText(wait),
     canceling: ({ by }) => `it is about to be canceled, as ${by} asked`,
     retry_at: ({ at }, when) => `next try at ${when(at)}`,
     due_at: ({ at }, when) => `it is due at ${when(at)}`,
@@ -66,8 +66,7 @@ const SAID: Record<Lang, Said> = {
       }実行を受け付けるワーカーがありません（ドレイン中、切り離し済み、リーダーに専念中、または応答なし）`,
     node_full: ({ node, load, limit }) => `ノード ${node} は満杯です（${load} / ${limit}）`,
     no_slot: ({ node }) => `${thereJa(node)}空きスロットがありません`,
-    no_code: ({ job_name, digest }) =>
-      `空きスロットのあるワーカーに、同期済みのジョブ ${job_name} のコードがありません（ダイジェスト ${digest}）`,
+    no_code: noCodeJa,
     canceling: ({ by }) => `${by} の要求により、まもなく取り消されます`,
     retry_at: ({ at }, when) => `次の試行は ${when(at)} です`,
     due_at: ({ at }, when) => `${when(at)} に開始予定です`,
@@ -135,6 +134,7 @@ function placeOf(waits: Waits): string | undefined {
     case "none_takes_work":
     case "node_full":
     case "no_slot":
+    case "no_code":
     case "no_leader":
       return "/nodes";
   }
@@ -165,6 +165,15 @@ function foundJa({ problem, found }: { problem: string; found?: Found[] }): stri
       ? "理由は分かりません"
       : "確認がまだ終わっていません";
   return found.map((one) => found.length === 1 ? text(one) : `${one.node} ${text(one)}`).join("／");
+}
+
+function noCodeJa({ job_name, digest, node = "", having = 0, only_leader = false, others }: NoCode): string {
+  const what = `ジョブ ${job_name} の版 ${versionOf(digest)}`;
+  if (having > 0) {
+    return `${thereJa(node)}${what} を持つワーカー（${having} 台）に空きスロットがありません${othersJa(others)}`;
+  }
+  const leader = only_leader ? "。リーダーは持っていますが、設定 leader_runs_jobs により実行しません" : "";
+  return `${thereJa(node)}${what} を持つワーカーがありません${othersJa(others)}${leader}`;
 }
 
 function there(node: string): string {

@@ -8,6 +8,7 @@ import { observe } from "../../base/facts.ts";
 import { failpoint } from "../../base/failpoint.ts";
 import { monotonicMs } from "../../base/loop.ts";
 import { leaseRuns } from "../../cluster/seat.ts";
+import { readLacking } from "../../store/code_mismatch.ts";
 import { type Fragment, isUniqueViolation } from "../../store/db.ts";
 import { checkLines, hold, wake } from "../../store/lines.ts";
 import type { NodeRow, WorkerRow } from "../../store/nodes.ts";
@@ -25,7 +26,7 @@ import {
 import type { Settings } from "../../store/settings.ts";
 import { choose, chooseAhead, inOrder, laneKey, type OpenLane, openOf, sharesOf } from "./choose.ts";
 import { type Gate, gatesOf, rateWait } from "./gates.ts";
-import { Hall, hostsOf, type Place } from "./hall.ts";
+import { type Crewed, Hall, hostsOf, type Place } from "./hall.ts";
 import { keptLately, noteKept } from "./kept.ts";
 import type { Leading } from "./leading.ts";
 import { worthSending } from "./pace.ts";
@@ -35,6 +36,7 @@ import { orderStarts } from "./order.ts";
 export const RUNS_AT_ONCE = 1_000;
 /** Reasons are for people: written at most this often. */
 const SAY_EVERY_MS = 250;
+const CODE_EVERY_MS = 5_000;
 
 /** Lets go what has come due. */
 export async function wakeDue(me: Leading): Promise<void> {
@@ -60,12 +62,22 @@ export async function checkLine(me: Leading): Promise<void> {
 export async function dispatch(me: Leading, busy: boolean): Promise<void> {
   const sight = me.sight ?? await readSight(me.sql, me.settings.assign_ahead_seconds);
   me.crew.follow(sight.workers);
+  await learnCode(me);
   me.rate_wait_ms = Infinity;
   if (!busy) me.crowded = false;
   if (!busy && sight.near.length === 0) return;
   const hall = await hallOf(me, sight);
   if (busy) await assign(me, await chooseReady(me, sight, hall));
   if (!hall.paused) await assign(me, chooseAhead(sight.near, hall));
+}
+
+/** Which workers have other code than was synced: when one has said something of it, and every few seconds, since a bell may be lost. */
+async function learnCode(me: Leading): Promise<void> {
+  const now_ms = monotonicMs();
+  if (!me.calls.code_news && now_ms - (me.code_read_ms ?? -Infinity) < CODE_EVERY_MS) return;
+  me.calls.code_news = false;
+  await me.crew.learnCode(() => readLacking(me.sql));
+  me.code_read_ms = now_ms;
 }
 
 async function hallOf(me: Leading, { paused, workers, lanes }: Sight): Promise<Hall> {
@@ -201,8 +213,8 @@ export function takesPart(node: NodeRow): boolean {
 }
 
 /**
- * Workers that may be given work, with their free slots, and the nodes that have such. The leader's own is one where the rule
- * says so; by default it counts as none, and is a place only on a node without any: for those whom nobody else serves.
+ * Workers that may be given work, with their free slots, and all that are there to work. The leader's own is one where the rule says so; by
+ * default it counts as none, and is a place only on a node without any, or for code that none of them has: for those whom nobody else serves.
  */
 export function placesFor(
   workers: WorkerRow[],
@@ -213,21 +225,21 @@ export function placesFor(
     prefetch?: (worker: WorkerRow) => number;
     lineLeft?: (worker: WorkerRow) => number;
   },
-): { places: Place[]; staffed: ReadonlySet<string> } {
+): Crewed {
   const active = workers.filter((worker) => worker.state === "ACTIVE");
   const leads = ({ worker_id }: WorkerRow) => worker_id === rule.leader_worker_id;
   const staff = active.filter((worker) => !leads(worker) || rule.leader_runs_jobs === "always");
-  const staffed = new Set(staff.map((worker) => worker.node_id));
-  const stand_in = rule.leader_runs_jobs === "alone"
-    ? active.filter((worker) => leads(worker) && !staffed.has(worker.node_id))
-    : [];
-  const places = [...staff, ...stand_in].filter((worker) => rule.fit(worker.worker_id)).map((worker) => {
+  const [leader] = rule.leader_runs_jobs === "alone" ? active.filter(leads) : [];
+  const placeOf = (worker: WorkerRow): Place => {
     const { worker_id, node_id, slots, load, ahead } = worker;
     const idle = slots - load;
     const free = worthSending(rule.prefetch?.(worker) ?? 0, idle);
     return { worker_id, node_id, load, ahead, idle, free, line_ms: rule.lineLeft?.(worker) ?? 0 };
-  });
-  return { places, staffed };
+  };
+  const places = staff.filter((worker) => rule.fit(worker.worker_id)).map(placeOf);
+  const stand_in = leader && rule.fit(leader.worker_id) ? placeOf(leader) : undefined;
+  if (stand_in && !staff.some(({ node_id }) => node_id === stand_in.node_id)) places.push(stand_in);
+  return { places, stand_in, staff: staff.map(({ worker_id }) => worker_id) };
 }
 
 /**

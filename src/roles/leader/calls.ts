@@ -5,11 +5,14 @@ import { bornFrom, type BornRun } from "../../store/lone.ts";
 export class Calls {
   #born: BornRun[] = [];
   #births = 0;
+  /** Workers have said something of their job files since that was last read. */
+  code_news = true;
 
   hear(what: string): void {
     const born = bornFrom(what);
     if (born) this.#born.push(born);
     else if (what === "job_run") this.#births++;
+    else if (what === "code_mismatch") this.code_news = true;
   }
 
   /** The one run that was born, if nothing but its birth was among the rings. */

@@ -33,8 +33,7 @@ interface Member {
   line: Line;
 }
 
-const OTHER_CODE_MS = 10_000;
-const NOBODY: ReadonlySet<string> = new Set();
+const NOBODY: ReadonlyMap<string, string | null> = new Map();
 const BUSY_MS = 1_000;
 const MOST_CODES = 10_000;
 const TIMES_MS = 3_000;
@@ -46,8 +45,10 @@ export class Crew {
   readonly #bell: Bell;
   readonly #epoch: number;
   readonly #members = new Map<string, Member>();
-  /** By digest: workers that refused it lately, and until when. */
-  readonly #other_code = new Map<string, Map<string, number>>();
+  /** By digest: workers that have other code, and what they have; null: none that can be read. */
+  #other_code = new Map<string, Map<string, string | null>>();
+  /** What of that was heard since the rows were last asked for, which may not say it yet. */
+  #refused: { worker_id: string; digest: string; found: string | null }[] = [];
   /** By digest: what a run takes. */
   readonly #body_ms = new Map<string, { ms: number; since_ms: number }>();
   readonly #packing = new Packing();
@@ -140,14 +141,30 @@ export class Crew {
     return now_ms >= member.suspect_until_ms && now_ms >= member.busy_until_ms;
   }
 
-  /** Workers that refused this digest lately. */
-  lacking(digest: string): ReadonlySet<string> {
-    const refused = this.#other_code.get(digest);
-    if (!refused) return NOBODY;
-    const now_ms = monotonicMs();
-    for (const [worker_id, until_ms] of refused) if (now_ms >= until_ms) refused.delete(worker_id);
-    if (refused.size === 0) this.#other_code.delete(digest);
-    return new Set(refused.keys());
+  /** Workers that have other code than this digest, until they say otherwise, and what they have instead. */
+  lacking(digest: string): ReadonlyMap<string, string | null> {
+    return this.#other_code.get(digest) ?? NOBODY;
+  }
+
+  /** What workers say of their files, in place of what was known before. `read` is asked now. */
+  async learnCode(
+    read: () => Promise<{ worker_id: string; digest: string; found: string | null }[]>,
+  ): Promise<void> {
+    this.#refused = [];
+    const said = await read();
+    this.#other_code = new Map();
+    for (const one of [...said, ...this.#refused]) this.#noteCode(one);
+  }
+
+  /** It refused to start this code: before that it has written so, but maybe after the rows were read. */
+  hasOtherCode(worker_id: string, digest: string, found: string | null): void {
+    this.#refused.push({ worker_id, digest, found });
+    this.#noteCode({ worker_id, digest, found });
+  }
+
+  #noteCode({ worker_id, digest, found }: { worker_id: string; digest: string; found: string | null }): void {
+    const workers = this.#other_code.get(digest) ?? new Map<string, string | null>();
+    this.#other_code.set(digest, workers.set(worker_id, found));
   }
 
   /** A call to it failed: no new work for a while, whatever its heartbeat says. */
@@ -209,12 +226,6 @@ export class Crew {
     const member = this.#members.get(worker_id);
     member?.pace.gave(1);
     member?.line.gave(digest, this.#bodyMsOf);
-  }
-
-  /** It has other code for this digest; in a rolling deploy it will soon have changed. */
-  hasOtherCode(worker_id: string, digest: string): void {
-    const refused = this.#other_code.get(digest) ?? new Map<string, number>();
-    this.#other_code.set(digest, refused.set(worker_id, monotonicMs() + OTHER_CODE_MS));
   }
 
   /** It has no room, drains, or its lease is over, and rows or streams do not show it yet. */

@@ -5,7 +5,7 @@
  * its place (no such node, one that is away, in maintenance or full, nobody with a free slot, nobody with its code).
  * Capacity is counted from rows each time and kept nowhere.
  */
-import type { LaneWait } from "../../store/wait_reason.ts";
+import { type LaneWait, noCodeText, whereOf } from "../../store/wait_reason.ts";
 import type { Lane } from "../../store/waiting.ts";
 import { type Hall, type Host } from "./hall.ts";
 
@@ -24,7 +24,7 @@ export function gatesOf(lanes: Lane[], hall: Hall): Gate[] {
     return places.get(selector);
   };
   return lanes.map((lane) => {
-    const why = closedByDefinition(lane, hall) ?? closedByPlace(lane.node) ?? closedByCode(lane, hall);
+    const why = closedByDefinition(lane, hall) ?? closedByPlaceOrCode(lane, hall, closedByPlace(lane.node));
     return why === undefined ? { lane, room: roomOf(lane, hall) } : { lane, ...why };
   });
 }
@@ -139,10 +139,6 @@ function noSlot(selector: string): Closed {
   return closed(`no free slot${whereOf(selector)}`, { code: "no_slot", node: selector });
 }
 
-function whereOf(selector: string): string {
-  return selector === "" ? "" : selector.includes("=") ? ` with labels ${selector}` : ` on node "${selector}"`;
-}
-
 function whereToStart(selector: string): string {
   if (selector === "") return "start one: deno task worker";
   if (!selector.includes("=")) return `start one there, or as it: SCHEDULER_NODE_ID=${selector} deno task worker`;
@@ -150,13 +146,17 @@ function whereToStart(selector: string): string {
   return `start one on a node that has them, or give them to another: deno task nodes set NODE --label ${labels}`;
 }
 
-function closedByCode(lane: Lane, hall: Hall): Closed | undefined {
-  if (hall.roomFor(lane.node, lane.digest) > 0) return;
-  if (!hall.isLacked(lane.digest)) return noSlot(lane.node);
-  const { job_name } = lane;
-  const digest = lane.digest.slice(0, 12);
-  const reason = `no worker with a free slot has the code of job "${job_name}" as it was synced (digest ${digest})`;
-  return closed(reason, { code: "no_code", job_name, digest });
+/** What would pass by itself, as that all are busy, is not the reason where nobody has the code. */
+function closedByPlaceOrCode(lane: Lane, hall: Hall, place: Closed | undefined): Closed | undefined {
+  if (place && place.parts.code !== "no_slot" && place.parts.code !== "node_full") return place;
+  if (!hall.isLacked(lane.digest)) {
+    return place ?? (hall.roomFor(lane.node, lane.digest) > 0 ? undefined : noSlot(lane.node));
+  }
+  const { having, only_leader, others } = hall.versions(lane.node, lane.digest);
+  if (having > 0 && (place || hall.roomFor(lane.node, lane.digest) > 0)) return place;
+  const { job_name, digest, node } = lane;
+  const parts = { code: "no_code" as const, job_name, digest, node, having, only_leader, others };
+  return closed(noCodeText(parts), parts);
 }
 
 function closed(reason: string, parts: LaneWait): Closed {

@@ -33,8 +33,31 @@ export interface Host {
   free: number;
   /** Its workers that may be given work, with a free slot or without. */
   places: Place[];
-  /** A worker takes part here that is there to work, whether it answers just now or not. */
-  staffed: boolean;
+  /** Workers that take part here and are there to work, whether they answer just now or not. */
+  staff: readonly string[];
+  /** The leader's own worker, where it works for want of others; among `places` only where there is no staff. */
+  stand_in?: Place;
+  /** All workers that take part here, the leader's too where it never works. */
+  active?: readonly string[];
+}
+
+/** Who may be given work. */
+export interface Crewed {
+  places: Place[];
+  staff: readonly string[];
+  stand_in?: Place;
+}
+
+/** By worker: what it has instead of some code; null: nothing that can be read. */
+export type Lacking = ReadonlyMap<string, string | null>;
+
+/** Who of those whom a selector names has a version of the code, and how many have another instead. */
+export interface Versions {
+  /** Of those who may be given runs. */
+  having: number;
+  /** The leader's worker has it, which is given none. */
+  only_leader: boolean;
+  others: { digest: string | null; workers: number }[];
 }
 
 export interface Found {
@@ -63,7 +86,7 @@ export class Hall {
   readonly resources: Map<string, { left: number; capacity: number }>;
   /** An operator stopped all dispatch. */
   readonly paused: boolean;
-  readonly #lacking: (digest: string) => ReadonlySet<string>;
+  readonly #lacking: (digest: string) => Lacking;
   readonly #bodyMs: (digest: string) => number;
   readonly #packs: Packs;
   readonly #packing = new Map<string, { places: Found[]; at: number; begun: boolean }>();
@@ -80,7 +103,7 @@ export class Hall {
     resources?: Map<string, { left: number; capacity: number }>;
     paused?: boolean;
     /** Workers that are known to have other code for this digest. */
-    lacking?: (digest: string) => ReadonlySet<string>;
+    lacking?: (digest: string) => Lacking;
     /** What a run of this code takes; Infinity: that is not known. */
     bodyMs?: (digest: string) => number;
     /** How many runs of quick code may go to workers in packs. */
@@ -99,13 +122,14 @@ export class Hall {
   }
 
   /**
-   * Those of the named that work for this selector. Without staff a host has nobody but a leader that is to be free to lead: it
-   * works where nobody else ever will.
+   * Those of the named that work for this selector. Without staff, or with staff that has other code, a host has nobody but a leader that is to be free to
+   * lead: it works where nobody else ever will.
    */
-  serving(selector: string, avoid_node: string | null = null): readonly Host[] {
-    return kept(this.#serving, `${avoid_node ?? ""}\0${selector}`, () => {
+  serving(selector: string, avoid_node: string | null = null, digest = ""): readonly Host[] {
+    const lacking = this.#lacking(digest);
+    return kept(this.#serving, keyOf(lacking, digest, `${avoid_node ?? ""}\0${selector}`), () => {
       const named = this.named(selector).filter((host) => host.node.node_id !== avoid_node);
-      const staffed = named.filter((host) => host.staffed);
+      const staffed = named.filter((host) => host.staff.some((worker_id) => !lacking.has(worker_id)));
       return staffed.length > 0 ? staffed : named;
     });
   }
@@ -114,11 +138,10 @@ export class Hall {
   roomFor(selector: string, digest: string): number {
     const lacking = this.#lacking(digest);
     const cost = this.costOf(digest);
-    const count = () =>
-      this.serving(selector).reduce((sum, host) => sum + (hasRoom(host, lacking) ? roomIn(host, cost) : 0), 0);
-    if (lacking.size > 0) return count();
-    const room = kept(this.#rooms, `${cost}\0${selector}`, count);
-    return room > 0 && this.#isQuick(digest) ? Math.max(room, this.#packs.left) : room;
+    const room = kept(this.#rooms, keyOf(lacking, digest, `${cost}\0${selector}`), () => {
+      return this.serving(selector, null, digest).reduce((sum, host) => sum + roomIn(host, cost, lacking), 0);
+    });
+    return room > 0 && lacking.size === 0 && this.#isQuick(digest) ? Math.max(room, this.#packs.left) : room;
   }
 
   /** What a run of this code takes of `Place.line_ms`. */
@@ -131,6 +154,21 @@ export class Hall {
     return this.#lacking(digest).size > 0;
   }
 
+  /** Who has this code of those whom the selector names. */
+  versions(selector: string, digest: string): Versions {
+    const lacking = this.#lacking(digest);
+    const named = this.named(selector);
+    const able = named.flatMap(({ staff, stand_in }) => stand_in ? [...staff, stand_in.worker_id] : staff);
+    const having = new Set(able.filter((worker_id) => !lacking.has(worker_id))).size;
+    const all = new Set([...able, ...named.flatMap(({ active = [] }) => active)]);
+    const found = Map.groupBy([...all].filter((worker_id) => lacking.has(worker_id)), (worker_id) => {
+      return lacking.get(worker_id) ?? null;
+    });
+    const others = [...found].map(([digest, workers]) => ({ digest, workers: workers.length }));
+    const only_leader = having === 0 && [...all].some((worker_id) => !lacking.has(worker_id));
+    return { having, only_leader, others: others.sort((a, b) => b.workers - a.workers) };
+  }
+
   #isQuick(digest: string): boolean {
     return this.#bodyMs(digest) <= QUICK_MS;
   }
@@ -138,14 +176,13 @@ export class Hall {
   /** The node that alone has room for this, where a run that avoids it waits for another one: none such can start before that has room. */
   aloneWithRoom(selector: string, digest: string): string | null {
     const lacking = this.#lacking(digest);
-    const look = () => {
-      const [first, ...more] = this.serving(selector).filter((host) => hasRoom(host, lacking));
+    return kept(this.#alone, keyOf(lacking, digest, selector), () => {
+      const [first, ...more] = this.serving(selector, null, digest).filter((host) => hasRoom(host, lacking));
       if (!first || more.length > 0) return null;
-      const others = this.serving(selector, first.node.node_id);
-      const wait = others.some(hasWorkers) && !others.some((host) => hasRoom(host, lacking));
+      const others = this.serving(selector, first.node.node_id, digest);
+      const wait = others.some((host) => hasWorkers(host, lacking)) && !others.some((host) => hasRoom(host, lacking));
       return wait ? first.node.node_id : null;
-    };
-    return lacking.size > 0 ? look() : kept(this.#alone, selector, look);
+    });
   }
 
   /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
@@ -156,8 +193,9 @@ export class Hall {
       if (packed) this.#packs.left--;
       if (packed || (this.#packs.left <= 0 && this.#packs.wait)) return packed;
     }
-    const avoids = avoid_node !== null && this.serving(node, avoid_node).some(hasWorkers);
-    const queue = this.#queueOf(node, avoids ? avoid_node : null, when);
+    const avoids = avoid_node !== null &&
+      this.serving(node, avoid_node, digest).some((host) => hasWorkers(host, lacking));
+    const queue = this.#queueOf(node, avoids ? avoid_node : null, digest, when);
     const cost = this.costOf(digest);
     if (cost >= (this.#too_costly.get(queue) ?? Infinity)) return undefined;
     const passed: Ranked[] = [];
@@ -168,10 +206,10 @@ export class Hall {
       if (top.host.free <= 0 || !isFree(top.place, when)) continue; // not again in this tick
       const rank = rankOf(top.place);
       if (rank !== top.rank) queue.push({ ...top, rank });
-      else if (lacking.has(top.place.worker_id) || !mayWait(top.place, cost)) passed.push(top);
+      else if (!mayWait(top.place, cost)) passed.push(top);
       else found = top;
     }
-    if (!found && lacking.size === 0) this.#too_costly.set(queue, cost);
+    if (!found) this.#too_costly.set(queue, cost);
     for (const one of found ? [...passed, found] : passed) queue.push(one);
     return found;
   }
@@ -191,16 +229,23 @@ export class Hall {
     }
   }
 
-  #queueOf(selector: string, avoid_node: string | null, when: When): TinyQueue<Ranked> {
-    return kept(this.#queues, `${when}\0${avoid_node ?? ""}\0${selector}`, () => {
-      const all = this.serving(selector, avoid_node).flatMap((host) => host.places.map((place) => ({ host, place })));
+  #queueOf(selector: string, avoid_node: string | null, digest: string, when: When): TinyQueue<Ranked> {
+    const lacking = this.#lacking(digest);
+    return kept(this.#queues, keyOf(lacking, digest, `${when}\0${avoid_node ?? ""}\0${selector}`), () => {
+      const serving = this.serving(selector, avoid_node, digest);
+      const all = serving.flatMap((host) => placesFor(host, lacking).map((place) => ({ host, place })));
       const ranked = all.map((one, order) => ({ ...one, order, rank: rankOf(one.place) }));
       return new TinyQueue(ranked, (a, b) => a.rank - b.rank || a.order - b.order);
     });
   }
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
+/** What all code shares that every worker has is found out once for it. */
+function keyOf(lacking: Lacking, digest: string, rest: string): string {
+  return lacking.size === 0 ? rest : `${digest}\0${rest}`;
+}
+
+const NOBODY: Lacking = new Map();
 /** More than anybody carries. */
 const BEHIND_OTHERS = 1e9;
 
@@ -218,21 +263,29 @@ function mayWait({ idle, line_ms }: Place, cost: number): boolean {
   return idle > 0 || cost <= line_ms;
 }
 
-/** How many runs of this cost a host may be given. */
-function roomIn({ free, places }: Host, cost: number): number {
-  const room = places.reduce((sum, { free, idle, line_ms }) => {
-    return sum + Math.max(0, Math.min(free, Math.max(0, idle) + Math.floor(Math.max(0, line_ms) / cost)));
-  }, 0);
-  return Math.min(free, room);
+/** Its workers that may be given this code: the staff that has it; where none of it ever will, the leader's own. */
+function placesFor({ places, staff, stand_in }: Host, lacking: Lacking): readonly Place[] {
+  if (lacking.size === 0) return places;
+  const has = ({ worker_id }: { worker_id: string }) => !lacking.has(worker_id);
+  if (staff.some((worker_id) => has({ worker_id }))) return places.filter(has);
+  return stand_in && has(stand_in) ? [stand_in] : [];
 }
 
-function hasRoom(host: Host, lacking: ReadonlySet<string>): boolean {
-  return host.free > 0 && host.places.some((place) => place.free > 0 && !lacking.has(place.worker_id));
+/** How many runs of this cost a host may be given. */
+function roomIn(host: Host, cost: number, lacking: Lacking): number {
+  const room = placesFor(host, lacking).reduce((sum, { free, idle, line_ms }) => {
+    return sum + Math.max(0, Math.min(free, Math.max(0, idle) + Math.floor(Math.max(0, line_ms) / cost)));
+  }, 0);
+  return Math.min(host.free, room);
+}
+
+function hasRoom(host: Host, lacking: Lacking): boolean {
+  return host.free > 0 && placesFor(host, lacking).some((place) => place.free > 0);
 }
 
 /** Somebody takes part there who will do it, if not just now: worth waiting for. */
-function hasWorkers(host: Host): boolean {
-  return host.staffed || host.places.length > 0;
+function hasWorkers(host: Host, lacking: Lacking): boolean {
+  return host.staff.some((worker_id) => !lacking.has(worker_id)) || placesFor(host, lacking).length > 0;
 }
 
 function kept<V>(map: Map<string, V>, key: string, make: () => V): V {
@@ -243,12 +296,10 @@ function kept<V>(map: Map<string, V>, key: string, make: () => V): V {
   return made;
 }
 
-/** All that has workers, by node. `places`: those of them that may be given work; `staffed`: nodes with workers that are there to work. */
-export function hostsOf(
-  workers: (WorkerRow & { node: NodeRow })[],
-  { places, staffed }: { places: Place[]; staffed: ReadonlySet<string> },
-): Host[] {
+/** All that has workers, by node. */
+export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], { places, staff, stand_in }: Crewed): Host[] {
   const by_node = Map.groupBy(places, (place) => place.node_id);
+  const works = new Set(staff);
   return [...Map.groupBy(workers, (worker) => worker.node_id)].map(([node_id, members]) => {
     const node = (members[0] as { node: NodeRow }).node;
     // A node's own limit counts those that it was given ahead: when their time comes nobody asks again.
@@ -257,15 +308,22 @@ export function hostsOf(
       node.left_behind,
     );
     const own = by_node.get(node_id) ?? [];
-    const slots = own.reduce((sum, place) => sum + Math.max(place.free, 0), 0);
+    const leader = stand_in?.node_id === node_id ? stand_in : undefined;
+    const slots = [...new Set(leader ? [...own, leader] : own)].reduce(
+      (sum, place) => sum + Math.max(place.free, 0),
+      0,
+    );
     const limit = node.max_concurrent === null ? Infinity : node.max_concurrent - load;
     const usable = node.is_active && node.status === "available";
+    const active = members.filter((worker) => worker.state === "ACTIVE").map((worker) => worker.worker_id);
     return {
       node,
       load,
       free: usable ? Math.max(0, Math.min(slots, limit)) : 0,
       places: own,
-      staffed: staffed.has(node_id),
+      staff: active.filter((worker_id) => works.has(worker_id)),
+      stand_in: leader,
+      active,
     };
   });
 }

@@ -84,6 +84,8 @@ async function judge(me: Leading): Promise<void> {
 function limitsOf(settings: Settings): Limits {
   return {
     overdue_seconds: settings.alert_overdue_seconds,
+    no_code_seconds: settings.alert_no_code_seconds,
+    leader_runs: settings.leader_runs_jobs !== "never",
     no_leader_seconds: settings.alert_no_leader_seconds,
     certificate_days: settings.alert_certificate_days,
     clock_skew_seconds: settings.alert_clock_skew_seconds,

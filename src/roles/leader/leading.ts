@@ -46,6 +46,8 @@ export interface Leading {
   told?: { at_ms: number; text: string };
   /** Looking for workers to detach is under way. */
   looking?: boolean;
+  /** When it last read which workers have other code than was synced. */
+  code_read_ms?: number;
   /** Nodes that are being checked. */
   readonly checking: Set<string>;
   /** When Redis was last asked to prolong the lock. */

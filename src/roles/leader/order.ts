@@ -37,24 +37,23 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
   }
   me.crew.trust(worker_id);
   const refused: Assigned[] = [];
-  const without_code = new Set<number>();
+  let other_code = false;
   for (const [place, run] of runs.entries()) {
     const said = answer.value.results[place];
     if (said?.result === "ACCEPTED") continue;
     const result = said?.result ?? "RESULT_UNSPECIFIED";
     const message = said?.message ?? "";
     observe("run.refused", { job_run_id: run.job_run_id, attempt: run.attempt, worker_id, result, message });
-    if (result === "REJECTED_INVALID") without_code.add(run.job_run_id);
-    else me.crew.hasRefused(worker_id);
+    if (said?.other_code) { // the worker has undone the assignment, and is given no run of this code until it says otherwise
+      me.crew.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);
+      other_code = true;
+      continue;
+    }
+    if (result !== "REJECTED_INVALID") me.crew.hasRefused(worker_id); // else the run is no longer assigned there, or is to be canceled
     refused.push(run);
   }
-  if (refused.length === 0) return;
-  // A run that was no longer assigned there, or that was or is to be canceled, was rightly refused and says nothing of the code.
-  const digests = new Map(refused.map((run) => [run.job_run_id, run.digest]));
-  for (const { job_run_id } of await takeBack(me, refused)) {
-    if (without_code.has(job_run_id)) me.crew.hasOtherCode(worker_id, digests.get(job_run_id) as string);
-  }
-  me.bell.ring();
+  if (refused.length > 0) await takeBack(me, refused);
+  if (other_code || refused.length > 0) me.bell.ring();
 }
 
 async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {

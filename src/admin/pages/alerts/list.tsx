@@ -85,6 +85,7 @@ const SUBJECTS: Record<AlertKind, string> = {
   "run.failed": "job",
   "run.quarantined": "job",
   "run.overdue": "job",
+  "code.missing": "job",
   "node.away": "node",
   "leader.none": "leader",
   "bulk.paused": "bulk",
@@ -92,6 +93,11 @@ const SUBJECTS: Record<AlertKind, string> = {
   "certificate.expiring": "node",
   "clock.skewed": "node",
 };
+
+/** Its version stands in the message. */
+function targetOf({ kind, subject }: Alert): string {
+  return kind === "code.missing" ? subject.split(" ")[0] ?? subject : subject;
+}
 
 function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
   const say = ALERTS[on.lang];
@@ -105,7 +111,7 @@ function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
         </span>
       ),
     },
-    { head: say.subject, cell: (one) => <TargetLink on={on} type={SUBJECTS[one.kind]} id={one.subject} /> },
+    { head: say.subject, cell: (one) => <TargetLink on={on} type={SUBJECTS[one.kind]} id={targetOf(one)} /> },
     { head: say.message, kind: "main", cell: (one) => <Message on={on} alert={one} /> },
     { head: say.opened, kind: open ? undefined : "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
     ...open ? [] : [over],

@@ -50,6 +50,7 @@ export const KINDS_JA: Record<AlertKind, string> = {
   "run.failed": "ジョブの実行が最終的に失敗し、その後成功していません",
   "run.quarantined": "ジョブの実行が中断されすぎ、その後成功していません",
   "run.overdue": "ジョブの仕事が予定を過ぎても開始しません",
+  "code.missing": "同期したジョブの版を持つワーカーがありません",
   "node.away": "ノードのワーカーがいないか、応答しません",
   "leader.none": "リーダーが不在です",
   "bulk.paused": "失敗が多く、一括が自動で一時停止しました",

@@ -2,6 +2,7 @@
 import type { Settings } from "../../../store/settings.ts";
 import type { NodeListing } from "../../../store/health.ts";
 import type { WorkerListing } from "../../../store/nodes.ts";
+import { versionOf } from "../../../store/wait_reason.ts";
 import type { RunView } from "../../../store/run_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State, type Tone } from "../../parts/badge.tsx";
@@ -98,6 +99,45 @@ export function leaseUntil(on: Visit, worker: WorkerListing): Date | null {
   return new Date(on.now.getTime() + worker.lease_seconds_left * 1000);
 }
 
+/** Whether its job files are what was synced. */
+function Files({ on, worker }: { on: Visit; worker: Pick<WorkerListing, "other_jobs" | "other_code"> }) {
+  const say = NODES[on.lang];
+  if (worker.other_jobs === null) return <Nothing />;
+  if (worker.other_jobs === 0) return <Badge tone="good" sign="✓" text={say.as_synced} />;
+  return (
+    <span title={worker.other_code.map(({ job_name }) => job_name).join(", ")}>
+      <Badge tone="warn" sign="≠" text={say.differ(worker.other_jobs)} />
+    </span>
+  );
+}
+
+/** Which of them are not; nothing where all are. */
+export function OtherFiles({ on, worker }: { on: Visit; worker: Pick<WorkerListing, "other_jobs" | "other_code"> }) {
+  const say = NODES[on.lang];
+  const more = (worker.other_jobs ?? 0) - worker.other_code.length;
+  if (worker.other_code.length === 0) return null;
+  return (
+    <section>
+      <h2>{say.other_files} {more > 0 && <small>{say.first_jobs(worker.other_code.length)}</small>}</h2>
+      <p>{say.other_files_text}</p>
+      <Table
+        label={say.other_files}
+        rows={worker.other_code}
+        columns={[
+          { head: say.job, cell: ({ job_name }) => <a href={link(on, `/jobs/${job_name}`)}>{job_name}</a> },
+          { head: say.synced, cell: ({ digest }) => <code title={digest}>{versionOf(digest)}</code> },
+          {
+            head: say.found_here,
+            kind: "main",
+            cell: ({ found, problem }) =>
+              found === null ? <span>{problem}</span> : <code title={found}>{versionOf(found)}</code>,
+          },
+        ]}
+      />
+    </section>
+  );
+}
+
 export function workerColumns(on: Visit, with_node: boolean): Column<WorkerListing>[] {
   const say = NODES[on.lang];
   const node: Column<WorkerListing> = {
@@ -110,6 +150,7 @@ export function workerColumns(on: Visit, with_node: boolean): Column<WorkerListi
     { head: say.state, cell: (one) => <WorkerState worker={one} /> },
     { head: say.role, cell: (one) => <Role role={one.role} /> },
     { head: say.load, cell: (one) => <Load load={one.load} most={one.slots} label={say.load} /> },
+    { head: say.files, cell: (one) => <Files on={on} worker={one} /> },
     { head: say.seen, kind: "wide", cell: (one) => <Time on={on} at={one.seen_at} /> },
     { head: say.lease, kind: "wide", cell: (one) => <Time on={on} at={leaseUntil(on, one)} /> },
     { head: say.version, kind: "wide", cell: (one) => one.version || <Nothing /> },

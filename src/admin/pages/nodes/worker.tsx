@@ -10,7 +10,18 @@ import { KeyValues, Problem } from "../../parts/notes.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
 import { WorkDialogs } from "./dialogs.tsx";
-import { Carried, Expiry, leaseUntil, Load, MOST_RUNS, nodeLink, Role, Skew, WorkerState } from "./figures.tsx";
+import {
+  Carried,
+  Expiry,
+  leaseUntil,
+  Load,
+  MOST_RUNS,
+  nodeLink,
+  OtherFiles,
+  Role,
+  Skew,
+  WorkerState,
+} from "./figures.tsx";
 import { NODES } from "./words.ts";
 
 type Worker = WorkerListing & { ended_at: Date | null };
@@ -33,6 +44,7 @@ export async function showWorker(on: Visit): Promise<Page> {
           {worker.detached_by && (
             <Problem title={say.detached_by(worker.detached_by, engineText(on.lang, worker.detach_reason ?? ""))} />
           )}
+          {worker.state !== "DEAD" && <OtherFiles on={on} worker={worker} />}
           <Details on={on} worker={worker} settings={settings} />
           <Carried on={on} runs={runs} />
         </Live>

@@ -86,6 +86,10 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
     ja: "ワーカーの状態を置く場所の空きがこれより少ないノードは unavailable です。0：しない",
   },
   alert_overdue_seconds: { group: "alerts", ja: "開始できるのにこの時間開始しない仕事は遅延です" },
+  alert_no_code_seconds: {
+    group: "alerts",
+    ja: "同期したジョブの版を持つワーカーがこの時間なければアラートを出します",
+  },
   alert_no_leader_seconds: { group: "alerts", ja: "リーダーがこの時間不在ならアラートを出します" },
   alert_certificate_days: { group: "alerts", ja: "証明書の残り日数がこれより少ないとアラートを出します" },
   alert_clock_skew_seconds: {
