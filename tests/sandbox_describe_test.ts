@@ -1,7 +1,6 @@
 /** What a job file declares, read without any permission; and every way in which a file declares nothing. */
 import assert from "node:assert/strict";
 import { checkBy } from "../src/client/job_args.ts";
-import { monotonicMs } from "../src/base/loop.ts";
 import type { Described } from "../src/sandbox/pool.ts";
 import { bodyFile, withSandbox } from "./support/bodies.ts";
 
@@ -250,12 +249,10 @@ Deno.test("a file that is no job says why, and where", async (test) => {
 });
 
 Deno.test("a file that loops for ever is given up at the deadline", async () => {
-  const began_ms = monotonicMs();
   const described = await describeText(`${IMPORT}for (;;);\nexport default defineJob({ run() {} });`, 500);
   assert(!described.ok);
   assert.equal(described.kind, "timeout");
   assert.match(described.reason, /not loaded within 0\.5 s/);
-  assert(monotonicMs() - began_ms < 20_000);
 });
 
 Deno.test("an error in another file is told with that file's place", () =>

@@ -1,6 +1,5 @@
 /** What a body says, within limits, whatever it does. */
 import assert from "node:assert/strict";
-import { monotonicMs } from "../src/base/loop.ts";
 import { HEAD_BYTES, LAST_LINES, type LogLine, Output, TAIL_BYTES } from "../src/sandbox/output.ts";
 import { type Heard, orderFor, ran, withSandbox } from "./support/bodies.ts";
 
@@ -10,13 +9,11 @@ function bytesOf(heard: Heard): number {
 
 Deno.test("a body that floods is ended with OutputLimit, and little of it is kept", () =>
   withSandbox(async (sandbox) => {
-    const began_ms = monotonicMs();
     const heard = await ran(sandbox, orderFor("prints", "100 MB"));
     assert(heard.outcome.kind === "FAILED", JSON.stringify(heard.outcome));
     assert.equal(heard.outcome.error_name, "OutputLimit");
     assert.match(heard.outcome.error_summary, /more than 64 MiB of output/);
     assert(bytesOf(heard) < HEAD_BYTES + TAIL_BYTES + 1_000, `${bytesOf(heard)} bytes were kept`);
-    assert(monotonicMs() - began_ms < 30_000, "it was not ended");
   }));
 
 Deno.test("short lines of a log without a pause are a flood as well, also after much was said", () => {

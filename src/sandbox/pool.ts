@@ -56,6 +56,8 @@ export interface SandboxOptions {
   owner?: string;
   /** How many runs of a job may wait in one process; by default as it was measured here. */
   pace?: Pace;
+  /** How long their guard waits for a sign of life; by default as is right for a worker's lease. */
+  guard_window_seconds?: number;
 }
 
 /** What a process is bound to, from its start. */
@@ -106,9 +108,10 @@ export class Sandbox {
       onOver: (body) => this.#over(body),
       lapses: () => this.#warden.lapses,
     };
-    const { env, owner } = options;
+    const { env, owner, guard_window_seconds } = options;
     this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner }, {
       mayRun: () => this.#mayRun(),
+      window_seconds: guard_window_seconds,
     });
   }
 

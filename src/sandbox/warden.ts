@@ -17,15 +17,16 @@ import { signalGroup } from "./process_table.ts";
 import { GUARD_MARK } from "./remains.ts";
 
 export const BEAT_MS = 1_000;
-const WINDOW_SECONDS = 3;
-/** A gap from which on the guard may have struck. */
-const LAPSE_MS = WINDOW_SECONDS * 1_000 - 500;
+/** The silence after which the guard strikes. The margin of each lease is longer by a second at least. */
+export const WINDOW_SECONDS = 3;
+/** A gap that is shorter than the window by so much, and the guard may have struck. */
+const LAPSE_BEFORE_MS = 500;
 /** Every line has this many bytes, so that a reader of blocks never sees half a number. */
 const LINE_BYTES = 16;
 
-const HEAR_WITH_BASH = `while read -t ${WINDOW_SECONDS} -r word; do note "$word"; done`;
-const HEAR_WITH_DD =
-  `while words=$(timeout --foreground -k 1 ${WINDOW_SECONDS} dd bs=4096 count=1 2>/dev/null) && [ -n "$words" ]; do ` +
+const hearWithBash = (seconds: number) => `while read -t ${seconds} -r word; do note "$word"; done`;
+const hearWithDd = (seconds: number) =>
+  `while words=$(timeout --foreground -k 1 ${seconds} dd bs=4096 count=1 2>/dev/null) && [ -n "$words" ]; do ` +
   `for word in $words; do note "$word"; done; done`;
 
 const scriptThatHears = (hear: string) => `
@@ -62,9 +63,14 @@ export class Warden {
 
   readonly #bashes: readonly string[];
   readonly #mayRun: () => boolean;
+  readonly #window_seconds: number;
 
   /** Without `mayRun`'s yes nothing is guarded, and there is no beat. */
-  constructor(env: Record<string, string>, on: { mayRun?: () => boolean; bashes?: readonly string[] } = {}) {
+  constructor(
+    env: Record<string, string>,
+    on: { mayRun?: () => boolean; bashes?: readonly string[]; window_seconds?: number } = {},
+  ) {
+    this.#window_seconds = on.window_seconds ?? WINDOW_SECONDS;
     this.#bashes = on.bashes ?? ["/bin/bash", "/usr/bin/bash"];
     this.#mayRun = on.mayRun ?? (() => true);
     this.#env = { PATH: env.PATH || "/usr/local/bin:/usr/bin:/bin" };
@@ -108,7 +114,8 @@ export class Warden {
 
   /** How often the beat was silent for so long that the guard may have killed. */
   get lapses(): number {
-    return this.#lapses + (monotonicMs() - this.#beaten_ms > LAPSE_MS ? 1 : 0);
+    const lapse_ms = this.#window_seconds * 1_000 - LAPSE_BEFORE_MS;
+    return this.#lapses + (monotonicMs() - this.#beaten_ms > lapse_ms ? 1 : 0);
   }
 
   /** Ends the guard. What it still guards dies. */
@@ -130,7 +137,10 @@ export class Warden {
   }
 
   #open(): Guard {
-    const { shell, script } = shellFor(this.#env.PATH as string, this.#bashes);
+    const { shell, script } = shellFor(this.#env.PATH as string, {
+      bashes: this.#bashes,
+      window_seconds: this.#window_seconds,
+    });
     const process = new Deno.Command(shell, {
       args: ["-c", script],
       clearEnv: true,
@@ -159,12 +169,15 @@ export class Warden {
   }
 }
 
-function shellFor(path: string, bashes: readonly string[]): { shell: string; script: string } {
+function shellFor(
+  path: string,
+  { bashes, window_seconds }: { bashes: readonly string[]; window_seconds: number },
+): { shell: string; script: string } {
   const find = (name: string) => path.split(":").map((folder) => `${folder}/${name}`).find(isFile);
   const bash = bashes.find(isFile) ?? find("bash");
-  if (bash) return { shell: bash, script: scriptThatHears(HEAR_WITH_BASH) };
+  if (bash) return { shell: bash, script: scriptThatHears(hearWithBash(window_seconds)) };
   const missing = ["sh", "timeout", "dd"].filter((name) => !find(name));
-  if (missing.length === 0) return { shell: find("sh") as string, script: scriptThatHears(HEAR_WITH_DD) };
+  if (missing.length === 0) return { shell: find("sh") as string, script: scriptThatHears(hearWithDd(window_seconds)) };
   throw new Error(
     `Cannot guard bodies against the death of their worker: neither bash nor ${
       missing.join(", ")

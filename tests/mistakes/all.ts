@@ -1,5 +1,6 @@
 /** All planted mistakes, by theme. A new theme is a file beside this one, named here. */
 import { ALERTS_MISTAKES } from "./alerts.ts";
+import { BODY_MISTAKES } from "./bodies.ts";
 import { BULK_MISTAKES } from "./bulks.ts";
 import { DISPATCH_MISTAKES } from "./dispatch.ts";
 import { EVENT_MISTAKES } from "./events.ts";
@@ -14,6 +15,7 @@ import type { Mistake } from "./mistake.ts";
 
 export const MISTAKES: Mistake[] = [
   ...ALERTS_MISTAKES,
+  ...BODY_MISTAKES,
   ...BULK_MISTAKES,
   ...DISPATCH_MISTAKES,
   ...EVENT_MISTAKES,

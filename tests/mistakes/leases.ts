@@ -1,4 +1,4 @@
-/** Leases, terms and verdicts; the journal of outcomes and those who take it over; peers and bodies. */
+/** Leases and terms; the journal of outcomes and those who take it over; peers; what sync reads. */
 import type { Mistake } from "./mistake.ts";
 
 export const LEASE_MISTAKES: Mistake[] = [
@@ -144,60 +144,6 @@ export const LEASE_MISTAKES: Mistake[] = [
     why: "A worker that was declared dead goes on with runs that others have been given.",
   },
   {
-    id: "second-verdict-wins",
-    file: "src/sandbox/body.ts",
-    find: "    if (this.#verdict) return;\n",
-    replace: "",
-    tests: ["tests/sandbox_verdict_test.ts"],
-    filter: "the first verdict counts",
-    why: "An error that is thrown after the result takes a success back.",
-  },
-  {
-    id: "untold-timeout-overrides-a-verdict",
-    file: "src/sandbox/body.ts",
-    find: "    if (!this.#told) this.#ended_by_us = undefined; // an end that came first wins\n",
-    replace: "",
-    tests: ["tests/sandbox_verdict_test.ts"],
-    filter: "a timeout of which it was not told",
-    why: "A run that has returned is TIMED_OUT, and is run again.",
-  },
-  {
-    id: "told-timeout-forgotten-at-a-verdict",
-    file: "src/sandbox/body.ts",
-    find: "    if (!this.#told) this.#ended_by_us = undefined;",
-    replace: "    this.#ended_by_us = undefined;",
-    tests: ["tests/sandbox_verdict_test.ts"],
-    filter: "a timeout of which it was not told",
-    why: "A run that stopped half-way since its timeout told it to counts as done.",
-  },
-  {
-    id: "cancel-overrides-a-verdict",
-    file: "src/sandbox/body.ts",
-    find: "if (this.#over || this.#verdict || this.#ended_by_us) return;",
-    replace: "if (this.#over || this.#ended_by_us) return;",
-    tests: ["tests/sandbox_verdict_test.ts"],
-    filter: "what comes after its verdict",
-    why: "A run that has returned is CANCELED, or TIMED_OUT, for what its process does afterwards.",
-  },
-  {
-    id: "abandon-overrides-a-verdict",
-    file: "src/sandbox/body.ts",
-    find: '    if (!this.#verdict) this.#ended_by_us ??= { cause, reason, step: "KILL" };',
-    replace: '    this.#ended_by_us ??= { cause, reason, step: "KILL" };',
-    tests: ["tests/sandbox_verdict_test.ts"],
-    filter: "what comes after its verdict",
-    why: "A run that has returned is LOST, and is run again.",
-  },
-  {
-    id: "verdict-goes-before-what-ended-the-body",
-    file: "src/sandbox/outcome.ts",
-    find: "  if (story.ended_by_us) return endedByUs(story.ended_by_us, story, subject);\n",
-    replace: "  if (story.ended_by_us && !story.verdict) return endedByUs(story.ended_by_us, story, subject);\n",
-    tests: ["tests/sandbox_verdict_test.ts"],
-    filter: "a timeout of which it was not told",
-    why: "A run that stopped half-way since its timeout told it to counts as done.",
-  },
-  {
     id: "outcome-in-the-journal-after-its-log-is-stored",
     file: "src/roles/executor.ts",
     find: `    if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
@@ -340,33 +286,6 @@ export const LEASE_MISTAKES: Mistake[] = [
     tests: ["tests/faulty_link_test.ts"],
     filter: "a swallowed connection",
     why: "A drill of a server that accepts and says nothing tests none.",
-  },
-  {
-    id: "heap-of-a-body-without-a-bound",
-    file: "src/sandbox/process.ts",
-    find: "`--max-old-space-size=${plan.memory_mb},--max-semi-space-size=${young_mb}`",
-    replace: "`--max-semi-space-size=${young_mb}`",
-    tests: ["tests/sandbox_outcomes_test.ts"],
-    filter: "no more: values of the program",
-    why: "One job that keeps too much takes the memory of all others on the machine.",
-  },
-  {
-    id: "buffers-of-a-body-without-a-bound",
-    file: "src/sandbox/process.ts",
-    find: "`ulimit -c 0; ulimit -d ${data_kb} 2>/dev/null; `",
-    replace: "`ulimit -c 0; `",
-    tests: ["tests/sandbox_outcomes_test.ts"],
-    filter: "no more: buffers beside them",
-    why: "A job that reads large files takes the memory of all others on the machine.",
-  },
-  {
-    id: "memory-bound-in-kb-taken-for-mb",
-    file: "src/sandbox/process.ts",
-    find: "(plan.memory_mb + DATA_BEYOND_MEMORY_MB) * 1024",
-    replace: "(plan.memory_mb * 1024 + DATA_BEYOND_MEMORY_MB) * 1024",
-    tests: ["tests/sandbox_outcomes_test.ts"],
-    filter: "no more: buffers beside them",
-    why: "The bound of a job's buffers is a thousand times what was asked for.",
   },
   {
     id: "file-that-changed-while-it-was-read-is-stored",

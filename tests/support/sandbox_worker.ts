@@ -1,14 +1,20 @@
 /**
  * A worker of which only the sandbox is there, as a process that tests kill or freeze. Starts the body and args that
  * are its arguments, and prints lines of JSON: first its body's pid, then what the body says, then the outcome.
- * A line on its stdin lets go of the body: it may run no longer.
+ * A line on its stdin lets go of the body: it may run no longer. The last argument is the window of its guard, in seconds.
  */
 import { Sandbox } from "../../src/sandbox/pool.ts";
 import { PROJECT_DIR } from "../../src/base/config.ts";
 import { type BodyName, orderFor } from "./bodies.ts";
 
-const [name, args, state_dir] = Deno.args as [BodyName, string, string];
-const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: Deno.env.toObject() });
+const [name, args, state_dir, window] = Deno.args as [BodyName, string, string, string];
+const sandbox = new Sandbox({
+  project_dir: PROJECT_DIR,
+  state_dir,
+  spares: 0,
+  env: Deno.env.toObject(),
+  guard_window_seconds: Number(window),
+});
 let may_run = true;
 sandbox.hold(() => may_run);
 const permissions = name === "grandchild" ? { unsafe: { run: ["sh"] } } : {};
