@@ -3,6 +3,7 @@
  * is told to stop while it starts ends well, too. Deno loads whatever is imported by a literal name before the first line runs.
  */
 import { after, monotonicMs } from "./src/base/loop.ts";
+import { notInstalledText } from "./src/base/not_installed.ts";
 
 /** A Ctrl-C comes twice: from the terminal, and from `deno task`, which passes on what it gets itself. */
 const ONE_KEYSTROKE_MS = 500;
@@ -38,7 +39,7 @@ globalThis.addEventListener("unhandledrejection", (event) => {
 });
 
 const program = new URL("./src/cli/program.ts", import.meta.url).href;
-const { runCli } = await import(program) as typeof import("./src/cli/program.ts");
+const { runCli } = await (import(program) as Promise<typeof import("./src/cli/program.ts")>).catch(endNotInstalled);
 const signals = {
   get stop() {
     heeded = true;
@@ -52,6 +53,14 @@ Deno.exit(await runCli(Deno.args, signals));
 function endUnheeded(): void {
   if (heeded) return;
   console.error("stopped; what was asked for may have been done all the same");
+  Deno.exit(1);
+}
+
+/** @throws what is no lack of a package */
+function endNotInstalled(error: unknown): never {
+  const text = notInstalledText(String(error));
+  if (text === undefined) throw error;
+  console.error(`error: Cannot start: ${text}`);
   Deno.exit(1);
 }
 

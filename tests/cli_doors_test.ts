@@ -196,7 +196,13 @@ Deno.test("signals are heard before anything of a command is loaded", async () =
     for (const { code } of dependencies) if (code) loaded.add(code.specifier); // what is imported for its types is not loaded
   }
   const files = [...loaded].map((specifier) => specifier.replace(toFileUrl(PROJECT_DIR).href, ""));
-  assert.deepEqual(files.sort(), ["main.ts", "src/base/facts.ts", "src/base/loop.ts", "src/base/text.ts"]);
+  assert.deepEqual(files.sort(), [
+    "main.ts",
+    "src/base/facts.ts",
+    "src/base/loop.ts",
+    "src/base/not_installed.ts",
+    "src/base/text.ts",
+  ]);
 });
 
 Deno.test("a worker that is told to stop before it has reached anything ends well", async () => {

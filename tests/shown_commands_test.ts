@@ -20,7 +20,7 @@ Deno.test("the examples of the docs are command lines as they stand there", asyn
   const blocks = docs().flatMap(({ path, text }) =>
     [...text.matchAll(/^( *)```(?:sh)?\n([\s\S]*?)^\1```$/gm)].map(([, , block = ""]) => ({ path, text: block }))
   );
-  const shown = found(blocks, /^\s*(?:\$ )?(?:\w+=\S+ )*deno task (.+)$/gm)
+  const shown = found(blocks, /^\s*(?:\$ )?(?:\w+=\S+ )*(?:deno task(?: -q)?|\.\/dandori) (.+)$/gm)
     .map(({ path, line }) => ({ path, line: line.replace(/\s(#|\||&&).*$/, "") }));
   await refuse(shown, { at_least: 80, may: [] });
 });

@@ -183,7 +183,15 @@ Deno.test("files say on top what they are, and their names say something", () =>
 });
 
 Deno.test("some words stand nowhere", () => {
-  const others = ["deno.json", "schema.sql", "proto/worker.proto", "README.md", "docker-compose.yml", ".ci/run"];
+  const others = [
+    "deno.json",
+    "schema.sql",
+    "proto/worker.proto",
+    "README.md",
+    "docker-compose.yml",
+    ".ci/run",
+    "dandori",
+  ];
   const texts = [...sources, ...others.map((path) => ({ path, text: textOf(path) }))];
   refuse(FORBIDDEN.flatMap(({ what, sign }) =>
     texts.filter(({ text }) => sign.test(text))
@@ -199,6 +207,8 @@ Deno.test("a program of ours is given the same permissions wherever it is starte
   const flags = WORKER_ARGS.slice(1, WORKER_ARGS.findIndex((arg) => arg.endsWith("main.ts")));
   assert(flags.includes("-A"));
   assert.equal(tasks.worker, `deno run ${flags.join(" ")} main.ts worker`);
+  const script = [...textOf("dandori").matchAll(/^.*flags="(?:\$flags )?(.*)"$/gm)].map(([, some]) => some).join(" ");
+  assert.deepEqual(script.split(" ").filter((flag) => flag !== "--quiet"), flags);
 });
 
 Deno.test("the rules can be broken: each sees what it is for", () => {

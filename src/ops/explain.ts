@@ -1,4 +1,5 @@
 /** Errors that whoever gave the command can mend, in words: what, why, and what to do. */
+import { notInstalledText } from "../base/not_installed.ts";
 import { messageOf } from "../base/text.ts";
 import { Refused } from "../client/args.ts";
 import { LogUnreadable } from "../client/run_log.ts";
@@ -37,7 +38,8 @@ export function explanation(error: unknown): string {
   if ((error instanceof Refused || error instanceof LogUnreadable) && error.fix) {
     return `${error.message}; ${error.fix}`;
   }
-  return messageOf(error);
+  const missing = notInstalledText(messageOf(error));
+  return missing ? `Cannot go on: ${missing}` : messageOf(error);
 }
 
 const NO_SCHEMA = {

@@ -1,4 +1,5 @@
 /** The worker's side of `describe`: what a job file declares, or why it declares nothing, with the place when it is known. */
+import { notInstalledText } from "../base/not_installed.ts";
 import { after } from "../base/loop.ts";
 import type { Description, Refusal } from "./describe_host.ts";
 import type { BodyError, FromBody } from "./frames.ts";
@@ -66,7 +67,8 @@ function thrown(error: BodyError, on: { job_file: string; project_dir: string })
   const place = placeIn(on.job_file, [error.message, error.stack]);
   const elsewhere = place ? undefined : /at .*?(file:\/\/\S+?:\d+:\d+)/.exec(`${error.message}\n${error.stack}`)?.[1];
   const [first = ""] = error.message.split("\n"); // below it Deno draws the source
-  const said = kind === "syntax" ? first.replace(/^SyntaxError: /, "") : `${error.name}: ${first}`;
+  const said = notInstalledText(error.message) ??
+    (kind === "syntax" ? first.replace(/^SyntaxError: /, "") : `${error.name}: ${first}`);
   return { ok: false, kind, reason: tidy(elsewhere ? `${said} (at ${elsewhere})` : said, on.project_dir), ...place };
 }
 

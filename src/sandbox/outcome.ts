@@ -7,6 +7,7 @@
  *   3. it ended without one: LOST when its guard may have struck, else FAILED "OutOfMemory", "Killed", "Exited",
  *      "StartFailed" or "Crashed"
  */
+import { notInstalledText } from "../base/not_installed.ts";
 import { toFileUrl } from "../base/paths.ts";
 import type { Json, Permissions } from "../job.ts";
 import type { BodyError, FromBody } from "./frames.ts";
@@ -103,7 +104,7 @@ export function succeeded({ result }: Extract<Verdict, { kind: "result" }>, exit
 /** The outcome of a verdict; `exit_code` is null when the process was killed after it. */
 export function verdictOutcome(verdict: Verdict, subject: Subject & { exit_code: number | null }): Outcome {
   if (verdict.kind === "result") return succeeded(verdict, subject.exit_code ?? 0);
-  const { error } = verdict;
+  const error = named(verdict.error);
   const denied = error.denied !== undefined;
   return {
     kind: "FAILED",
@@ -112,6 +113,12 @@ export function verdictOutcome(verdict: Verdict, subject: Subject & { exit_code:
     exit_code: subject.exit_code,
     retry: denied ? "never" : error.retry,
   };
+}
+
+/** Deno's words for a package that is not there also say how it would be asked for at each start, which is not for a worker. */
+function named(error: BodyError): BodyError {
+  const missing = notInstalledText(error.message);
+  return missing === undefined ? error : { ...error, name: "NotInstalled", message: missing };
 }
 
 function endedByUs(by: EndedByUs, story: Story, subject: Subject): Outcome {
