@@ -27,6 +27,8 @@ export class Standing {
   renewed_ms = 0;
   /** Monotonic: when Postgres was last asked, with that, and somebody led; -Infinity when nobody did. */
   led_ms = -Infinity;
+  /** How often in succession it stepped down since its ticks failed, with none between that succeeded. */
+  failed_terms = 0;
   /** It looks for the leader's seat, as whoever neither leads nor ends does. */
   looks_for_seat = false;
   /** Whether it has its node's subleader seat, as its last heartbeat was told; undefined: not yet. */

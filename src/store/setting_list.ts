@@ -16,6 +16,13 @@ export const NUMBER_SETTINGS = {
     most: 60,
     about: "A leader that is silent this long has lost its term",
   },
+  leader_failing_seconds: {
+    default: 30,
+    least: 1,
+    most: 86_400,
+    about:
+      "A leader whose ticks fail one after another for this long steps down, if another worker is there; doubled each time that the same worker has to",
+  },
   leader_stale_seconds: {
     default: 5,
     least: 0.5,

@@ -5,8 +5,8 @@
  *   -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
- * down, when a worker has seen a newer epoch, when its trust deadline passes without a renewal, or when the process
- * stops. Redis that gives no answer ends nothing. Whatever then is still under way is refused by the
+ * down, when a worker has seen a newer epoch, when its trust deadline passes without a renewal, when its ticks fail again and again
+ * (failing_ticks.ts), or when the process stops. Redis that gives no answer ends nothing. Whatever then is still under way is refused by the
  * fence. Returning from `lead` is the loss of the role; nothing is left behind that could go on leading.
  */
 import type { Archive } from "../../archive/archive.ts";
@@ -29,6 +29,7 @@ import { Crew } from "./crew.ts";
 import { detachUnheard } from "./detach.ts";
 import { checkNodes } from "./health.ts";
 import { House } from "./housekeeping.ts";
+import { FailingTicks } from "./failing_ticks.ts";
 import type { Leading } from "./leading.ts";
 import { giveLone } from "./lone.ts";
 import { deliverCancels } from "./order.ts";
@@ -96,6 +97,7 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
   const house = new House();
   const tempo = new Tempo(TICK_GAP_MS, TICK_BURST);
   const times = new TickTimes();
+  const failing = new FailingTicks(standing);
   let rings = 0;
   let look_at_ms = 0;
   while (!stop.aborted && !standing.detached) {
@@ -108,6 +110,7 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
     const lone = me.calls.takeLone(rings);
     try {
       if (lone && began_ms < look_at_ms && await giveLone(me, lone)) {
+        failing.note(undefined);
         look_at_ms = Math.min(look_at_ms, monotonicMs() + RENEW_SOON_MS);
         const took_ms = monotonicMs() - began_ms;
         rings = await me.bell.rest(look_at_ms - monotonicMs(), stop);
@@ -118,7 +121,7 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
       const agenda = await look(me, contact, { hasty: rings > 0 });
       if (typeof agenda === "string") return agenda;
       if (me.term.trusted_until_ms === trusted_until_ms) next_ms = Math.min(next_ms, RENEW_SOON_MS);
-      await tick(me, agenda, contact);
+      failing.note(await tick(me, agenda, contact));
       house.keep(me);
       busy = isBusy(agenda);
       const due_ms = Math.min(agenda.next_due_ms ?? Infinity, me.rate_wait_ms ?? Infinity);
@@ -126,8 +129,14 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
     } catch (error) {
       if (!me.term.trusted) return `could not renew in time: ${messageOf(error)}`;
       loopFailed("leader tick", error);
+      failing.note(error);
       next_ms = Math.min(next_ms, 100);
     }
+    const given_up = failing.givesUp({
+      failing_seconds: me.settings.leader_failing_seconds,
+      others: me.others ?? false,
+    });
+    if (given_up) return given_up;
     renewLock(me);
     const took_ms = monotonicMs() - began_ms;
     times.note(me, took_ms, busy);
@@ -177,6 +186,9 @@ export async function look(
   if (!renewed) return "Postgres says that the term is over";
   me.term = renewed.term;
   me.sight = sightFor(me, renewed.sight);
+  me.others = renewed.sight.workers.some(({ worker_id, state }) =>
+    worker_id !== me.term.worker_id && state === "ACTIVE"
+  );
   me.unclear = false; // from here on the fence refuses it
   contact.made(me.settings.worker_lease_seconds * 1000);
   await failpoint("after-pg-renew");
@@ -209,9 +221,9 @@ function renewLock(me: Leading): void {
 
 /**
  * One round of work. Each step asks Postgres again; a step without trust is not begun. A step that fails is told and
- * does not keep the others from being done: what one event or schedule breaks must not stop all dispatch.
+ * does not keep the others from being done: what one event or schedule breaks must not stop all dispatch. Gives the error of the last that failed.
  */
-export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promise<void> {
+export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promise<unknown> {
   const steps: [string, boolean, () => Promise<void>][] = [
     ["slots", agenda.slots, () => planDueSlots(me)],
     ["overlaps", true, () => settleOverlaps(me)],
@@ -229,12 +241,17 @@ export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promi
     ["assign", true, () => dispatch(me, isBusy(agenda) && !me.late_left)],
   ];
   me.late_left = false;
+  let failed: unknown;
   for (const [name, due, step] of steps) {
     if (!due) continue;
-    if (!await mayGoOn(me, contact)) return;
+    if (!await mayGoOn(me, contact)) break;
     if (CHANGES.has(name)) me.sight = undefined;
-    await step().catch((error) => loopFailed(`leader: ${name}`, error));
+    await step().catch((error) => {
+      loopFailed(`leader: ${name}`, error);
+      failed = error;
+    });
   }
+  return failed;
 }
 
 /** Steps after which other runs may start than were seen with the renewal. */

@@ -52,6 +52,8 @@ export interface Leading {
   readonly checking: Set<string>;
   /** When Redis was last asked to prolong the lock. */
   lock_asked_ms?: number;
+  /** Another worker is there that may lead. */
+  others?: boolean;
   /** Why the term is over, when something other than Postgres says so. */
   lost?: string;
 }

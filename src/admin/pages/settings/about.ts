@@ -19,6 +19,11 @@ export const GROUP_NAMES: Record<Group, Record<Lang, string>> = {
 export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
   leader_tick_seconds: { group: "leader", ja: "リーダーは少なくともこの間隔で仕事を探します" },
   leader_lease_seconds: { group: "leader", ja: "リーダーがこの時間応答しないと任期を失います" },
+  leader_failing_seconds: {
+    group: "leader",
+    ja:
+      "ティックがこの時間続けて失敗したリーダーは、他のワーカーがあれば降格します。同じワーカーで繰り返すたびに 2 倍になります",
+  },
   leader_stale_seconds: {
     group: "leader",
     ja:
