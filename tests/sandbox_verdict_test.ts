@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import type { Json } from "../src/job.ts";
 import { alarms, type BodyLine, RunningBody } from "../src/sandbox/body.ts";
-import type { FromBody } from "../src/sandbox/frames.ts";
+import { type FromBody, MOST_UNTOLD_MS } from "../src/sandbox/frames.ts";
 import type { BodyOrder } from "../src/sandbox/order.ts";
 import type { Outcome } from "../src/sandbox/outcome.ts";
 import type { Child, ChildEnd } from "../src/sandbox/process.ts";
 import { orderFor } from "./support/bodies.ts";
+import { withClock } from "./support/clock.ts";
 
 const LONG_MS = 60_000;
 const END: ChildEnd = {
@@ -136,4 +137,23 @@ Deno.test("a timeout of which it was not told yet does not override its verdict,
   const outcome = await told.ends();
   assert(outcome.kind === "TIMED_OUT", JSON.stringify(outcome));
   assert.match(outcome.error_summary, /it ended by itself after its signal$/);
+});
+
+Deno.test("what a run took is what it says, however late its worker hears of its beginning and its end", async () => {
+  await withClock(async (clock) => {
+    const late = new Begun(); // its beginning was heard at once, its end long after
+    clock.ms += 250;
+    late.says({ kind: "result", result: null, took_ms: 50 });
+    assert.equal(late.body.took_ms, 50);
+
+    const together = new Begun();
+    together.says({ kind: "result", result: null, took_ms: 50 });
+    assert.equal(together.body.took_ms, 50);
+
+    const quick = new Begun(); // one that says nothing took less than this
+    clock.ms += 250;
+    quick.returns(null);
+    assert.equal(quick.body.took_ms, MOST_UNTOLD_MS);
+    await Promise.all([late.ends(), together.ends(), quick.ends()]);
+  });
 });

@@ -134,8 +134,8 @@ export const BODY_MISTAKES: Mistake[] = [
     file: "src/sandbox/body.ts",
     find: "  return Math.max(0, verdict.took_ms ?? Math.min(heard_ms, MOST_UNTOLD_MS));",
     replace: "  return heard_ms;",
-    tests: ["tests/sandbox_line_test.ts"],
-    filter: "what a run takes is by its own clock",
+    tests: ["tests/sandbox_verdict_test.ts"],
+    filter: "what a run took is what it says",
     why: "A busy worker takes long jobs for quick ones, and lets others wait behind them.",
   },
 ];
