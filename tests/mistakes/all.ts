@@ -8,6 +8,7 @@ import { LEASE_MISTAKES } from "./leases.ts";
 import { LINES_MISTAKES } from "./lines.ts";
 import { RETENTION_MISTAKES } from "./retention.ts";
 import { RUN_LINES_MISTAKES } from "./run_lines.ts";
+import { RUN_ROWS_MISTAKES } from "./run_rows.ts";
 import { RUN_MISTAKES } from "./runs.ts";
 import { SANDBOX_MISTAKES } from "./sandbox.ts";
 import { SCHEDULE_MISTAKES } from "./schedules.ts";
@@ -23,6 +24,7 @@ export const MISTAKES: Mistake[] = [
   ...LINES_MISTAKES,
   ...RETENTION_MISTAKES,
   ...RUN_LINES_MISTAKES,
+  ...RUN_ROWS_MISTAKES,
   ...RUN_MISTAKES,
   ...SANDBOX_MISTAKES,
   ...SCHEDULE_MISTAKES,
