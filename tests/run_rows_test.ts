@@ -1,9 +1,10 @@
 /** What a run's row says after each step: what belonged to the attempt before is gone, and what comes next is written down. */
 import assert from "node:assert/strict";
+import { renewAndLook } from "../src/store/agenda.ts";
 import { beginConfirming } from "../src/store/detach.ts";
 import type { Sql } from "../src/store/db.ts";
 import type { Term } from "../src/store/leadership.ts";
-import { assignRuns, finishRuns, giveBack, orphanLost, startRuns } from "../src/store/runs.ts";
+import { assignRuns, finishRuns, giveBack, orphanAssigned, orphanLost, startRuns } from "../src/store/runs.ts";
 import { aDefinition, aRun, aTerm, aWorker, type RunRow } from "./support/factories.ts";
 import { withStores } from "./support/stores.ts";
 
@@ -162,5 +163,42 @@ Deno.test("a rate that was idle makes up for a tenth of its time, at most a seco
       const ahead = 2 * rate_seconds / 10 - made_up;
       const next = row?.next ?? NaN;
       assert(next > before + ahead - 0.01 && next < after + ahead + 0.01, `${next - before} s ahead, not ${ahead}`);
+    }
+  }));
+
+Deno.test("a run is stuck when it was assigned and due long ago: not one given ahead of its time, nor one that waited long for a worker", () =>
+  withWorker(async (scene) => {
+    const { sql, term, worker_id } = scene;
+    const now = new Date(await scene.now() * 1000);
+    const later = new Date(Date.UTC(2100, 0, 1));
+    const given = (assigned_at: Date, due_at: Date) =>
+      aRun(sql, { state: "ASSIGNED", assigned_worker_id: worker_id, assigned_at, due_at });
+    const look = { lease_ms: 60_000, reassign_after_ms: 600_000, late_seconds: 0, ahead_seconds: 0 };
+    let renewed = term;
+    const isStuck = async () => {
+      const looked = await renewAndLook(sql, renewed, look);
+      renewed = looked?.term ?? renewed;
+      return looked?.agenda.stuck;
+    };
+    const stuck = () => orphanAssigned(sql, renewed, { assigned_longer_than_ms: look.reassign_after_ms });
+    for (const [assigned_at, due_at] of [[LONG_AGO, later], [now, LONG_AGO]] as const) {
+      await given(assigned_at, due_at);
+      assert.deepEqual([await isStuck(), (await stuck()).length], [false, 0]);
+    }
+    const { id } = await given(LONG_AGO, LONG_AGO);
+    assert.equal(await isStuck(), true);
+    assert.deepEqual((await stuck()).map(({ job_run_id }) => job_run_id), [id]);
+  }));
+
+Deno.test("a worker gives back nothing of another's", () =>
+  withWorker(async (scene) => {
+    const { sql, worker_id } = scene;
+    const other = await aWorker(sql);
+    for (const from of ["ASSIGNED", "RUNNING"] as const) {
+      const run = await aRun(sql, { state: from, assigned_worker_id: other.worker_id });
+      const given = { job_run_id: run.id, attempt: 1, from, outcome: "LOST" as const, cause: "test" };
+      assert.equal((await giveBack(sql, worker_id, [given])).length, 0);
+      assert.deepEqual([(await scene.row(run)).state, (await scene.row(run)).version], [from, 0]);
+      assert.equal((await giveBack(sql, other.worker_id, [given])).length, 1);
     }
   }));
