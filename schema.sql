@@ -24,6 +24,8 @@ alter table leader_term add column if not exists degrade_epoch bigint;
 alter table leader_term add column if not exists resigned_at timestamptz;
 -- How often the seat was taken from a leader that had not given it back.
 alter table leader_term add column if not exists failovers bigint not null default 0;
+-- When `dev` last began: what was late, lost or without a leader before was so because it was stopped, and is no alert.
+alter table leader_term add column if not exists watched_from timestamptz not null default '-infinity';
 
 create table if not exists scheduler_settings (
   name text primary key,

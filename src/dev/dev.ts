@@ -17,6 +17,7 @@ import { toFileUrl } from "../base/paths.ts";
 import { processStarted } from "../base/proc.ts";
 import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
 import { Sandbox } from "../sandbox/pool.ts";
+import { watchFromNow } from "../store/alerts.ts";
 import { connectDb, type Sql } from "../store/db.ts";
 import { applySchema } from "../store/schema.ts";
 import { readDefinitions } from "../store/definitions.ts";
@@ -129,6 +130,7 @@ async function startAndWatch(dev: DevRun): Promise<void> {
   const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: dev.state_dir, spares: 0, env: {} });
   try {
     await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await watchFromNow(sql);
     const certs = await ensureDevCerts(`${dev.state_dir}/certs`, [...nodeIds(dev.workers), config.node_id]);
     using _note = leaveNote(dev, { config, own: certs[config.node_id] as PinnedFiles });
     const by = { actor: "dev", reason: "the jobs folder, as dev follows it" };

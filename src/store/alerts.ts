@@ -97,7 +97,7 @@ export async function watchLeader(
     with found as (
       select 'leader.none' as kind, 'leader' as subject, 'nobody has led since ' || to_char(
                since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, jsonb_build_object('since', since) as detail
-        from leader_term, greatest(lease_until, acquired_at, resigned_at) since
+        from leader_term, greatest(lease_until, acquired_at, resigned_at, watched_from) since
        where epoch > 0 and since < clock_timestamp() - ${limits.no_leader_seconds} * interval '1 s' and lease_until < clock_timestamp()
       ${by.overdue ? sql`union all (${overdue(sql, limits)})` : sql``}),
     opened as (
@@ -105,6 +105,16 @@ export async function watchLeader(
       on conflict (kind, subject) where closed_at is null do nothing returning id, kind, subject, message),
     told as (insert into alert_delivery (alert_id, what) select id, 'opened' from opened)
     select kind, subject, message, 'opened' as what from opened`;
+}
+
+/**
+ * Nothing ran until now, and was not meant to, as before a `dev` that starts: what is late, away or without a leader counts from here. Where
+ * a worker is alive, others are at work on this database and all of that means what it says.
+ */
+export async function watchFromNow(sql: Db): Promise<void> {
+  await sql`
+    update leader_term set watched_from = clock_timestamp()
+     where id = 1 and not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp())`;
 }
 
 /** Until a run of the job succeeds, or somebody has seen it. */
@@ -141,7 +151,7 @@ function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdu
         (select s.next_slot, null from job_schedule s
           where s.job_definition_id = d.id and s.enabled and s.paused_at is null and d.enabled and s.next_slot < ${before} limit 1)
         limit 1) o
-     where d.paused_at is null
+     where d.paused_at is null and (select watched_from from leader_term) < ${before}
        and not exists (select from (${nobodyHas(sql, { leader_runs })}) n where n.job_definition_id = d.id)
        and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')`;
 }
@@ -169,9 +179,10 @@ function nodesAway(sql: Db) {
     select 'node.away' as kind, n.node_id as subject, coalesce(n.check_result->>'problem', 'no worker of it is alive') as message,
            jsonb_build_object('checked_at', n.checked_at) as detail
       from node n cross join lateral (
-        select w.state, w.dead_epoch, w.started_at, w.ended_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
+        select w.state, w.dead_epoch, w.started_at, w.ended_at, w.seen_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
      where n.is_active and n.status = 'unavailable' and n.checked_at is not null and (w.state <> 'DEAD' or w.dead_epoch is not null)
        and not (w.state <> 'DEAD' and w.started_at > n.checked_at and n.check_result->>'worker_id' is null)
+       and not (w.state = 'DEAD' and w.seen_at < (select watched_from from leader_term))
        and not ${acked(sql, "node.away", sql`n.node_id`, sql`coalesce(w.ended_at, n.status_at)`)}`;
 }
 
