@@ -206,7 +206,8 @@ const LARGE = [
 for (const [what, args, { little, enough }] of LARGE) {
   const ignore = "buffers" in args && Deno.build.os !== "linux"; // elsewhere they have no bound
   Deno.test(
-    { name: `a body keeps as much as its memory allows, and no more: ${what}`, ignore },
+    `a body keeps as much as its memory allows, and no more: ${what}`,
+    { ignore },
     () =>
       withSandbox(async (sandbox) => {
         const failed = await ran(sandbox, orderFor("hoards", args, { memory_mb: little }));
