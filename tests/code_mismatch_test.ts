@@ -261,6 +261,9 @@ Deno.test("a worker finds by itself that its files differ, are missing, or are r
       );
       write("1");
       assert.deepEqual(await found(), [gone]);
+      await sql`update job_definition set removed_at = clock_timestamp(), enabled = false where name = 'gone'`;
+      await found();
+      assert.equal((await sql`select from code_mismatch`).length, 0, "all is as it should be, and that is said too");
     } finally {
       Deno.removeSync(dir, { recursive: true });
     }

@@ -22,7 +22,7 @@ export async function compareJobFiles(
   const digests = new Digests(folders);
   const here = await Promise.all(jobs.map(async ({ command_name, digest }) => {
     const mine = await digests.of(command_name);
-    if (!("digest" in mine)) return `${command_name}: ${mine.problem}`;
+    if (!("digest" in mine)) return mine.problem;
     return mine.digest === digest ? [] : `${command_name} is ${versionOf(mine.digest)}, synced is ${versionOf(digest)}`;
   }));
   const differ = [

@@ -80,7 +80,7 @@ export function versionOf(digest: string): string {
 }
 
 /** " (2 have e17994f, 1 has none)" */
-function othersText(others: OtherVersion[] = []): string {
+export function othersText(others: OtherVersion[] = []): string {
   if (others.length === 0) return "";
   const each = others.map(({ digest, workers }) => {
     return `${workers} ${workers === 1 ? "has" : "have"} ${digest === null ? "none" : versionOf(digest)}`;

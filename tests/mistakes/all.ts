@@ -2,6 +2,7 @@
 import { ALERTS_MISTAKES } from "./alerts.ts";
 import { BODY_MISTAKES } from "./bodies.ts";
 import { BULK_MISTAKES } from "./bulks.ts";
+import { CODE_MISTAKES } from "./code.ts";
 import { DISPATCH_MISTAKES } from "./dispatch.ts";
 import { EVENT_MISTAKES } from "./events.ts";
 import { LEASE_MISTAKES } from "./leases.ts";
@@ -18,6 +19,7 @@ export const MISTAKES: Mistake[] = [
   ...ALERTS_MISTAKES,
   ...BODY_MISTAKES,
   ...BULK_MISTAKES,
+  ...CODE_MISTAKES,
   ...DISPATCH_MISTAKES,
   ...EVENT_MISTAKES,
   ...LEASE_MISTAKES,
