@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../src/base/config.ts";
 import { chooseTests, KINDS } from "./support/kinds.ts";
+import { batchesOf, LONG_SECONDS, nameOf } from "./support/test_plan.ts";
 
 /** A file that says so starts programs, and has a process of its own. */
 const APART = "// new Deno.Command(\n";
@@ -124,6 +125,17 @@ Deno.test("files are chosen by path, by folder and by kind; each is of one kind"
   assert.deepEqual([paths(["tests/chaos/"]), paths(["tests/chaos", "chaos"])], [chaos.sort(), chaos]);
   const [one, other] = chaos as [string, string];
   assert.deepEqual(paths([`./${one}`, `${PROJECT_DIR}/${other}`, one]), [one, other]);
+});
+
+Deno.test("all that needs no server is one batch, the longest come first, and none is known that is not there", () => {
+  const all = chooseTests([]);
+  const [unit, ...others] = batchesOf(all);
+  assert.deepEqual(unit?.files, chooseTests(["unit"]).map(({ path }) => path));
+  assert.equal(others.length, all.length - (unit?.files.length ?? 0));
+  const longest = Object.keys(LONG_SECONDS).sort((a, b) => (LONG_SECONDS[b] as number) - (LONG_SECONDS[a] as number));
+  const order = others.map(({ name }) => nameOf(name)).filter((name) => name in LONG_SECONDS);
+  assert.deepEqual(order.map((name) => LONG_SECONDS[name]), longest.map((name) => LONG_SECONDS[name]));
+  assert.deepEqual(order.sort(), longest.sort(), "tests/support/test_plan.ts names a file that is gone");
 });
 
 /** Test files in a folder of their own; `run` gives them to the command, with flags. */
