@@ -771,6 +771,17 @@ create table if not exists admin_login_attempt (
   at timestamptz not null default clock_timestamp()
 );
 create index if not exists admin_login_attempt_recent on admin_login_attempt (at);
+alter table admin_login_attempt add column if not exists device text;  -- digest, of a browser in which this user was logged in before
+
+-- Browsers in which a user was logged in before, and from where: what others guess keeps none of these out.
+create table if not exists admin_device (
+  token_digest text,
+  admin_user_id bigint not null references admin_user on delete cascade,
+  address text not null default '',
+  seen_at timestamptz not null default clock_timestamp(),
+  primary key (token_digest, admin_user_id)
+);
+create index if not exists admin_device_of_user on admin_device (admin_user_id);
 
 -- Programs that use the API.
 create table if not exists api_token (

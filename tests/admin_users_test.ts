@@ -1,9 +1,13 @@
 /** Users, tokens, hooks and one's own account, on the page; and the page of alerts. What is secret is shown once. */
 import assert from "node:assert/strict";
 import { digestOf } from "../src/admin/passwords.ts";
+import { disableUser } from "../src/client/user_acts.ts";
+import { addApiToken, readApiToken } from "../src/store/api_tokens.ts";
 import { json } from "../src/store/db.ts";
+import { removeUser } from "../src/store/users.ts";
 import { addWebhook } from "../src/store/webhooks.ts";
-import { aUser, type Browser, PASSWORD, withAdmin } from "./support/admin.ts";
+import { type AdminScene, aUser, type Browser, PASSWORD, withAdmin } from "./support/admin.ts";
+import { cliWith } from "./support/cli.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
 
@@ -47,7 +51,7 @@ Deno.test("a user is added with a password that is shown once, and may what its 
     assert.equal((await admin.act("/access/users/taro/remove", { reason: "left" })).text, "taro is removed");
     assert.equal((await admin.act("/access/users/taro/remove")).tone, "bad");
     const acts =
-      await sql`select action, actor, reason from admin_action_log where target_id = 'taro' and action <> 'user.login' order by id`;
+      await sql`select action, actor, reason from admin_action_log where target_id = 'taro' and action not like 'user.login%' order by id`;
     assert.deepEqual(acts.map(({ action, reason }) => `${action}: ${reason}`), [
       "user.add: new here",
       "user.set_role: on call",
@@ -57,6 +61,105 @@ Deno.test("a user is added with a password that is shown once, and may what its 
     ]);
     assert(acts.every(({ actor }) => actor === "user:admin"));
     assert(!JSON.stringify([...await sql`select * from admin_action_log`]).includes(renewed));
+  });
+});
+
+/** A user with a session and with a token that it made; and what both may still do. */
+async function withToken({ sql, login }: AdminScene, name: string) {
+  const browser = await login("operator", name);
+  const token = { name: `of-${name}`, token_digest: await digestOf(`secret of ${name}`), days: 30 };
+  assert(await addApiToken(sql, { ...token, scopes: ["read"] }, { actor: `user:${name}` }));
+  return async () => {
+    const session = (await browser.get("/runs")).status;
+    return [session, (await readApiToken(sql, token.token_digest)) !== undefined] as const;
+  };
+}
+
+for (const way of ["page", "command line", "API"] as const) {
+  Deno.test(`a user who is disabled on the ${way} is out at once, with its tokens, and comes back with its password alone`, async () => {
+    await withAdmin(async (on) => {
+      const { sql, database_url, login, stranger } = on;
+      const admin = await login("admin");
+      const [may, others] = [await withToken(on, "taro"), await withToken(on, "hanako")];
+      const cli = cliWith({ DATABASE_URL: database_url });
+      const api = async (verb: string, name: string) => {
+        const headers = {
+          origin: "http://admin.test",
+          "x-csrf": await admin.csrf(),
+          "content-type": "application/json",
+        };
+        const body = JSON.stringify({ reason: `${verb} it` });
+        const answer = await admin.send(`/api/v1/users/${name}/${verb}`, { method: "POST", headers, body });
+        return `${answer.status} ${await answer.text()}`;
+      };
+      const act = async (verb: "disable" | "enable", name: string) => {
+        if (way === "page") return (await admin.act(`/access/users/${name}/${verb}`, { reason: `${verb} it` })).text;
+        if (way === "API") return await api(verb, name);
+        const { out, err } = await cli("admin", "user", verb, name, "--reason", `${verb} it`);
+        return out + err;
+      };
+      assert.deepEqual(await may(), [200, true]);
+      assert.match(await act("disable", "taro"), /1 session and 1 token|"sessions":1,"tokens":1/);
+      assert.deepEqual(await may(), [303, false]);
+      assert.deepEqual(await others(), [200, true], "and nobody else");
+      assert.equal((await stranger("10.2.2.2").logIn("taro", PASSWORD)).status, 403);
+      assert.match(await act("disable", "taro"), /disabled already/);
+      assert.match(await admin.text("/access/users"), /disabled.*data-opens="enable-taro"/s);
+      assert.match((await cli("admin", "user", "ls", "--json")).out, /"disabled_at": ?"2/);
+      assert.doesNotMatch(await act("enable", "taro"), /Cannot/);
+      assert.match(await act("enable", "taro"), /is not disabled/);
+      assert.match(await act("enable", "nobody"), /none of that name|There is none|Cannot find|none/);
+      assert.equal((await stranger("10.2.2.2").logIn("taro", PASSWORD)).status, 303);
+      assert.equal((await may())[1], false, "a token that has ended stays so");
+      const acts = await sql`
+        select action, after_json, reason from admin_action_log where action in ('user.disable', 'user.enable') order by id`;
+      assert.deepEqual(acts.map((row) => ({ ...row })), [
+        { action: "user.disable", after_json: { sessions: 1, tokens: 1 }, reason: "disable it" },
+        { action: "user.enable", after_json: null, reason: "enable it" },
+      ]);
+    });
+  });
+}
+
+Deno.test("the last admin cannot be disabled, nor can two admins disable each other at a time", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const admin = await login("admin", "taro");
+    assert.match((await admin.act("/access/users/taro/disable")).text, /Nobody can disable themselves/);
+    const by = { actor: "test", reason: "test" };
+    await assert.rejects(disableUser(sql, "taro", by), /it is the last admin; give another user that role first/);
+    await aUser(sql, { name: "gone", role: "admin" });
+    await disableUser(sql, "gone", by);
+    await assert.rejects(disableUser(sql, "taro", by), /it is the last admin/, "one that is disabled is none");
+    await aUser(sql, { name: "hanako", role: "admin" });
+    const both = await Promise.allSettled(["taro", "hanako"].map((name) => disableUser(sql, name, by)));
+    assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+    const left = await sql`select from admin_user where role = 'admin' and disabled_at is null`;
+    assert.equal(left.length, 1);
+  });
+});
+
+Deno.test("a removed user's tokens end with it", async () => {
+  await withAdmin(async (on) => {
+    const may = await withToken(on, "taro");
+    assert(await removeUser(on.sql, "taro", { actor: "test" }));
+    assert.deepEqual(await may(), [303, false]);
+  });
+});
+
+Deno.test("a session is marked as used, once in a minute, so that it goes on while somebody uses it", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const browser = await login("viewer");
+    const seen = async () => {
+      const [row] = await sql<{ ago: number }[]>`
+        select extract(epoch from clock_timestamp() - seen_at)::float8 as ago from admin_session`;
+      return row?.ago as number;
+    };
+    await sql`update admin_session set seen_at = clock_timestamp() - interval '50 s'`;
+    await browser.get("/runs");
+    assert(await seen() > 49, "a click writes no row");
+    await sql`update admin_session set seen_at = clock_timestamp() - interval '11 hours'`;
+    await browser.get("/runs");
+    assert(await seen() < 49);
   });
 });
 

@@ -70,6 +70,9 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   not_detachable: { code: "not_detachable", name: "W" },
   taken: { code: "taken", name: "H" },
   hook_name: { code: "hook_name" },
+  user_disabled: { code: "user_disabled", name: "taro" },
+  user_enabled: { code: "user_enabled", name: "taro" },
+  last_admin: { code: "last_admin", name: "taro" },
   length: { code: "length", option: "T", least: 1, most: 200 },
   whole_number: { code: "whole_number", option: "R", least: 1, most: 9 },
   run_ended: { code: "run_ended", state: "FAILED" },
@@ -158,7 +161,7 @@ Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, 
 });
 
 Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese", () => {
-  const detail = { job_run_id: 1, due_at: AT, not_after: AT, since: AT, clock_skew_ms: 1 };
+  const detail = { job_run_id: 1, due_at: AT, not_after: AT, since: AT, clock_skew_ms: 1, tries: 25, addresses: 6 };
   for (const kind of Object.keys(ALERT_KINDS) as AlertKind[]) {
     japanese(alertText(ON, { kind, message: "the run has failed", detail }));
     japanese(ALERT_NAMES.ja[kind]);

@@ -1,9 +1,10 @@
 /**
  * Passwords as scrypt hashes that say how they were made, and tokens as digests. Nothing that is stored lets anybody in.
- * 32 MB and three passes for each try; one try at a time, so that many at once do not take the server's memory.
+ * 32 MB and three passes for each try; one try at a time (hash_queue.ts), so that many at once do not take the server's memory.
  */
 import { Buffer } from "node:buffer";
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
+import { HashQueue } from "./hash_queue.ts";
 
 const COST = { N: 2 ** 15, r: 8, p: 3 };
 const HASH_BYTES = 32;
@@ -12,15 +13,16 @@ const SHORTEST_PASSWORD = 12;
 /** `scrypt$N$r$p$salt$hash` */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
-  const hash = await derive(password, salt, COST);
+  const hash = await derive(password, { salt, cost: COST, known: true });
   return ["scrypt", COST.N, COST.r, COST.p, salt.toString("base64url"), hash.toString("base64url")].join("$");
 }
 
-/** Takes as long when there is no such user (`stored` undefined) as when there is. */
-export async function passwordFits(password: string, stored: string | undefined): Promise<boolean> {
+/** Takes as long when there is no such user (`stored` undefined) as when there is. `known`: comes before those who are not. */
+export async function passwordFits(password: string, stored: string | undefined, known = true): Promise<boolean> {
   const [kind, N, r, p, salt = "", hash = ""] = (stored ?? NOBODY).split("$");
   if (kind !== "scrypt") throw new Error("Cannot read a password's hash: it is not one of scrypt");
-  const found = await derive(password, Buffer.from(salt, "base64url"), { N: Number(N), r: Number(r), p: Number(p) });
+  const cost = { N: Number(N), r: Number(r), p: Number(p) };
+  const found = await derive(password, { salt: Buffer.from(salt, "base64url"), cost, known });
   const expected = Buffer.from(hash, "base64url");
   return expected.length === found.length && timingSafeEqual(expected, found) && stored !== undefined;
 }
@@ -52,22 +54,17 @@ export async function digestOf(token: string): Promise<string> {
 
 const NOBODY = `scrypt$${COST.N}$${COST.r}$${COST.p}$${"A".repeat(22)}$${"A".repeat(43)}`;
 
-let last: Promise<unknown> = Promise.resolve();
+/** Of this process. Who comes from outside enters it first. */
+export const hashing = new HashQueue();
 
-/** One behind another. */
-function derive(password: string, salt: Buffer, cost: { N: number; r: number; p: number }): Promise<Buffer> {
-  const work = last.then(() =>
-    new Promise<Buffer>((resolve, reject) => {
-      const memory = { ...cost, maxmem: 256 * cost.N * cost.r };
-      scrypt(
-        password.normalize("NFKC"),
-        salt,
-        HASH_BYTES,
-        memory,
-        (error, key) => error ? reject(error) : resolve(key),
-      );
-    })
-  );
-  last = work.catch(() => undefined);
-  return work;
+function derive(
+  password: string,
+  on: { salt: Buffer; cost: { N: number; r: number; p: number }; known: boolean },
+): Promise<Buffer> {
+  const memory = { ...on.cost, maxmem: 256 * on.cost.N * on.cost.r };
+  return hashing.run(on.known, () =>
+    new Promise((resolve, reject) => {
+      const done = (error: Error | null, key: Buffer) => error ? reject(error) : resolve(key);
+      scrypt(password.normalize("NFKC"), on.salt, HASH_BYTES, memory, done);
+    }));
 }

@@ -3,7 +3,8 @@ import { openArchive } from "../archive/open_archive.ts";
 import { readAdminConfig } from "../base/config.ts";
 import { factLine, hear } from "../base/facts.ts";
 import { wallClock } from "../base/loop.ts";
-import { addressText } from "../base/text.ts";
+import { addressText, counted } from "../base/text.ts";
+import { disableUser, enableUser, unlock } from "../client/user_acts.ts";
 import { hashPassword, makePassword, problemWithPassword } from "../admin/passwords.ts";
 import { serveAdmin } from "../admin/server.ts";
 import { connectDb } from "../store/db.ts";
@@ -17,7 +18,7 @@ import {
   setPassword,
   setRole,
 } from "../store/users.ts";
-import { actor, type JsonOption, withDb } from "./acting.ts";
+import { actor, by, type JsonOption, type Reasoned, withDb } from "./acting.ts";
 import { readConfigForDb, redisPlace } from "./opening.ts";
 import { CommandError, EXIT, printJson, say, type Signals } from "./output.ts";
 import { printTable } from "./table.ts";
@@ -82,12 +83,32 @@ export async function removeUserCommand(name: string, options: JsonOption): Prom
   tell(options, { user: name, removed: true }, `user ${name} is removed, and was logged out everywhere`);
 }
 
+export async function disableUserCommand(name: string, options: Reasoned): Promise<void> {
+  const ended = await withDb((sql) => disableUser(sql, name, by(options)));
+  const text = `${counted(ended.sessions, "session")} and ${counted(ended.tokens, "token")} of its ended`;
+  tell(options, { user: name, disabled: true, ...ended }, `user ${name} is shut out; ${text}`);
+}
+
+export async function enableUserCommand(name: string, options: Reasoned): Promise<void> {
+  await withDb((sql) => enableUser(sql, name, by(options)));
+  tell(options, { user: name, disabled: false }, `user ${name} may log in again, with the password it had`);
+}
+
+export async function unlockUserCommand(name: string, options: Reasoned): Promise<void> {
+  const { tries } = await withDb((sql) => unlock(sql, name, by(options)));
+  tell(
+    options,
+    { user: name, tries },
+    `user ${name} can log in from everywhere; ${counted(tries, "wrong password")} forgotten`,
+  );
+}
+
 export async function listUsersCommand(options: JsonOption): Promise<void> {
   const users = await withDb(listUsers);
   if (options.json) return printJson(users);
   printTable(
-    ["name", "role", "created", "last seen"],
-    users.map((user) => [user.name, user.role, user.created_at, user.seen_at]),
+    ["name", "role", "created", "last seen", "disabled", "wrong passwords"],
+    users.map((user) => [user.name, user.role, user.created_at, user.seen_at, user.disabled_at, user.tries || ""]),
     "no users yet; add the first: deno task admin user add NAME --role admin",
   );
 }

@@ -27,6 +27,9 @@ export type RefusalCode =
   | { code: "not_detachable"; name: string }
   | { code: "taken"; name: string }
   | { code: "hook_name" }
+  | { code: "user_disabled"; name: string }
+  | { code: "user_enabled"; name: string }
+  | { code: "last_admin"; name: string }
   | { code: "length"; option: string; least: number; most: number }
   | { code: "whole_number"; option: string; least: number; most: number }
   | { code: "run_ended"; state: string }

@@ -13,6 +13,7 @@
 import type { By } from "./audit.ts";
 import { nobodyHas } from "./code_mismatch.ts";
 import type { Db } from "./db.ts";
+import { GUESSED, WITHIN_MINUTES } from "./login_attempts.ts";
 import { fenceBeside, type Term } from "./leadership.ts";
 
 /** What there is, and what it says of its subject. */
@@ -27,6 +28,7 @@ export const ALERT_KINDS = {
   "key.blocked": "a failure stopped the serial key",
   "certificate.expiring": "a certificate of the node's workers is good for only a few days",
   "clock.skewed": "the clock of the node differs from the database's",
+  "login.guessed": "somebody guesses the user's password",
 } as const;
 export type AlertKind = keyof typeof ALERT_KINDS;
 
@@ -57,6 +59,7 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
       union all ${overdue(sql, limits)}
       union all ${codeMissing(sql, limits)}
       union all ${nodesAway(sql)}
+      union all ${guessed(sql)}
       union all
       select 'bulk.paused', b.id::text, case when b.name <> '' then '"' || b.name || '" ' else '' end || 'of job ' || d.name || ': ' || coalesce(b.reason, 'too much of it failed'),
              jsonb_build_object('bulk_id', b.id, 'name', b.name, 'job_name', d.name)
@@ -184,6 +187,18 @@ function nodesAway(sql: Db) {
        and not (w.state <> 'DEAD' and w.started_at > n.checked_at and n.check_result->>'worker_id' is null)
        and not (w.state = 'DEAD' and w.seen_at < (select watched_from from leader_term))
        and not ${acked(sql, "node.away", sql`n.node_id`, sql`coalesce(w.ended_at, n.status_at)`)}`;
+}
+
+/** Until the tries are fewer again, or forgotten. Tries in the user's own browsers are not counted. */
+function guessed(sql: Db) {
+  return sql`
+    select 'login.guessed', u.name, t.tries || ${` wrong passwords within ${WITHIN_MINUTES} minutes, from `}::text || t.addresses
+             || case when t.addresses = 1 then ' address' else ' addresses' end,
+           jsonb_build_object('tries', t.tries, 'addresses', t.addresses)
+      from (select name, count(*) as tries, count(distinct address) as addresses from admin_login_attempt
+             where device is null and at > clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute'
+             group by name having count(*) >= ${GUESSED}) t
+      join admin_user u on u.name = t.name and u.disabled_at is null`;
 }
 
 function acked(sql: Db, kind: AlertKind, subject: ReturnType<Db>, since: ReturnType<Db>) {

@@ -16,6 +16,7 @@ import { answerProblem, Problem } from "./problem.ts";
 import { Api, type ApiDeps } from "./route.ts";
 import { addSchedules } from "./schedules.ts";
 import { addRuns } from "./runs.ts";
+import { addUsers } from "./users.ts";
 
 /** In the order of the document, each with the tag of its routes. */
 const NOUNS: [tag: string, add: (api: Api) => void][] = [
@@ -30,6 +31,7 @@ const NOUNS: [tag: string, add: (api: Api) => void][] = [
   ["nodes", addNodes],
   ["settings", addSettings],
   ["hooks", addHooks],
+  ["users", addUsers],
   ["audit", addAudit],
 ];
 

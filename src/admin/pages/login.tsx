@@ -10,8 +10,12 @@ const WORDS = words({
   password: { en: "Password", ja: "パスワード" },
   wrong: { en: "No user has this name and this password.", ja: "名前またはパスワードが違います。" },
   too_many: {
-    en: "Too many tries for this name or from this address. Wait 15 minutes.",
-    ja: "この名前またはアドレスからの試行が多すぎます。15 分待ってください。",
+    en: "Too many tries for this name or from this address. Wait 15 minutes, or have an admin unlock the user.",
+    ja: "この名前またはアドレスからの試行が多すぎます。15 分待つか、管理者にロック解除を依頼してください。",
+  },
+  busy: {
+    en: "Too many are logging in at this moment. Try again in a few seconds.",
+    ja: "ログインが混み合っています。数秒待ってからもう一度試してください。",
   },
   ended: {
     en: "Your session has ended. Log in, and you are back where you were.",
@@ -33,10 +37,16 @@ const FIRST_USER = "deno task admin user add NAME --role admin";
 
 export function loginPage(
   on: Visit,
-  form: { back: string; name: string; problem?: string; over?: "ended" | "undone"; no_users: boolean },
+  form: {
+    back: string;
+    name: string;
+    problem?: "in" | "wrong" | "too_many" | "busy";
+    over?: "ended" | "undone";
+    no_users: boolean;
+  },
 ): Page {
   const say = WORDS[on.lang];
-  const problem = form.problem === "too_many" ? say.too_many : form.problem && say.wrong;
+  const problem = form.problem && form.problem !== "in" && say[form.problem];
   return {
     title: say.title,
     body: (

@@ -18,6 +18,7 @@ export const ALERT_NAMES = words({
   "key.blocked": { en: "key blocked", ja: "キー停止" },
   "certificate.expiring": { en: "certificate ends", ja: "証明書期限" },
   "clock.skewed": { en: "clock differs", ja: "時計のずれ" },
+  "login.guessed": { en: "password guessed", ja: "推測攻撃" },
 });
 
 /** Of what an alert keeps as its detail, each kind has some. */
@@ -30,6 +31,8 @@ interface Detail {
   job_name?: string;
   digest?: string;
   others?: OtherVersion[];
+  tries?: number;
+  addresses?: number;
 }
 
 type Said = Record<AlertKind, (detail: Detail, when: (at: string | undefined) => string) => string>;
@@ -46,6 +49,8 @@ const JA: Said = {
   "key.blocked": ({ job_run_id }) => `実行 ${job_run_id} が失敗したため、このキーを停止しました`,
   "certificate.expiring": ({ not_after }, when) => `ワーカーの証明書は ${when(not_after)} に期限が切れます`,
   "clock.skewed": ({ clock_skew_ms }) => `時計がデータベースと ${clock_skew_ms} ms ずれています`,
+  "login.guessed": ({ tries, addresses }) =>
+    `15 分以内に ${addresses} 個のアドレスから ${tries} 回、誤ったパスワードが試されました`,
 };
 
 /** English as it was written when it was opened, but for times, which are the viewer's. */

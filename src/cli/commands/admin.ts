@@ -25,6 +25,14 @@ export function addAdmin(program: Command, signals: Signals): void {
     );
   user.command("rm").description("remove a user; what it did stays in the audit").argument("<name>").addOption(json())
     .action(async (name, options) => (await load("admin")).removeUserCommand(name, options));
+  user.command("disable").description("shut a user out; its sessions, and the tokens that it made, end at once")
+    .argument("<name>").addOption(reason()).addOption(json())
+    .action(async (name, options) => (await load("admin")).disableUserCommand(name, options));
+  user.command("enable").description("let it in again").argument("<name>").addOption(reason()).addOption(json())
+    .action(async (name, options) => (await load("admin")).enableUserCommand(name, options));
+  user.command("unlock").description("forget wrong passwords, so that it can log in from everywhere").argument("<name>")
+    .addOption(reason()).addOption(json())
+    .action(async (name, options) => (await load("admin")).unlockUserCommand(name, options));
   const token = admin.command("token").description("by which programs use the API");
   token.command("add").description("a new token, which is shown once").argument("<name>")
     .requiredOption("--scope <scope...>", "read, emit (runs and events), operate (both, and acts), admin (everything)")

@@ -76,7 +76,8 @@ export async function changeOwnPassword(on: Act): Promise<Done> {
   const bad = (text: string): Done => ({ to: "/account", tone: "bad", text });
   if (problemWithPassword(fresh)) return bad(say.unfit);
   if (fresh !== again) return bad(say.differ);
-  const who = { name, address: `account of ${name}` }; // the tries from one address are few, and others' are not one's own
+  // The tries from one address are few, and others' are not one's own: what they guess does not count.
+  const who = { name, address: `account of ${name}`, known: "address" } as const;
   if (!await mayTry(on.sql, who)) return bad(say.too_many);
   const known = await readCredentials(on.sql, name);
   if (!await passwordFits(current.slice(0, 1000), known?.password_hash)) return bad(say.wrong);

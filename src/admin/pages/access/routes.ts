@@ -3,7 +3,17 @@ import type { Route } from "../../visit.ts";
 import { changeOwnPassword, logOutEverywhere, showAccount } from "./account.tsx";
 import { addHook, removeHook, showHooks } from "./hooks.tsx";
 import { addToken, removeToken, showTokens } from "./tokens.tsx";
-import { addOneUser, changeRole, logOutUser, removeOneUser, renewPassword, showUsers } from "./users.tsx";
+import {
+  addOneUser,
+  changeRole,
+  disableOneUser,
+  enableOneUser,
+  logOutUser,
+  removeOneUser,
+  renewPassword,
+  showUsers,
+  unlockOneUser,
+} from "./users.tsx";
 
 export const accessRoutes: Route[] = [
   { get: "/access/users", role: "admin", show: showUsers },
@@ -11,6 +21,9 @@ export const accessRoutes: Route[] = [
   { post: "/access/users/:name/role", role: "admin", act: changeRole },
   { post: "/access/users/:name/password", role: "admin", act: renewPassword },
   { post: "/access/users/:name/sessions", role: "admin", act: logOutUser },
+  { post: "/access/users/:name/disable", role: "admin", act: disableOneUser },
+  { post: "/access/users/:name/enable", role: "admin", act: enableOneUser },
+  { post: "/access/users/:name/unlock", role: "admin", act: unlockOneUser },
   { post: "/access/users/:name/remove", role: "admin", act: removeOneUser },
   { get: "/access/tokens", role: "admin", show: showTokens },
   { post: "/access/tokens", role: "admin", act: addToken },

@@ -16,7 +16,8 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { ACTS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../acting.ts";
+import { disableUser, enableUser, unlock } from "../../../client/user_acts.ts";
+import { by, orSay } from "../../acting.ts";
 import { type Act, type Done, field, type Page, type Visit } from "../../visit.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
@@ -61,6 +62,8 @@ function Name({ on, user }: { on: Visit; user: UserView }) {
   return (
     <>
       {user.name} {user.name === on.user?.name && <Badge tone="quiet" text={ACCESS[on.lang].you} />}
+      {user.disabled_at && <Badge tone="warn" text={ACCESS[on.lang].disabled} />}
+      {user.tries > 0 && <Badge tone="quiet" text={ACCESS[on.lang].tries(user.tries)} />}
     </>
   );
 }
@@ -73,6 +76,10 @@ function Buttons({ on, user }: { on: Visit; user: UserView }) {
       {!mine && <DialogButton opens={idOf("role", user.name)} text={say.change_role} />}
       <DialogButton opens={idOf("password", user.name)} text={say.new_password} />
       {user.seen_at && <DialogButton opens={idOf("sessions", user.name)} text={say.log_out} />}
+      {user.tries > 0 && <DialogButton opens={idOf("unlock", user.name)} text={say.unlock} />}
+      {user.disabled_at
+        ? <DialogButton opens={idOf("enable", user.name)} text={say.enable} />
+        : !mine && <DialogButton opens={idOf("disable", user.name)} text={say.disable} danger />}
       {!mine && <DialogButton opens={idOf("remove", user.name)} text={say.remove} danger />}
     </span>
   );
@@ -99,6 +106,15 @@ function Dialogs({ on, user: { name, role } }: { on: Visit; user: UserView }) {
       </ConfirmDialog>
       <ConfirmDialog {...dialog("sessions", say.log_out_title(name), say.log_out)} danger>
         <p>{say.log_out_text}</p>
+      </ConfirmDialog>
+      <ConfirmDialog {...dialog("disable", say.disable_title(name), say.disable)} danger>
+        <p>{say.disable_text}</p>
+      </ConfirmDialog>
+      <ConfirmDialog {...dialog("enable", say.enable_title(name), say.enable)}>
+        <p>{say.enable_text}</p>
+      </ConfirmDialog>
+      <ConfirmDialog {...dialog("unlock", say.unlock_title(name), say.unlock)}>
+        <p>{say.unlock_text}</p>
       </ConfirmDialog>
       <ConfirmDialog {...dialog("remove", say.remove_user_title(name), say.remove)} danger>
         <p>{say.remove_user_text}</p>
@@ -146,6 +162,31 @@ export async function renewPassword(on: Act): Promise<Done | Page> {
 export async function logOutUser(on: Act): Promise<Done> {
   const ended = await endSessionsOf(on.sql, nameParam(on), by(on));
   return { to: "/access/users", text: ACCESS[on.lang].log_out_done(ended) };
+}
+
+export async function disableOneUser(on: Act): Promise<Done> {
+  const [say, name] = [ACCESS[on.lang], nameParam(on)];
+  if (name === on.user?.name) return refused("users", say.not_yourself_out);
+  return await orSay(on, "/access/users", async () => {
+    const { sessions, tokens } = await disableUser(on.sql, name, by(on));
+    return { to: "/access/users", text: say.disable_done(name, sessions, tokens) };
+  });
+}
+
+export async function enableOneUser(on: Act): Promise<Done> {
+  const name = nameParam(on);
+  return await orSay(on, "/access/users", async () => {
+    await enableUser(on.sql, name, by(on));
+    return { to: "/access/users", text: ACCESS[on.lang].enable_done(name) };
+  });
+}
+
+export async function unlockOneUser(on: Act): Promise<Done> {
+  const name = nameParam(on);
+  return await orSay(on, "/access/users", async () => {
+    const { tries } = await unlock(on.sql, name, by(on));
+    return { to: "/access/users", text: ACCESS[on.lang].unlock_done(name, tries) };
+  });
 }
 
 export async function removeOneUser(on: Act): Promise<Done> {

@@ -64,11 +64,54 @@ export const ACCESS = words({
   },
   log_out_text: { en: "All open sessions end at once.", ja: "すべてのセッションを直ちに終了します。" },
   log_out_done: { en: (n: number) => `${counted(n, "session")} ended`, ja: (n) => `${n} 件のセッションを終了しました` },
+  disabled: { en: "disabled", ja: "無効" },
+  tries: { en: (n: number) => counted(n, "wrong password"), ja: (n) => `誤ったパスワード ${n} 回` },
+  disable: { en: "Disable", ja: "無効化" },
+  disable_title: { en: (name: string) => `Disable ${name}?`, ja: (name) => `${name} を無効にしますか？` },
+  disable_text: {
+    en:
+      "The user is logged out at once and cannot log in until it is enabled again. The API tokens that it made end for good.",
+    ja: "直ちにログアウトされ、有効に戻すまでログインできません。このユーザーが作成した API トークンは失効します。",
+  },
+  disable_done: {
+    en: (name: string, sessions: number, tokens: number) =>
+      `${name} is disabled; ${counted(sessions, "session")} and ${counted(tokens, "token")} ended`,
+    ja: (name, sessions, tokens) =>
+      `${name} を無効にしました（セッション ${sessions} 件、トークン ${tokens} 件を終了）`,
+  },
+  not_yourself_out: {
+    en: "Nobody can disable themselves, so that there is always an admin",
+    ja: "管理者がいなくならないよう、自分自身は無効にできません",
+  },
+  enable: { en: "Enable", ja: "有効化" },
+  enable_title: { en: (name: string) => `Enable ${name} again?`, ja: (name) => `${name} を有効に戻しますか？` },
+  enable_text: {
+    en: "The user can log in again, with the password it had. Tokens that ended stay so.",
+    ja: "以前のパスワードで再びログインできます。失効したトークンは戻りません。",
+  },
+  enable_done: { en: (name: string) => `${name} can log in again`, ja: (name) => `${name} を有効に戻しました` },
+  unlock: { en: "Unlock", ja: "ロック解除" },
+  unlock_title: {
+    en: (name: string) => `Forget the wrong passwords of ${name}?`,
+    ja: (name) => `${name} の誤ったパスワードの記録を消しますか？`,
+  },
+  unlock_text: {
+    en:
+      "It can be tried from every address again. Browsers and addresses from which the user logged in before were never shut out by others.",
+    ja:
+      "すべてのアドレスから再び試せるようになります。以前ログインしたブラウザーとアドレスは、他人の試行では締め出されません。",
+  },
+  unlock_done: {
+    en: (name: string, tries: number) => `${name} is unlocked; ${counted(tries, "wrong password")} forgotten`,
+    ja: (name, tries) => `${name} のロックを解除しました（記録 ${tries} 件を消去）`,
+  },
   remove: { en: "Remove", ja: "削除" },
   remove_user_title: { en: (name: string) => `Remove ${name}?`, ja: (name) => `${name} を削除しますか？` },
   remove_user_text: {
-    en: "The user is logged out at once and cannot log in again. What it did stays in the audit.",
-    ja: "直ちにログアウトされ、再ログインできません。操作履歴は監査に残ります。",
+    en:
+      "The user is logged out at once and cannot log in again; the API tokens that it made end. What it did stays in the audit.",
+    ja:
+      "直ちにログアウトされ、再ログインできません。このユーザーが作成した API トークンも失効します。操作履歴は監査に残ります。",
   },
   removed: { en: (name: string) => `${name} is removed`, ja: (name) => `${name} を削除しました` },
   bad_choice: { en: "Choose one of those offered", ja: "選択肢から選んでください" },

@@ -92,6 +92,7 @@ const SUBJECTS: Record<AlertKind, string> = {
   "key.blocked": "key",
   "certificate.expiring": "node",
   "clock.skewed": "node",
+  "login.guessed": "user",
 };
 
 /** Its version stands in the message. */

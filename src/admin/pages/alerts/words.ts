@@ -57,4 +57,5 @@ export const KINDS_JA: Record<AlertKind, string> = {
   "key.blocked": "失敗により直列キーが停止しています",
   "certificate.expiring": "ノードのワーカーの証明書の残り日数がわずかです",
   "clock.skewed": "ノードの時計がデータベースとずれています",
+  "login.guessed": "ユーザーのパスワードが推測されています",
 };
