@@ -65,6 +65,25 @@ Deno.test("TLS 1.2 is refused in the handshake, whoever speaks it", async () => 
   });
 });
 
+Deno.test("a server that speaks TLS 1.2 at most is told nothing, though its certificate is pinned", async () => {
+  const client = await aNode("client");
+  const old = await makeCertificate("server", { days: 1 });
+  writePins(client, [client, old]);
+  const tls = new Tls(client.files);
+  const peers = new Peers(tls);
+  await withBareServer(old, async (port, taken) => {
+    const answer = await peers.to(at(port)).ping(asLeader);
+    assert.match(answer.ok ? "" : answer.message, /ProtocolVersion/);
+    assert.equal(await tls.whoIsAt("127.0.0.1", port), undefined);
+    assert.equal(taken.size, 0);
+  }, "TLSv1.2");
+  await withBareServer(old, async (port) => {
+    assert.equal((await tls.whoIsAt("127.0.0.1", port))?.certificate.fingerprint, old.fingerprint);
+  });
+  peers.close();
+  await tls.close();
+});
+
 Deno.test("a pinned client whose certificate has expired is refused", async () => {
   const server = await aNode("server");
   const expired = await makeCertificate("client", { days: 1, from: new Date("2020-01-01T00:00:00Z") });

@@ -21,6 +21,7 @@ import { credentials } from "@grpc/grpc-js";
 import type { Server } from "node:net";
 import {
   connect as connectTls,
+  createSecureContext,
   createServer,
   type DetailedPeerCertificate,
   type PeerCertificate,
@@ -48,6 +49,8 @@ import type { ListenerEvents, Wire } from "./wire.ts";
 const SERVER_NAME = "dandori-worker";
 /** A certificate whose days run out is reported when these many are left, and again when it has expired. */
 export const EXPIRY_WARNING_DAYS = [21, 7, 1, 0];
+/** The one before shows both certificates to whoever listens on the way. */
+const OLDEST = "TLSv1.3";
 const DAY_MS = 86_400_000;
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 /** Longer than connections live that were made with the certificate of before. */
@@ -209,7 +212,7 @@ export class Tls implements Wire {
       ca: this.#roots(),
       requestCert: true,
       rejectUnauthorized: false,
-      minVersion: "TLSv1.3",
+      minVersion: OLDEST,
       ALPNProtocols: ["h2"],
     };
   }
@@ -219,7 +222,8 @@ export class Tls implements Wire {
     onServer: (shown: Shown | undefined, refusal: string | undefined) => void,
   ): Cuttable {
     const { chain, private_key } = this.#material;
-    return cuttable(credentials.createSsl(this.#roots(), Buffer.from(private_key), Buffer.from(chain), {
+    const context = createSecureContext({ ca: this.#roots(), key: private_key, cert: chain, minVersion: OLDEST });
+    return cuttable(credentials.createFromSecureContext(context, {
       rejectUnauthorized: true, // said aloud, so that no environment variable can turn it off
       checkServerIdentity: (_name, server) => {
         const shown = shownIn(server);
@@ -241,6 +245,7 @@ export class Tls implements Wire {
         port,
         servername: SERVER_NAME,
         rejectUnauthorized: false,
+        minVersion: OLDEST,
         cert: chain,
         key: private_key,
         ALPNProtocols: ["h2"],

@@ -85,11 +85,15 @@ export async function bytesFrom(port: number, identity?: NodeCertificate): Promi
   }
 }
 
-/** A TLS server with any certificate, good or not, that would take any client. */
-export async function withBareServer(identity: NodeCertificate, act: (port: number) => Promise<void>): Promise<void> {
+/** A TLS server with any certificate, good or not, that would take any client; `taken`: those whose handshake it has completed. */
+export async function withBareServer(
+  identity: NodeCertificate,
+  act: (port: number, taken: ReadonlySet<unknown>) => Promise<void>,
+  newest: "TLSv1.2" | "TLSv1.3" = "TLSv1.3",
+): Promise<void> {
   const sockets = new Set<TLSSocket>();
   const server = createServer(
-    { cert: identity.certificate, key: identity.private_key, ALPNProtocols: ["h2"] },
+    { cert: identity.certificate, key: identity.private_key, maxVersion: newest, ALPNProtocols: ["h2"] },
     (socket) => {
       sockets.add(socket);
       socket.on("error", () => {});
@@ -100,7 +104,7 @@ export async function withBareServer(identity: NodeCertificate, act: (port: numb
     server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
   });
   try {
-    await act(port);
+    await act(port, sockets);
   } finally {
     for (const socket of sockets) socket.destroy();
     await new Promise<void>((resolve) => server.close(() => resolve()));
