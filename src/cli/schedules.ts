@@ -117,8 +117,8 @@ function showPlan(shares: Share[], again: boolean): void {
     shares.map((one) => [
       one.schedule,
       one.slots,
-      one.first,
-      one.last,
+      one.first && localTimes(one.first),
+      one.last && localTimes(one.last),
       one.exist,
       one.skipped,
       ...also(one.forgotten),

@@ -7,6 +7,7 @@ import { DISPATCH_MISTAKES } from "./dispatch.ts";
 import { EVENT_MISTAKES } from "./events.ts";
 import { LEASE_MISTAKES } from "./leases.ts";
 import { LINES_MISTAKES } from "./lines.ts";
+import { LOOKING_MISTAKES } from "./looking.ts";
 import { RETENTION_MISTAKES } from "./retention.ts";
 import { RUN_LINES_MISTAKES } from "./run_lines.ts";
 import { RUN_ROWS_MISTAKES } from "./run_rows.ts";
@@ -24,6 +25,7 @@ export const MISTAKES: Mistake[] = [
   ...EVENT_MISTAKES,
   ...LEASE_MISTAKES,
   ...LINES_MISTAKES,
+  ...LOOKING_MISTAKES,
   ...RETENTION_MISTAKES,
   ...RUN_LINES_MISTAKES,
   ...RUN_ROWS_MISTAKES,
