@@ -18,7 +18,10 @@ Deno.test("a worker is marked DEAD when its lease is over, and not a second soon
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);
     const over = await aWorker(sql, { node_id: "over", lease_ms: -1 });
+    await sql`update node set next_check_at = 'infinity'`;
     assert.deepEqual(await buryWorkers(sql, term), [over.worker_id]);
+    const [node] = await sql`select next_check_at <= clock_timestamp() as due from node where node_id = 'over'`;
+    assert.equal(node?.due, true, "its node is looked at");
     await waitFor("a burial within a second of a lease", async () => {
       const { worker_id } = await aWorker(sql, { lease_ms: 1_000 });
       const buried = await buryWorkers(sql, term);
