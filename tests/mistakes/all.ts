@@ -1,6 +1,7 @@
 /** All planted mistakes, by theme. A new theme is a file beside this one, named here. */
 import { ALERTS_MISTAKES } from "./alerts.ts";
 import { BODY_MISTAKES } from "./bodies.ts";
+import { BIRTH_MISTAKES } from "./births.ts";
 import { BULK_MISTAKES } from "./bulks.ts";
 import { CODE_MISTAKES } from "./code.ts";
 import { DISPATCH_MISTAKES } from "./dispatch.ts";
@@ -19,6 +20,7 @@ import type { Mistake } from "./mistake.ts";
 export const MISTAKES: Mistake[] = [
   ...ALERTS_MISTAKES,
   ...BODY_MISTAKES,
+  ...BIRTH_MISTAKES,
   ...BULK_MISTAKES,
   ...CODE_MISTAKES,
   ...DISPATCH_MISTAKES,
