@@ -996,3 +996,47 @@ end $$;
 
 -- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
 create or replace function wait_reason(r job_run) returns text language sql stable as $$ select why_waiting(r)->>'text' $$;
+
+-- What somebody changes by plain SQL, past our acts, which audit themselves (their sessions say so: src/store/db.ts). The login role is
+-- kept, and what differs; secrets and digests of them are not. As the owner: whoever may change a row need not be let into the audit.
+create or replace function audit_plain_sql() returns trigger language plpgsql security definer as $$
+declare
+  row_was jsonb := '{}';
+  row_is jsonb := '{}';
+  found_before jsonb;
+  found_after jsonb;
+  target text;
+begin
+  if tg_op in ('UPDATE', 'DELETE') then row_was := to_jsonb(old) - array['secret', 'password_hash', 'token_digest']; end if;
+  if tg_op in ('UPDATE', 'INSERT') then row_is := to_jsonb(new) - array['secret', 'password_hash', 'token_digest']; end if;
+  target := case when tg_op = 'TRUNCATE' then '*' else coalesce(row_is ->> tg_argv[1], row_was ->> tg_argv[1]) end;
+  if tg_argv[1] = 'job_definition_id' and target <> '*' then
+    target := coalesce((select name from job_definition where id = target::bigint), target)
+      || coalesce('/' || coalesce(row_is ->> 'schedule_id', row_was ->> 'schedule_id'), '');
+  end if;
+  select jsonb_object_agg(key, value) into found_before from jsonb_each(row_was) where value is distinct from row_is -> key;
+  select jsonb_object_agg(key, value) into found_after from jsonb_each(row_is) where value is distinct from row_was -> key;
+  insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+  values ('sql:' || session_user, 'sql.' || lower(tg_op), tg_argv[0], target, found_before, found_after,
+    'plain SQL on ' || tg_table_name || coalesce(', from ' || nullif(current_setting('application_name'), ''), ''));
+  return null;
+end $$;
+revoke execute on function audit_plain_sql() from public;
+do $$
+declare
+  one record;
+  not_own constant text := $w$when (current_setting('dandori.own', true) is distinct from 'yes')$w$;
+begin
+  execute format('alter function audit_plain_sql() set search_path = %I, pg_temp', current_schema());
+  for one in select * from (values
+    ('scheduler_settings', 'setting', 'name'), ('node', 'node', 'node_id'), ('resource', 'resource', 'name'),
+    ('job_definition', 'job', 'name'), ('job_schedule', 'schedule', 'job_definition_id'), ('job_override', 'job', 'job_definition_id'),
+    ('serial_key_stop', 'serial_key', 'serial_key'), ('bulk', 'bulk', 'id'), ('webhook', 'hook', 'name'), ('admin_user', 'user', 'name'),
+    ('api_token', 'token', 'name')) as audited(tab, target_type, key)
+  loop
+    execute format('create or replace trigger plain_sql_audited after insert or update or delete on %I for each row %s
+      execute function audit_plain_sql(%L, %L)', one.tab, not_own, one.target_type, one.key);
+    execute format('create or replace trigger plain_truncate_audited after truncate on %I for each statement %s
+      execute function audit_plain_sql(%L, %L)', one.tab, not_own, one.target_type, one.key);
+  end loop;
+end $$;

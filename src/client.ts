@@ -42,7 +42,7 @@ import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./store/bulk_view.ts";
 import { retryBulk } from "./store/bulks.ts";
 import { isPostgresUrl } from "./store/database_url.ts";
-import { connectDb, type Db, type TransactionSql } from "./store/db.ts";
+import { asOwnAct, connectDb, type Db, type TransactionSql } from "./store/db.ts";
 
 /** How runs and bulks are asked for and told of; and what everything here throws that cannot be done. */
 export {
@@ -167,7 +167,7 @@ export function createClient(options: ClientOptions): Client {
       return awaited(enqueueOne(sql, job, { ...options, args }));
     },
     emit: (type, payload = {}, options = {}) => awaited(emitOne(sql, type, { payload, ...options })),
-    within: (transaction) => callsOn(transaction as unknown as TransactionSql),
+    within: (transaction) => callsWithin(transaction as unknown as TransactionSql),
     async close() {
       if (shared[DELAY] === delay) delete shared[DELAY];
       await within(CLOSE_MS, "what was asked", Promise.allSettled(asked)).catch(() => {}); // some may still wait to be sent
@@ -178,6 +178,19 @@ export function createClient(options: ClientOptions): Client {
   const delay: Delay = (job, args, delayOptions) => client.enqueue(job, args, delayOptions);
   shared[DELAY] ??= delay;
   return client;
+}
+
+/** What changes a bulk is audited by us, also in the application's transaction. */
+function callsWithin(tx: TransactionSql): Omit<Client, "within" | "close"> {
+  const calls = callsOn(tx);
+  return {
+    ...calls,
+    bulk: ((...asked: [Job, BulkItems<unknown>, BulkOptions?]) => asOwnAct(tx, () => calls.bulk(...asked))) as Client[
+      "bulk"
+    ],
+    changeBulk: (...asked) => asOwnAct(tx, () => calls.changeBulk(...asked)),
+    retryBulk: (...asked) => asOwnAct(tx, () => calls.retryBulk(...asked)),
+  };
 }
 
 function callsOn(sql: Db): Omit<Client, "within" | "close"> {

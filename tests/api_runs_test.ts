@@ -162,6 +162,13 @@ Deno.test("a run that nothing ends is closed, with a reason, once", async () => 
     assert.equal((await close(999, { reason: "x" })).status, 404);
     const { body: acts } = await call("GET", "/audit?action=run.close");
     assert.deepEqual(acts.items?.map((act) => [act.target_id, act.reason]), [[`${lost.id}`, "its machine burned"]]);
+    const before = acts.items?.[0]?.before as Record<string, unknown>;
+    assert.deepEqual([before.state, before.attempt, before.worker_id], [
+      "RUNNING",
+      1,
+      (await sql`select assigned_worker_id as worker_id from job_run where id = ${lost.id}`)[0]?.worker_id,
+    ]);
+    assert.deepEqual(acts.items?.[0]?.after, { state: "FAILED" });
   });
 });
 

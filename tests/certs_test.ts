@@ -91,6 +91,38 @@ Deno.test("keys are for their owner alone, certificates for all, whatever the um
   }
 });
 
+Deno.test("certificates that are made, rotated, switched and forgotten are audited where a database is given, and done where it is away", async () => {
+  await withStores(async ({ sql, database_url }) => {
+    await withFolder(async (folder) => {
+      const { dir } = folder;
+      const cli = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: database_url });
+      says(await cli("certs", dir, "--node", "web-1", "web-2", "--reason", "new rack"));
+      says(await cli("certs", dir, "--node", "web-1")); // kept: nothing was made
+      says(await cli("certs", "rotate", dir, "--node", "web-2"));
+      says(await cli("certs", "switch", dir));
+      says(await cli("certs", "forget", dir, "web-2"));
+      const acts = await sql<{ what: string; actor: string; reason: string; after: { fingerprint: string } }[]>`
+        select action || ' ' || target_id as what, actor, reason, after_json as after from admin_action_log
+         where target_type = 'certificate' order by id`;
+      const whats = acts.map(({ what }) => what);
+      assert.deepEqual(whats.slice(0, 4), [
+        "certs.make web-1",
+        "certs.make web-2",
+        "certs.rotate web-2",
+        "certs.switch web-2",
+      ]);
+      assert(whats.length > 4 && whats.slice(4).every((what) => what === "certs.forget web-2"), whats.join());
+      assert.match(acts[0]?.actor ?? "", /^cli:/);
+      assert.deepEqual(acts.slice(0, 3).map(({ reason }) => reason), ["new rack", "new rack", "from the command line"]);
+      assert.equal(acts[3]?.after.fingerprint, acts[2]?.after.fingerprint);
+      const away = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: "postgres://x@127.0.0.1:1/x" });
+      const made = await away("certs", dir, "--node", "web-3");
+      assert.match(made.err, /^warning: this is not in the audit: /);
+      assert.deepEqual([made.code, folder.nodes().some(({ node_id }) => node_id === "web-3")], [0, true]);
+    });
+  });
+});
+
 Deno.test("the command line leads through a rotation, and refuses what would lock a node out", async () => {
   await withStores(async ({ sql, database_url }) => {
     await withFolder(async (folder) => {

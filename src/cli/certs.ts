@@ -3,15 +3,20 @@
  * next, so that a rotation cannot be done in an order that locks a node out.
  */
 import { environment } from "../base/config.ts";
+import { messageOf } from "../base/text.ts";
+import { recordAct } from "../store/audit.ts";
+import { by, NO_REASON } from "./acting.ts";
 import { CertFolder, CertFolderError, type Made } from "../ops/cert_folder.ts";
 import { daysLeft } from "../cluster/tls.ts";
 import { connectDb } from "../store/db.ts";
 import { listWorkers, type WorkerListing } from "../store/nodes.ts";
-import { CommandError, EXIT, printJson, say } from "./output.ts";
+import { CommandError, EXIT, printJson, say, warn } from "./output.ts";
 import { printTable } from "./table.ts";
 
 interface Common {
   json?: boolean;
+  /** For the audit. */
+  reason?: string;
 }
 export interface MakeOptions extends Common {
   node?: string[];
@@ -37,6 +42,7 @@ export async function makeCommand(dir: string, options: MakeOptions): Promise<vo
     if (options.ca) await folder.ensureAuthority();
     return await folder.make(node_ids, asked(options));
   });
+  await audit("certs.make", made.filter((one) => one.made), options);
   const kept = made.filter((one) => !one.made).map((one) => one.node_id);
   const next = [
     `bring ${folder.trust_file} to every node, then each folder's tls.crt and tls.key to its own`,
@@ -68,6 +74,7 @@ export async function rotateCommand(dir: string, options: MakeOptions): Promise<
     );
   }
   const made = await writing(folder, () => folder.rotate(node_ids, asked(options)));
+  await audit("certs.rotate", made, options);
   const next = folder.hasAuthority
     ? ["bring each folder's tls.crt and tls.key to its node; peers accept them as they are"]
     : [
@@ -89,8 +96,10 @@ async function rotateAuthority(folder: CertFolder, options: MakeOptions): Promis
     );
   }
   const made = await writing(folder, () => folder.rotateAuthority());
+  const nodes = [{ node_id: "(authority)", fingerprint: made.fingerprint, not_after: made.not_after, made: true }];
+  await audit("certs.rotate", nodes, options);
   tell(options, {
-    nodes: [{ node_id: "(authority)", fingerprint: made.fingerprint, not_after: made.not_after, made: true }],
+    nodes,
     next: [
       `1. bring ${folder.trust_file} to every node; it holds the old and the new authority`,
       `2. when all have taken it: deno task certs switch ${dir}, which makes every node's certificate anew`,
@@ -105,6 +114,7 @@ export async function switchCommand(dir: string, options: MakeOptions & { force?
   }
   const checked = options.force ? "not asked, since --force was given" : await checkWorkers(folder);
   const switched = await writing(folder, () => folder.switch(asked(options)));
+  await audit("certs.switch", switched, options);
   tell(options, {
     nodes: switched,
     next: [
@@ -136,6 +146,36 @@ async function livingWorkers(): Promise<WorkerListing[] | undefined> {
   if (!database_url) return undefined;
   const sql = connectDb(database_url, { name: "certs", max: 1 });
   return await listWorkers(sql).finally(() => sql.end({ timeout: 1 }));
+}
+
+/**
+ * After the files are written, since a rotation must not wait for a database that is away: who cannot be noted is told of. Without a
+ * DATABASE_URL there is no audit.
+ */
+async function audit(
+  action: `certs.${string}`,
+  certificates: { node_id: string; fingerprint: string; not_after: Date }[],
+  { reason = NO_REASON }: Common,
+): Promise<void> {
+  const database_url = environment().DATABASE_URL;
+  if (!database_url || certificates.length === 0) return;
+  const sql = connectDb(database_url, { name: "certs", max: 1 });
+  const acts = certificates.map(({ node_id, fingerprint, not_after }) => ({
+    ...by({ reason }),
+    action,
+    target_type: "certificate",
+    target_id: node_id,
+    after: { fingerprint, not_after },
+  }));
+  try {
+    await sql.begin(async (tx) => {
+      for (const act of acts) await recordAct(tx, act);
+    });
+  } catch (error) {
+    warn([`this is not in the audit: ${messageOf(error)}`]);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
 }
 
 function named(workers: WorkerListing[]): string {
@@ -174,6 +214,7 @@ export async function forgetCommand(dir: string, what: string | undefined, optio
     );
   }
   await writing(folder, () => Promise.resolve(folder.forget(gone, node_id)));
+  await audit("certs.forget", gone.map((one) => ({ node_id: node_id ?? one.subject, ...one })), options);
   const next = [
     `bring ${folder.trust_file} to every node; connections of what is forgotten are closed at once`,
     ...(node_id && folder.hasAuthority

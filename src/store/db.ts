@@ -143,6 +143,20 @@ const RELIED_ON = {
   extra_float_digits: "1",
 } as const;
 
+/** Tells the trigger `audit_plain_sql` that whoever changes something here audits it himself; in schema.sql by this name. */
+const OWN_SESSION = "dandori.own";
+
+/** Acts of ours in somebody else's transaction are told apart from what else is done there. */
+export async function asOwnAct<T>(tx: Db, act: () => Promise<T>): Promise<T> {
+  const [row] = await tx<{ was: string | null }[]>`
+    select current_setting(${OWN_SESSION}, true) as was, set_config(${OWN_SESSION}, 'yes', true)`;
+  try {
+    return await act();
+  } finally {
+    await tx`select set_config(${OWN_SESSION}, ${row?.was ?? ""}, true)`.catch(() => {}); // it has failed as a whole
+  }
+}
+
 function openPool(
   address: ReturnType<typeof driverAddress>,
   options: DbOptions & { statement_timeout_ms: number },
@@ -171,6 +185,7 @@ function openPool(
       tcp_user_timeout: statement_timeout_ms, // one that does not take its answer; no other limit counts while Postgres waits for that
       client_min_messages: "warning",
       ...RELIED_ON,
+      [OWN_SESSION]: "yes",
       jit: "off", // compiling takes longer than any statement of ours
       ...options.steady ? STEADY : options.by_index ? BY_INDEX : {},
     },

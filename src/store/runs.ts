@@ -376,13 +376,17 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
 /** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
 export async function forceClose(sql: Db, job_run_id: number, by: By): Promise<boolean> {
   const rows = await sql`
-    with closed as (
-      update job_run set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',
+    with was as (
+      select id, jsonb_build_object('state', state, 'attempt', attempt, 'worker_id', assigned_worker_id, 'started_at', started_at) as before
+        from job_run where id = ${job_run_id} for update),
+    closed as (
+      update job_run r set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',
              error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
-       where id = ${job_run_id} and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
-      returning id)
-    insert into admin_action_log (actor, action, target_type, target_id, reason)
-    select ${by.actor}, 'run.close', 'run', id::text, ${by.reason} from closed returning id`;
+        from was
+       where r.id = was.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+      returning r.id, was.before)
+    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+    select ${by.actor}, 'run.close', 'run', id::text, before, '{"state": "FAILED"}', ${by.reason} from closed returning id`;
   return rows.length > 0;
 }
 

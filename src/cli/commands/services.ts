@@ -1,7 +1,7 @@
 /** `dev`, `worker`, `schema`, `certs`. */
 import { type Command, Option } from "commander";
 import { load } from "./load.ts";
-import { countUpTo, json, wholeNumber } from "./options.ts";
+import { countUpTo, json, reason, wholeNumber } from "./options.ts";
 import type { Signals } from "../output.ts";
 
 export function addServices(program: Command, signals: Signals): void {
@@ -30,6 +30,7 @@ function addCerts(program: Command): void {
   add("make", "a certificate for each node that has none (this is what `certs <dir> --node ...` does)")
     .option("--node <id...>", "node ids, one folder each below <dir>").addOption(days()).addOption(host())
     .option("--ca", "make an authority of your own in <dir>, that signs them, instead of pinning each")
+    .addOption(reason())
     .action(async (dir, options) => (await load("certs")).makeCommand(dir, options));
   add(
     "status",
@@ -39,12 +40,15 @@ function addCerts(program: Command): void {
   add("rotate", "new certificates: pinned ones first wait, until every node has the new pins.pem")
     .option("--node <id...>", "of these nodes; default all").addOption(days()).addOption(host())
     .option("--ca", "a new authority, instead of new certificates of nodes")
+    .addOption(reason())
     .action(async (dir, options) => (await load("certs")).rotateCommand(dir, options));
   add("switch", "what waits takes its place; with DATABASE_URL set, only when every worker knows it").addOption(days())
     .addOption(host()).option("--force", "without asking the workers")
+    .addOption(reason())
     .action(async (dir, options) => (await load("certs")).switchCommand(dir, options));
   add("forget", "let a node, or certificates, be unknown from now on; with DATABASE_URL set, only what no worker shows")
     .argument("[what]", "a node's id, or the start of a fingerprint")
     .option("--former", "all certificates that a switch has replaced").option("--force", "without asking the workers")
+    .addOption(reason())
     .action(async (dir, what, options) => (await load("certs")).forgetCommand(dir, what, options));
 }
