@@ -33,6 +33,7 @@ Deno.test("every call carries its message there and back, run ids and epochs as 
         attempt,
         result: "REJECTED_FULL",
         message: "no slot",
+        other_code: null,
       })),
       observed_leader_epoch: 2 ** 53 - 1,
     });
@@ -40,6 +41,7 @@ Deno.test("every call carries its message there and back, run ids and epochs as 
     assert.deepEqual(value(await peer.startJob({ leader_epoch: 7, ...anOrder(1) }, PATIENT)), {
       result: "ACCEPTED",
       message: "",
+      other_code: null,
       observed_leader_epoch: 7,
     });
     const status = value(await peer.getStatus(asLeader, PATIENT));
