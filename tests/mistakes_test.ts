@@ -15,8 +15,9 @@ Deno.test("each planted mistake still has its place, and tests that there are", 
   const problems = MISTAKES.flatMap((mistake) => {
     const { id, file, tests, filter = "" } = mistake;
     const text = tests.map(textOf).join("\n").replaceAll('\\"', '"');
-    const known = filter === "" ||
-      (filter.startsWith("/") ? new RegExp(filter.slice(1, -1)).test(text) : text.includes(filter));
+    const pattern = filter.startsWith("/") ? new RegExp(filter.slice(1, -1)) : undefined;
+    const is_computed = /Deno\.test\(\s*(?:`|\{)/.test(text); // then only a run tells what its names are
+    const known = is_computed || (pattern ? pattern.test(text) : text.includes(filter));
     return [
       whyNotPlanted(mistake, textOf(file)),
       tests.length === 0 ? "it names no test" : undefined,

@@ -115,3 +115,15 @@ Deno.test("a line without an end is cut while it grows, so that it fills no memo
   output.end();
   assert.equal(lines.reduce((sum, { message }) => sum + message.length, 0), 20_000);
 });
+
+Deno.test("fields that are too large for a line of the log are left out, with how large they were", () => {
+  const lines: LogLine[] = [];
+  const output = new Output({ onLog: (said) => void lines.push(...said), onFlood() {} });
+  output.log("info", "small", { a: 1 });
+  output.log("info", "large", { text: "x".repeat(9_000) });
+  output.end();
+  assert.deepEqual(lines.map(({ fields }) => fields), [
+    { a: 1 },
+    { dropped: "fields of 9011 bytes, at most 8192 are kept" },
+  ]);
+});

@@ -11,7 +11,7 @@ interface Shown {
 }
 
 /** Tasks of deno.json that are no commands of ours. */
-const NO_COMMANDS = ["test", "ok", "bench", "chaos"];
+const NO_COMMANDS = ["test", "ok", "bench", "chaos", "mistakes"];
 
 /** In a sentence a command may be named without what it works on. */
 const MAY_MISS = ["commander.missingArgument", "commander.missingMandatoryOptionValue"];

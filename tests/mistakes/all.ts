@@ -1,8 +1,10 @@
 /** All planted mistakes, by theme. A new theme is a file beside this one, named here. */
+import { ACCESS_MISTAKES } from "./access.ts";
 import { ALERTS_MISTAKES } from "./alerts.ts";
 import { BODY_MISTAKES } from "./bodies.ts";
 import { BIRTH_MISTAKES } from "./births.ts";
 import { BULK_MISTAKES } from "./bulks.ts";
+import { CLIENT_MISTAKES } from "./client.ts";
 import { CODE_MISTAKES } from "./code.ts";
 import { DISPATCH_MISTAKES } from "./dispatch.ts";
 import { EVENT_MISTAKES } from "./events.ts";
@@ -15,13 +17,16 @@ import { RUN_ROWS_MISTAKES } from "./run_rows.ts";
 import { RUN_MISTAKES } from "./runs.ts";
 import { SANDBOX_MISTAKES } from "./sandbox.ts";
 import { SCHEDULE_MISTAKES } from "./schedules.ts";
+import { SYNC_MISTAKES } from "./sync.ts";
 import type { Mistake } from "./mistake.ts";
 
 export const MISTAKES: Mistake[] = [
+  ...ACCESS_MISTAKES,
   ...ALERTS_MISTAKES,
   ...BODY_MISTAKES,
   ...BIRTH_MISTAKES,
   ...BULK_MISTAKES,
+  ...CLIENT_MISTAKES,
   ...CODE_MISTAKES,
   ...DISPATCH_MISTAKES,
   ...EVENT_MISTAKES,
@@ -34,4 +39,5 @@ export const MISTAKES: Mistake[] = [
   ...RUN_MISTAKES,
   ...SANDBOX_MISTAKES,
   ...SCHEDULE_MISTAKES,
+  ...SYNC_MISTAKES,
 ];

@@ -58,8 +58,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "placement-ignores-lacking-code",
     file: "src/roles/leader/hall.ts",
-    find: "      else if (lacking.has(top.place.worker_id) || !mayWait(top.place, cost)) passed.push(top);",
-    replace: "      else if (!mayWait(top.place, cost)) passed.push(top);",
+    find: "      const all = serving.flatMap((host) => placesFor(host, lacking).map((place) => ({ host, place })));",
+    replace: "      const all = serving.flatMap((host) => host.places.map((place) => ({ host, place })));",
     tests: ["tests/assign_test.ts"],
     filter: "a worker with other code is passed over",
     why: "A run is sent again and again to a worker that has other code.",
@@ -76,7 +76,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "placement-avoids-for-ever",
     file: "src/roles/leader/hall.ts",
-    find: "    const avoids = avoid_node !== null && this.serving(node, avoid_node).some(hasWorkers);",
+    find:
+      "    const avoids = avoid_node !== null &&\n      this.serving(node, avoid_node, digest).some((host) => hasWorkers(host, lacking));",
     replace: "    const avoids = avoid_node !== null;",
     tests: ["tests/assign_test.ts"],
     filter: "stays when there is none",

@@ -135,6 +135,38 @@ async function tryAndVerify(
     : { result: "broken", detail: `its tests fail without it as well: ${detail}` };
 }
 
+/**
+ * Each mistake in the next plot that is free. A test file is run once at a time, as in the whole suite: two of one file could find each other's
+ * processes by the names of their workers.
+ */
+async function eachInTurn(
+  mistakes: Mistake[],
+  plots: Plot[],
+  act: (mistake: Mistake, plot: Plot) => Promise<void>,
+): Promise<void> {
+  const rest = [...mistakes];
+  const free = [...plots];
+  const busy = new Set<string>();
+  const going = new Set<Promise<void>>();
+  while (rest.length > 0) {
+    const place = free.length === 0 ? -1 : rest.findIndex(({ tests }) => !tests.some((test) => busy.has(test)));
+    if (place < 0) {
+      await Promise.race(going);
+      continue;
+    }
+    const [mistake] = rest.splice(place, 1) as [Mistake];
+    const plot = free.pop() as Plot;
+    for (const test of mistake.tests) busy.add(test);
+    const done = act(mistake, plot).finally(() => {
+      for (const test of mistake.tests) busy.delete(test);
+      free.push(plot);
+      going.delete(done);
+    });
+    going.add(done);
+  }
+  await Promise.all(going);
+}
+
 async function plantAll({ mistakes, all }: Wish): Promise<number> {
   const services = await startTestServices();
   const folder = Deno.makeTempDirSync({ prefix: "dandori-mistakes-" });
@@ -151,19 +183,16 @@ async function plantAll({ mistakes, all }: Wish): Promise<number> {
   if (wrong_types) console.log(`A mistake has to pass the type check:\n${wrong_types}`);
   const counts = { caught: 0, unnoticed: 0, broken: 0 };
   const healthy = all ? new Map<string, Promise<Verdict>>() : undefined;
-  const rest = [...mistakes];
-  await Promise.all(plots.map(async (plot) => {
-    for (let mistake = rest.shift(); mistake; mistake = rest.shift()) {
-      const since = performance.now();
-      const { result, detail } = await tryAndVerify(mistake, { plot, services, healthy });
-      counts[result]++;
-      const word = result === "caught" ? "caught" : result.toUpperCase();
-      console.log(`${word.padEnd(9)}  ${secondsSince(since).padStart(5)} s  ${mistake.id}: ${detail}`);
-      if (result !== "caught") {
-        console.log(`           ${mistake.file}: ${mistake.why} Tests: ${mistake.tests.join(", ")}`);
-      }
+  await eachInTurn(mistakes, plots, async (mistake, plot) => {
+    const since = performance.now();
+    const { result, detail } = await tryAndVerify(mistake, { plot, services, healthy });
+    counts[result]++;
+    const word = result === "caught" ? "caught" : result.toUpperCase();
+    console.log(`${word.padEnd(9)}  ${secondsSince(since).padStart(5)} s  ${mistake.id}: ${detail}`);
+    if (result !== "caught") {
+      console.log(`           ${mistake.file}: ${mistake.why} Tests: ${mistake.tests.join(", ")}`);
     }
-  }));
+  });
   await services.stop();
   console.log(
     `${counted(mistakes.length, "mistake")}: ${counts.caught} caught, ${counts.unnoticed} unnoticed, ` +

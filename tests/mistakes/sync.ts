@@ -1,0 +1,99 @@
+/** Mistakes about syncing job files: the plan, what operators have set, permissions, and removed files. */
+import type { Mistake } from "./mistake.ts";
+
+export const SYNC_MISTAKES: Mistake[] = [
+  {
+    id: "plan-hides-gained-permissions",
+    file: "src/catalog/plan.ts",
+    find: "    !had.has(`${permission} ${what}`) && !had.has(`${permission} *`)",
+    replace: "    had.has(`${permission} ${what}`) && !had.has(`${permission} *`)",
+    tests: ["tests/sync_test.ts"],
+    why: "A job gains the network without a word in the plan.",
+  },
+  {
+    id: "plan-returned-job-gains-nothing",
+    file: "src/catalog/plan.ts",
+    find:
+      "    permissions_gained: permissionsGained(old?.removed_at ? {} : old?.permissions ?? {}, definition.permissions),",
+    replace: "    permissions_gained: permissionsGained(old?.permissions ?? {}, definition.permissions),",
+    tests: ["tests/sync_changes_test.ts"],
+    filter: "file is gone",
+    why: "A job that comes back has its old permissions without a word.",
+  },
+  {
+    id: "schedule-times-ignore-zone",
+    file: "src/catalog/plan.ts",
+    find:
+      'const TIMES = ["schedule_type", "schedule_value", "timezone", "dst_gap", "dst_overlap", "exclude"] as const;',
+    replace: 'const TIMES = ["schedule_type", "schedule_value", "dst_gap", "dst_overlap", "exclude"] as const;',
+    tests: ["tests/sync_changes_test.ts"],
+    filter: "a file that changes",
+    why: "A schedule keeps its old zone after a sync.",
+  },
+  {
+    id: "sync-switches-on-what-was-off",
+    file: "src/store/definitions.ts",
+    find:
+      "      enabled = case when d.removed_at is null then d.enabled else excluded.enabled end, removed_at = null, synced_at = clock_timestamp()`;",
+    replace: "      enabled = excluded.enabled, removed_at = null, synced_at = clock_timestamp()`;",
+    tests: ["tests/sync_test.ts"],
+    filter: "stays off through a sync",
+    why: "A job that an operator switched off starts again with the next deploy.",
+  },
+  {
+    id: "sync-removed-job-keeps-its-schedules",
+    file: "src/store/definitions.ts",
+    find: "    update job_schedule s set enabled = false from gone where s.job_definition_id = gone.id`;",
+    replace:
+      "    update job_schedule s set enabled = false from gone where s.job_definition_id = gone.id and s.id < 0`;",
+    tests: ["tests/sync_test.ts"],
+    filter: "a removed file disables",
+    why: "Slots of a removed job are planned on.",
+  },
+  {
+    id: "sync-loses-the-digest",
+    file: "src/store/definitions.ts",
+    find:
+      "      permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,",
+    replace: "      permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse,",
+    tests: ["tests/sync_changes_test.ts"],
+    filter: "a file that changes",
+    why: "A changed file is never run: all workers have other code than is stored.",
+  },
+  {
+    id: "sync-keeps-old-permissions",
+    file: "src/store/definitions.ts",
+    find:
+      "      permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,",
+    replace: "      isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,",
+    tests: ["tests/sync_changes_test.ts"],
+    filter: "a file that changes",
+    why: "A permission that was taken from a file is still granted.",
+  },
+  {
+    id: "override-of-a-removed-job",
+    file: "src/catalog/overrides.ts",
+    find: "        if (definition.removed_at) return { ok: false, complaints: [FILE_REMOVED] };",
+    replace: "",
+    tests: ["tests/sync_changes_test.ts"],
+    filter: "file is gone",
+    why: "An option of a job that is gone is said to be set.",
+  },
+  {
+    id: "override-same-value-is-audited",
+    file: "src/catalog/overrides.ts",
+    find: "    if (old && sameJson(old.value, value)) return [];",
+    replace: "",
+    tests: ["tests/overrides_test.ts"],
+    why: "The audit is full of changes that changed nothing.",
+  },
+  {
+    id: "plan-forgets-removed-files",
+    file: "src/catalog/plan.ts",
+    find: "    if (old.removed_at || kept.has(old.name)) continue;",
+    replace: "    if (!old.removed_at || kept.has(old.name)) continue;",
+    tests: ["tests/sync_test.ts"],
+    filter: "a removed file disables",
+    why: "A job whose file was removed goes on.",
+  },
+];
