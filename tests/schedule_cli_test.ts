@@ -140,9 +140,9 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
   },
 
   "a backfill says what it would do, does it in order, and again does nothing": async ({ sql }, cli) => {
-    const asked = await cli("schedule", "backfill", "report/daily", ...DAYS);
+    const asked = await cli("schedule", "backfill", "report/daily", ...DAYS, "--utc");
     refuses(asked, 2, /This would make 4 runs: add --yes to do it/);
-    assert.match(asked.out, /^report\/daily +4 +2026-01-01T17:30:00Z +2026-01-05T17:30:00Z +0 +0 +4$/m);
+    assert.match(asked.out, /^report\/daily +4 +2026-01-01 17:30:00Z +2026-01-05 17:30:00Z +0 +0 +4$/m);
     const made = JSON.parse((await cli("schedule", "backfill", "report/daily", ...DAYS, "--yes", "--json")).out);
     assert.equal(made.runs, 4);
     await waitFor(
