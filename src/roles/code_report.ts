@@ -3,7 +3,7 @@
  * that the leader knows before it gives it a run; and what it is ordered to start in spite of that it refuses, which is no attempt of the run.
  */
 import { loopFailed } from "../base/facts.ts";
-import { chance, every, Gather, monotonicMs } from "../base/loop.ts";
+import { Bell, chance, every, Gather, monotonicMs } from "../base/loop.ts";
 import type { Digest, Digests } from "../catalog/graph.ts";
 import { type Mismatch, type Refusal, refuseCode, reportCode, syncedJobs } from "../store/code_mismatch.ts";
 import { isUnreachable, type Sql } from "../store/db.ts";
@@ -11,6 +11,8 @@ import type { AttemptRef } from "../store/runs.ts";
 
 /** So soon files that were brought here are known to be here. */
 const LOOK_MS = 3_000;
+/** After a refusal: the files may just have been brought, and been looked at a moment too early. */
+const LOOK_AGAIN_MS = 500;
 /** With many files a look takes a while: it is followed by a rest of so many times that. */
 const REST_FACTOR = 20;
 /** Of files asked for at a time: others wait for the answer, an order to start one of them too. */
@@ -27,12 +29,15 @@ export class CodeReport {
   /** What Postgres has of it; undefined: not known. */
   #reported: string | undefined;
   readonly #refusals: Gather<Refusal, undefined>;
+  readonly #bell = new Bell();
+  #not_before_ms = -Infinity;
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#refusals = new Gather(async (refusals) => {
       this.#reported = undefined;
       await refuseCode(parts.sql, parts.worker_id, refusals);
+      this.#lookAgain();
       return refusals.map(() => undefined);
     });
   }
@@ -47,11 +52,19 @@ export class CodeReport {
   async keep(stop: AbortSignal): Promise<void> {
     await every(LOOK_MS, async () => {
       const began_ms = monotonicMs();
+      if (began_ms < this.#not_before_ms) return this.#not_before_ms - began_ms;
       await this.look().catch((error) => {
         if (!isUnreachable(error)) loopFailed("comparing job files", error);
       });
       return Math.max(LOOK_MS, REST_FACTOR * (monotonicMs() - began_ms)) * (0.8 + 0.4 * chance());
-    }, { name: "job files", stop });
+    }, { name: "job files", stop, bell: this.#bell });
+  }
+
+  #lookAgain(): void {
+    const now_ms = monotonicMs();
+    if (this.#not_before_ms > now_ms) return;
+    this.#not_before_ms = now_ms + LOOK_AGAIN_MS;
+    this.#bell.ring();
   }
 
   /** Compares all files once, and reports what has changed. */
