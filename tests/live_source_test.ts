@@ -65,7 +65,7 @@ Deno.test("fifty browsers that watch cost the statements of one, and each hears 
 Deno.test("a thousand who ask for the head of a stream alone take nobody's place", async () => {
   const live = new Live({} as Sql); // which nobody looks at here
   const stop = new AbortController();
-  const app = new Hono().get("/live", (c) => answerLive(c, { live, stop: stop.signal, who: "taro" }));
+  const app = new Hono().get("/live", (c) => answerLive(c, { live, stop: stop.signal, who: "taro", session: "s" }));
   for (let n = 0; n < 1_000; n++) {
     assert.equal((await app.request("/live?topics=runs", { method: "HEAD" })).status, 200);
   }
@@ -78,7 +78,10 @@ Deno.test("a thousand who ask for the head of a stream alone take nobody's place
 Deno.test("one user has a hundred streams and no more, and all others find their places", async () => {
   const live = new Live({} as Sql);
   const stop = new AbortController();
-  const app = new Hono().get("/live/:who", (c) => answerLive(c, { live, stop: stop.signal, who: c.req.param("who") }));
+  const app = new Hono().get(
+    "/live/:who",
+    (c) => answerLive(c, { live, stop: stop.signal, who: c.req.param("who"), session: "s" }),
+  );
   const open = async (who: string) => await app.request(`/live/${who}?topics=runs`);
   const streams = await Promise.all(Array.from({ length: 100 }, () => open("taro")));
   assert(streams.every(({ status }) => status === 200));
@@ -99,7 +102,8 @@ Deno.test("one user has a hundred streams and no more, and all others find their
 Deno.test("who reads nothing of a stream loses its place when the stream's time is over", async () => {
   let mark = 0;
   const live = new Live((() => Promise.resolve([{ topic: "runs", mark: String(mark++) }])) as unknown as Sql);
-  const app = (stop: AbortSignal) => new Hono().get("/live", (c) => answerLive(c, { live, stop, who: "taro" }));
+  const app = (stop: AbortSignal) =>
+    new Hono().get("/live", (c) => answerLive(c, { live, stop, who: "taro", session: "s" }));
   const over = new AbortController();
   const unread = await Promise.all(Array.from({ length: 100 }, () => app(over.signal).request("/live?topics=runs")));
   for (let n = 0; n < 10; n++) { // more than is kept for somebody who will read

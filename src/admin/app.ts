@@ -22,6 +22,7 @@ import { mountLogin } from "./login.ts";
 import { ownHostsOnly } from "./own_hosts.ts";
 import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
 import { errorPage, needsRole } from "./pages/error.tsx";
+import { digestOf } from "./passwords.ts";
 import { addressOf, firstPart, pathWithin } from "./place.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
 import { type Done, field, Refusal, type Route } from "./visit.ts";
@@ -55,9 +56,10 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
     return c.redirect(place.base + samePath(field(form, "back")), 303);
   });
   mountLogin(app, parts);
-  app.get("/live", (c) => {
+  app.get("/live", async (c) => {
     const session = c.get("session");
-    return session ? answerLive(c, { ...parts, who: session.name }) : c.text("Log in first", 401);
+    if (!session) return c.text("Log in first", 401);
+    return answerLive(c, { ...parts, who: session.name, session: await digestOf(session.token) });
   });
   app.get("/", (c) => c.redirect(place.base + HOME, 302));
   const pathOf = (url: string) => {

@@ -1,11 +1,13 @@
 /**
  * One look at Postgres for all who watch. Browsers keep a stream open and name topics (store/pulse.ts); while at least one
- * does, one statement reads the marks of all topics, and whoever watches one that has changed is told its name. What they show
+ * does, one statement reads the marks of all topics, and whoever watches one that has changed is told its name; another one reads
+ * which of their sessions are still open, since a stream ends with its session. What they show
  * they then ask for themselves, as they would without a stream: so nothing is on a page that its viewer may not see.
  */
 import { Bell, every } from "../base/loop.ts";
 import type { Sql } from "../store/db.ts";
 import { readPulse, type Topic } from "../store/pulse.ts";
+import { openAmong } from "../store/sessions.ts";
 
 /** Half of the second within which a change is to be seen. */
 const LOOK_EVERY_MS = 400;
@@ -18,6 +20,8 @@ const MOST_OF_ONE = 100;
 export interface Watcher {
   /** The user's name. */
   who: string;
+  /** The digest of its session's token. */
+  session: string;
   topics: readonly Topic[];
   /** From now on it is told: what was shown before may be old. */
   watching(): void;
@@ -25,6 +29,8 @@ export interface Watcher {
   changed(topics: Topic[]): void;
   /** Postgres cannot be asked; then, that it can again: anything may have changed meanwhile. */
   away(away: boolean): void;
+  /** Its session has ended: by a logout, a new password, or with its user. */
+  over(): void;
 }
 
 export class Live {
@@ -76,7 +82,11 @@ export class Live {
   async look(): Promise<void> {
     const fresh = [...this.#fresh];
     const watched = [...new Set([...this.#watchers].flatMap(({ topics }) => topics))];
-    const marks = await readPulse(this.#sql, watched);
+    const sessions = [...new Set([...this.#watchers].map(({ session }) => session))];
+    const [marks, open] = await Promise.all([readPulse(this.#sql, watched), openAmong(this.#sql, sessions)]);
+    for (const watcher of [...this.#watchers]) {
+      if (sessions.includes(watcher.session) && !open.has(watcher.session)) watcher.over();
+    }
     const changed = watched.filter((topic) => this.#marks.has(topic) && this.#marks.get(topic) !== marks.get(topic));
     this.#marks = marks;
     for (const watcher of fresh) {

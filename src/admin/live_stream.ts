@@ -17,10 +17,10 @@ function topicsIn(text: string): Topic[] {
   return [...new Set(given)].slice(0, MOST_TOPICS) as Topic[];
 }
 
-/** Ends with `stop`, with the browser, or after a while. `who`: the user's name. */
+/** Ends with `stop`, with the browser, with its session, or after a while. `who`: the user's name; `session`: the digest of its token. */
 export function answerLive(
   c: Context,
-  { live, stop, who }: { live: Live; stop: AbortSignal; who: string },
+  { live, stop, who, session }: { live: Live; stop: AbortSignal; who: string; session: string },
 ): Response {
   if (c.req.method === "HEAD") return c.body(null); // nobody reads its stream, so nothing would end it before its time
   const told: { event: string; data: string }[] = [];
@@ -29,18 +29,20 @@ export function answerLive(
     told.push({ event, data });
     bell.ring();
   };
+  const gone = new AbortController();
   const unwatch = live.watch({
     who,
+    session,
     topics: topicsIn(c.req.query("topics") ?? ""),
     watching: () => tell("watching"),
     changed: (topics) => tell("changed", topics.join(",")),
     away: (away) => tell(away ? "away" : "back"),
+    over: () => gone.abort(),
   });
   if (unwatch === "theirs") return c.text(`Too many pages of ${who} are open: close some of them`, 429);
   if (unwatch === "all") return c.text("Too many watch this server", 503);
   c.header("x-accel-buffering", "no"); // nginx keeps it back otherwise
   return streamSSE(c, async (stream) => {
-    const gone = new AbortController();
     stream.onAbort(() => gone.abort());
     const cancel = after(LONGEST_MS, () => gone.abort());
     const over = AbortSignal.any([stop, gone.signal]);

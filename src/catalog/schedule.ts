@@ -40,6 +40,18 @@ export function nextSlots(spec: ScheduleTimes, ask: { after: Temporal.Instant; c
   return take(calendarOf(spec), { after: ask.after.epochMilliseconds, until: Infinity, most: ask.count }).map(instant);
 }
 
+/** The same one after another, as far as a schedule is searched: for whoever must be able to stop. */
+export function* eachSlot(spec: ScheduleTimes, after: Temporal.Instant): Generator<Temporal.Instant> {
+  const calendar = calendarOf(spec);
+  const last_ms = after.epochMilliseconds + HORIZON_MS;
+  for (let cursor = after.epochMilliseconds;;) {
+    const slot = calendar.next(cursor);
+    if (slot === null || slot > last_ms) return;
+    yield instant(slot);
+    cursor = slot;
+  }
+}
+
 /** The slots from one instant on and before another, oldest first; `most` of them at most. */
 export function slotsIn(
   spec: ScheduleTimes,

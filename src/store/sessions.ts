@@ -59,6 +59,15 @@ export async function readSession(sql: Db, token_digest: string): Promise<Sessio
   return session;
 }
 
+/** Those of these sessions that are open. To look at them is no use of them. */
+export async function openAmong(sql: Db, token_digests: string[]): Promise<Set<string>> {
+  const rows = await sql<{ token_digest: string }[]>`
+    select s.token_digest from admin_session s join admin_user u on u.id = s.admin_user_id
+     where s.token_digest = any(${token_digests}) and u.disabled_at is null and s.expires_at > clock_timestamp()
+       and s.seen_at > clock_timestamp() - ${IDLE_SECONDS} * interval '1 second'`;
+  return new Set(rows.map(({ token_digest }) => token_digest));
+}
+
 /** A logout, audited in the same statement as the login was: of one that has ended already nothing is said twice. */
 export async function endSession(sql: Db, token_digest: string): Promise<void> {
   await sql`

@@ -1,11 +1,13 @@
 /** Jobs as they were last synced, and when schedules fire next. */
 import { wallClock } from "../../base/loop.ts";
-import { nextSlots, previewWarnings, type ScheduleTimes } from "../../catalog/schedule.ts";
+import { boundedSlots } from "../../catalog/preview.ts";
+import { previewWarnings, type ScheduleTimes } from "../../catalog/schedule.ts";
 import { parseSchedule } from "../../catalog/schedule_input.ts";
 import type { Sql } from "../../store/db.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../../store/definitions.ts";
 import { type Pause, readPaused } from "../../store/stops.ts";
 import { Job, Preview } from "./job_shapes.ts";
+import { FewAtOnce } from "./few_at_once.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./words.ts";
@@ -49,13 +51,20 @@ export function addJobs(api: Api): void {
 const ASK = {
   from: w.timeIn.optional().openapi({ description: "Strictly after this instant, RFC 3339; default now" }),
   count: z.string().regex(/^\d{1,4}$/).transform(Number).pipe(z.int().min(1).max(1000)).default(5)
-    .openapi({ type: "integer", minimum: 1, maximum: 1000, default: 5, description: "So many of each schedule" }),
+    .openapi({
+      type: "integer",
+      minimum: 1,
+      maximum: 1000,
+      default: 5,
+      description: "So many of each schedule; fewer where the next 50 years, or a quarter of a second, have no more",
+    }),
 };
 const wholeNumber = z.string().regex(/^\d{1,4}$/, "must be a whole number").transform(Number).openapi({
   type: "integer",
 });
 
 function addPreviews(api: Api): void {
+  const few = new FewAtOnce();
   api.route({
     needs: "read",
     route: "GET /jobs/{name}/preview",
@@ -63,10 +72,14 @@ function addPreviews(api: Api): void {
     params: byName,
     query: z.strictObject(ASK),
     answers: { 200: { description: "Its schedules", schema: Preview } },
-    problems: ["not_found"],
-  }, async ({ sql, params, query }) => {
+    problems: ["not_found", "too_many"],
+  }, async ({ sql, actor, params, query }) => {
     const { schedules } = await existingJob(sql, params.name);
-    return [200, { items: schedules.map((one) => ({ schedule_id: one.schedule_id, ...preview(one, query) })) }];
+    return await few.run(actor, async () => {
+      const items = [];
+      for (const one of schedules) items.push({ schedule_id: one.schedule_id, ...await preview(one, query) });
+      return [200, { items }];
+    });
   });
   api.route({
     needs: "read",
@@ -88,9 +101,13 @@ function addPreviews(api: Api): void {
       ...ASK,
     }),
     answers: { 200: { description: "The schedule", schema: Preview } },
-  }, ({ query: { from, count, ...given } }) => {
+    problems: ["too_many"],
+  }, ({ actor, query: { from, count, ...given } }) => {
     const times = timesFrom(given);
-    return Promise.resolve([200, { items: [{ schedule_id: null, ...preview(times, { from, count }) }] }]);
+    return few.run(
+      actor,
+      async () => [200, { items: [{ schedule_id: null, ...await preview(times, { from, count }) }] }],
+    );
   });
 }
 
@@ -117,9 +134,9 @@ function timesFrom(given: Record<string, unknown>): ScheduleTimes {
   throw new Problem("invalid", `Cannot preview: ${text}`, { fix: parsed.complaints.map(({ fix }) => fix).join("; ") });
 }
 
-function preview(times: ScheduleTimes, { from = wallClock(), count }: { from?: Date; count: number }) {
+async function preview(times: ScheduleTimes, { from = wallClock(), count }: { from?: Date; count: number }) {
   const after = from.toTemporalInstant();
-  const slots = nextSlots(times, { after, count });
+  const slots = await boundedSlots(times, { after, count });
   const until = slots.at(-1);
   const warnings = until ? previewWarnings(times, { after, until }) : [];
   const { schedule_type, schedule_value, timezone } = times;
