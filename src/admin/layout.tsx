@@ -1,6 +1,7 @@
 /** What surrounds each page: navigation, switches of language and colours, who is logged in, banners of the live stream. */
 import { mayActAs } from "../store/users.ts";
 import { assetPath } from "./assets.ts";
+import { marked } from "./marked.ts";
 import { PAGES } from "./pages.ts";
 import { Csrf } from "./parts/dialog.tsx";
 import { link, type Page, type Theme, type Visit } from "./visit.ts";
@@ -38,8 +39,7 @@ const HTMX_CONFIG = JSON.stringify({
 
 /** `part`: of a page that is there already, which takes what it needs from it. */
 export function wholePage(on: Visit, page: Page, part: boolean): string {
-  if (part) return `${<Main on={on} page={page} />}`;
-  return `<!DOCTYPE html>${<Html on={on} page={page} />}`;
+  return marked(part ? `${<Main on={on} page={page} />}` : `<!DOCTYPE html>${<Html on={on} page={page} />}`);
 }
 
 function Html({ on, page }: { on: Visit; page: Page }) {

@@ -20,8 +20,14 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What users supply may hold escape sequences; a terminal must not obey them. Tabs and line ends stay. */
+/**
+ * What users supply may hold escape sequences, which a terminal must not obey, and signs that turn the order of letters around, by which a text
+ * looks like another one. Both are shown as marks. Tabs and line ends stay.
+ */
 export function harmless(text: string): string {
   // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\uFFFD");
+  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\uFFFD").replace(
+    /[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
 }
