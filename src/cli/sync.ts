@@ -6,9 +6,10 @@ import { relative } from "node:path";
 import { PROJECT_DIR } from "../base/config.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync, type SyncReport } from "../catalog/sync.ts";
+import { typeWarnings } from "../catalog/type_check.ts";
 import { by, type Reasoned, withDb } from "./acting.ts";
 import { openSandbox, readConfigForDb } from "./opening.ts";
-import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, type Signals, warn } from "./output.ts";
 
 interface SyncCommandOptions extends Reasoned {
   plan?: boolean;
@@ -38,6 +39,7 @@ export async function syncCommand(options: SyncCommandOptions, signals: Signals)
     const report = await withDb((sql) => sync({ sql, ...parts }, { mode, confirm }));
     if (options.json) printJson(report);
     else print(report);
+    if (report.plan) warn(await typeWarnings(parts, report.plan));
     if (report.problems.length > 0) throw new CommandError("", EXIT.failed);
     if (mode === "check" && report.drift) throw new CommandError("", EXIT.usage);
     if (mode === "apply" && report.drift && !report.applied) throw unconfirmed(report, options);

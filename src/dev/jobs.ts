@@ -4,6 +4,7 @@ import { every, rest } from "../base/loop.ts";
 import { messageOf } from "../base/text.ts";
 import { reportText } from "../catalog/plan_text.ts";
 import { sync, type SyncParts, type SyncReport } from "../catalog/sync.ts";
+import { typeWarnings } from "../catalog/type_check.ts";
 import { isUnreachable } from "../store/db.ts";
 
 export interface JobsOptions {
@@ -52,6 +53,9 @@ async function syncOnce(parts: SyncParts, on: SyncJobsOptions): Promise<void> {
   if (report.problems.length === 0 && (report.applied || !report.drift)) memory.synced_id = report.sync_id;
   const silent = report.problems.length === 0 && !report.drift && !on.always;
   if (!silent) on.say(reportText(report, { color: false, folder: relative(parts.project_dir, parts.jobs_dir) }));
+  if (report.plan && !on.stop.aborted) {
+    for (const warning of await typeWarnings({ ...parts, stop: on.stop }, report.plan)) on.say(`! ${warning}`);
+  }
 }
 
 /**
