@@ -17,6 +17,7 @@ Deno.test("what turns letters around or cannot be seen is shown as a mark, on th
     const run = await aRun(sql, { state: "FAILED", args_json: { text: hidden }, error_summary: hidden });
     await sql`insert into job_run_log (job_run_id, attempt, level, message) values (${run.id}, 1, 'info', ${hidden})`;
     const text = await (await login("operator")).text(`/runs/${run.id}`);
+    assert.match(text, /<bdi>abc⟨U\+202E⟩/, "a line of the log turns nothing around beside it");
     const shown = text.replace(/<textarea.*?<\/textarea>/gs, "").replace(/<[^>]*>/g, "");
     assert(shown.split("⟨U+202E⟩").length > 3, "in its log, its error and its args");
     // deno-lint-ignore no-control-regex

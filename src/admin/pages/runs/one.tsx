@@ -161,7 +161,7 @@ function Log({ on, run, lines: read }: { on: Visit; run: RunView; lines: LogLine
             <time datetime={line.at.toISOString()}>{timeText(line.at, on.zone).slice(11)}</time>
             <span class="level">{line.level}</span>
             <span class="said">
-              {line.message}
+              <bdi>{line.message}</bdi>
               {line.fields !== null && <span class="log-fields">{JSON.stringify(line.fields)}</span>}
             </span>
           </div>
