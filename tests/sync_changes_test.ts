@@ -20,6 +20,12 @@ Deno.test("a file that changes has its new digest, zone and permissions at once,
     assert.equal(hours[0], "18");
     assert(hours[1] === "01" || hours[1] === "02", `it comes at ${hours[1]} in UTC`); // by winter or by summer time
     assert.equal((await sync("check")).drift, false);
+    const with_days_off = source("Europe/Paris", "{}").replace('"03:00",', '"03:00", exclude: "2020-01-01",');
+    jobs.write("a.ts", with_days_off);
+    assertApplied(await sync());
+    const excluding = (await readDefinition(sql, "a"))?.schedules[0];
+    assert.deepEqual(excluding?.exclude, ["2020-01-01"]);
+    assert.equal(String(excluding?.last_slot), String(after?.schedules[0]?.last_slot), "its times are the same");
   });
 });
 

@@ -16,8 +16,8 @@ export const ACCESS_MISTAKES: Mistake[] = [
   {
     id: "session-beyond-its-last-hour",
     file: "src/store/sessions.ts",
-    find: "and u.disabled_at is null and s.expires_at > clock_timestamp()",
-    replace: "and u.disabled_at is null and s.expires_at is not null",
+    find: "where s.token_digest = ${token_digest} and u.disabled_at is null and s.expires_at > clock_timestamp()",
+    replace: "where s.token_digest = ${token_digest} and u.disabled_at is null and s.expires_at is not null",
     tests: ["tests/admin_login_test.ts"],
     filter: "a session ends when it is not used",
     why: "A session that is used never ends.",
@@ -169,5 +169,23 @@ export const ACCESS_MISTAKES: Mistake[] = [
     tests: ["tests/admin_audit_test.ts"],
     filter: "acts are found by actor",
     why: "The audit of `run` shows what begins with the same letters too.",
+  },
+  {
+    id: "audit-page-skips-one",
+    file: "src/store/audit.ts",
+    find: "  if (before_id !== undefined) parts.push(sql`(at, id) < (${at(before_id)})`);",
+    replace:
+      "  if (before_id !== undefined) parts.push(sql`at < (select e.at from admin_action_log e where e.id = ${before_id})`);",
+    tests: ["tests/acts_test.ts"],
+    filter: "acts of one instant",
+    why: "Acts of one instant are missing from the next page.",
+  },
+  {
+    id: "origin-not-compared",
+    file: "src/admin/place.ts",
+    find: '  return headers.get("origin") === (origin ?? `http://${headers.get("host")}`);',
+    replace: '  return headers.get("origin") !== "null";',
+    tests: ["tests/admin_origin_test.ts"],
+    why: "Another site makes a user's browser log in or act.",
   },
 ];

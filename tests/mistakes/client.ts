@@ -82,7 +82,7 @@ export const CLIENT_MISTAKES: Mistake[] = [
     why: "A key that two jobs use starts only one of them.",
   },
   {
-    id: "removed-job-takes-runs",
+    id: "removed-job-is-enqueued",
     file: "src/store/births.ts",
     find: "        left join job_definition d on d.name = a.job_name and d.removed_at is null),",
     replace: "        left join job_definition d on d.name = a.job_name),",
@@ -109,5 +109,25 @@ export const CLIENT_MISTAKES: Mistake[] = [
       "             'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI\"Z\"') as key,",
     tests: ["tests/backfill_test.ts", "tests/store_test.ts"],
     why: "Of slots of one minute only the first runs.",
+  },
+  {
+    id: "rerun-of-what-goes-on",
+    file: "src/store/births.ts",
+    find: "       where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}",
+    replace: "       where d.removed_at is null and ${matches(sql, filter)}",
+    tests: ["tests/acts_test.ts"],
+    filter: "only what has ended",
+    why: "Runs that go on are started a second time.",
+  },
+  {
+    id: "rerun-unaudited",
+    file: "src/store/births.ts",
+    find:
+      "      select ${by.actor}, 'run.retry', 'run', rerun_of::text, jsonb_build_object('rerun', id), ${by.reason} from fresh)",
+    replace:
+      "      select ${by.actor}, 'run.retry', 'run', id::text, jsonb_build_object('rerun', rerun_of), ${by.reason} from fresh)",
+    tests: ["tests/acts_test.ts"],
+    filter: "only what has ended",
+    why: "The audit names the new run as the one that was acted on.",
   },
 ];

@@ -96,4 +96,13 @@ export const SYNC_MISTAKES: Mistake[] = [
     filter: "a removed file disables",
     why: "A job whose file was removed goes on.",
   },
+  {
+    id: "schedule-moves-though-its-times-are-the-same",
+    file: "src/catalog/plan.ts",
+    find: "  const last_slot = goes_on ? was.last_slot : on.now;",
+    replace: "  const last_slot = on.now;",
+    tests: ["tests/sync_changes_test.ts"],
+    filter: "a file that changes",
+    why: "Another days-off list makes a schedule forget the slots that it missed.",
+  },
 ];
