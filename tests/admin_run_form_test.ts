@@ -95,7 +95,7 @@ Deno.test("a run can be given the node that must run it, and one that is nowhere
     const html = await browser.text("/jobs/plain/run");
     for (const name of ["gpu-1", "gpu-2", "gpu=a100"]) assert.match(html, new RegExp(`<option value="${name}"`));
     assert.match(html, /empty: as the job says, gpu-2/);
-    const typed = { ...fieldsOf(html), json: "{}", node: "gpu-9" };
+    const typed: Record<string, string> = { ...fieldsOf(html), json: "{}", node: "gpu-9" };
     const refused = await browser.post("/jobs/plain/run", typed);
     assert.equal(refused.status, 400);
     const again = await refused.text();
@@ -112,7 +112,7 @@ Deno.test("what is wrong is said beside its box, nothing starts, and nothing typ
     await aJob(sql);
     const browser = await login("operator");
     const form = fieldsOf(await browser.text("/jobs/greet/run"));
-    const typed = {
+    const typed: Record<string, string> = {
       ...form,
       "a/name": "a name that is far too long for it",
       "a/count": "eleven",
