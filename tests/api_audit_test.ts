@@ -228,6 +228,20 @@ CHANGES.push({
   },
 });
 
+for (const verb of ["disable", "enable", "unlock"]) {
+  CHANGES.push({
+    name: `post /users/{name}/${verb}`,
+    action: `user.${verb}`,
+    target: "user",
+    act: async ({ sql }) => {
+      const name = `${verb}d`;
+      const disabled_at = verb === "enable" ? new Date() : null;
+      await sql`insert into admin_user ${sql({ name, role: "viewer", password_hash: "x", disabled_at })}`;
+      return { path: `/users/${name}/${verb}`, body: {} };
+    },
+  });
+}
+
 /** A bulk has no place for the reason of its making. */
 const WITHOUT_REASON = ["post /bulks", "post /bulks/{id}/retry"];
 /** Waits for a leader: below. A backfill is a bulk, and leaves a row as that too: api_schedules_test. A delivery is no act of a person: its event says where it comes from. */
