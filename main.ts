@@ -2,8 +2,8 @@
  * The program: signals, the exit code, and nothing else. Commands are in src/cli/, and loaded once signals are heard: a process that
  * is told to stop while it starts ends well, too. Deno loads whatever is imported by a literal name before the first line runs.
  */
-import { after, monotonicMs } from "./src/base/loop.ts";
-import { notInstalledText } from "./src/base/not_installed.ts";
+import { after, monotonicMs } from "./src/platform/timers.ts";
+import { notInstalledText } from "./src/platform/not_installed.ts";
 
 /** A Ctrl-C comes twice: from the terminal, and from `deno task`, which passes on what it gets itself. */
 const ONE_KEYSTROKE_MS = 500;

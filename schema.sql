@@ -377,10 +377,10 @@ create or replace trigger bulk_resumed before update on bulk for each row
 
 create sequence if not exists fence_seq;
 
--- One logical execution; it keeps its id through all its attempts. Only store/runs.ts changes its state.
+-- One logical execution; it keeps its id through all its attempts. Only runs/states.ts changes its state.
 --
 -- What it came from is named without foreign keys: five of them were half of what it costs to enqueue a run, and one whose
--- schedule is removed would have to rewrite the schedule's whole history. The statements that insert (store/births.ts) read the
+-- schedule is removed would have to rewrite the schedule's whole history. The statements that insert (runs/create_runs.ts) read the
 -- definition as they do so, and a definition that has runs cannot be deleted; a schedule may be gone.
 create table if not exists job_run (
   id bigint generated always as identity primary key,
@@ -486,17 +486,17 @@ drop index if exists job_run_of_definition;
 create index if not exists job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'RETRYING', 'ORPHANED');
 create index if not exists job_run_past_slots on job_run (job_definition_id, scheduled_for) where finished_at is not null;
 create index if not exists job_run_of_event on job_run (event_id) where event_id is not null;
-drop index if exists job_run_recent;  -- ids are in the order of created_at: store/run_search.ts finds a time by them
+drop index if exists job_run_recent;  -- ids are in the order of created_at: runs/run_search.ts finds a time by them
 create index if not exists job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;
 drop index if exists job_run_of_bulk;
 create index if not exists job_run_in_bulk on job_run (bulk_id, state, id) where bulk_id is not null;
 create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
   where bulk_id is not null and finished_at is not null;
--- The transaction that ended it, by which it is counted once (store/run_stats.ts). Not the time: that is stamped before its
+-- The transaction that ended it, by which it is counted once (stats/run_stats.ts). Not the time: that is stamped before its
 -- transaction is seen by others, and a clock may go back.
 alter table job_run add column if not exists ended_xid xid8;
 create index if not exists job_run_ended on job_run (ended_xid, id) where ended_xid is not null;
--- Of what has ended, so written once in a run's life: how people ask for it, each the newest first (store/run_walks.ts).
+-- Of what has ended, so written once in a run's life: how people ask for it, each the newest first (runs/run_scans.ts).
 create index if not exists job_run_past on job_run (job_definition_id, state, id) where finished_at is not null;
 create index if not exists job_run_keyed_past on job_run (serial_key, id) where serial_key is not null and finished_at is not null;
 create index if not exists job_run_errors on job_run (error_name, id) where error_name is not null;
@@ -507,7 +507,7 @@ create index if not exists job_run_bulk_held on job_run (bulk_id, priority, due_
   where held and wakes_at is null and bulk_id is not null;
 
 -- What ended, counted: by minute, ten minutes and hour (of finished_at), and in all (grain 0, at 'epoch'); for each job, and for
--- all together (job 0). The histograms' buckets are those of WAIT_BOUNDS in store/run_stats.ts, the last without a bound.
+-- all together (job 0). The histograms' buckets are those of WAIT_BOUNDS in stats/run_stats.ts, the last without a bound.
 create table if not exists run_stat (
   grain_seconds int not null check (grain_seconds in (0, 60, 600, 3600)),
   at timestamptz not null,
@@ -574,7 +574,7 @@ create table if not exists event_absorbed (
 create index if not exists event_absorbed_run on event_absorbed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
 
 -- How far slots of a schedule are forgotten: some of their runs, and with them the keys that keep a slot from being born again, were
--- deleted when they were old (store/old_runs.ts). A backfill makes no run for a slot up to here.
+-- deleted when they were old (runs/run_retention.ts). A backfill makes no run for a slot up to here.
 create table if not exists slots_forgotten (
   job_schedule_id bigint primary key references job_schedule on delete cascade,
   upto timestamptz not null
@@ -675,7 +675,7 @@ create table if not exists lane_wait (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,                         -- '': any
   reason text not null,
-  parts jsonb,                                -- the same for programs: a code, and what the sentence is about (store/wait_reason.ts)
+  parts jsonb,                                -- the same for programs: a code, and what the sentence is about (runs/wait_reason.ts)
   since timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, node)
 );
@@ -868,7 +868,7 @@ $$;
 
 -- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that
 -- was used before gives the id of that event and adds nothing; used with another type it is refused, so that no event is lost.
--- So is what a client refuses (client/args.ts): the leader gives the payload to each job that waits for it, in one statement.
+-- So is what a client refuses (actions/args.ts): the leader gives the payload to each job that waits for it, in one statement.
 create or replace function emit_event(event_type text, payload jsonb default '{}', dedupe_key text default null)
 returns bigint language plpgsql as $$
 declare
@@ -920,12 +920,12 @@ create or replace function behind_run(o job_run) returns jsonb language sql immu
            'text', 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"')
 $$;
 
--- Whether a bulk goes before a run of its serial key (store/lines.ts).
+-- Whether a bulk goes before a run of its serial key (runs/key_queues.ts).
 create or replace function goes_before(b bulk, r job_run) returns boolean language sql immutable as $$
   select r.bulk_id is null and b.serial_key = r.serial_key and b.finished_at is null and (b.started_at is not null or b.created_at <= r.created_at)
 $$;
 
--- Why a run that has not started waits: a code and what it is about (store/wait_reason.ts), and `text`, the same in one sentence.
+-- Why a run that has not started waits: a code and what it is about (runs/wait_reason.ts), and `text`, the same in one sentence.
 -- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
 -- million times, and it is true at the moment in which it is read. Step by step, since most runs need one of the questions.
 create or replace function why_waiting(r job_run) returns jsonb language plpgsql stable as $$
@@ -997,7 +997,7 @@ end $$;
 -- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
 create or replace function wait_reason(r job_run) returns text language sql stable as $$ select why_waiting(r)->>'text' $$;
 
--- What somebody changes by plain SQL, past our acts, which audit themselves (their sessions say so: src/store/db.ts). The login role is
+-- What somebody changes by plain SQL, past our acts, which audit themselves (their sessions say so: src/postgres/connection.ts). The login role is
 -- kept, and what differs; secrets and digests of them are not. As the owner: whoever may change a row need not be let into the audit.
 create or replace function audit_plain_sql() returns trigger language plpgsql security definer as $$
 declare

@@ -1,5 +1,5 @@
 /** The admin server as its users start it: a process, with default settings, and a user who logs in with a password. */
-import { PROJECT_DIR } from "../src/base/config.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
 import { Loader } from "../tests/support/page_load.ts";
 import { linesOf } from "./lines.ts";
 import type { Servers } from "./servers.ts";

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { Servers } from "./servers.ts";
-import { PROJECT_DIR } from "../src/base/config.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
 import { withEarlier, writeReport } from "./report.ts";
 import type { Bench, Figure } from "./workload.ts";
 import { WORKLOADS } from "./workloads.ts";

@@ -3,7 +3,7 @@
  * documentation says, on the same Postgres and Redis, in two worker processes of ten jobs at once. They are dependencies of
  * `bench/peers/` alone, installed under `.dandori/` when a measurement asks for them, with the Node that they need.
  */
-import { PROJECT_DIR } from "../src/base/config.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
 import { linesOf } from "./lines.ts";
 import { cpuOf } from "./processes.ts";
 import type { Bench } from "./workload.ts";

@@ -2,19 +2,19 @@
  * The project as its users run it, for a workload: worker processes with certificates of their own, default settings, one
  * of them the leader, which runs no bodies; their log goes to files. What it costs is counted by part.
  */
-import { PROJECT_DIR } from "../src/base/config.ts";
-import type { FactName } from "../src/base/facts.ts";
-import { rest } from "../src/base/loop.ts";
-import { problemText } from "../src/catalog/problem.ts";
-import { sync } from "../src/catalog/sync.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
+import type { FactName } from "../src/platform/facts.ts";
+import { rest } from "../src/platform/timers.ts";
+import { problemText } from "../src/sync/problem.ts";
+import { sync } from "../src/sync/sync.ts";
 import { type Client, createClient } from "../src/client.ts";
-import { ensureDevCerts, type PinnedFiles } from "../src/cluster/certs.ts";
-import { WORKER_ARGS } from "../src/dev/crew.ts";
-import { Sandbox } from "../src/sandbox/pool.ts";
-import { connectDb, type Sql } from "../src/store/db.ts";
-import { applySchema } from "../src/store/schema.ts";
-import { changeSettings, type Settings } from "../src/store/settings.ts";
-import { pauseJob } from "../src/store/stops.ts";
+import { ensureDevCerts, type PinnedFiles } from "../src/rpc/certificates.ts";
+import { WORKER_ARGS } from "../src/dev/worker_supervisor.ts";
+import { Sandbox } from "../src/sandbox/process_pool.ts";
+import { connectDb, type Sql } from "../src/postgres/connection.ts";
+import { applySchema } from "../src/postgres/schema.ts";
+import { changeSettings, type Settings } from "../src/settings/settings.ts";
+import { pauseJob } from "../src/dispatch/pauses.ts";
 import { cpuOf, treeOf } from "./processes.ts";
 import type { Bench } from "./workload.ts";
 

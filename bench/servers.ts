@@ -3,11 +3,11 @@
  * embedded Postgres as it comes (what is committed is synced to disk) and a redis-server of its own. Each workload gets an
  * empty database, and finds Redis empty when the server is ours.
  */
-import { environment } from "../src/base/config.ts";
+import { environment } from "../src/platform/config.ts";
 import { startPostgres } from "../src/dev/postgres.ts";
 import { startRedis } from "../src/dev/redis.ts";
 import type { Service } from "../src/dev/service.ts";
-import { connectDb, type Sql } from "../src/store/db.ts";
+import { connectDb, type Sql } from "../src/postgres/connection.ts";
 import { Redis } from "ioredis";
 
 /** Where every statement is counted, for `--statements` and for the statements of an idle system. */

@@ -3,13 +3,13 @@
  *
  *   deno run -A bench/stats.ts [--runs 1000000] [--waiting 100000]
  */
-import { judgeAlerts, listAlerts } from "../src/store/alerts.ts";
-import type { Sql } from "../src/store/db.ts";
-import { readFigures } from "../src/store/figures.ts";
-import { acquire, type Term } from "../src/store/leadership.ts";
-import { readBacklog, readBacklogSeries, readNodeUse, readUseSeries, sampleLoad } from "../src/store/load_stats.ts";
-import { readAllTime, readJobTotals, readSeries, readTotal, rollUp } from "../src/store/run_stats.ts";
-import { finishRuns } from "../src/store/runs.ts";
+import { judgeAlerts, listAlerts } from "../src/alerts/alerts.ts";
+import type { Sql } from "../src/postgres/connection.ts";
+import { readFigures } from "../src/stats/gauges.ts";
+import { acquire, type Term } from "../src/nodes/leadership.ts";
+import { readBacklog, readBacklogSeries, readNodeUse, readUseSeries, sampleLoad } from "../src/stats/load_stats.ts";
+import { readAllTime, readJobTotals, readSeries, readTotal, rollUp } from "../src/stats/run_stats.ts";
+import { finishRuns } from "../src/runs/states.ts";
 import { aDefinition, aWorker } from "../tests/support/factories.ts";
 import { withStores } from "../tests/support/stores.ts";
 

@@ -7,17 +7,17 @@
  * of this process, of the bodies' processes, and of the sessions of this database.
  */
 import { parseArgs } from "node:util";
-import { hear } from "../src/base/facts.ts";
-import { printFacts } from "../src/cli/fact_lines.ts";
-import { PROJECT_DIR } from "../src/base/config.ts";
-import { Digests } from "../src/catalog/graph.ts";
-import { Executor } from "../src/roles/executor.ts";
-import { Hand } from "../src/roles/hand.ts";
-import { identify, Spool } from "../src/roles/spool.ts";
-import { Standing } from "../src/roles/standing.ts";
-import { Sandbox } from "../src/sandbox/pool.ts";
-import { connectDb } from "../src/store/db.ts";
-import { DEFAULT_SETTINGS } from "../src/store/settings.ts";
+import { hear } from "../src/platform/facts.ts";
+import { printFacts } from "../src/app/fact_lines.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
+import { Digests } from "../src/sync/module_graph.ts";
+import { Executor } from "../src/worker/executor.ts";
+import { Hand } from "../src/worker/pending_starts.ts";
+import { identify, Spool } from "../src/worker/result_journal.ts";
+import { Standing } from "../src/worker/worker_state.ts";
+import { Sandbox } from "../src/sandbox/process_pool.ts";
+import { connectDb } from "../src/postgres/connection.ts";
+import { DEFAULT_SETTINGS } from "../src/settings/settings.ts";
 import { aDefinition, aWorker } from "../tests/support/factories.ts";
 import { type Stores, withStores } from "../tests/support/stores.ts";
 

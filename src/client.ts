@@ -18,8 +18,8 @@
  * ```
  * @module
  */
-import { within } from "./base/loop.ts";
-import { EnqueueError } from "./client/args.ts";
+import { within } from "./platform/timers.ts";
+import { EnqueueError } from "./actions/args.ts";
 import {
   applyChanges,
   type BulkChanges,
@@ -28,7 +28,7 @@ import {
   type BulkProgress,
   type BulkStarted,
   startBulk,
-} from "./client/bulk.ts";
+} from "./actions/bulk.ts";
 import {
   emit,
   emitOne,
@@ -37,12 +37,12 @@ import {
   enqueueMany,
   enqueueOne,
   type EnqueueOptions,
-} from "./client/enqueue.ts";
+} from "./actions/enqueue.ts";
 import { DELAY, type Delay, type Job } from "./job.ts";
-import { readBulk } from "./store/bulk_view.ts";
-import { retryBulk } from "./store/bulks.ts";
-import { isPostgresUrl } from "./store/database_url.ts";
-import { asOwnAct, connectDb, type Db, type TransactionSql } from "./store/db.ts";
+import { readBulk } from "./bulks/bulk_view.ts";
+import { retryBulk } from "./bulks/bulks.ts";
+import { isPostgresUrl } from "./postgres/database_url.ts";
+import { asOwnAct, connectDb, type Db, type TransactionSql } from "./postgres/connection.ts";
 
 /** How runs and bulks are asked for and told of; and what everything here throws that cannot be done. */
 export {

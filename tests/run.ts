@@ -5,7 +5,7 @@
  * Types are for `deno check --doc`, which `deno task ok` runs before this. It says which files are done and how long each
  * took; the last line is "N passed, N failed". With CI set, a test that was skipped fails it.
  */
-import { environment } from "../src/base/config.ts";
+import { environment } from "../src/platform/config.ts";
 import { chooseTests } from "./support/kinds.ts";
 import { startTestServices } from "./support/services.ts";
 import { batchesOf, placesHere } from "./support/test_plan.ts";

@@ -3,46 +3,42 @@
  * files and functions may be, and a few words that may stand nowhere. A message says what to do.
  */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../src/base/config.ts";
-import { WORKER_ARGS } from "../src/dev/crew.ts";
+import { PROJECT_DIR } from "../src/platform/config.ts";
+import { WORKER_ARGS } from "../src/dev/worker_supervisor.ts";
 import { parseSource, type Place, readSource, type Source, sourcesIn } from "./support/source_tree.ts";
 
 const LONGEST_FILE = 400;
 const LONGEST_FUNCTION = 70;
 
-/** A folder may import itself and what stands in earlier rows; those of one row never meet. */
+/** A folder may import itself and the folders before it. */
 const READING_ORDER = [
-  ["base"],
-  ["store", "cluster", "sandbox", "archive"],
-  ["catalog"],
-  ["client"],
-  ["client.ts", "roles"],
-  ["ops"],
-  ["admin", "dev"],
-  ["cli"],
-  ["main.ts"],
-];
+  ["platform", "rpc", "redis", "postgres", "archive", "sandbox"],
+  ["settings", "access", "nodes", "definitions", "runs", "alerts", "schedules", "stats", "events", "bulks", "dispatch"],
+  ["sync", "actions", "client.ts"],
+  ["worker", "cluster", "leader"],
+  ["ops", "app", "dev", "admin", "cli", "main.ts"],
+].flat();
 
 /** What a process can be at a time. They share what is beside them, and never each other. */
-const ROLES = [/^src\/roles\/worker\.ts$/, /^src\/roles\/leader\//, /^src\/roles\/subleader/];
+const ROLES = [/^src\/worker\/worker\.ts$/, /^src\/leader\//, /^src\/cluster\/subleader/];
 
 /** The other side of the sandbox: another process, without permissions, that loads as little as it can. */
-const BODY_ENTRY = "src/sandbox/host.ts";
+const BODY_ENTRY = "src/sandbox/child/host.ts";
 
 /** What only some files may touch. `body`: what runs in a body's process may as well, having nobody else to ask. */
 const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?: true }[] = [
   {
     what: "timers, clocks and chance",
     uses: /^((globalThis\.)?(setTimeout|setInterval)|Date\.now|performance\.now|Math\.random|new Date\(\))$/,
-    door: /^src\/base\/loop\.ts$/,
+    door: /^src\/platform\/timers\.ts$/,
     body: true,
   },
-  { what: "the environment", uses: /^(Deno|process)\.env$/, door: /^src\/base\/config\.ts$/ },
-  { what: "Postgres", uses: /^$/, imports: /^postgres$/, door: /^src\/store\/db\.ts$/ },
-  { what: "Redis", uses: /^$/, imports: /^ioredis$/, door: /^src\/cluster\// },
-  { what: "HTTP servers", uses: /^Deno\.serve$/, door: /^src\/base\/http\.ts$/ },
+  { what: "the environment", uses: /^(Deno|process)\.env$/, door: /^src\/platform\/config\.ts$/ },
+  { what: "Postgres", uses: /^$/, imports: /^postgres$/, door: /^src\/postgres\/connection\.ts$/ },
+  { what: "Redis", uses: /^$/, imports: /^ioredis$/, door: /^src\/redis\// },
+  { what: "HTTP servers", uses: /^Deno\.serve$/, door: /^src\/platform\/http\.ts$/ },
   { what: "pages and routes", uses: /^$/, imports: /^hono(\/|$)/, door: /^src\/admin\// },
-  { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/cluster\// },
+  { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/rpc\// },
   {
     what: "the exit of this process and its signals",
     uses: /^(Deno\.(exit|addSignalListener)|process\.exit)$/,
@@ -52,7 +48,7 @@ const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?
   {
     what: "signals to processes",
     uses: /^(Deno|process)\.kill$/,
-    door: /^src\/(sandbox\/process_table|base\/failpoint)\.ts$/,
+    door: /^src\/(sandbox\/process_table|platform\/failpoint)\.ts$/,
     body: true,
   },
 ];
@@ -77,7 +73,7 @@ const LOADER = "src/cli/commands/load.ts";
 const commands = ours.filter(({ path }) => path.startsWith("src/cli/")).map(({ text }) => text).join("\n");
 const in_body = reachedFrom(BODY_ENTRY);
 
-Deno.test("imports go one way: base <- store, cluster, sandbox, archive <- catalog <- client <- roles <- ops <- admin, dev <- cli <- main.ts", () => {
+Deno.test(`imports go one way: ${READING_ORDER.join(" <- ")}`, () => {
   refuse(ours.flatMap((file) =>
     file.imports.flatMap(({ name, line }) => {
       const reason = whyNotImport(file.path, name);
@@ -213,10 +209,10 @@ Deno.test("a program of ours is given the same permissions wherever it is starte
 
 Deno.test("the rules can be broken: each sees what it is for", () => {
   const bad = parseSource(
-    "src/store/bad.ts",
-    `import { lead } from "../roles/leader.ts";\nfunction f(x: any) {\n  setTimeout(f, Date.now());\n  new Date();\n}\n`,
+    "src/runs/bad.ts",
+    `import { lead } from "../leader/leader.ts";\nfunction f(x: any) {\n  setTimeout(f, Date.now());\n  new Date();\n}\n`,
   );
-  assert.deepEqual(bad.imports, [{ name: "src/roles/leader.ts", line: 1 }]);
+  assert.deepEqual(bad.imports, [{ name: "src/leader/leader.ts", line: 1 }]);
   assert.deepEqual(bad.functions.map(({ line, lines }) => [line, lines]), [[2, 4]]);
   assert.deepEqual(bad.uses.map(({ name, line }) => `${name}:${line}`).sort(), [
     "Date.now:3",
@@ -227,10 +223,10 @@ Deno.test("the rules can be broken: each sees what it is for", () => {
   const importing = (path: string, ...names: string[]) => ({ path, imports: names.map((name) => ({ name, line: 1 })) });
   const files = [importing("a", "b", "c"), importing("b", "c"), importing("c", "d"), importing("d", "b")];
   assert.deepEqual(circlesIn(files), [["b", "c", "d", "b"]]);
-  assert.match(whyNotImport("src/store/bad.ts", "src/roles/leader.ts") ?? "", /comes later/);
-  assert.match(whyNotImport("src/store/bad.ts", "src/cluster/redis.ts") ?? "", /never meet/);
-  assert.match(whyNotImport("src/roles/worker.ts", "src/roles/leader/leader.ts") ?? "", /never meet/);
-  assert.equal(whyNotImport("src/roles/worker.ts", "src/store/runs.ts"), undefined);
+  assert.match(whyNotImport("src/runs/bad.ts", "src/leader/leader.ts") ?? "", /comes later/);
+  assert.match(whyNotImport("src/leader/leader.ts", "src/cluster/subleader.ts") ?? "", /never meet/);
+  assert.match(whyNotImport("src/leader/leader.ts", "src/worker/worker.ts") ?? "", /never meet/);
+  assert.equal(whyNotImport("src/worker/worker.ts", "src/runs/states.ts"), undefined);
 });
 
 /** Each circle that a walk along the imports closes, once. */
@@ -283,14 +279,12 @@ function whyNotImport(from: string, to: string): string | undefined {
   if (!to.startsWith("src/") || to === "src/job.ts") {
     return from === "src/job.ts" ? "job files load it alone" : undefined;
   }
+  const [role, other] = [from, to].map((path) => ROLES.findIndex((sign) => sign.test(path)));
+  if (role !== other && role !== -1 && other !== -1) return "roles never meet";
   const [here, there] = [placeOf(from), placeOf(to)];
-  if (here === there) {
-    const [role, other] = [from, to].map((path) => ROLES.findIndex((sign) => sign.test(path)));
-    return role !== other && role !== -1 && other !== -1 ? "roles never meet" : undefined;
-  }
+  if (here === there) return undefined;
   const [row, imported_row] = [rowOf(here), rowOf(there)];
   if (row < 0 || imported_row < 0) return `${row < 0 ? here : there} is not in the reading order`;
-  if (row === imported_row) return "those two never meet";
   return imported_row < row ? undefined : "it comes later in the reading order";
 }
 
@@ -299,5 +293,5 @@ function placeOf(path: string): string {
 }
 
 function rowOf(place: string): number {
-  return READING_ORDER.findIndex((row) => row.includes(place));
+  return READING_ORDER.indexOf(place);
 }

@@ -2,9 +2,9 @@
  * Rows and stand-ins for a crew that no machine here could hold: nodes, workers whose lease lasts, runs that go on on them, runs
  * that wait. The workers obey at once and end their runs when they are told to; of them only what the leader sees is real.
  */
-import type { Peers, WatchListener } from "../../src/cluster/peers.ts";
-import type { StartJobsRequest } from "../../src/cluster/protocol.ts";
-import type { Sql } from "../../src/store/db.ts";
+import type { Peers, WatchListener } from "../../src/rpc/peers.ts";
+import type { StartJobsRequest } from "../../src/rpc/messages.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
 
 export interface Size {
   workers: number;

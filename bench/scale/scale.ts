@@ -4,21 +4,21 @@
  * and stand-ins (crew.ts). Not in it: the Watch streams of so many workers, their own statements, the network.
  */
 import { parseArgs } from "node:util";
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { hear } from "../../src/base/facts.ts";
-import { Bell, monotonicMs } from "../../src/base/loop.ts";
-import { connectRedis } from "../../src/cluster/redis.ts";
-import { claimSeat } from "../../src/cluster/seat.ts";
-import { Calls } from "../../src/roles/leader/calls.ts";
-import { Crew } from "../../src/roles/leader/crew.ts";
-import { look, tick } from "../../src/roles/leader/leader.ts";
-import type { Leading } from "../../src/roles/leader/leading.ts";
-import { quantiles } from "../../src/roles/leader/tick_times.ts";
-import { Contact } from "../../src/roles/leader/watch_over.ts";
-import { connectDb, type Sql } from "../../src/store/db.ts";
-import { applySchema } from "../../src/store/schema.ts";
-import { acquire } from "../../src/store/leadership.ts";
-import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { hear } from "../../src/platform/facts.ts";
+import { Bell, monotonicMs } from "../../src/platform/timers.ts";
+import { connectRedis } from "../../src/redis/connection.ts";
+import { claimSeat } from "../../src/redis/leader_lock.ts";
+import { Calls } from "../../src/leader/wakeups.ts";
+import { Crew } from "../../src/leader/worker_monitor.ts";
+import { look, tick } from "../../src/leader/leader.ts";
+import type { Leading } from "../../src/leader/leader_context.ts";
+import { quantiles } from "../../src/leader/tick_times.ts";
+import { Contact } from "../../src/leader/recovery.ts";
+import { connectDb, type Sql } from "../../src/postgres/connection.ts";
+import { applySchema } from "../../src/postgres/schema.ts";
+import { acquire } from "../../src/nodes/leadership.ts";
+import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import { Servers } from "../servers.ts";
 import { endSome, fill, obedient, type Size } from "./crew.ts";
 

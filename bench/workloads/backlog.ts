@@ -7,8 +7,8 @@
  * nothing under way, and the job loaded by a round that is not counted. What waits is added to what waited before, so the last of them
  * are measured with 4,000,000.
  */
-import { rest } from "../../src/base/loop.ts";
-import type { Sql } from "../../src/store/db.ts";
+import { rest } from "../../src/platform/timers.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
 import { type Cpu, CPU_PARTS, cpuPer1000, type Project, withProject } from "../project.ts";
 import { showStatements } from "../statements.ts";
 import { type Bench, type Figure, figures, median, type Workload } from "../workload.ts";

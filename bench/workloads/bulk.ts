@@ -1,5 +1,5 @@
 /** Bulks: items stored per second, from the call to the commit, and runs per second of one that is fed ten at a time. */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { withProject } from "../project.ts";
 import { figures, type Workload } from "../workload.ts";
 import { NO_OP } from "./throughput.ts";

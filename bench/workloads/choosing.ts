@@ -3,14 +3,14 @@
  * the assignments, over runs in serial keys, ten to a key. Between ticks what was assigned ends, so that each tick has
  * lines to look at and lets the next of each go. Two databases take turns, so that what else the machine does meets both.
  */
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { renewAndLook } from "../../src/store/agenda.ts";
-import { connectDb, type Sql } from "../../src/store/db.ts";
-import { applySchema } from "../../src/store/schema.ts";
-import { acquire, type Term } from "../../src/store/leadership.ts";
-import { checkLines, wake } from "../../src/store/lines.ts";
-import { assignRuns } from "../../src/store/runs.ts";
-import { candidates, readSight } from "../../src/store/waiting.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { renewAndLook } from "../../src/dispatch/pending_work.ts";
+import { connectDb, type Sql } from "../../src/postgres/connection.ts";
+import { applySchema } from "../../src/postgres/schema.ts";
+import { acquire, type Term } from "../../src/nodes/leadership.ts";
+import { checkLines, wake } from "../../src/runs/key_queues.ts";
+import { assignRuns } from "../../src/runs/states.ts";
+import { candidates, readSight } from "../../src/dispatch/dispatch_queues.ts";
 import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
 
 const FEW = 1_000;

@@ -2,7 +2,7 @@
  * How long the leader's ticks are in a large installation: 50 worker processes, ten to a node, 1,000 definitions of one file,
  * and 1,000 runs a second over all of them for a while, once all of them have run something and are at rest. As the leader tells it, `leader.ticks` of its log.
  */
-import { monotonicMs, rest } from "../../src/base/loop.ts";
+import { monotonicMs, rest } from "../../src/platform/timers.ts";
 import { withProject } from "../project.ts";
 import { showStatements } from "../statements.ts";
 import { figures, type Workload } from "../workload.ts";

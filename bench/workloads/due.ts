@@ -2,7 +2,7 @@
  * How soon a body starts after the instant at which its run is due, for runs known long before, one at a time on an idle
  * system: the first line of the body by the wall clock, against `due_at`.
  */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { withProject } from "../project.ts";
 import { type Bench, type Figure, figures, ofEachIsolation, percentiles } from "../workload.ts";
 import { TIMED, WARM_RUNS } from "./pickup.ts";

@@ -2,7 +2,7 @@
  * What a system costs in which nothing happens: CPU and memory of a worker, statements to Postgres per second of the whole
  * system (a leader and two workers); and the same of peers' workers. CPU is that of all threads of all processes, by the nanosecond.
  */
-import { monotonicMs, rest } from "../../src/base/loop.ts";
+import { monotonicMs, rest } from "../../src/platform/timers.ts";
 import { type Setting, withPeer } from "../peer.ts";
 import { rssOf, threadTimesOf } from "../processes.ts";
 import { withProject } from "../project.ts";

@@ -2,7 +2,7 @@
  * What Postgres spends on 1,000 runs when 5 worker processes do them, and when 60 do. Each is a real process with two slots
  * and one reused child for each, five to a node; runs are no-ops, enqueued before. Where workers fetch for themselves, more of them cost more.
  */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { cpuPer1000, withProject } from "../project.ts";
 import { showStatements } from "../statements.ts";
 import { type Bench, type Figure, figures, type Workload } from "../workload.ts";

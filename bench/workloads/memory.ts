@@ -5,7 +5,7 @@
  * While there is work V8 puts off collecting, each process for itself, and sizes go up and down by tens of MiB. So what is
  * compared is what is left after a rest in which all have collected; the most that any had under way is told beside it.
  */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { openFilesOf, rssOf } from "../processes.ts";
 import { type Project, withProject } from "../project.ts";
 import { figures, type Workload } from "../workload.ts";

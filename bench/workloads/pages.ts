@@ -3,9 +3,9 @@
  * weight of the page with its styles and scripts as they are transferred. All pages, with their filters, what asks before an
  * act, and the lists of the API. A part of a page that is refreshed while it is looked at asks for its whole page.
  */
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { connectDb } from "../../src/store/db.ts";
-import { applySchema } from "../../src/store/schema.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { connectDb } from "../../src/postgres/connection.ts";
+import { applySchema } from "../../src/postgres/schema.ts";
 import { type Asked, everyPage } from "../../tests/support/every_page.ts";
 import { fillHistory, type Sights } from "../../tests/support/history.ts";
 import type { Loader } from "../../tests/support/page_load.ts";

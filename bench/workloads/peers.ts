@@ -2,7 +2,7 @@
  * The same workloads by the peers: throughput with the CPU of everything, pickup on an idle system, due time to body start.
  * Each in the setting in which it is best at that, and as it comes where people would meet it so.
  */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { type Peer, type Setting, withPeer } from "../peer.ts";
 import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
 import { dueAt } from "./due.ts";

@@ -2,7 +2,7 @@
  * How soon one run starts on an idle system: from before the enqueue to the first line of its body, both by the wall clock
  * of this machine; and from the moment Postgres stamped it RUNNING, its worker having accepted it, to that line.
  */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { withProject } from "../project.ts";
 import { type Bench, type Figure, figures, ofEachIsolation, percentiles } from "../workload.ts";
 

@@ -2,8 +2,8 @@
  * How long work stands still when a process dies: from the signal until a run is RUNNING again, as the worker that runs it
  * says. Default settings; each try with fresh processes in the place of those that were killed.
  */
-import { rest } from "../../src/base/loop.ts";
-import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { rest } from "../../src/platform/timers.ts";
+import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import type { Cluster, WorkerProcess } from "../../tests/support/cluster.ts";
 import { type Figure, figures, percentiles, type Workload } from "../workload.ts";
 

@@ -2,7 +2,7 @@
  * How soon runs start when so many are enqueued every second, one by one and evenly spread: from before the enqueue to the first line
  * of the body, by the wall clock of this machine. No-op bodies in reused processes; the peers' in their workers.
  */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import { type Setting, withPeer } from "../peer.ts";
 import { cpuPer1000, withProject } from "../project.ts";
 import { showStatements } from "../statements.ts";

@@ -8,24 +8,24 @@
 import { type Context, Hono } from "hono";
 import { html } from "hono/html";
 import { secureHeaders } from "hono/secure-headers";
-import { observe } from "../base/facts.ts";
-import { isUnreachable, type JsonValue } from "../store/db.ts";
-import { mayActAs } from "../store/users.ts";
+import { observe } from "../platform/facts.ts";
+import { isUnreachable, type JsonValue } from "../postgres/connection.ts";
+import { mayActAs } from "../access/users.ts";
 import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath, isAsset } from "./assets.ts";
-import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./asking.ts";
+import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./auth/authentication.ts";
 import { OF_STRANGERS, OF_USERS } from "./body.ts";
-import { callerOf, sessionOf } from "./callers.ts";
+import { callerOf, sessionOf } from "./auth/callers.ts";
 import { answerHealth, answerMetrics, readiness } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
-import { mountLogin } from "./login.ts";
+import { mountLogin } from "./auth/login.ts";
 import { ownHostsOnly } from "./own_hosts.ts";
 import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
 import { errorPage, needsRole } from "./pages/error.tsx";
-import { digestOf } from "./passwords.ts";
-import { addressOf, firstPart, pathWithin } from "./place.ts";
+import { digestOf } from "./auth/passwords.ts";
+import { addressOf, firstPart, pathWithin } from "./base_url.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
-import { type Done, field, Refusal, type Route } from "./visit.ts";
+import { type Done, field, Refusal, type Route } from "./request_context.ts";
 
 export function buildAdmin(parts: AdminParts): Hono<Env> {
   const { sql, place, redis, archive } = parts;

@@ -1,5 +1,5 @@
 /** The body of a request, read by us: so large and so long at most. Nothing of it is read before it is known who sends it. */
-import { DeadlineExceeded, within } from "../base/loop.ts";
+import { DeadlineExceeded, within } from "../platform/timers.ts";
 
 export interface Bounds {
   bytes: number;

@@ -3,15 +3,15 @@
  * scraper, the cluster's metrics: those name jobs, so they are for those alone who may look at the page as well.
  */
 import type { Context } from "hono";
-import { observe } from "../base/facts.ts";
-import { DeadlineExceeded, within } from "../base/loop.ts";
-import { isShutOut, isUnreachable, type Sql } from "../store/db.ts";
+import { observe } from "../platform/facts.ts";
+import { DeadlineExceeded, within } from "../platform/timers.ts";
+import { isShutOut, isUnreachable, type Sql } from "../postgres/connection.ts";
 import { explain } from "../ops/explain.ts";
 import { METRICS_CONTENT_TYPE, metricsText } from "../ops/metrics/cluster.ts";
 import { mayRead } from "../ops/metrics/worker.ts";
-import type { AdminParts, Env } from "./asking.ts";
-import { callerOf } from "./callers.ts";
-import { isFromHere } from "./place.ts";
+import type { AdminParts, Env } from "./auth/authentication.ts";
+import { callerOf } from "./auth/callers.ts";
+import { isFromHere } from "./base_url.ts";
 
 const READY_WITHIN_MS = 2_000;
 

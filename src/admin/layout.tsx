@@ -1,10 +1,10 @@
 /** What surrounds each page: navigation, switches of language and colours, who is logged in, banners of the live stream. */
-import { mayActAs } from "../store/users.ts";
+import { mayActAs } from "../access/users.ts";
 import { assetPath } from "./assets.ts";
 import { marked } from "./marked.ts";
 import { PAGES } from "./pages.ts";
 import { Csrf } from "./parts/dialog.tsx";
-import { link, type Page, type Theme, type Visit } from "./visit.ts";
+import { link, type Page, type Theme, type Visit } from "./request_context.ts";
 import { LANGS, words } from "./words.ts";
 
 const WORDS = words({

@@ -1,13 +1,13 @@
 /**
- * One look at Postgres for all who watch. Browsers keep a stream open and name topics (store/pulse.ts); while at least one
+ * One look at Postgres for all who watch. Browsers keep a stream open and name topics (postgres/change_feed.ts); while at least one
  * does, one statement reads the marks of all topics, and whoever watches one that has changed is told its name; another one reads
  * which of their sessions are still open, since a stream ends with its session. What they show
  * they then ask for themselves, as they would without a stream: so nothing is on a page that its viewer may not see.
  */
-import { Bell, every } from "../base/loop.ts";
-import type { Sql } from "../store/db.ts";
-import { readPulse, type Topic } from "../store/pulse.ts";
-import { openAmong } from "../store/sessions.ts";
+import { Bell, every } from "../platform/timers.ts";
+import type { Sql } from "../postgres/connection.ts";
+import { readPulse, type Topic } from "../postgres/change_feed.ts";
+import { openAmong } from "../access/sessions.ts";
 
 /** Half of the second within which a change is to be seen. */
 const LOOK_EVERY_MS = 400;

@@ -1,8 +1,8 @@
 /** The stream of a browser: names of topics, and a sign of life, by which it notices that the connection is gone. */
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
-import { after, Bell } from "../base/loop.ts";
-import { type Topic, TOPICS } from "../store/pulse.ts";
+import { after, Bell } from "../platform/timers.ts";
+import { type Topic, TOPICS } from "../postgres/change_feed.ts";
 import type { Live } from "./live.ts";
 
 const SIGN_OF_LIFE_MS = 15_000;

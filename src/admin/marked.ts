@@ -2,7 +2,7 @@
  * The last step of each page: signs that cannot be seen, or that turn the order of letters around, become marks, wherever they came from. What
  * a form sends back stays as it is, and so do addresses.
  */
-import { harmless } from "../base/text.ts";
+import { harmless } from "../platform/text.ts";
 
 /** A tag, and of a textarea all of it. Within quotes no ">" stands as it is: the pages' own renderer escapes it. */
 const TAGS = /(<textarea[^>]*>.*?<\/textarea>|<[^>]*>)/s;

@@ -1,9 +1,9 @@
 /** Before everything else: whether a request is meant for this server at all, and whether what it says of itself is understood. */
 import type { MiddlewareHandler } from "hono";
-import { observe } from "../base/facts.ts";
-import { harmless } from "../base/text.ts";
-import type { Env } from "./asking.ts";
-import { forwardedBy, isOwnHost, type Place } from "./place.ts";
+import { observe } from "../platform/facts.ts";
+import { harmless } from "../platform/text.ts";
+import type { Env } from "./auth/authentication.ts";
+import { forwardedBy, isOwnHost, type Place } from "./base_url.ts";
 
 /** 421 for a host of another name. A proxy that nobody told us of is warned of, once. */
 export function ownHostsOnly(place: Place): MiddlewareHandler<Env> {

@@ -14,8 +14,8 @@ import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
-import type { Role } from "../store/users.ts";
-import type { Route } from "./visit.ts";
+import type { Role } from "../access/users.ts";
+import type { Route } from "./request_context.ts";
 import type { Lang } from "./words.ts";
 
 export interface PageRow {

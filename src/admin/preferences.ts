@@ -1,8 +1,8 @@
 /** How somebody wants to see the page: language, zone, dark or light. Kept in cookies, so that the login has them too. */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
-import type { Place } from "./place.ts";
-import type { Flash, Theme } from "./visit.ts";
+import type { Place } from "./base_url.ts";
+import type { Flash, Theme } from "./request_context.ts";
 import { type Lang, LANGS, wishedLang } from "./words.ts";
 
 const YEAR_SECONDS = 365 * 24 * 3600;

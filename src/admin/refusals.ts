@@ -1,6 +1,6 @@
 /** What an act was refused for, in the visitor's language; in English, the words of the act itself. A code without words does not compile. */
 import type { z } from "zod";
-import type { RefusalCode, Refused } from "../client/args.ts";
+import type { RefusalCode, Refused } from "../actions/args.ts";
 import type { SchemaIssue } from "../job.ts";
 import { issueJa } from "./args/issue_text.ts";
 import { complaintsText, lackJa } from "./parts/complaint_text.ts";

@@ -1,14 +1,14 @@
 /** The server of the admin page: listens until it is told to stop, and ends the streams of browsers then. */
-import { type AdminConfig, isLoopback } from "../base/config.ts";
-import { observe } from "../base/facts.ts";
-import { serveHttp } from "../base/http.ts";
-import { DeadlineExceeded, within } from "../base/loop.ts";
-import { addressText } from "../base/text.ts";
-import type { Sql } from "../store/db.ts";
+import { type AdminConfig, isLoopback } from "../platform/config.ts";
+import { observe } from "../platform/facts.ts";
+import { serveHttp } from "../platform/http.ts";
+import { DeadlineExceeded, within } from "../platform/timers.ts";
+import { addressText } from "../platform/text.ts";
+import type { Sql } from "../postgres/connection.ts";
 import { buildAdmin } from "./app.ts";
-import type { AdminParts } from "./asking.ts";
+import type { AdminParts } from "./auth/authentication.ts";
 import { Live } from "./live.ts";
-import { placeOf } from "./place.ts";
+import { placeOf } from "./base_url.ts";
 
 /** Answers under way may take so long; then connections are cut. */
 const STOP_WITHIN_MS = 3_000;

@@ -4,7 +4,7 @@
  * store's own code is told: its text may repeat what was sent.
  */
 import type { AwsV4Signer } from "aws4fetch";
-import type { ArchivePlace } from "../base/config.ts";
+import type { ArchivePlace } from "../platform/config.ts";
 import { type Archive, ArchiveError } from "./archive.ts";
 
 type BucketPlace = Extract<ArchivePlace, { kind: "bucket" }>;

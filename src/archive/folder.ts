@@ -2,9 +2,9 @@
  * An archive in a folder. It must be the same one on every machine that may lead or serves the admin page: a network file system, or one
  * machine. The folder itself is never made here: a mount that is missing shall be an error, and not a folder on one machine's own disk.
  */
-import { within } from "../base/loop.ts";
-import { toFileUrl } from "../base/paths.ts";
-import { messageOf } from "../base/text.ts";
+import { within } from "../platform/timers.ts";
+import { toFileUrl } from "../platform/paths.ts";
+import { messageOf } from "../platform/text.ts";
 import { type Archive, ArchiveError } from "./archive.ts";
 
 /** A network file system that hangs gives no error by itself. */

@@ -1,5 +1,5 @@
 /** From the configuration to an archive. */
-import type { ArchivePlace } from "../base/config.ts";
+import type { ArchivePlace } from "../platform/config.ts";
 import type { Archive } from "./archive.ts";
 import { Bucket } from "./bucket.ts";
 import { Folder } from "./folder.ts";

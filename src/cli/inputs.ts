@@ -1,10 +1,10 @@
 /** What people type, as values; what cannot be one is refused with the way to write it. */
-import { wallClock } from "../base/loop.ts";
+import { wallClock } from "../platform/timers.ts";
 import { type Priority, priorityNumber } from "../job.ts";
-import { isStorableDate } from "../store/db.ts";
-import type { RunFilter } from "../store/run_filter.ts";
-import { type RunState, STATES } from "../store/runs.ts";
-import { CommandError, EXIT } from "./output.ts";
+import { isStorableDate } from "../postgres/connection.ts";
+import type { RunFilter } from "../runs/run_filter.ts";
+import { type RunState, STATES } from "../runs/states.ts";
+import { CommandError, EXIT } from "../app/output.ts";
 
 export function parseJson(option: string, text: string): unknown {
   try {

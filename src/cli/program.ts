@@ -1,17 +1,17 @@
 /** The commands and their help. What a command does is in the file that its action loads, so that none waits for the others. */
 import { Command, CommanderError } from "commander";
-import { ConfigError } from "../base/config.ts";
-import { harmless } from "../base/text.ts";
-import { Refused } from "../client/args.ts";
-import { VERSION } from "../base/version.ts";
+import { ConfigError } from "../platform/config.ts";
+import { harmless } from "../platform/text.ts";
+import { Refused } from "../actions/args.ts";
+import { VERSION } from "../platform/version.ts";
 import { explain, explanation } from "../ops/explain.ts";
 import { addAdmin, addHooks } from "./commands/admin.ts";
 import { addFiles, addJobs } from "./commands/files.ts";
-import { addAlerts, addAudit, addLooking, addSettings } from "./commands/looking.ts";
+import { addAlerts, addAudit, addLooking, addSettings } from "./commands/operate.ts";
 import { addBulks, addQueue } from "./commands/queue.ts";
 import { addEvents, addRuns, addWork } from "./commands/runs.ts";
 import { addServices } from "./commands/services.ts";
-import { CommandError, EXIT, printJson, type Signals } from "./output.ts";
+import { CommandError, EXIT, printJson, type Signals } from "../app/output.ts";
 import { showInUtc } from "./times.ts";
 
 /** Runs one command line; gives the exit code and never throws. */

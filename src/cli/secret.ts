@@ -1,5 +1,5 @@
 /** A secret from whoever gives a command: typed without being shown, or the first line of what is piped in. */
-import { CommandError, EXIT } from "./output.ts";
+import { CommandError, EXIT } from "../app/output.ts";
 
 const LONGEST = 4_096;
 

@@ -4,9 +4,9 @@
  * letter takes two.
  */
 import stringWidth from "string-width";
-import { wallClock } from "../base/loop.ts";
-import { harmless } from "../base/text.ts";
-import { say } from "./output.ts";
+import { wallClock } from "../platform/timers.ts";
+import { harmless } from "../platform/text.ts";
+import { say } from "../app/output.ts";
 import { shortTimeText, timeText } from "./times.ts";
 
 const GAP = 2;

@@ -9,27 +9,27 @@
  */
 import { rmSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../base/config.ts";
-import { type FactName, hear, observe } from "../base/facts.ts";
-import { every } from "../base/loop.ts";
-import { counted, harmless, messageOf, withoutPassword } from "../base/text.ts";
-import { toFileUrl } from "../base/paths.ts";
-import { processStarted } from "../base/proc.ts";
-import { ensureDevCerts, type PinnedFiles } from "../cluster/certs.ts";
-import { Sandbox } from "../sandbox/pool.ts";
-import { watchFromNow } from "../store/alerts.ts";
-import { connectDb, type Sql } from "../store/db.ts";
-import { applySchema } from "../store/schema.ts";
-import { readDefinitions } from "../store/definitions.ts";
-import { currentLeader } from "../store/leadership.ts";
-import { keepWorker } from "./crew.ts";
+import { type Config, type DevNote, environment, PROJECT_DIR, readConfig } from "../platform/config.ts";
+import { type FactName, hear, observe } from "../platform/facts.ts";
+import { every } from "../platform/timers.ts";
+import { counted, harmless, messageOf, withoutPassword } from "../platform/text.ts";
+import { toFileUrl } from "../platform/paths.ts";
+import { processStarted } from "../platform/process_stat.ts";
+import { ensureDevCerts, type PinnedFiles } from "../rpc/certificates.ts";
+import { Sandbox } from "../sandbox/process_pool.ts";
+import { watchFromNow } from "../alerts/alerts.ts";
+import { connectDb, type Sql } from "../postgres/connection.ts";
+import { applySchema } from "../postgres/schema.ts";
+import { readDefinitions } from "../definitions/definition_rows.ts";
+import { currentLeader } from "../nodes/leadership.ts";
+import { keepWorker } from "./worker_supervisor.ts";
 import { syncJobs, watchJobs } from "./jobs.ts";
-import { Keeper } from "./keeper.ts";
-import { watchLaunchers } from "./launchers.ts";
+import { Keeper } from "./supervisor.ts";
+import { watchLaunchers } from "./parent_watch.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 import type { Service } from "./service.ts";
-import { tellFact, tellLine } from "./telling.ts";
+import { tellFact, tellLine } from "./console_log.ts";
 
 export interface DevOptions {
   workers: number;

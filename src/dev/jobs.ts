@@ -1,11 +1,11 @@
 /** The jobs folder of `dev`: synced at the start and after each change. A broken file is told of, and stops nothing. */
 import { relative } from "node:path";
-import { every, rest } from "../base/loop.ts";
-import { messageOf } from "../base/text.ts";
-import { reportText } from "../catalog/plan_text.ts";
-import { sync, type SyncParts, type SyncReport } from "../catalog/sync.ts";
-import { typeWarnings } from "../catalog/type_check.ts";
-import { isUnreachable } from "../store/db.ts";
+import { every, rest } from "../platform/timers.ts";
+import { messageOf } from "../platform/text.ts";
+import { reportText } from "../sync/plan_text.ts";
+import { sync, type SyncParts, type SyncReport } from "../sync/sync.ts";
+import { typeWarnings } from "../sync/type_check.ts";
+import { isUnreachable } from "../postgres/connection.ts";
 
 export interface JobsOptions {
   stop: AbortSignal;

@@ -6,8 +6,8 @@
  * exit and signals, which belong to main.ts.
  */
 import { rm } from "node:fs/promises";
-import { observe } from "../base/facts.ts";
-import { connectDb, isShutOut, isUnreachable } from "../store/db.ts";
+import { observe } from "../platform/facts.ts";
+import { connectDb, isShutOut, isUnreachable } from "../postgres/connection.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { findHome, type PostgresHome } from "./postgres_home.ts";
 import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";

@@ -9,8 +9,8 @@ import { rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname } from "node:path";
 import process from "node:process";
-import { toFileUrl } from "../base/paths.ts";
-import { messageOf } from "../base/text.ts";
+import { toFileUrl } from "../platform/paths.ts";
+import { messageOf } from "../platform/text.ts";
 import type { Owner } from "./service.ts";
 
 export interface PostgresHome {

@@ -2,9 +2,9 @@
  * The Redis of development and of tests: `redis-server` or `valkey-server` where one is on PATH, else js-redis-server,
  * which is no substitute for it in anything but trying things out.
  */
-import { environment, PROJECT_DIR } from "../base/config.ts";
-import { observe } from "../base/facts.ts";
-import { fromFileUrl, readIfThere } from "../base/paths.ts";
+import { environment, PROJECT_DIR } from "../platform/config.ts";
+import { observe } from "../platform/facts.ts";
+import { fromFileUrl, readIfThere } from "../platform/paths.ts";
 import { freePort } from "../ops/free_port.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";

@@ -5,7 +5,7 @@
  * way, the guard tells the server to end. So a `dev` that is killed leaves no database behind. Guard and server have a
  * session of their own: a Ctrl-C of the terminal reaches only us, and we end things in order.
  */
-import { rest, within } from "../base/loop.ts";
+import { rest, within } from "../platform/timers.ts";
 import { freePort } from "../ops/free_port.ts";
 import { commandLine, signalGroup, signalProcess } from "../sandbox/process_table.ts";
 

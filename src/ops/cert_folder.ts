@@ -13,9 +13,9 @@
  */
 import { createPrivateKey } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
-import { readIfThere } from "../base/paths.ts";
-import { addPin, type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../cluster/certs.ts";
-import { type Certificate, certificatesIn, outsideItsDates, trustDigest } from "../cluster/trust.ts";
+import { readIfThere } from "../platform/paths.ts";
+import { addPin, type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../rpc/certificates.ts";
+import { type Certificate, certificatesIn, outsideItsDates, trustDigest } from "../rpc/trust.ts";
 
 export class CertFolderError extends Error {
   override name = "CertFolderError";

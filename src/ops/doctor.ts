@@ -4,22 +4,29 @@
  */
 import { readdirSync } from "node:fs";
 import { openArchive } from "../archive/open_archive.ts";
-import { type Config, ConfigError, isLoopback, PROJECT_DIR, readConfig, readConfigForFiles } from "../base/config.ts";
-import { wallClock, within } from "../base/loop.ts";
-import { connectRedis } from "../cluster/redis.ts";
-import { daysLeft, EXPIRY_WARNING_DAYS } from "../cluster/tls.ts";
-import { readTlsFiles } from "../cluster/tls_files.ts";
-import { connectDb, type Sql } from "../store/db.ts";
-import { readDefinitions } from "../store/definitions.ts";
-import { listJobs } from "../store/job_view.ts";
-import { longestKeeper } from "../store/kept.ts";
-import { currentLeader } from "../store/leadership.ts";
-import { countOverdueLogs } from "../store/old_logs.ts";
-import { listWorkers } from "../store/nodes.ts";
-import { freeMb } from "../roles/check_up.ts";
-import { isSchemaOf, lackOfSchema } from "../store/schema.ts";
-import { DEFAULT_SETTINGS, readSettings } from "../store/settings.ts";
-import { listStoppedKeys } from "../store/stops.ts";
+import {
+  type Config,
+  ConfigError,
+  isLoopback,
+  PROJECT_DIR,
+  readConfig,
+  readConfigForFiles,
+} from "../platform/config.ts";
+import { wallClock, within } from "../platform/timers.ts";
+import { connectRedis } from "../redis/connection.ts";
+import { daysLeft, EXPIRY_WARNING_DAYS } from "../rpc/tls.ts";
+import { readTlsFiles } from "../rpc/tls_files.ts";
+import { connectDb, type Sql } from "../postgres/connection.ts";
+import { readDefinitions } from "../definitions/definition_rows.ts";
+import { listJobs } from "../runs/job_view.ts";
+import { longestKeeper } from "../postgres/row_locks.ts";
+import { currentLeader } from "../nodes/leadership.ts";
+import { countOverdueLogs } from "../runs/log_retention.ts";
+import { listWorkers } from "../nodes/workers.ts";
+import { freeMb } from "../worker/node_probe.ts";
+import { isSchemaOf, lackOfSchema } from "../postgres/schema.ts";
+import { DEFAULT_SETTINGS, readSettings } from "../settings/settings.ts";
+import { listStoppedKeys } from "../dispatch/pauses.ts";
 import { explain } from "./explain.ts";
 import { compareJobFiles } from "./job_files_check.ts";
 

@@ -1,10 +1,10 @@
 /** Errors that whoever gave the command can mend, in words: what, why, and what to do. */
-import { notInstalledText } from "../base/not_installed.ts";
-import { messageOf } from "../base/text.ts";
-import { Refused } from "../client/args.ts";
-import { LogUnreadable } from "../client/run_log.ts";
-import { isBadCertificate } from "../store/database_url.ts";
-import { isUnreachable } from "../store/db.ts";
+import { notInstalledText } from "../platform/not_installed.ts";
+import { messageOf } from "../platform/text.ts";
+import { Refused } from "../actions/args.ts";
+import { LogUnreadable } from "../actions/run_log.ts";
+import { isBadCertificate } from "../postgres/database_url.ts";
+import { isUnreachable } from "../postgres/connection.ts";
 
 export interface Explained {
   message: string;

@@ -6,7 +6,7 @@
  * connection is held up (`stall`) and later delivers all, or is dead for good (`strand`, `reset`).
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { monotonicMs, rest } from "../base/loop.ts";
+import { monotonicMs, rest } from "../platform/timers.ts";
 import { freePort } from "./free_port.ts";
 
 /** `there`: from whoever connected to the target; `back`: the answers. */

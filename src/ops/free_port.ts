@@ -1,5 +1,5 @@
 /** Where a server may listen on this machine. */
-import { chance } from "../base/loop.ts";
+import { chance } from "../platform/timers.ts";
 
 /** Below those that systems give to connections: Linux begins at 32768, others at 49152. */
 const [LOWEST, HIGHEST] = [15_000, 29_999];

@@ -1,9 +1,9 @@
 /** `doctor`: whether job files are what was synced, on this machine and at each worker that is alive. */
-import { Digests } from "../catalog/graph.ts";
-import { syncedJobs } from "../store/code_mismatch.ts";
-import type { Sql } from "../store/db.ts";
-import { listWorkers } from "../store/nodes.ts";
-import { otherCodeText, versionOf } from "../store/wait_reason.ts";
+import { Digests } from "../sync/module_graph.ts";
+import { syncedJobs } from "../runs/code_mismatch.ts";
+import type { Sql } from "../postgres/connection.ts";
+import { listWorkers } from "../nodes/workers.ts";
+import { otherCodeText, versionOf } from "../runs/wait_reason.ts";
 
 const MOST_SHOWN = 5;
 

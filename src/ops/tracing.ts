@@ -3,7 +3,7 @@
  * is on (OTEL_DENO).
  */
 import { type Span, SpanStatusCode, trace } from "@opentelemetry/api";
-import { type Facts, hear } from "../base/facts.ts";
+import { type Facts, hear } from "../platform/facts.ts";
 
 /** From now on; the returned function ends it. */
 export function traceRuns(): () => void {

@@ -8,14 +8,14 @@
  *   KILL     to the whole group, after the kill grace again
  * After a verdict the process has 1 s to end by itself, whatever timers and handles it left open.
  *
- * A body may wait behind others in a process that serves several (line.ts). Its timeout counts from when it is the front. To
+ * A body may wait behind others in a process that serves several (process_queue.ts). Its timeout counts from when it is the front. To
  * end it before that is to take it back, and to tell it when it has become the front meanwhile.
  */
-import { observe } from "../base/facts.ts";
-import { Alarms, monotonicMs } from "../base/loop.ts";
+import { observe } from "../platform/facts.ts";
+import { Alarms, monotonicMs } from "../platform/timers.ts";
 import { type FromBody, MOST_UNTOLD_MS, type ToBody } from "./frames.ts";
-import { lackOf } from "./lack.ts";
-import type { Body, BodyEars, BodyOrder } from "./order.ts";
+import { lackOf } from "./resource_shortage.ts";
+import type { Body, BodyEars, BodyOrder } from "./body_order.ts";
 import {
   type EndedByUs,
   notStarted,
@@ -30,7 +30,7 @@ import {
 import { Output, type Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
-/** The line of a process (line.ts), as a body that stands in it knows it. */
+/** The line of a process (process_queue.ts), as a body that stands in it knows it. */
 export interface BodyLine {
   readonly child: Child;
   readonly length: number;

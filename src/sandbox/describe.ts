@@ -1,12 +1,12 @@
 /** The worker's side of `describe`: what a job file declares, or why it declares nothing, with the place when it is known. */
-import { notInstalledText } from "../base/not_installed.ts";
-import { after } from "../base/loop.ts";
-import type { Description, Refusal } from "./describe_host.ts";
+import { notInstalledText } from "../platform/not_installed.ts";
+import { after } from "../platform/timers.ts";
+import type { Description, Refusal } from "./child/describe_host.ts";
 import type { BodyError, FromBody } from "./frames.ts";
 import { NEVER_RESOLVED, tidy, urlsOf } from "./outcome.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
-export type { Description } from "./describe_host.ts";
+export type { Description } from "./child/describe_host.ts";
 
 export type Described =
   | { ok: true; description: Description }

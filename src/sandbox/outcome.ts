@@ -7,15 +7,15 @@
  *   3. it ended without one: LOST when its guard may have struck, else FAILED "OutOfMemory", "Killed", "Exited",
  *      "StartFailed" or "Crashed"
  */
-import { notInstalledText } from "../base/not_installed.ts";
-import { toFileUrl } from "../base/paths.ts";
+import { notInstalledText } from "../platform/not_installed.ts";
+import { toFileUrl } from "../platform/paths.ts";
 import type { Json, Permissions } from "../job.ts";
 import type { BodyError, FromBody } from "./frames.ts";
 import { FLOOD_BYTES } from "./output.ts";
 import { lineThatGrants } from "./permissions.ts";
 import type { ChildEnd } from "./process.ts";
-import { lackOf } from "./lack.ts";
-import { MayRunNothing } from "./warden.ts";
+import { lackOf } from "./resource_shortage.ts";
+import { MayRunNothing } from "./watchdog.ts";
 
 export type Outcome =
   | { kind: "SUCCEEDED"; result: Json; exit_code: number }

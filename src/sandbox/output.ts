@@ -8,7 +8,7 @@
  * flood, and ended.
  */
 import type { Json } from "../job.ts";
-import { monotonicMs } from "../base/loop.ts";
+import { monotonicMs } from "../platform/timers.ts";
 import { type LogLevel, MOST_LINE_BYTES } from "./frames.ts";
 
 export interface LogLine {

@@ -5,7 +5,7 @@
  * Deno's permissions limit mistakes. A body with `unsafe.run` or `unsafe.ffi` can do whatever the worker's user can.
  */
 import type { Permissions } from "../job.ts";
-import { namesOf, resolvePath } from "../base/paths.ts";
+import { namesOf, resolvePath } from "../platform/paths.ts";
 
 const LISTS = ["net", "read", "write", "sys"] as const;
 const UNSAFE_LISTS = ["run", "ffi"] as const;

@@ -9,16 +9,16 @@
  * The path of Deno is never an argument of node:child_process, which would insert `-A`; Deno.Command changes nothing,
  * and the host checks besides that it holds no more than it was granted.
  */
-import { monotonicMs, rest, within } from "../base/loop.ts";
-import { isFile, resolvePath, toFileUrl } from "../base/paths.ts";
+import { monotonicMs, rest, within } from "../platform/timers.ts";
+import { isFile, resolvePath, toFileUrl } from "../platform/paths.ts";
 import type { Permissions } from "../job.ts";
 import { FrameReader, type FromBody, REHEARSAL, type ToBody } from "./frames.ts";
 import { FLOOD_BYTES, type Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, isThere, signalGroup, signalProcess } from "./process_table.ts";
-import { BODY_MARK, STARTER } from "./remains.ts";
+import { BODY_MARK, STARTER } from "./orphan_processes.ts";
 import { removeFolder } from "./temp_folders.ts";
-import type { Warden } from "./warden.ts";
+import type { Warden } from "./watchdog.ts";
 
 export interface ChildPlan {
   mode: "run" | "describe";
@@ -296,7 +296,7 @@ export class Child {
 }
 
 function command(plan: ChildPlan): Deno.Command {
-  const side = new URL(plan.mode === "run" ? "./host.ts" : "./describe_host.ts", import.meta.url).href;
+  const side = new URL(plan.mode === "run" ? "./child/host.ts" : "./child/describe_host.ts", import.meta.url).href;
   const enter = plan.mode === "run" ? "host" : "describeHost";
   // The import has a literal name, so the file is part of the module graph and loading it needs no permission.
   const entry = `import { ${enter} } from ${JSON.stringify(side)}; ` +

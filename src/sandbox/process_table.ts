@@ -3,8 +3,8 @@
  * run nothing, and where nobody reaps orphans they stay for ever. Where there is no /proc (macOS) the kernel's answer
  * to a signal decides, zombies included.
  */
-import { rest } from "../base/loop.ts";
-import { fieldsOf } from "../base/proc.ts";
+import { rest } from "../platform/timers.ts";
+import { fieldsOf } from "../platform/process_stat.ts";
 
 /**
  * Which pids mean what: the kernel that runs since its last start, and the pid namespace. Two processes with the same

@@ -1,6 +1,6 @@
 /** The temp folders of bodies: one folder for each worker, in it one for each process that asks for it, and nothing left of either. */
-import { rest } from "../base/loop.ts";
-import { resolvePath } from "../base/paths.ts";
+import { rest } from "../platform/timers.ts";
+import { resolvePath } from "../platform/paths.ts";
 import { isThere } from "./process_table.ts";
 import { hostname } from "node:os";
 

@@ -1,7 +1,7 @@
 /** Histories of limits, events and bulks that break an invariant each, for checker_test.ts. */
-import { addItems, createBulk } from "../../src/store/bulks.ts";
-import { emitEvent, takeEvents } from "../../src/store/events.ts";
-import { feed, finish } from "../../src/store/feeding.ts";
+import { addItems, createBulk } from "../../src/bulks/bulks.ts";
+import { emitEvent, takeEvents } from "../../src/events/events.ts";
+import { feed, finish } from "../../src/bulks/bulk_dispatch.ts";
 import type { Breach } from "./checker_test.ts";
 import type { Story } from "./story.ts";
 

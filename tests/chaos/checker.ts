@@ -5,7 +5,7 @@
  * The ledger is what bodies themselves did, noted by whoever saw it on one clock. It is the only witness that a body
  * ran; rows can only tell that one should have.
  */
-import { json, type Sql, type TransactionSql } from "../../src/store/db.ts";
+import { json, type Sql, type TransactionSql } from "../../src/postgres/connection.ts";
 import { INVARIANTS } from "./invariants.ts";
 
 /** One body. Times in milliseconds of any one clock that all entries share. */

@@ -1,7 +1,7 @@
 /** The checker must be able to fail: for each invariant a history that breaks it, and one that breaks none. */
 import assert from "node:assert/strict";
-import { recordAct } from "../../src/store/audit.ts";
-import { buryWorkers } from "../../src/store/nodes.ts";
+import { recordAct } from "../../src/access/audit.ts";
+import { buryWorkers } from "../../src/nodes/workers.ts";
 import { aWorker } from "../support/factories.ts";
 import { OF_BULKS, OF_EVENTS, OF_LIMITS } from "./breaches.ts";
 import { check, type Effect, explain } from "./checker.ts";

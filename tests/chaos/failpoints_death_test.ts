@@ -1,8 +1,8 @@
 /** Workers die between two steps, and replies are lost between two: every run ends once, and each repeat is explained. */
 import assert from "node:assert/strict";
-import type { FailpointName } from "../../src/base/failpoint.ts";
-import { requestCancel } from "../../src/store/requests.ts";
-import { readAttempts, readRun } from "../../src/store/run_view.ts";
+import type { FailpointName } from "../../src/platform/failpoint.ts";
+import { requestCancel } from "../../src/runs/requests.ts";
+import { readAttempts, readRun } from "../../src/runs/run_view.ts";
 import { withProcesses, type WorkerProcess } from "../support/cluster.ts";
 import { caughtWith, type Doom, reaches, startDoomed, STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob, readLedger } from "../support/ledger.ts";

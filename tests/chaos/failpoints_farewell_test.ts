@@ -1,6 +1,6 @@
 /** Workers freeze or die while they come, renew, drain and go, and while they read a new certificate. */
 import assert from "node:assert/strict";
-import { readAttempts } from "../../src/store/run_view.ts";
+import { readAttempts } from "../../src/runs/run_view.ts";
 import { withProcesses, type WorkerProcess } from "../support/cluster.ts";
 import { caughtWith, reaches, startDoomed, STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob } from "../support/ledger.ts";

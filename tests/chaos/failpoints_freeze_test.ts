@@ -3,7 +3,7 @@
  * were about to do must then be left undone, or be refused; and they come back under a new id.
  */
 import assert from "node:assert/strict";
-import type { FailpointName } from "../../src/base/failpoint.ts";
+import type { FailpointName } from "../../src/platform/failpoint.ts";
 import { type Cluster, withProcesses, type WorkerProcess } from "../support/cluster.ts";
 import { caughtWith, reaches, saidBy, startDoomed, STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob, readLedger } from "../support/ledger.ts";

@@ -1,10 +1,10 @@
 /** Leaders die or freeze while they move old logs: no line is lost, none is there twice, and at most an object is left that nobody refers to. */
 import assert from "node:assert/strict";
-import type { FailpointName } from "../../src/base/failpoint.ts";
-import { toFileUrl } from "../../src/base/paths.ts";
+import type { FailpointName } from "../../src/platform/failpoint.ts";
+import { toFileUrl } from "../../src/platform/paths.ts";
 import { openArchive } from "../../src/archive/open_archive.ts";
-import { RunLog } from "../../src/client/run_log.ts";
-import { readRun } from "../../src/store/run_view.ts";
+import { RunLog } from "../../src/actions/run_log.ts";
+import { readRun } from "../../src/runs/run_view.ts";
 import { type Cluster, withProcesses } from "../support/cluster.ts";
 import { type Doom, reaches, STEADY } from "../support/doomed.ts";
 import { anEndedRun, linesInPostgres, objectsIn } from "../support/old_logs.ts";

@@ -3,8 +3,8 @@
  * The next one does what is left, once; nobody leads beside another.
  */
 import assert from "node:assert/strict";
-import type { FailpointName } from "../../src/base/failpoint.ts";
-import { within } from "../../src/base/loop.ts";
+import type { FailpointName } from "../../src/platform/failpoint.ts";
+import { within } from "../../src/platform/timers.ts";
 import { type Cluster, withProcesses, type WorkerProcess } from "../support/cluster.ts";
 import { type Doom, reaches, saidBy, STEADY } from "../support/doomed.ts";
 import { giveWork, holdSchedules, leaderJobs, type Work, workIsDone } from "../support/leader_work.ts";

@@ -2,7 +2,7 @@
  * The invariants of the protocol as SQL, one statement each; a row is a violation. `effect` is the ledger of bodies and
  * `birth` what was asked for (checker.ts); job_run_event, worker_event and leader_term_event are the history.
  */
-import type { Db } from "../../src/store/db.ts";
+import type { Db } from "../../src/postgres/connection.ts";
 import type { Evidence } from "./checker.ts";
 import { BIRTH_INVARIANTS } from "./invariants_births.ts";
 import { BULK_INVARIANTS } from "./invariants_bulks.ts";

@@ -1,5 +1,5 @@
 /** That no more runs are ASSIGNED or RUNNING at once, or become so in a time, than a limit allows, whatever it is a limit of. */
-import type { Db } from "../../src/store/db.ts";
+import type { Db } from "../../src/postgres/connection.ts";
 import type { Found, Invariant } from "./invariants.ts";
 
 /** One more, one less or as many as before, by the transition `v`. */

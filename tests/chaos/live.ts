@@ -4,7 +4,7 @@
  *
  * The same seed gives the same faults at the same times with the same throws; what they meet is never quite the same.
  */
-import { monotonicMs, rest } from "../../src/base/loop.ts";
+import { monotonicMs, rest } from "../../src/platform/timers.ts";
 import { processesWith } from "../support/processes.ts";
 import { check, type Violation } from "./checker.ts";
 import { Load } from "./live/load.ts";

@@ -1,7 +1,7 @@
 /** Jobs that harm whoever runs them: they end, and the workers stay in service. */
 import assert from "node:assert/strict";
-import { within } from "../../src/base/loop.ts";
-import { readAttempts } from "../../src/store/run_view.ts";
+import { within } from "../../src/platform/timers.ts";
+import { readAttempts } from "../../src/runs/run_view.ts";
 import { type Cluster, withProcesses } from "../support/cluster.ts";
 import { STEADY } from "../support/doomed.ts";
 import { judge, ledgerJob } from "../support/ledger.ts";

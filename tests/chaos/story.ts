@@ -1,9 +1,9 @@
 /** A small cluster's history, made step by step by the production statements, for tests of the checker to spoil. */
 import assert from "node:assert/strict";
-import { createRuns } from "../../src/store/births.ts";
-import type { Sql } from "../../src/store/db.ts";
-import { acquire, type Term } from "../../src/store/leadership.ts";
-import { assignRuns, finishRuns, startRuns } from "../../src/store/runs.ts";
+import { createRuns } from "../../src/runs/create_runs.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import { acquire, type Term } from "../../src/nodes/leadership.ts";
+import { assignRuns, finishRuns, startRuns } from "../../src/runs/states.ts";
 import { aDefinition, aWorker } from "../support/factories.ts";
 import { withStores } from "../support/stores.ts";
 import type { Effect, Evidence } from "./checker.ts";

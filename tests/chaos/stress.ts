@@ -6,10 +6,10 @@
  *
  *   deno run -A tests/chaos/stress.ts --seed 7 --seconds 10
  */
-import { type FactName, hear } from "../../src/base/facts.ts";
-import { after, monotonicMs, rest } from "../../src/base/loop.ts";
-import { connectRedis } from "../../src/cluster/redis.ts";
-import { connectDb, type Sql } from "../../src/store/db.ts";
+import { type FactName, hear } from "../../src/platform/facts.ts";
+import { after, monotonicMs, rest } from "../../src/platform/timers.ts";
+import { connectRedis } from "../../src/redis/connection.ts";
+import { connectDb, type Sql } from "../../src/postgres/connection.ts";
 import { type Stores, withStores } from "../support/stores.ts";
 import { check, explain, type Violation } from "./checker.ts";
 import { installHistory } from "./history.ts";

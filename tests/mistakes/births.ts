@@ -1,9 +1,9 @@
 /** Mistakes about how runs come to be, and about what people ask of many of them at once. */
 import type { Mistake } from "./mistake.ts";
 
-const BIRTHS = "src/store/births.ts";
-const REQUESTS = "src/store/requests.ts";
-const TESTS = ["tests/births_test.ts"];
+const BIRTHS = "src/runs/create_runs.ts";
+const REQUESTS = "src/runs/requests.ts";
+const TESTS = ["tests/store/runs/create_runs_test.ts"];
 
 export const BIRTH_MISTAKES: Mistake[] = [
   {
@@ -82,7 +82,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "paused-job-is-looked-at",
-    file: "src/store/agenda.ts",
+    file: "src/dispatch/pending_work.ts",
     find: "join job_definition d on d.id = s.job_definition_id and d.paused_at is null\n",
     replace: "join job_definition d on d.id = s.job_definition_id\n",
     tests: TESTS,
@@ -119,12 +119,12 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "burial-asks-for-no-check",
-    file: "src/store/nodes.ts",
+    file: "src/nodes/workers.ts",
     find:
       "from fence where w.state <> 'DEAD' and w.lease_until < clock_timestamp() returning w.worker_id, w.node_id),\n    ${nodeChecks(sql)}",
     replace:
       "from fence where w.state <> 'DEAD' and w.lease_until < clock_timestamp() returning w.worker_id, w.node_id)",
-    tests: ["tests/burial_test.ts"],
+    tests: ["tests/store/cluster/worker_death_test.ts"],
     filter: "not a second sooner",
     why: "A node all of whose workers are DEAD is shown as available until its next check.",
   },

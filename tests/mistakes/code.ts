@@ -1,17 +1,17 @@
 /** Mistakes about workers that have other job files than were synced, about what is overdue, and about leaders whose ticks fail. */
 import type { Mistake } from "./mistake.ts";
 
-const STORE = "src/store/code_mismatch.ts";
-const HALL = "src/roles/leader/hall.ts";
-const ALERTS = "src/store/alerts.ts";
-const FAILING = "src/roles/leader/failing_ticks.ts";
-const CODE = ["tests/code_mismatch_test.ts"];
-const ASSIGN = ["tests/assign_test.ts"];
+const STORE = "src/runs/code_mismatch.ts";
+const HALL = "src/leader/placement.ts";
+const ALERTS = "src/alerts/alerts.ts";
+const FAILING = "src/leader/failing_ticks.ts";
+const CODE = ["tests/store/cluster/code_mismatch_test.ts"];
+const ASSIGN = ["tests/store/cluster/assignment_test.ts"];
 const ONLY_LEADER = "a leader does the work of which only it has the code";
 const NO_ATTEMPT = "a refusal for other code is no attempt";
 const ONE_ALERT = "one alert for each job and version";
-const OVERDUE = ["tests/overdue_test.ts"];
-const TICKS = ["tests/failing_ticks_test.ts"];
+const OVERDUE = ["tests/store/runs/overdue_test.ts"];
+const TICKS = ["tests/process/worker/failing_ticks_test.ts"];
 
 export const CODE_MISTAKES: Mistake[] = [
   // What a refusal does to its run.
@@ -82,7 +82,7 @@ export const CODE_MISTAKES: Mistake[] = [
   },
   {
     id: "files-that-are-right-again-are-not-said",
-    file: "src/roles/code_report.ts",
+    file: "src/worker/code_report.ts",
     find: "if (text === this.#reported) return;",
     replace: "if (text === this.#reported || mismatches.length === 0) return;",
     tests: CODE,
@@ -91,7 +91,7 @@ export const CODE_MISTAKES: Mistake[] = [
   },
   {
     id: "refused-code-is-asked-for-again",
-    file: "src/roles/leader/order.ts",
+    file: "src/leader/dispatch.ts",
     find: "      me.crew.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);\n",
     replace: "",
     tests: CODE,
@@ -100,7 +100,7 @@ export const CODE_MISTAKES: Mistake[] = [
   },
   {
     id: "leader-does-not-hear-that-files-came",
-    file: "src/roles/leader/calls.ts",
+    file: "src/leader/wakeups.ts",
     find: 'else if (what === "code_mismatch") this.code_news = true;',
     replace: "",
     tests: CODE,
@@ -137,7 +137,7 @@ export const CODE_MISTAKES: Mistake[] = [
   },
   {
     id: "busy-is-the-reason-where-nobody-has-the-code",
-    file: "src/roles/leader/gates.ts",
+    file: "src/leader/admission.ts",
     find: 'if (place && place.parts.code !== "no_slot" && place.parts.code !== "node_full") return place;',
     replace: "if (place) return place;",
     tests: ASSIGN,
@@ -229,7 +229,7 @@ export const CODE_MISTAKES: Mistake[] = [
   // A leader whose ticks fail.
   {
     id: "leader-that-fails-leads-on",
-    file: "src/roles/leader/leader.ts",
+    file: "src/leader/leader.ts",
     find: "    if (given_up) return given_up;\n",
     replace: "",
     tests: TICKS,

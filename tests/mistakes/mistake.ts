@@ -3,7 +3,7 @@
 export interface Mistake {
   /** Unique among all, in kebab-case: what goes wrong. */
   id: string;
-  /** Where, from the project's folder: "src/store/runs.ts", "schema.sql". */
+  /** Where, from the project's folder: "src/runs/states.ts", "schema.sql". */
   file: string;
   /** Occurs there exactly once: as many lines as it takes, and no more. */
   find: string;

@@ -1,5 +1,5 @@
 /** Plants one mistake in a copy of the tree, runs the tests that it names, and takes it out again. */
-import { within } from "../../src/base/loop.ts";
+import { within } from "../../src/platform/timers.ts";
 import { signalGroup } from "../../src/sandbox/process_table.ts";
 import type { Mistake } from "./mistake.ts";
 

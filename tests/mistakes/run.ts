@@ -5,10 +5,10 @@
  * if any was not.
  */
 import { parseArgs } from "node:util";
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { counted } from "../../src/base/text.ts";
-import { connectDb } from "../../src/store/db.ts";
-import { applySchema } from "../../src/store/schema.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { counted } from "../../src/platform/text.ts";
+import { connectDb } from "../../src/postgres/connection.ts";
+import { applySchema } from "../../src/postgres/schema.ts";
 import { startTestServices, type TestServices } from "../support/services.ts";
 import { MISTAKES } from "./all.ts";
 import type { Mistake } from "./mistake.ts";

@@ -1,10 +1,10 @@
 /** Mistakes about runs that stand in others' way: retries in their lines, overlaps beside bulks, what is too slow in a bulk, events put together. */
 import type { Mistake } from "./mistake.ts";
 
-const LINES = "src/store/lines.ts";
-const OVERLAPS = "src/store/overlaps.ts";
-const RETRY_LINES = ["tests/retry_lines_test.ts"];
-const OVERLAP_TESTS = ["tests/overlaps_test.ts"];
+const LINES = "src/runs/key_queues.ts";
+const OVERLAPS = "src/runs/concurrency_policy.ts";
+const RETRY_LINES = ["tests/store/runs/key_queue_retries_test.ts"];
+const OVERLAP_TESTS = ["tests/store/runs/concurrency_policy_test.ts"];
 
 export const RUN_LINES_MISTAKES: Mistake[] = [
   // Lines.
@@ -40,7 +40,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   },
   {
     id: "near-past-a-retry",
-    file: "src/store/waiting.ts",
+    file: "src/dispatch/dispatch_queues.ts",
     find: "o.id <> r.id\n                  and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))",
     replace: "o.id <> r.id\n                  and o.state in ('PENDING', 'ASSIGNED', 'RUNNING'))",
     tests: RETRY_LINES,
@@ -84,7 +84,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   },
   {
     id: "born-beside-a-waiting-retry",
-    file: "src/store/births.ts",
+    file: "src/runs/create_runs.ts",
     find: "and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit k.concurrency_limit) live)",
     replace: "and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'ORPHANED') limit k.concurrency_limit) live)",
     tests: RETRY_LINES,
@@ -94,7 +94,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   },
   {
     id: "resumed-bulk-forgets-a-held-retry",
-    file: "src/store/feeding.ts",
+    file: "src/bulks/bulk_dispatch.ts",
     find: "r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.held and r.wakes_at is null",
     replace: "r.state in ('PENDING', 'ORPHANED') and r.held and r.wakes_at is null",
     tests: RETRY_LINES,
@@ -106,7 +106,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: "schema.sql",
     find: "if old.finished_at is null and new.state in ('FAILED', 'TIMED_OUT')",
     replace: "if old.finished_at is null and new.state in ('FAILED')",
-    tests: ["tests/lines_test.ts"],
+    tests: ["tests/store/runs/key_queues_test.ts"],
     filter: "stops its serial key",
     why: 'With onFailure: "block" the next run of the key starts after one that was too slow.',
   },
@@ -116,7 +116,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: OVERLAPS,
     find: "and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}",
     replace: "and ${wasThere(sql)}",
-    tests: [...OVERLAP_TESTS, "tests/backfill_test.ts"],
+    tests: [...OVERLAP_TESTS, "tests/store/bulks/backfill_test.ts"],
     filter: "forbid",
     why: "While a backfill waits, each slot of today is skipped.",
   },
@@ -125,7 +125,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: OVERLAPS,
     find: "and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}",
     replace: "and o.source <> 'bulk' and ${wasThere(sql)}",
-    tests: [...OVERLAP_TESTS, "tests/backfill_test.ts"],
+    tests: [...OVERLAP_TESTS, "tests/store/bulks/backfill_test.ts"],
     filter: "forbid",
     why: "A slot waits behind a bulk's run instead of being skipped, as its job says.",
   },
@@ -134,7 +134,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: OVERLAPS,
     find: "and o.cancel_requested_at is null and (o.state <> 'PENDING' or o.source <> 'bulk')",
     replace: "and o.cancel_requested_at is null",
-    tests: [...OVERLAP_TESTS, "tests/backfill_test.ts"],
+    tests: [...OVERLAP_TESTS, "tests/store/bulks/backfill_test.ts"],
     filter: "/replace/",
     why: "The next slot cancels all of a backfill that waits.",
   },
@@ -143,7 +143,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: OVERLAPS,
     find: "and o.cancel_requested_at is null and (o.state <> 'PENDING' or o.source <> 'bulk')",
     replace: "and o.cancel_requested_at is null and o.source <> 'bulk'",
-    tests: [...OVERLAP_TESTS, "tests/backfill_test.ts"],
+    tests: [...OVERLAP_TESTS, "tests/store/bulks/backfill_test.ts"],
     filter: "/replace/",
     why: "A slot waits for a bulk's run that it should replace.",
   },
@@ -177,48 +177,48 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   },
   {
     id: "backfill-is-a-slot",
-    file: "src/store/backfill.ts",
+    file: "src/bulks/backfill.ts",
     find: "'bulk' as source",
     replace: "'schedule' as source",
-    tests: ["tests/backfill_test.ts"],
+    tests: ["tests/store/bulks/backfill_test.ts"],
     filter: "keeps no slot of today",
     why: "A backfill keeps the slots of today from running, and its own runs are late at once.",
   },
   // Bulks.
   {
     id: "bulk-retry-leaves-out-timeouts",
-    file: "src/store/bulks.ts",
+    file: "src/bulks/bulks.ts",
     find: "r.state in ('FAILED', 'TIMED_OUT') and i.retried_by is null",
     replace: "r.state = 'FAILED' and i.retried_by is null",
-    tests: ["tests/bulk_failures_test.ts"],
+    tests: ["tests/store/bulks/bulk_failures_test.ts"],
     filter: "only what failed is done again",
     why: "Items that were too slow are not among those that are done again.",
   },
   {
     id: "bulk-timeouts-do-not-throttle",
-    file: "src/store/feeding.ts",
+    file: "src/bulks/bulk_dispatch.ts",
     find: "count(*) filter (where e.state in ('FAILED', 'TIMED_OUT'))::int as recent_failures",
     replace: "count(*) filter (where e.state = 'FAILED')::int as recent_failures",
-    tests: ["tests/bulk_failures_test.ts"],
+    tests: ["tests/store/bulks/bulk_failures_test.ts"],
     filter: "what runs at once is halved",
     why: "A bulk whose items are too slow is not throttled.",
   },
   // Events.
   {
     id: "debounce-without-its-longest-wait",
-    file: "src/store/events.ts",
+    file: "src/events/events.ts",
     find: "wakes_at = least(clock_timestamp() + k.debounce, r.created_at + k.max_wait),",
     replace: "wakes_at = clock_timestamp() + k.debounce,",
-    tests: ["tests/event_rules_test.ts"],
+    tests: ["tests/process/cli/event_rules_test.ts"],
     filter: "not put off beyond the longest wait",
     why: "While events keep coming their run never starts.",
   },
   {
     id: "debounce-is-due-without-its-longest-wait",
-    file: "src/store/events.ts",
+    file: "src/events/events.ts",
     find: "due_at = least(clock_timestamp() + k.debounce, r.created_at + k.max_wait),",
     replace: "due_at = clock_timestamp() + k.debounce,",
-    tests: ["tests/event_rules_test.ts"],
+    tests: ["tests/process/cli/event_rules_test.ts"],
     filter: "not put off beyond the longest wait",
     why: "While events keep coming their run is let go, and is not due.",
   },
@@ -227,7 +227,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: "schema.sql",
     find: "else w.value = coalesce(payload #> string_to_array(w.key, '.'), 'null') end)",
     replace: "else w.value = payload #> string_to_array(w.key, '.') end)",
-    tests: ["tests/event_rules_test.ts"],
+    tests: ["tests/process/cli/event_rules_test.ts"],
     filter: "a field that is missing",
     why: "A rule that asks for a value also takes events that lack the field.",
   },
@@ -236,7 +236,7 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
     file: "schema.sql",
     find: "where one = coalesce(payload #> string_to_array(w.key, '.'), 'null'))",
     replace: "where one = payload #> string_to_array(w.key, '.'))",
-    tests: ["tests/event_rules_test.ts"],
+    tests: ["tests/process/cli/event_rules_test.ts"],
     filter: "a field that is missing",
     why: "A rule that allows null among other values drops the events that lack the field.",
   },

@@ -1,9 +1,9 @@
 /** Mistakes about what a run's row says after each step, and what must hold of it before. */
 import type { Mistake } from "./mistake.ts";
 
-const RUNS = "src/store/runs.ts";
-const ROWS = ["tests/run_rows_test.ts"];
-const BUDGETS = ["tests/run_budgets_test.ts"];
+const RUNS = "src/runs/states.ts";
+const ROWS = ["tests/store/runs/run_rows_test.ts"];
+const BUDGETS = ["tests/store/runs/run_budgets_test.ts"];
 
 export const RUN_ROWS_MISTAKES: Mistake[] = [
   {
@@ -170,7 +170,7 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   },
   {
     id: "stuck-is-looked-for-too-soon",
-    file: "src/store/live_runs.ts",
+    file: "src/runs/live_runs.ts",
     find: "min(greatest(assigned_at, due_at)) filter",
     replace: "min(assigned_at) filter",
     tests: ROWS,

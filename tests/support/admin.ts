@@ -5,10 +5,10 @@ import { scryptSync } from "node:crypto";
 import { buildAdmin } from "../../src/admin/app.ts";
 import type { Archive } from "../../src/archive/archive.ts";
 import { Live } from "../../src/admin/live.ts";
-import { type Place, placeOf } from "../../src/admin/place.ts";
+import { type Place, placeOf } from "../../src/admin/base_url.ts";
 import { type CookieKind, cookieName } from "../../src/admin/preferences.ts";
-import type { Sql } from "../../src/store/db.ts";
-import { addUser, type Role } from "../../src/store/users.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import { addUser, type Role } from "../../src/access/users.ts";
 import { type Stores, withStores } from "./stores.ts";
 
 export const PASSWORD = "correct horse battery";

@@ -1,5 +1,5 @@
 /** Limits of alerts for tests: a minute for all that is a time. */
-import type { Limits } from "../../src/store/alerts.ts";
+import type { Limits } from "../../src/alerts/alerts.ts";
 
 export const LIMITS: Limits = {
   overdue_seconds: 60,

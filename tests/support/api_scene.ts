@@ -5,9 +5,9 @@
 import assert from "node:assert/strict";
 import type { Archive } from "../../src/archive/archive.ts";
 import { buildApi } from "../../src/admin/api/api.ts";
-import type { Caller } from "../../src/admin/callers.ts";
-import { type Scope, scopesAllow } from "../../src/store/api_tokens.ts";
-import type { Sql } from "../../src/store/db.ts";
+import type { Caller } from "../../src/admin/auth/callers.ts";
+import { type Scope, scopesAllow } from "../../src/access/api_tokens.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
 import { complaintsOf, type Document, operationOf } from "./openapi.ts";
 import { withStores } from "./stores.ts";
 

@@ -1,10 +1,10 @@
 /** Job files as bodies for the tests of the sandbox, and what is needed to run one and to see all that came of it. */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { rest } from "../../src/base/loop.ts";
-import { fromFileUrl } from "../../src/base/paths.ts";
-import type { Body, BodyOrder, LogLine, Outcome, SandboxOptions } from "../../src/sandbox/pool.ts";
-import { Sandbox } from "../../src/sandbox/pool.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { rest } from "../../src/platform/timers.ts";
+import { fromFileUrl } from "../../src/platform/paths.ts";
+import type { Body, BodyOrder, LogLine, Outcome, SandboxOptions } from "../../src/sandbox/process_pool.ts";
+import { Sandbox } from "../../src/sandbox/process_pool.ts";
 import { membersOf } from "../../src/sandbox/process_table.ts";
 import { waitFor } from "./waiting.ts";
 

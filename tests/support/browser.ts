@@ -5,8 +5,8 @@
 import assert from "node:assert/strict";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { serveAdmin } from "../../src/admin/server.ts";
-import { connectDb } from "../../src/store/db.ts";
-import type { Role } from "../../src/store/users.ts";
+import { connectDb } from "../../src/postgres/connection.ts";
+import type { Role } from "../../src/access/users.ts";
 import { aUser, PASSWORD } from "./admin.ts";
 import { freePort } from "../../src/ops/free_port.ts";
 import { Proxy } from "./proxy.ts";

@@ -1,16 +1,16 @@
 /** A leader's rounds over bulks, with workers that start whatever they are given and end what a test says. */
 import assert from "node:assert/strict";
-import { Bell } from "../../src/base/loop.ts";
+import { Bell } from "../../src/platform/timers.ts";
 import { createClient } from "../../src/client.ts";
-import { lookAfterBulks } from "../../src/roles/leader/bulks.ts";
-import { choose } from "../../src/roles/leader/choose.ts";
-import { Hall } from "../../src/roles/leader/hall.ts";
-import type { Leading } from "../../src/roles/leader/leading.ts";
-import type { Sql } from "../../src/store/db.ts";
-import { acquire, type Term } from "../../src/store/leadership.ts";
-import { checkLines, hold, wake } from "../../src/store/lines.ts";
-import { assignRuns, cancelRequested, finishRuns, type RunState, startRuns } from "../../src/store/runs.ts";
-import { candidates, readSight } from "../../src/store/waiting.ts";
+import { lookAfterBulks } from "../../src/leader/bulks.ts";
+import { choose } from "../../src/leader/scheduling.ts";
+import { Hall } from "../../src/leader/placement.ts";
+import type { Leading } from "../../src/leader/leader_context.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import { acquire, type Term } from "../../src/nodes/leadership.ts";
+import { checkLines, hold, wake } from "../../src/runs/key_queues.ts";
+import { assignRuns, cancelRequested, finishRuns, type RunState, startRuns } from "../../src/runs/states.ts";
+import { candidates, readSight } from "../../src/dispatch/dispatch_queues.ts";
 import { aDefinition, aWorker } from "./factories.ts";
 import { withStores } from "./stores.ts";
 

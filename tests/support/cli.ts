@@ -3,8 +3,8 @@
  * than almost any of them, so those of one test file are run one after another in a process of its own, by cli_host.ts;
  * `cliAlone` starts main.ts, for tests of the program itself.
  */
-import { fromFileUrl } from "../../src/base/paths.ts";
-import { PROJECT_DIR } from "../../src/base/config.ts";
+import { fromFileUrl } from "../../src/platform/paths.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
 
 export interface Said {
   code: number;

@@ -1,7 +1,7 @@
 /** Runs command lines one after another, as main.ts would, each with the variables it is given; see cli.ts. */
 import process from "node:process";
 import { runCli } from "../../src/cli/program.ts";
-import { eachLine } from "../../src/dev/crew.ts";
+import { eachLine } from "../../src/dev/worker_supervisor.ts";
 import type { Order } from "./cli.ts";
 
 const never = new AbortController().signal;

@@ -4,16 +4,16 @@
  * may be left; so each such test also tests that bodies die with their worker.
  */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import type { FactName, Facts } from "../../src/base/facts.ts";
-import { rest } from "../../src/base/loop.ts";
-import { problemText } from "../../src/catalog/problem.ts";
-import { sync } from "../../src/catalog/sync.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import type { FactName, Facts } from "../../src/platform/facts.ts";
+import { rest } from "../../src/platform/timers.ts";
+import { problemText } from "../../src/sync/problem.ts";
+import { sync } from "../../src/sync/sync.ts";
 import { type Client, createClient } from "../../src/client.ts";
-import { ensureDevCerts, type PinnedFiles } from "../../src/cluster/certs.ts";
-import { WORKER_ARGS } from "../../src/dev/crew.ts";
-import { Sandbox } from "../../src/sandbox/pool.ts";
-import { changeSettings, type Settings } from "../../src/store/settings.ts";
+import { ensureDevCerts, type PinnedFiles } from "../../src/rpc/certificates.ts";
+import { WORKER_ARGS } from "../../src/dev/worker_supervisor.ts";
+import { Sandbox } from "../../src/sandbox/process_pool.ts";
+import { changeSettings, type Settings } from "../../src/settings/settings.ts";
 import { Hearing } from "./hearing.ts";
 import { noneLeft } from "./processes.ts";
 import { type Stores, withStores } from "./stores.ts";

@@ -2,13 +2,13 @@
  * Nodes with certificates, and a worker's server with handlers that answer at once. Run as a program with a node's
  * folder as its argument it serves until it is killed, and prints its port.
  */
-import type { TlsFiles } from "../../src/base/config.ts";
-import { rest } from "../../src/base/loop.ts";
-import { type Authority, makeCertificate, type NodeCertificate, type PinnedFiles } from "../../src/cluster/certs.ts";
-import { Peers } from "../../src/cluster/peers.ts";
-import type { Caller, WorkerHandlers, WorkerStatus } from "../../src/cluster/protocol.ts";
-import { type RunningServer, startServer } from "../../src/cluster/server.ts";
-import { Tls } from "../../src/cluster/tls.ts";
+import type { TlsFiles } from "../../src/platform/config.ts";
+import { rest } from "../../src/platform/timers.ts";
+import { type Authority, makeCertificate, type NodeCertificate, type PinnedFiles } from "../../src/rpc/certificates.ts";
+import { Peers } from "../../src/rpc/peers.ts";
+import type { Caller, WorkerHandlers, WorkerStatus } from "../../src/rpc/messages.ts";
+import { type RunningServer, startServer } from "../../src/rpc/server.ts";
+import { Tls } from "../../src/rpc/tls.ts";
 
 export interface TestNode extends NodeCertificate {
   files: PinnedFiles;

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { createRedisMock } from "js-redis-server";
 import { REDIS_SERVER, testWithRedisServer } from "./redis_server.ts";
 import { waitFor } from "./waiting.ts";
-import { connectRedis, type RedisDoor } from "../../src/cluster/redis.ts";
+import { connectRedis, type RedisDoor } from "../../src/redis/connection.ts";
 import { freePort } from "../../src/ops/free_port.ts";
 
 export interface OwnRedis {

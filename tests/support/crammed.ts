@@ -1,7 +1,7 @@
 /** A program of ours that may open few files, and connections that take all of them. */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { fromFileUrl } from "../../src/base/paths.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { fromFileUrl } from "../../src/platform/paths.ts";
 
 const MOST_FILES = 100;
 

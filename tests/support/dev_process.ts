@@ -1,6 +1,6 @@
 /** `deno task dev` as a user starts it, with a state folder and a jobs folder of its own. */
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { WORKER_ARGS } from "../../src/dev/crew.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { WORKER_ARGS } from "../../src/dev/worker_supervisor.ts";
 import { Hearing } from "./hearing.ts";
 import { noneLeft } from "./processes.ts";
 

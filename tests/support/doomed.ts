@@ -1,7 +1,7 @@
 /** Workers with a failpoint: where they stop or die is known before they start, so what happens there is no chance. */
-import type { FailpointName } from "../../src/base/failpoint.ts";
-import type { FactName, Facts } from "../../src/base/facts.ts";
-import type { Settings } from "../../src/store/settings.ts";
+import type { FailpointName } from "../../src/platform/failpoint.ts";
+import type { FactName, Facts } from "../../src/platform/facts.ts";
+import type { Settings } from "../../src/settings/settings.ts";
 import { waitFor } from "./waiting.ts";
 import type { Cluster, Heard, WorkerProcess } from "./cluster.ts";
 

@@ -1,10 +1,10 @@
 /** The journal of a dead worker, and what it takes to be its heir. */
 import assert from "node:assert/strict";
-import { type FactName, hear } from "../../src/base/facts.ts";
-import type { Heir } from "../../src/roles/estate.ts";
-import { estatesFolder, fileNameOf, type Identity, Spool } from "../../src/roles/spool.ts";
-import type { Ending } from "../../src/store/ended_runs.ts";
-import type { Sql } from "../../src/store/db.ts";
+import { type FactName, hear } from "../../src/platform/facts.ts";
+import type { Heir } from "../../src/worker/journal_recovery.ts";
+import { estatesFolder, fileNameOf, type Identity, Spool } from "../../src/worker/result_journal.ts";
+import type { Ending } from "../../src/runs/finished_runs.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
 import { aRun, aWorker } from "./factories.ts";
 import type { Stores } from "./stores.ts";
 

@@ -1,12 +1,12 @@
 /** A worker's executor over a real Postgres, with bodies that end when the test says so. */
-import { type FactName, hear } from "../../src/base/facts.ts";
-import type { Digests } from "../../src/catalog/graph.ts";
-import { Executor, type Order } from "../../src/roles/executor.ts";
-import type { Spool } from "../../src/roles/spool.ts";
-import { Standing } from "../../src/roles/standing.ts";
-import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../src/sandbox/pool.ts";
-import type { Sql } from "../../src/store/db.ts";
-import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { type FactName, hear } from "../../src/platform/facts.ts";
+import type { Digests } from "../../src/sync/module_graph.ts";
+import { Executor, type Order } from "../../src/worker/executor.ts";
+import type { Spool } from "../../src/worker/result_journal.ts";
+import { Standing } from "../../src/worker/worker_state.ts";
+import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../src/sandbox/process_pool.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import { aDefinition, aRun, aWorker } from "./factories.ts";
 import { type Stores, withStores } from "./stores.ts";
 

@@ -3,8 +3,8 @@
  * column can be given, and what is given wins, so that a test can also ask for a row that the schema refuses.
  */
 import assert from "node:assert/strict";
-import { json, type Sql } from "../../src/store/db.ts";
-import { acquire, type Term } from "../../src/store/leadership.ts";
+import { json, type Sql } from "../../src/postgres/connection.ts";
+import { acquire, type Term } from "../../src/nodes/leadership.ts";
 
 type Columns = Record<string, unknown>;
 

@@ -1,11 +1,11 @@
-/** For tests/fencing_test.ts: what a leader does beside its ticks, each with rows that it would change. */
-import { judgeAlerts, trimAlerts } from "../../src/store/alerts.ts";
-import type { Sql } from "../../src/store/db.ts";
-import type { Term } from "../../src/store/leadership.ts";
-import { sampleLoad, trimLoadStats } from "../../src/store/load_stats.ts";
-import { moveLines } from "../../src/store/old_logs.ts";
-import { deleteBulk, deleteItems, deleteLines, deleteOldEvents, deleteRuns } from "../../src/store/old_runs.ts";
-import { restartCounting, rollUp, trimRunStats } from "../../src/store/run_stats.ts";
+/** For tests/store/cluster/fencing_test.ts: what a leader does beside its ticks, each with rows that it would change. */
+import { judgeAlerts, trimAlerts } from "../../src/alerts/alerts.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import type { Term } from "../../src/nodes/leadership.ts";
+import { sampleLoad, trimLoadStats } from "../../src/stats/load_stats.ts";
+import { moveLines } from "../../src/runs/log_retention.ts";
+import { deleteBulk, deleteItems, deleteLines, deleteOldEvents, deleteRuns } from "../../src/runs/run_retention.ts";
+import { restartCounting, rollUp, trimRunStats } from "../../src/stats/run_stats.ts";
 import { aDefinition, aRun } from "./factories.ts";
 
 /** Makes rows that the statement would change, and gives the call. */

@@ -1,8 +1,8 @@
 /** A database with something to see on every page of the admin page, and where those pages are. */
 import { PAGES } from "../../src/admin/pages.ts";
-import { json, type Sql } from "../../src/store/db.ts";
-import { acquire } from "../../src/store/leadership.ts";
-import { appendLogs } from "../../src/store/run_logs.ts";
+import { json, type Sql } from "../../src/postgres/connection.ts";
+import { acquire } from "../../src/nodes/leadership.ts";
+import { appendLogs } from "../../src/runs/run_logs.ts";
 import { aDefinition, aRun, aWorker } from "./factories.ts";
 
 /** Ids of what the pages are about. */

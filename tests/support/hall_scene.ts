@@ -1,10 +1,10 @@
 /** Workers, nodes, lanes and runs as the leader reads them, with what differs, and what it chooses among them. */
-import { placesFor, takesPart } from "../../src/roles/leader/assign.ts";
-import { choose, openOf } from "../../src/roles/leader/choose.ts";
-import { gatesOf } from "../../src/roles/leader/gates.ts";
-import { Hall, hostsOf } from "../../src/roles/leader/hall.ts";
-import type { NodeRow, WorkerRow } from "../../src/store/nodes.ts";
-import type { Candidate, Lane } from "../../src/store/waiting.ts";
+import { placesFor, takesPart } from "../../src/leader/assignment.ts";
+import { choose, openOf } from "../../src/leader/scheduling.ts";
+import { gatesOf } from "../../src/leader/admission.ts";
+import { Hall, hostsOf } from "../../src/leader/placement.ts";
+import type { NodeRow, WorkerRow } from "../../src/nodes/workers.ts";
+import type { Candidate, Lane } from "../../src/dispatch/dispatch_queues.ts";
 
 export const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => ({
   worker_id,

@@ -1,5 +1,5 @@
 /** What processes print, line by line, kept whole; and waiting for a line that says what a test waits for. */
-import { after } from "../../src/base/loop.ts";
+import { after } from "../../src/platform/timers.ts";
 import { PATIENCE_MS } from "./waiting.ts";
 
 export interface Line {

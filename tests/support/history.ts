@@ -3,10 +3,10 @@
  * some that wait, run or are tried again, bulks, events, the audit, and all else that pages show. Nothing of it is chance: made
  * twice, it is the same. Runs are numbered as they were born; what is said of them here is said by their number `n`.
  */
-import type { Sql, TransactionSql } from "../../src/store/db.ts";
-import { acquire, type Term } from "../../src/store/leadership.ts";
-import { rollUp } from "../../src/store/run_stats.ts";
-import { sampleLoad } from "../../src/store/load_stats.ts";
+import type { Sql, TransactionSql } from "../../src/postgres/connection.ts";
+import { acquire, type Term } from "../../src/nodes/leadership.ts";
+import { rollUp } from "../../src/stats/run_stats.ts";
+import { sampleLoad } from "../../src/stats/load_stats.ts";
 
 export interface Size {
   /** That have ended, over a month; a quarter of them in bulks. */

@@ -1,5 +1,5 @@
 /** A worker of which only its own HTTP server is there, in a process that may open few files. Prints its port, and what of it failed. */
-import { hear } from "../../src/base/facts.ts";
+import { hear } from "../../src/platform/facts.ts";
 import { serveWorkerMetrics } from "../../src/ops/metrics/worker.ts";
 
 hear((name) => void (name === "loop.failed" && console.log(name)));

@@ -8,7 +8,7 @@
  *   chaos    faults at every named place and under load
  */
 import { dirname, join } from "node:path";
-import { PROJECT_DIR } from "../../src/base/config.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
 
 export const KINDS = ["unit", "store", "process", "browser", "chaos"] as const;
 export type Kind = typeof KINDS[number];

@@ -1,17 +1,17 @@
 /** The leader's tick over real stores, with workers that answer what the test says. */
-import { type FactName, hear } from "../../src/base/facts.ts";
-import { Bell } from "../../src/base/loop.ts";
-import type { Peers, WatchListener } from "../../src/cluster/peers.ts";
-import type { StartJobsRequest, StartResultCode } from "../../src/cluster/protocol.ts";
-import type { RedisDoor } from "../../src/cluster/redis.ts";
-import { Calls } from "../../src/roles/leader/calls.ts";
-import { Crew } from "../../src/roles/leader/crew.ts";
-import { tick } from "../../src/roles/leader/leader.ts";
-import type { Leading } from "../../src/roles/leader/leading.ts";
-import { Contact } from "../../src/roles/leader/watch_over.ts";
-import type { Agenda } from "../../src/store/agenda.ts";
-import { refuseCode } from "../../src/store/code_mismatch.ts";
-import { DEFAULT_SETTINGS } from "../../src/store/settings.ts";
+import { type FactName, hear } from "../../src/platform/facts.ts";
+import { Bell } from "../../src/platform/timers.ts";
+import type { Peers, WatchListener } from "../../src/rpc/peers.ts";
+import type { StartJobsRequest, StartResultCode } from "../../src/rpc/messages.ts";
+import type { RedisDoor } from "../../src/redis/connection.ts";
+import { Calls } from "../../src/leader/wakeups.ts";
+import { Crew } from "../../src/leader/worker_monitor.ts";
+import { tick } from "../../src/leader/leader.ts";
+import type { Leading } from "../../src/leader/leader_context.ts";
+import { Contact } from "../../src/leader/recovery.ts";
+import type { Agenda } from "../../src/dispatch/pending_work.ts";
+import { refuseCode } from "../../src/runs/code_mismatch.ts";
+import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import { aTerm } from "./factories.ts";
 import { type Stores, withStores } from "./stores.ts";
 

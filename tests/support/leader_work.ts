@@ -3,8 +3,8 @@
  * and however often that changed.
  */
 import assert from "node:assert/strict";
-import type { Sql } from "../../src/store/db.ts";
-import { requestCancel } from "../../src/store/requests.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import { requestCancel } from "../../src/runs/requests.ts";
 import type { Cluster } from "./cluster.ts";
 import { aRun, aWorker } from "./factories.ts";
 import { ledgerJob } from "./ledger.ts";

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import type { Archive } from "../../src/archive/archive.ts";
 import { openArchive } from "../../src/archive/open_archive.ts";
-import type { ArchivePlace } from "../../src/base/config.ts";
-import { moveOldLogs } from "../../src/roles/leader/old_logs.ts";
-import type { Sql } from "../../src/store/db.ts";
-import { acquire, Term } from "../../src/store/leadership.ts";
-import { DEFAULT_SETTINGS, type Settings } from "../../src/store/settings.ts";
+import type { ArchivePlace } from "../../src/platform/config.ts";
+import { moveOldLogs } from "../../src/leader/retention/log_retention.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
+import { acquire, Term } from "../../src/nodes/leadership.ts";
+import { DEFAULT_SETTINGS, type Settings } from "../../src/settings/settings.ts";
 import { aDefinition, aRun } from "./factories.ts";
 import { type FakeS3, KEY_ID, SECRET } from "./fake_s3.ts";
 

@@ -1,5 +1,5 @@
 /** Which processes are there, as the kernel tells it: for tests that demand that none is left. */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 
 export interface FoundProcess {
   pid: number;

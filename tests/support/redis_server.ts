@@ -2,7 +2,7 @@
  * Tests that hold only for a real Redis server. On a machine without one they are ignored and counted, so that
  * `deno task test` works there; where CI or DANDORI_REQUIRE_REDIS is set they run, and fail, instead.
  */
-import { environment } from "../../src/base/config.ts";
+import { environment } from "../../src/platform/config.ts";
 import { redisServerOnPath } from "../../src/dev/redis.ts";
 
 export const REDIS_SERVER = redisServerOnPath();

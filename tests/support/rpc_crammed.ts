@@ -1,7 +1,7 @@
 /** A worker of which only its gRPC port is there, in a process that may open few files. Prints the port, and what of it failed. */
-import { hear } from "../../src/base/facts.ts";
-import { MeshWire } from "../../src/cluster/mesh.ts";
-import { startServer } from "../../src/cluster/server.ts";
+import { hear } from "../../src/platform/facts.ts";
+import { MeshWire } from "../../src/rpc/mesh_transport.ts";
+import { startServer } from "../../src/rpc/server.ts";
 import { handlersThat } from "./cluster_peers.ts";
 
 Deno.addSignalListener("SIGTERM", () => Deno.exit()); // as a worker: the first one takes files

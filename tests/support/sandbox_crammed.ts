@@ -2,9 +2,9 @@
  * A worker of which only the sandbox is there, in a process that may open few files and has opened them all. Prints as
  * JSON what comes of a body, what a check of its node says, and what comes of a body when the files are closed again.
  */
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { CheckUp } from "../../src/roles/check_up.ts";
-import { Sandbox } from "../../src/sandbox/pool.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { CheckUp } from "../../src/worker/node_probe.ts";
+import { Sandbox } from "../../src/sandbox/process_pool.ts";
 import { Heard, orderFor } from "./bodies.ts";
 
 const [state_dir] = Deno.args as [string];

@@ -3,8 +3,8 @@
  * are its arguments, and prints lines of JSON: first its body's pid, then what the body says, then the outcome.
  * A line on its stdin lets go of the body: it may run no longer. The last argument is the window of its guard, in seconds.
  */
-import { Sandbox } from "../../src/sandbox/pool.ts";
-import { PROJECT_DIR } from "../../src/base/config.ts";
+import { Sandbox } from "../../src/sandbox/process_pool.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { type BodyName, orderFor } from "./bodies.ts";
 
 const [name, args, state_dir, window] = Deno.args as [BodyName, string, string, string];

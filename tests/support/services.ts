@@ -4,8 +4,8 @@
  * started them, however it ends.
  */
 import { statfsSync } from "node:fs";
-import { environment } from "../../src/base/config.ts";
-import { hear } from "../../src/base/facts.ts";
+import { environment } from "../../src/platform/config.ts";
+import { hear } from "../../src/platform/facts.ts";
 import { startPostgres } from "../../src/dev/postgres.ts";
 import { startRedis } from "../../src/dev/redis.ts";
 

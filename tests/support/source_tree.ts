@@ -1,6 +1,6 @@
 /** The repository's own TypeScript, as far as rules about it need to know: read by deno lint's parser, not guessed. */
 import { dirname, join, normalize } from "node:path";
-import { PROJECT_DIR } from "../../src/base/config.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
 
 export interface Place {
   name: string;

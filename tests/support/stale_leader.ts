@@ -3,7 +3,7 @@
  * the seat. The other is stopped as soon as it has it: so whatever changes then, the stale leader has changed.
  */
 import assert from "node:assert/strict";
-import type { FailpointName } from "../../src/base/failpoint.ts";
+import type { FailpointName } from "../../src/platform/failpoint.ts";
 import { type Cluster, withProcesses, type WorkerProcess } from "./cluster.ts";
 import { type Doom, reaches, STEADY } from "./doomed.ts";
 import { giveWork, holdSchedules, leaderJobs, workIsDone } from "./leader_work.ts";

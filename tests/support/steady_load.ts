@@ -1,6 +1,6 @@
 /** A steady stream of runs while something is done to the cluster, and the account of what became of them. */
 import assert from "node:assert/strict";
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 import type { Cluster } from "./cluster.ts";
 
 export interface Account {

@@ -1,8 +1,8 @@
 /** A database and a Redis prefix of its own for each test, both real. */
 import { Redis } from "ioredis";
-import { PROJECT_DIR } from "../../src/base/config.ts";
-import { connectDb, type Sql } from "../../src/store/db.ts";
-import { applySchema } from "../../src/store/schema.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { connectDb, type Sql } from "../../src/postgres/connection.ts";
+import { applySchema } from "../../src/postgres/schema.ts";
 import { startTestServices } from "./services.ts";
 
 export interface Stores {

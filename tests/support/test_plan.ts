@@ -1,5 +1,5 @@
 /** In which order tests run, and how many at once: the longest first, so that none is waited for at the end. */
-import { environment } from "../../src/base/config.ts";
+import { environment } from "../../src/platform/config.ts";
 import type { Kind, TestFile } from "./kinds.ts";
 import type { Batch } from "./test_runs.ts";
 

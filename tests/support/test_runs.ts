@@ -1,6 +1,6 @@
 /** Runs batches of test files, each in a process of its own, as many at once as there are places. */
-import { after, monotonicMs } from "../../src/base/loop.ts";
-import { environment, PROJECT_DIR } from "../../src/base/config.ts";
+import { after, monotonicMs } from "../../src/platform/timers.ts";
+import { environment, PROJECT_DIR } from "../../src/platform/config.ts";
 
 export interface Batch {
   /** What is said of it. */

@@ -1,6 +1,6 @@
 /** Loaded before each test file: a test that hangs fails by a limit of its own, and the others of its file go on. */
 import { runInThisContext } from "node:vm";
-import { environment } from "../../src/base/config.ts";
+import { environment } from "../../src/platform/config.ts";
 
 /** Far above the slowest test on a slow machine: whoever comes to it hangs. */
 const LIMIT_SECONDS = Number(environment().DANDORI_TEST_LIMIT_SECONDS || 240);

@@ -1,8 +1,8 @@
 /** Who is no proper peer: somebody with any certificate who connects, or answers; and what the log says of it. */
 import { connect as connectTls, createServer, type TLSSocket } from "node:tls";
-import { type Facts, hear } from "../../src/base/facts.ts";
-import { within } from "../../src/base/loop.ts";
-import type { NodeCertificate } from "../../src/cluster/certs.ts";
+import { type Facts, hear } from "../../src/platform/facts.ts";
+import { within } from "../../src/platform/timers.ts";
+import type { NodeCertificate } from "../../src/rpc/certificates.ts";
 
 export async function hearing<Name extends keyof Facts>(
   name: Name,

@@ -1,5 +1,5 @@
 /** Waits for a fact that only a question can tell. */
-import { rest } from "../../src/base/loop.ts";
+import { rest } from "../../src/platform/timers.ts";
 
 /** For whatever is sure to come. Long, since a machine may be many times slower than another: who fails by it has found something. */
 export const PATIENCE_MS = 90_000;

@@ -1,8 +1,8 @@
 /** Schedules as a test writes them, and slots as a wall clock shows them. */
 import assert from "node:assert/strict";
-import { nextSlots } from "../../src/catalog/schedule.ts";
-import { parseSchedule } from "../../src/catalog/schedule_input.ts";
-import type { ScheduleSpec } from "../../src/store/definitions.ts";
+import { nextSlots } from "../../src/schedules/calendar.ts";
+import { parseSchedule } from "../../src/sync/schedule_input.ts";
+import type { ScheduleSpec } from "../../src/definitions/definition_rows.ts";
 
 export function at(text: string): Temporal.Instant {
   return Temporal.Instant.from(text);

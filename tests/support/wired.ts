@@ -4,7 +4,7 @@
  */
 import { FaultyLink } from "../../src/ops/faulty_link.ts";
 import { freePort } from "../../src/ops/free_port.ts";
-import type { Sql } from "../../src/store/db.ts";
+import type { Sql } from "../../src/postgres/connection.ts";
 import { type Cluster, type ClusterOptions, withProcesses, type WorkerProcess } from "./cluster.ts";
 
 export interface Wired {

@@ -1,7 +1,7 @@
 /** Who asks and what they may. A route says in one word what it needs; without a word it does not compile, and nobody passes. */
 import type { Context, MiddlewareHandler } from "hono";
-import type { Scope } from "../../store/api_tokens.ts";
-import type { Caller } from "../callers.ts";
+import type { Scope } from "../../access/api_tokens.ts";
+import type { Caller } from "../auth/callers.ts";
 import { Problem } from "./problem.ts";
 
 /** `nothing`: anybody may, also without a token; such a route looks for itself who asks, if that matters. */

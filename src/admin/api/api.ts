@@ -1,6 +1,6 @@
 /** The HTTP API, to be mounted at /api/v1: every noun's routes, and the document that describes them. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { VERSION } from "../../base/version.ts";
+import { VERSION } from "../../platform/version.ts";
 import type { ApiEnv } from "./access.ts";
 import { addAudit } from "./audit.ts";
 import { addBulks } from "./bulks.ts";

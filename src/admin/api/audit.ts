@@ -1,8 +1,8 @@
 /** The audit: who did what to what, and why. */
-import { listActs } from "../../store/audit.ts";
+import { listActs } from "../../access/audit.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const Act = z.object({
   id: w.id,

@@ -1,15 +1,15 @@
 /** Bulks: many runs of one job, looked at, made and changed while they run. */
-import { applyChanges, startBulk } from "../../client/bulk.ts";
-import { UnknownKeys } from "../../catalog/unknown_keys.ts";
-import { argsCheck } from "../../client/job_args.ts";
-import { type BulkView, forecastBulk, listBulks, readBulk } from "../../store/bulk_view.ts";
-import { retryBulk } from "../../store/bulks.ts";
-import type { Sql } from "../../store/db.ts";
-import { Bulk, BulkMade, BulkPage, FIXED, PACE, STATE_OF, WhatIf } from "./bulk_shapes.ts";
+import { applyChanges, startBulk } from "../../actions/bulk.ts";
+import { UnknownKeys } from "../../sync/unknown_keys.ts";
+import { argsCheck } from "../../actions/job_args.ts";
+import { type BulkView, forecastBulk, listBulks, readBulk } from "../../bulks/bulk_view.ts";
+import { retryBulk } from "../../bulks/bulks.ts";
+import type { Sql } from "../../postgres/connection.ts";
+import { Bulk, BulkMade, BulkPage, FIXED, PACE, STATE_OF, WhatIf } from "./shapes/bulk.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const byId = z.object({ id: w.idText });
 const MOST_ITEMS = 100_000;

@@ -1,11 +1,11 @@
 /** Events: emitting them, and what became of them. */
-import { eventFit, unfitText } from "../../client/event_fit.ts";
-import { emitAs } from "../../client/run_acts.ts";
-import { listEvents } from "../../store/events.ts";
+import { eventFit, unfitText } from "../../actions/event_fit.ts";
+import { emitAs } from "../../actions/run_actions.ts";
+import { listEvents } from "../../events/events.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const eventType = w.text(200).openapi({ description: "Jobs whose `on` names it get a run", example: "order.placed" });
 

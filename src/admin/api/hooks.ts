@@ -1,14 +1,14 @@
 /** Webhooks: made and removed by an admin; and the door at which signed deliveries become events. */
-import { Gather } from "../../base/loop.ts";
-import { storable } from "../../client/args.ts";
-import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../client/hook_acts.ts";
-import { isUniqueViolation } from "../../store/db.ts";
-import { listWebhooks, readForCheck, SIGNATURES, takeDelivery } from "../../store/webhooks.ts";
+import { Gather } from "../../platform/timers.ts";
+import { storable } from "../../actions/args.ts";
+import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../actions/webhook_actions.ts";
+import { isUniqueViolation } from "../../postgres/connection.ts";
+import { listWebhooks, readForCheck, SIGNATURES, takeDelivery } from "../../events/webhooks.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import { checkSignature } from "./signature.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const LARGEST_DELIVERY = 256 * 1024;
 

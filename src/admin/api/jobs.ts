@@ -1,17 +1,17 @@
 /** Jobs as they were last synced, and when schedules fire next. */
-import { wallClock } from "../../base/loop.ts";
-import { boundedSlots } from "../../catalog/preview.ts";
-import { previewWarnings, type ScheduleTimes } from "../../catalog/schedule.ts";
-import { parseSchedule } from "../../catalog/schedule_input.ts";
-import type { Sql } from "../../store/db.ts";
-import { readDefinition, readDefinitions, type StoredDefinition } from "../../store/definitions.ts";
-import { type Pause, readPaused } from "../../store/stops.ts";
-import { Job, Preview } from "./job_shapes.ts";
+import { wallClock } from "../../platform/timers.ts";
+import { boundedSlots } from "../../schedules/preview.ts";
+import { previewWarnings, type ScheduleTimes } from "../../schedules/calendar.ts";
+import { parseSchedule } from "../../sync/schedule_input.ts";
+import type { Sql } from "../../postgres/connection.ts";
+import { readDefinition, readDefinitions, type StoredDefinition } from "../../definitions/definition_rows.ts";
+import { type Pause, readPaused } from "../../dispatch/pauses.ts";
+import { Job, Preview } from "./shapes/job.ts";
 import { FewAtOnce } from "./few_at_once.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const byName = z.object({ name: w.jobName });
 

@@ -1,10 +1,10 @@
 /** Acts on all runs that a filter means; with `dry_run` only how many that would be. */
-import { actOnMany, countMeant, type ManyAct } from "../../client/many_acts.ts";
-import type { RunFilter } from "../../store/run_filter.ts";
+import { actOnMany, countMeant, type ManyAct } from "../../actions/many_runs.ts";
+import type { RunFilter } from "../../runs/run_filter.ts";
 import type { Answer, Api, Ask } from "./route.ts";
-import { ManyDone } from "./run_shapes.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import { ManyDone } from "./shapes/run.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const COMMON = {
   filter: w.FilterInBody,

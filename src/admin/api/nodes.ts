@@ -7,15 +7,15 @@ import {
   setDrained,
   setNode,
   testNode,
-} from "../../client/node_acts.ts";
-import { listNodes } from "../../store/health.ts";
-import { currentLeader } from "../../store/leadership.ts";
-import { listWorkers } from "../../store/nodes.ts";
-import { Leader, Moved, Node, Worker } from "./node_shapes.ts";
+} from "../../actions/node_actions.ts";
+import { listNodes } from "../../nodes/node_health.ts";
+import { currentLeader } from "../../nodes/leadership.ts";
+import { listWorkers } from "../../nodes/workers.ts";
+import { Leader, Moved, Node, Worker } from "./shapes/node.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const byNode = z.object({ node_id: w.text(200).openapi({ example: "gpu-1" }) });
 

@@ -1,10 +1,10 @@
 /** Options of jobs that are set beside their files: looking, setting and resetting. */
-import { jobOptions, resetJobOptions, setJobOptions } from "../../client/job_acts.ts";
+import { jobOptions, resetJobOptions, setJobOptions } from "../../actions/job_actions.ts";
 import type { Json } from "../../job.ts";
-import { JobOptionShown, OptionsChanged } from "./job_shapes.ts";
+import { JobOptionShown, OptionsChanged } from "./shapes/job.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const byName = z.object({ name: w.jobName });
 const optionName = w.text(200).openapi({ example: "schedule.nightly.dailyAt" });

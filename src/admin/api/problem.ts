@@ -5,10 +5,10 @@
  */
 import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
-import { observe } from "../../base/facts.ts";
-import { Refused } from "../../client/args.ts";
-import { LogUnreadable } from "../../client/run_log.ts";
-import { isUnreachable } from "../../store/db.ts";
+import { observe } from "../../platform/facts.ts";
+import { Refused } from "../../actions/args.ts";
+import { LogUnreadable } from "../../actions/run_log.ts";
+import { isUnreachable } from "../../postgres/connection.ts";
 
 /** All kinds: the last part of `type`, its status and title, and what to do where nothing better is known. */
 export const KINDS = {

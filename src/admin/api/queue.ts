@@ -1,11 +1,11 @@
 /** The queue: what waits and why; pausing and resuming everything, a job, a serial key; resources. */
-import { changeResource, setPaused } from "../../client/queue_acts.ts";
-import { readSettings } from "../../store/settings.ts";
-import { listStoppedKeys, readQueue } from "../../store/stops.ts";
-import { readResources } from "../../store/waiting.ts";
+import { changeResource, setPaused } from "../../actions/queue_actions.ts";
+import { readSettings } from "../../settings/settings.ts";
+import { listStoppedKeys, readQueue } from "../../dispatch/pauses.ts";
+import { readResources } from "../../dispatch/dispatch_queues.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const Queue = z.object({
   dispatch: z.enum(["running", "paused"]).openapi({ description: "paused: nothing that waits is given to a worker" }),

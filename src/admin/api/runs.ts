@@ -1,13 +1,13 @@
 /** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
-import { UnknownKeys } from "../../catalog/unknown_keys.ts";
-import { cancelRun, closeRun, enqueueRun, existingRun, retryRun } from "../../client/run_acts.ts";
-import { RunLog } from "../../client/run_log.ts";
-import { reprioritizeRun } from "../../client/many_acts.ts";
-import { findRuns, readAttempts } from "../../store/run_view.ts";
+import { UnknownKeys } from "../../sync/unknown_keys.ts";
+import { cancelRun, closeRun, enqueueRun, existingRun, retryRun } from "../../actions/run_actions.ts";
+import { RunLog } from "../../actions/run_log.ts";
+import { reprioritizeRun } from "../../actions/many_runs.ts";
+import { findRuns, readAttempts } from "../../runs/run_view.ts";
 import type { Api } from "./route.ts";
-import { Born, LogLine, RunPage, RunWithAttempts } from "./run_shapes.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import { Born, LogLine, RunPage, RunWithAttempts } from "./shapes/run.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const byId = z.object({ id: w.idText });
 

@@ -1,11 +1,17 @@
 /** Schedules: which there are and what stops them; pause, resume, a run now, runs for slots of the past. */
-import { makeBackfill, planBackfill, runSchedule, setSchedulesPaused, type Which } from "../../client/schedule_acts.ts";
+import {
+  makeBackfill,
+  planBackfill,
+  runSchedule,
+  setSchedulesPaused,
+  type Which,
+} from "../../actions/schedule_actions.ts";
 import { priorityNumber } from "../../job.ts";
-import { readSchedules, type ScheduleView } from "../../store/schedule_view.ts";
-import { BackfillDone, ScheduleShown } from "./job_shapes.ts";
+import { readSchedules, type ScheduleView } from "../../schedules/schedule_view.ts";
+import { BackfillDone, ScheduleShown } from "./shapes/job.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const WHICH = {
   job_name: w.jobName,

@@ -6,11 +6,11 @@ import {
   listSettings,
   NUMBER_SETTINGS,
   type SettingsChange,
-} from "../../store/settings.ts";
+} from "../../settings/settings.ts";
 import { Problem } from "./problem.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const Setting = z.object({
   name: z.string(),

@@ -11,7 +11,7 @@
  */
 import { Buffer } from "node:buffer";
 import { createHmac, timingSafeEqual } from "node:crypto";
-import type { Signature } from "../../store/webhooks.ts";
+import type { Signature } from "../../events/webhooks.ts";
 
 const TOLERANCE_SECONDS = 300;
 

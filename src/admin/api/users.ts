@@ -1,9 +1,9 @@
 /** Users of the page: who there is; and shutting one out at once, as when somebody leaves. Passwords are made on the page and the command line alone. */
-import { disableUser, enableUser, unlock } from "../../client/user_acts.ts";
-import { listUsers, ROLES } from "../../store/users.ts";
+import { disableUser, enableUser, unlock } from "../../actions/user_actions.ts";
+import { listUsers, ROLES } from "../../access/users.ts";
 import type { Api } from "./route.ts";
-import * as w from "./words.ts";
-import { z } from "./words.ts";
+import * as w from "./shapes/fields.ts";
+import { z } from "./shapes/fields.ts";
 
 const User = z.object({
   name: z.string().openapi({ example: "taro" }),

@@ -1,6 +1,6 @@
 /** Draws a form of args: a box for each field with what is wrong beside it, or one box for all of them as JSON. */
 import type { Json } from "../../job.ts";
-import { link, type Visit } from "../visit.ts";
+import { link, type Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 import { countKey, countOf, type Draft, type Problems, textKey } from "./draft.ts";
 import { below, type Field } from "./fields.ts";

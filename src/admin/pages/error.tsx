@@ -1,5 +1,5 @@
 /** What went wrong, in words, and what to do now. Details are in the log, under the id that is shown. */
-import { link, type Page, type Visit } from "../visit.ts";
+import { link, type Page, type Visit } from "../request_context.ts";
 import { type Lang, words } from "../words.ts";
 
 const WORDS = words({

@@ -1,7 +1,7 @@
 /** The login. */
 import { Csrf } from "../parts/dialog.tsx";
 import { Code, Problem } from "../parts/notes.tsx";
-import { link, type Page, type Visit } from "../visit.ts";
+import { link, type Page, type Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({

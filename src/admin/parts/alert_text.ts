@@ -1,7 +1,7 @@
 /** What an alert says, in the viewer's language and zone: by its kind and what it is about. */
-import type { Alert, AlertKind } from "../../store/alerts.ts";
-import { type OtherVersion, versionOf } from "../../store/wait_reason.ts";
-import type { Visit } from "../visit.ts";
+import type { Alert, AlertKind } from "../../alerts/alerts.ts";
+import { type OtherVersion, versionOf } from "../../runs/wait_reason.ts";
+import type { Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 import { othersJa } from "./code_text.ts";
 import { timeText } from "./time.tsx";

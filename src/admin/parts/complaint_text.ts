@@ -1,9 +1,9 @@
 /** What is wrong with an option or a schedule that somebody typed, in their language; in English, the words of the catalog. */
-import type { CronField } from "../../catalog/cron.ts";
-import type { DaysMistake } from "../../catalog/exclusion.ts";
-import { scheduleWith, type StoredTimes } from "../../catalog/overrides.ts";
-import { type Complaint, complaintLine, type Says, shown } from "../../catalog/problem.ts";
-import type { Lack } from "../../catalog/supply.ts";
+import type { CronField } from "../../schedules/cron.ts";
+import type { DaysMistake } from "../../schedules/exclusion.ts";
+import { scheduleWith, type StoredTimes } from "../../sync/overrides.ts";
+import { type Complaint, complaintLine, type Says, shown } from "../../sync/problem.ts";
+import type { Lack } from "../../dispatch/feasibility.ts";
 import type { Lang } from "../words.ts";
 
 export function complaintsText(lang: Lang, complaints: Complaint[]): string {

@@ -1,6 +1,6 @@
 /** Forms that change something: what they end with, and dialogs, which ask once and name what will be touched. */
 import type { Child } from "hono/jsx";
-import { link, typedIn, type Visit } from "../visit.ts";
+import { link, typedIn, type Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({

@@ -1,7 +1,7 @@
 /** That nothing starts, whatever waits: by whom, since when and why, so that nobody looks for another cause. */
-import { type ActView, listActs } from "../../store/audit.ts";
-import { readSettings } from "../../store/settings.ts";
-import { link, type Visit } from "../visit.ts";
+import { type ActView, listActs } from "../../access/audit.ts";
+import { readSettings } from "../../settings/settings.ts";
+import { link, type Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 import { engineText } from "./engine_text.ts";
 import { Time } from "./time.tsx";

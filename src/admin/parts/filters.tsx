@@ -1,6 +1,6 @@
 /** A filter of a list. It is a form that asks for the same page, so that a filter is a URL: to keep, to send, to go back to. */
 import type { Child } from "hono/jsx";
-import { link, type Visit } from "../visit.ts";
+import { link, type Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 import { timeText } from "./time.tsx";
 

@@ -2,7 +2,7 @@
  * From page to page of a list: of one that may be endless by the id at its edge, so that what is added meanwhile moves nothing; of one that is read as a
  * whole by the number of the page.
  */
-import { link, type Visit } from "../visit.ts";
+import { link, type Visit } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({

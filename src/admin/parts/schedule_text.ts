@@ -1,6 +1,6 @@
 /** When a schedule comes, in a few words of the visitor's language. */
-import { scheduleText } from "../../catalog/plan.ts";
-import type { Misfire, ScheduleSetting, ScheduleSpec } from "../../store/definitions.ts";
+import { scheduleText } from "../../sync/plan.ts";
+import type { Misfire, ScheduleSetting, ScheduleSpec } from "../../definitions/definition_rows.ts";
 import { type Lang, words } from "../words.ts";
 
 const WORDS = words({

@@ -1,6 +1,6 @@
 /** What the audit and alerts name, as a link to its page where it has one. */
-import type { Role } from "../../store/users.ts";
-import { link, may, type Visit } from "../visit.ts";
+import type { Role } from "../../access/users.ts";
+import { link, may, type Visit } from "../request_context.ts";
 
 /** Its page, from the base on, and who may see it. */
 const PAGES: Record<string, { path: (id: string) => string; role: Role }> = {

@@ -1,6 +1,6 @@
 /** Times in the viewer's zone, with how long ago they were; lengths of time, which go on while something runs. */
 import { agoText, durationText } from "../assets/ago.js";
-import type { Visit } from "../visit.ts";
+import type { Visit } from "../request_context.ts";
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 

@@ -1,7 +1,7 @@
 /** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
-import { type Found, type NoCode, noCodeText, versionOf, type Wait, type Waits } from "../../store/wait_reason.ts";
+import { type Found, type NoCode, noCodeText, versionOf, type Wait, type Waits } from "../../runs/wait_reason.ts";
 import { othersJa } from "./code_text.ts";
-import { link, type Visit } from "../visit.ts";
+import { link, type Visit } from "../request_context.ts";
 import type { Lang } from "../words.ts";
 import { engineText } from "./engine_text.ts";
 import { partName, partText } from "./part_text.ts";

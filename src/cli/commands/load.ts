@@ -3,31 +3,31 @@
  * literal name, also where it is never asked for. For all commands that is 7 MiB of each worker, and a third of a second at each start.
  */
 interface Files {
-  admin: typeof import("../admin.ts");
-  alerts: typeof import("../alerts.ts");
-  audit: typeof import("../audit.ts");
-  bulk: typeof import("../bulk.ts");
-  certs: typeof import("../certs.ts");
-  dev: typeof import("../dev.ts");
-  doctor: typeof import("../doctor.ts");
-  drill: typeof import("../drill.ts");
-  events: typeof import("../events.ts");
-  hooks: typeof import("../hooks.ts");
-  jobs: typeof import("../jobs.ts");
-  many: typeof import("../many.ts");
-  new: typeof import("../new.ts");
-  node_health: typeof import("../node_health.ts");
-  nodes: typeof import("../nodes.ts");
-  queue: typeof import("../queue.ts");
-  run: typeof import("../run.ts");
-  runs: typeof import("../runs.ts");
-  schedule: typeof import("../schedule.ts");
-  schedules: typeof import("../schedules.ts");
-  schema: typeof import("../schema.ts");
-  settings: typeof import("../settings.ts");
-  sync: typeof import("../sync.ts");
-  tokens: typeof import("../tokens.ts");
-  worker: typeof import("../worker.ts");
+  "operate/admin": typeof import("../operate/admin.ts");
+  "operate/alerts": typeof import("../operate/alerts.ts");
+  "operate/audit": typeof import("../operate/audit.ts");
+  "runs/bulk": typeof import("../runs/bulk.ts");
+  "services/certs": typeof import("../services/certs.ts");
+  "services/dev": typeof import("../services/dev.ts");
+  "operate/doctor": typeof import("../operate/doctor.ts");
+  "operate/drill": typeof import("../operate/drill.ts");
+  "runs/events": typeof import("../runs/events.ts");
+  "operate/webhooks": typeof import("../operate/webhooks.ts");
+  "files/jobs": typeof import("../files/jobs.ts");
+  "runs/many": typeof import("../runs/many.ts");
+  "files/new": typeof import("../files/new.ts");
+  "operate/node_health": typeof import("../operate/node_health.ts");
+  "operate/nodes": typeof import("../operate/nodes.ts");
+  "runs/queue": typeof import("../runs/queue.ts");
+  "runs/run": typeof import("../runs/run.ts");
+  "runs/runs": typeof import("../runs/runs.ts");
+  "files/schedule": typeof import("../files/schedule.ts");
+  "files/schedules": typeof import("../files/schedules.ts");
+  "services/schema": typeof import("../services/schema.ts");
+  "operate/settings": typeof import("../operate/settings.ts");
+  "files/sync": typeof import("../files/sync.ts");
+  "operate/tokens": typeof import("../operate/tokens.ts");
+  "../app/worker_process": typeof import("../../app/worker_process.ts");
 }
 
 export function load<Name extends keyof Files>(name: Name): Promise<Files[Name]> {

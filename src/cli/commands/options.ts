@@ -1,7 +1,7 @@
 /** What options of several commands have in common. */
 import { Option } from "commander";
-import { NO_REASON } from "../acting.ts";
-import { CommandError, EXIT } from "../output.ts";
+import { NO_REASON } from "../operator.ts";
+import { CommandError, EXIT } from "../../app/output.ts";
 
 export const reason = (about = "kept in the audit") => new Option("--reason <text>", about).default(NO_REASON);
 

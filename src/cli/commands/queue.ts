@@ -6,37 +6,37 @@ import { countUpTo, json, reason, wholeNumber } from "./options.ts";
 export function addQueue(program: Command): void {
   const queue = program.command("queue").description("look at what waits; pause and resume it");
   queue.command("ls").description("what waits and why, job by job, and serial keys that are stopped").addOption(json())
-    .action(async (options) => (await load("queue")).listCommand(options));
+    .action(async (options) => (await load("runs/queue")).listCommand(options));
   for (const verb of ["pause", "resume"] as const) {
     queue.command(verb).description(`${verb} a job, a serial key, or all dispatch; what runs goes on`)
       .option("--job <name>", "this job only").option("--key <text>", "this serial key only")
       .option("--all", "all dispatch: every job")
       .addOption(reason()).addOption(json())
-      .action(async (options) => (await load("queue")).pauseCommand(options, verb === "pause"));
+      .action(async (options) => (await load("runs/queue")).pauseCommand(options, verb === "pause"));
   }
   queue.command("unblock").description("let a serial key go on that a failure, or somebody, has stopped").argument(
     "<key>",
   )
     .addOption(reason()).addOption(json())
-    .action(async (key, options) => (await load("queue")).pauseCommand({ ...options, key }, false));
+    .action(async (key, options) => (await load("runs/queue")).pauseCommand({ ...options, key }, false));
   const resources = program.command("resources").description("things of which there is only so much, such as licenses");
   resources.command("ls").description("how much there is, and how much is taken").addOption(json())
-    .action(async (options) => (await load("queue")).resourcesCommand(options));
+    .action(async (options) => (await load("runs/queue")).resourcesCommand(options));
   resources.command("set").description("how much there is").argument("<name>").argument("<capacity>")
     .addOption(reason()).addOption(json())
-    .action(async (name, n, options) => (await load("queue")).setResourceCommand(name, n, options));
+    .action(async (name, n, options) => (await load("runs/queue")).setResourceCommand(name, n, options));
   resources.command("rm").description("take it away").argument("<name>")
     .addOption(reason()).addOption(json())
-    .action(async (name, options) => (await load("queue")).setResourceCommand(name, undefined, options));
+    .action(async (name, options) => (await load("runs/queue")).setResourceCommand(name, undefined, options));
 }
 
 export function addBulks(program: Command): void {
   const bulk = program.command("bulk").description("many runs of one job, fed a few at a time");
   bulk.command("ls").description("the newest bulks").option("--open", "only those that have not ended")
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
-    .action(async (options) => (await load("bulk")).listCommand(options));
+    .action(async (options) => (await load("runs/bulk")).listCommand(options));
   bulk.command("show").description("one bulk: how far, how fast, done when").argument("<id>").addOption(json())
-    .action(async (id, options) => (await load("bulk")).showCommand(id, options));
+    .action(async (id, options) => (await load("runs/bulk")).showCommand(id, options));
   const start = bulk.command("start").description("make a bulk of a job").argument("<job>")
     .option(
       "--sql <query>",
@@ -50,10 +50,10 @@ export function addBulks(program: Command): void {
     .option("--serial-key <text>", "bulks and runs that share one go one after another")
     .option("--on-finish <job>", "a job that gets one run at its end")
     .option("--on-failure <job>", "a job that gets one run at its end if something failed").addOption(json())
-    .action(async (name, options) => (await load("bulk")).startCommand(name, options));
+    .action(async (name, options) => (await load("runs/bulk")).startCommand(name, options));
   const set = bulk.command("set").description("change a bulk while it runs").argument("<id>")
     .option("--reason <text>", "kept in the audit").addOption(json())
-    .action(async (id, options) => (await load("bulk")).setCommand(id, options));
+    .action(async (id, options) => (await load("runs/bulk")).setCommand(id, options));
   for (const command of [start, set]) {
     command.option("--parallel <n>", "so many of its runs at once").option(
       "--interval <seconds>",
@@ -72,11 +72,11 @@ export function addBulks(program: Command): void {
     bulk.command(verb).description(what).argument("<id>").option("--reason <text>", "kept in the audit").addOption(
       json(),
     )
-      .action(async (id, options) => (await load("bulk")).stateCommand(id, verb, options));
+      .action(async (id, options) => (await load("runs/bulk")).stateCommand(id, verb, options));
   }
   bulk.command("retry").description("a new bulk of the items that failed").argument("<id>").addOption(json())
-    .action(async (id, options) => (await load("bulk")).retryCommand(id, options));
+    .action(async (id, options) => (await load("runs/bulk")).retryCommand(id, options));
   bulk.command("whatif").description("when it would be done with another parallel").argument("<id>")
     .requiredOption("--parallel <n>", "so many at once", wholeNumber).addOption(json())
-    .action(async (id, options) => (await load("bulk")).whatIfCommand(id, options));
+    .action(async (id, options) => (await load("runs/bulk")).whatIfCommand(id, options));
 }

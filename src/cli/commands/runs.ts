@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { load } from "./load.ts";
 import { countUpTo, json, reason } from "./options.ts";
-import { CommandError, EXIT, type Signals } from "../output.ts";
+import { CommandError, EXIT, type Signals } from "../../app/output.ts";
 
 export function addWork(program: Command, signals: Signals): void {
   program.command("run")
@@ -16,23 +16,23 @@ export function addWork(program: Command, signals: Signals): void {
     .option("--node <id>", "the node that must run it, or labels that it must have, such as gpu=a100")
     .option("--wait", "wait for its end, show its log, exit 0 only when it SUCCEEDED")
     .addOption(json())
-    .action(async (name, options) => (await load("run")).runCommand(name, options, signals));
+    .action(async (name, options) => (await load("runs/run")).runCommand(name, options, signals));
   program.command("emit")
     .description("emit an event")
     .argument("<type>", "e.g. device.export.requested")
     .option("--payload <json>", "becomes the args of the runs it starts", "{}")
     .option("--dedupe-key <text>", "an event with a key that was used before starts nothing")
     .addOption(json())
-    .action(async (type, options) => (await load("run")).emitCommand(type, options));
+    .action(async (type, options) => (await load("runs/run")).emitCommand(type, options));
 }
 
 export function addEvents(program: Command): void {
   const events = program.command("events").description("look at events, and what came of them");
   events.command("ls").description("the newest events").option("--type <type>", "of this type only")
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
-    .action(async (options) => (await load("events")).listCommand(options));
+    .action(async (options) => (await load("runs/events")).listCommand(options));
   events.command("show").description("one event").argument("<id>").addOption(json())
-    .action(async (id, options) => (await load("events")).showCommand(id, options));
+    .action(async (id, options) => (await load("runs/events")).showCommand(id, options));
 }
 
 export function addRuns(program: Command, signals: Signals): void {
@@ -41,38 +41,38 @@ export function addRuns(program: Command, signals: Signals): void {
     .option("--job <name>", "of this job only").option("--state <state...>", "PENDING, RUNNING, FAILED, ...")
     .option("--where <name=value...>", WHERE)
     .option("--limit <n>", "so many, at most 1000", countUpTo(1000), 20).addOption(json())
-    .action(async (options) => (await load("runs")).listCommand(options));
+    .action(async (options) => (await load("runs/runs")).listCommand(options));
   runs.command("show").description("one run and its attempts").argument("<id>").addOption(json())
-    .action(async (id, options) => (await load("runs")).showCommand(id, options));
+    .action(async (id, options) => (await load("runs/runs")).showCommand(id, options));
   runs.command("logs").description("what a run printed and logged").argument("<id>")
     .option("-f, --follow", "go on until the run has ended").addOption(json())
-    .action(async (id, options) => (await load("runs")).logsCommand(id, options, signals));
+    .action(async (id, options) => (await load("runs/runs")).logsCommand(id, options, signals));
   many(runs.command("cancel").description("end a run that has not ended, or all that --where means").argument("[id]"))
     .action(async (id, options) => {
-      if (isOne(id, options)) return (await load("runs")).cancelCommand(id, options);
-      return (await load("many")).cancelManyCommand(options);
+      if (isOne(id, options)) return (await load("runs/runs")).cancelCommand(id, options);
+      return (await load("runs/many")).cancelManyCommand(options);
     });
   many(runs.command("retry").description("a new run with the args of one that has ended, or of all that --where means"))
     .argument("[id]").option("--args <json>", "other args, for one run")
     .action(async (id, options) => {
-      if (isOne(id, options)) return (await load("runs")).retryCommand(id, options);
+      if (isOne(id, options)) return (await load("runs/runs")).retryCommand(id, options);
       if (options.args !== undefined) throw new CommandError("Give --args for one run, not with --where", EXIT.usage);
-      return (await load("many")).retryManyCommand(options);
+      return (await load("runs/many")).retryManyCommand(options);
     });
   many(runs.command("reprioritize").description("another priority for runs that wait").argument("[id]"))
     .requiredOption("--priority <p>", "a number, lower first, or a name such as admin.high")
     .action(async (id, options) => {
-      if (isOne(id, options)) return (await load("many")).reprioritizeOneCommand(id, options);
-      return (await load("many")).reprioritizeManyCommand(options);
+      if (isOne(id, options)) return (await load("runs/many")).reprioritizeOneCommand(id, options);
+      return (await load("runs/many")).reprioritizeManyCommand(options);
     });
   runs.command("close")
     .description("end a run that nothing else ends, as FAILED (Missing); a body of it that may go on is not touched")
     .argument("<id>").requiredOption("--reason <text>", "why; kept in the audit and shown as its error")
     .option("--yes", "do it: without it this only says what would be closed").addOption(json())
-    .action(async (id, options) => (await load("runs")).closeCommand(id, options));
+    .action(async (id, options) => (await load("runs/runs")).closeCommand(id, options));
   program.command("explain").description("why a run waits, or what became of it, in one sentence").argument("<id>")
     .addOption(json())
-    .action(async (id, options) => (await load("runs")).explainCommand(id, options));
+    .action(async (id, options) => (await load("runs/runs")).explainCommand(id, options));
 }
 
 const WHERE =

@@ -7,7 +7,7 @@
  * Users' jobs are not touched; what they run on is, as the drill's name says, and they go on as after any such accident.
  * Whatever becomes of a drill, what it froze is thawed, what it cut is healed, and its job is removed (undo.ts, load.ts).
  */
-import { rest } from "../../base/loop.ts";
+import { rest } from "../../platform/timers.ts";
 import { bodiesIn, type Breach, type History, judge, type Judgement } from "./judge.ts";
 import { Load } from "./load.ts";
 import { partition } from "./partition.ts";

@@ -11,11 +11,11 @@
  * bodies that find their ledger gone end.
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
-import { every, rest, wallClock } from "../../base/loop.ts";
-import { messageOf } from "../../base/text.ts";
-import { nextSlots } from "../../catalog/schedule.ts";
-import { createRuns } from "../../store/births.ts";
-import { isUnreachable, type Sql } from "../../store/db.ts";
+import { every, rest, wallClock } from "../../platform/timers.ts";
+import { messageOf } from "../../platform/text.ts";
+import { nextSlots } from "../../schedules/calendar.ts";
+import { createRuns } from "../../runs/create_runs.ts";
+import { isUnreachable, type Sql } from "../../postgres/connection.ts";
 import {
   databaseNow,
   lockDefinitions,
@@ -23,12 +23,12 @@ import {
   removeDefinitions,
   stopSchedules,
   type StoredSchedule,
-} from "../../store/definitions.ts";
-import { emitEvent } from "../../store/events.ts";
-import { requestCancel } from "../../store/requests.ts";
-import { readHistory } from "../../store/run_history.ts";
-import { listRuns } from "../../store/run_view.ts";
-import type { RunState } from "../../store/runs.ts";
+} from "../../definitions/definition_rows.ts";
+import { emitEvent } from "../../events/events.ts";
+import { requestCancel } from "../../runs/requests.ts";
+import { readHistory } from "../../runs/run_history.ts";
+import { listRuns } from "../../runs/run_view.ts";
+import type { RunState } from "../../runs/states.ts";
 import { DRILL_EVENT, DRILL_FOLDER, DRILL_JOB, type DrillArgs, jobSource, secondsOf } from "./job_file.ts";
 import type { History, Sign } from "./judge.ts";
 import { DrillError } from "./site.ts";

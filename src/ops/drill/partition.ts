@@ -7,16 +7,16 @@
  * a worker that cannot renew its lease asks its peers, who may confirm its bodies: then those go on, and nothing is
  * repeated. Where nobody confirms they are dead before their runs start elsewhere. Both are right, and it says which it was.
  */
-import { environment, PROJECT_DIR } from "../../base/config.ts";
-import { monotonicMs, within } from "../../base/loop.ts";
-import { withoutPassword } from "../../base/text.ts";
-import { list } from "../../cluster/roster.ts";
-import { askToDegrade } from "../../cluster/seat.ts";
+import { environment, PROJECT_DIR } from "../../platform/config.ts";
+import { monotonicMs, within } from "../../platform/timers.ts";
+import { withoutPassword } from "../../platform/text.ts";
+import { list } from "../../redis/heartbeats.ts";
+import { askToDegrade } from "../../redis/leader_lock.ts";
 import { signalGroup, signalProcess } from "../../sandbox/process_table.ts";
-import { isUnreachable } from "../../store/db.ts";
-import { removeNode } from "../../store/health.ts";
-import { currentLeader } from "../../store/leadership.ts";
-import { listWorkers, workerEnded, type WorkerListing } from "../../store/nodes.ts";
+import { isUnreachable } from "../../postgres/connection.ts";
+import { removeNode } from "../../nodes/node_health.ts";
+import { currentLeader } from "../../nodes/leadership.ts";
+import { listWorkers, workerEnded, type WorkerListing } from "../../nodes/workers.ts";
 import { FaultyLink } from "../faulty_link.ts";
 import { freePort } from "../free_port.ts";
 import type { Scene } from "./scene.ts";

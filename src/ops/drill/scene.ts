@@ -1,12 +1,12 @@
 /** What each drill is given: the dev that it breaks, the load, a clock for what happens, and somebody to tell. */
-import { monotonicMs, rest, wallClock } from "../../base/loop.ts";
-import { RedisAway } from "../../cluster/redis.ts";
-import { isUnreachable } from "../../store/db.ts";
-import { databaseNow } from "../../store/definitions.ts";
-import { currentLeader } from "../../store/leadership.ts";
-import { workerEnded, type WorkerListing } from "../../store/nodes.ts";
-import { firstStartSince, readHistory, type RunRecord } from "../../store/run_history.ts";
-import { TERMINAL } from "../../store/runs.ts";
+import { monotonicMs, rest, wallClock } from "../../platform/timers.ts";
+import { RedisAway } from "../../redis/connection.ts";
+import { isUnreachable } from "../../postgres/connection.ts";
+import { databaseNow } from "../../definitions/definition_rows.ts";
+import { currentLeader } from "../../nodes/leadership.ts";
+import { workerEnded, type WorkerListing } from "../../nodes/workers.ts";
+import { firstStartSince, readHistory, type RunRecord } from "../../runs/run_history.ts";
+import { TERMINAL } from "../../runs/states.ts";
 import { DRILL_JOB } from "./job_file.ts";
 import type { Load } from "./load.ts";
 import { DrillError, type Site } from "./site.ts";

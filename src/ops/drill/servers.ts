@@ -1,10 +1,10 @@
 /** Drills on the servers: they are killed, and dev starts them again; or Redis forgets everything. */
-import { countKeys, flushAll, forgetKeys } from "../../cluster/forgetting.ts";
-import { list } from "../../cluster/roster.ts";
-import { readSeat } from "../../cluster/seat.ts";
+import { countKeys, flushAll, forgetKeys } from "../../redis/redis_flush.ts";
+import { list } from "../../redis/heartbeats.ts";
+import { readSeat } from "../../redis/leader_lock.ts";
 import { signalProcess } from "../../sandbox/process_table.ts";
-import { currentLeader } from "../../store/leadership.ts";
-import { firstStartSince } from "../../store/run_history.ts";
+import { currentLeader } from "../../nodes/leadership.ts";
+import { firstStartSince } from "../../runs/run_history.ts";
 import { DRILL_JOB } from "./job_file.ts";
 import type { Scene } from "./scene.ts";
 import { DrillError, type Site } from "./site.ts";

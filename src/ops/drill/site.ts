@@ -5,15 +5,15 @@
  * process is gone but whose lease still lasts is left to be found dead; one that renews its lease from elsewhere is
  * somebody else's, and then nothing is touched.
  */
-import { type DevNote, readDevNote } from "../../base/config.ts";
-import { monotonicMs } from "../../base/loop.ts";
-import { connectRedis, type RedisDoor } from "../../cluster/redis.ts";
-import { list } from "../../cluster/roster.ts";
+import { type DevNote, readDevNote } from "../../platform/config.ts";
+import { monotonicMs } from "../../platform/timers.ts";
+import { connectRedis, type RedisDoor } from "../../redis/connection.ts";
+import { list } from "../../redis/heartbeats.ts";
 import { childrenOf, commandLine } from "../../sandbox/process_table.ts";
-import { connectDb, type Sql } from "../../store/db.ts";
-import { currentLeader } from "../../store/leadership.ts";
-import { listWorkers, type WorkerListing } from "../../store/nodes.ts";
-import { readSettings, type Settings } from "../../store/settings.ts";
+import { connectDb, type Sql } from "../../postgres/connection.ts";
+import { currentLeader } from "../../nodes/leadership.ts";
+import { listWorkers, type WorkerListing } from "../../nodes/workers.ts";
+import { readSettings, type Settings } from "../../settings/settings.ts";
 
 /** The node of the worker that a drill starts itself. */
 export const DRILL_NODE = "drill";

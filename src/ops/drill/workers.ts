@@ -1,7 +1,7 @@
 /** Drills on worker processes: killed, frozen and restarted. dev starts again what ends; what is frozen is thawed here. */
 import { childrenOf, signalProcess } from "../../sandbox/process_table.ts";
-import { currentLeader } from "../../store/leadership.ts";
-import type { WorkerListing } from "../../store/nodes.ts";
+import { currentLeader } from "../../nodes/leadership.ts";
+import type { WorkerListing } from "../../nodes/workers.ts";
 import type { Scene } from "./scene.ts";
 import { DrillError, type Site } from "./site.ts";
 import { Undo } from "./undo.ts";

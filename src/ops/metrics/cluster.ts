@@ -2,17 +2,17 @@
  * The cluster's metrics, as Prometheus reads them: from Postgres alone, so any process can give them and all give the same.
  *
  * They are read once in `CACHE_MS` however many ask, and what waits and what ended comes from what the leader counts
- * (store/run_stats.ts): a scrape costs the same with ten runs as with ten million.
+ * (stats/run_stats.ts): a scrape costs the same with ten runs as with ten million.
  * Labels are few by design: a job's name is the only one that grows, and jobs beyond `MOST_JOBS` share the label "(other)",
  * by age, so that no series ever changes its meaning. It is `job_name`, since `job` is Prometheus' own. No run, key, node, worker or tenant is ever a label.
  */
 import { Gauge, Registry } from "prom-client";
-import { monotonicMs } from "../../base/loop.ts";
-import { ALERT_KINDS } from "../../store/alerts.ts";
-import type { Sql } from "../../store/db.ts";
-import { type Figures, readFigures } from "../../store/figures.ts";
-import { readBacklog, type Waiting } from "../../store/load_stats.ts";
-import { type AllTime, BOUNDS, readAllTime, type Sums } from "../../store/run_stats.ts";
+import { monotonicMs } from "../../platform/timers.ts";
+import { ALERT_KINDS } from "../../alerts/alerts.ts";
+import type { Sql } from "../../postgres/connection.ts";
+import { type Figures, readFigures } from "../../stats/gauges.ts";
+import { readBacklog, type Waiting } from "../../stats/load_stats.ts";
+import { type AllTime, BOUNDS, readAllTime, type Sums } from "../../stats/run_stats.ts";
 import { toldCounter, toldHistogram, type Value } from "./told.ts";
 
 export const METRICS_CONTENT_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;

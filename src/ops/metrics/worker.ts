@@ -5,14 +5,14 @@
  *   /healthz  200 while this process answers: restart it otherwise
  *   /readyz   200 while it takes work: its lease holds, and it neither drains nor is detached
  *
- * The numbers are facts that were heard (base/facts.ts), counted.
+ * The numbers are facts that were heard (platform/facts.ts), counted.
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Config } from "../../base/config.ts";
-import { type FactName, hear, observe } from "../../base/facts.ts";
-import { serveHttp } from "../../base/http.ts";
-import { every, monotonicMs } from "../../base/loop.ts";
-import { addressText, messageOf } from "../../base/text.ts";
+import type { Config } from "../../platform/config.ts";
+import { type FactName, hear, observe } from "../../platform/facts.ts";
+import { serveHttp } from "../../platform/http.ts";
+import { every, monotonicMs } from "../../platform/timers.ts";
+import { addressText, messageOf } from "../../platform/text.ts";
 
 /** What the process says of itself when it is asked. A worker that comes back under a new id is another one. */
 export interface Subject {

@@ -1,6 +1,6 @@
 /** The certificates of the nodes of a chaos run, and their change while everything runs. */
-import { addPin, makeCertificate, type PinnedFiles } from "../../../src/cluster/certs.ts";
-import { certificatesIn } from "../../../src/cluster/trust.ts";
+import { addPin, makeCertificate, type PinnedFiles } from "../../../src/rpc/certificates.ts";
+import { certificatesIn } from "../../../src/rpc/trust.ts";
 
 /** Old enough that a clock which goes an hour wrong finds them good. */
 const VALID_SINCE_MS = 2 * 86_400_000;

@@ -2,7 +2,7 @@
 import type { Direction, FaultyLink } from "../../../src/ops/faulty_link.ts";
 import type { Chance } from "../stress/chance.ts";
 import { anySeat, type Fault, type Field, leadingSeat, type Struck } from "./field.ts";
-import { rest } from "../../../src/base/loop.ts";
+import { rest } from "../../../src/platform/timers.ts";
 import type { Links, Seat } from "./seat.ts";
 import { CHAOS_SETTINGS } from "./world.ts";
 

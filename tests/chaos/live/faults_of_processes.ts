@@ -1,7 +1,7 @@
 /** Faults of the workers' processes: killed, frozen, restarted, drained, and with a clock that jumps. */
-import { within } from "../../../src/base/loop.ts";
-import { requestDetach } from "../../../src/store/detach.ts";
-import { requestDrain } from "../../../src/store/nodes.ts";
+import { within } from "../../../src/platform/timers.ts";
+import { requestDetach } from "../../../src/dispatch/detach.ts";
+import { requestDrain } from "../../../src/nodes/workers.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
 import type { Chance } from "../stress/chance.ts";
 import { anySeat, type Fault, type Field, leadingSeat, oneOf, otherSeat, type Struck } from "./field.ts";

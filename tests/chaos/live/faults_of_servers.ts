@@ -1,5 +1,5 @@
 /** Faults of Postgres and Redis, and certificates that change. */
-import { rest } from "../../../src/base/loop.ts";
+import { rest } from "../../../src/platform/timers.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
 import type { Chance } from "../stress/chance.ts";
 import { type Fault, type Field, oneOf, type Struck } from "./field.ts";

@@ -3,12 +3,12 @@
  * workers' do, each sent with a key of its own until it is acknowledged; cancels; and jobs that kill their worker.
  * Schedules run besides, by themselves.
  */
-import { rest, within } from "../../../src/base/loop.ts";
-import { nextSlots } from "../../../src/catalog/schedule.ts";
+import { rest, within } from "../../../src/platform/timers.ts";
+import { nextSlots } from "../../../src/schedules/calendar.ts";
 import { type Client, createClient, EnqueueError } from "../../../src/client.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
-import type { ScheduleSpec } from "../../../src/store/definitions.ts";
-import { requestCancel } from "../../../src/store/requests.ts";
+import type { ScheduleSpec } from "../../../src/definitions/definition_rows.ts";
+import { requestCancel } from "../../../src/runs/requests.ts";
 import type { Chance } from "../stress/chance.ts";
 import { insist } from "./servers.ts";
 import { through, type World } from "./world.ts";

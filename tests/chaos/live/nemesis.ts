@@ -3,7 +3,7 @@
  * which, and with which throws of the chance. What a fault finds to strike (who leads just now, what is free) is up to
  * the moment.
  */
-import { monotonicMs, rest } from "../../../src/base/loop.ts";
+import { monotonicMs, rest } from "../../../src/platform/timers.ts";
 import type { Chance } from "../stress/chance.ts";
 import { LINK_FAULTS } from "./faults_of_links.ts";
 import { PROCESS_FAULTS } from "./faults_of_processes.ts";

@@ -1,5 +1,5 @@
 /** What came of a chaos run, in figures and as a text, and the story of what went wrong. */
-import { json, type Sql } from "../../../src/store/db.ts";
+import { json, type Sql } from "../../../src/postgres/connection.ts";
 import { type Effect, explain, type Violation } from "../checker.ts";
 import type { Happened } from "./nemesis.ts";
 import type { Witness } from "./witness.ts";

@@ -4,10 +4,10 @@
  * (`busy`), so that a fault does what its name says.
  */
 import { rmSync } from "node:fs";
-import { PROJECT_DIR } from "../../../src/base/config.ts";
-import type { FactName, Facts } from "../../../src/base/facts.ts";
-import { monotonicMs, rest } from "../../../src/base/loop.ts";
-import { eachLine, WORKER_ARGS } from "../../../src/dev/crew.ts";
+import { PROJECT_DIR } from "../../../src/platform/config.ts";
+import type { FactName, Facts } from "../../../src/platform/facts.ts";
+import { monotonicMs, rest } from "../../../src/platform/timers.ts";
+import { eachLine, WORKER_ARGS } from "../../../src/dev/worker_supervisor.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
 

@@ -3,13 +3,13 @@
  * has acknowledged may be gone after a crash of its processes, so commits are waited for here, other than in the tests.
  */
 import { Redis } from "ioredis";
-import { rest } from "../../../src/base/loop.ts";
+import { rest } from "../../../src/platform/timers.ts";
 import { startPostgres } from "../../../src/dev/postgres.ts";
 import { startRedis } from "../../../src/dev/redis.ts";
 import type { Service } from "../../../src/dev/service.ts";
 import { freePort } from "../../../src/ops/free_port.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
-import { connectDb, type Sql } from "../../../src/store/db.ts";
+import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
 
 export class Servers {
   readonly #dir: string;

@@ -2,7 +2,7 @@
  * Watches bodies that have left no mark of their end: as long as the kernel has their process they are alive. So a body
  * that was killed is known to have lived until it was last seen, which is less than a tenth of a second too early.
  */
-import { every } from "../../../src/base/loop.ts";
+import { every } from "../../../src/platform/timers.ts";
 import { bodyOf, type Mark } from "./marks.ts";
 
 const LOOK_EVERY_MS = 100;

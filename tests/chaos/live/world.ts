@@ -2,16 +2,16 @@
  * All that a chaos run runs on: a Postgres and a Redis of its own, workers on two nodes behind links that can fail, the
  * jobs, and what is written down: the facts of every process, the marks of every body, and the line of faults.
  */
-import { PROJECT_DIR } from "../../../src/base/config.ts";
-import { monotonicMs, within } from "../../../src/base/loop.ts";
-import { problemText } from "../../../src/catalog/problem.ts";
-import { sync } from "../../../src/catalog/sync.ts";
+import { PROJECT_DIR } from "../../../src/platform/config.ts";
+import { monotonicMs, within } from "../../../src/platform/timers.ts";
+import { problemText } from "../../../src/sync/problem.ts";
+import { sync } from "../../../src/sync/sync.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { freePort } from "../../../src/ops/free_port.ts";
-import { Sandbox } from "../../../src/sandbox/pool.ts";
-import { connectDb, type Sql } from "../../../src/store/db.ts";
-import { applySchema } from "../../../src/store/schema.ts";
-import { changeSettings, type Settings } from "../../../src/store/settings.ts";
+import { Sandbox } from "../../../src/sandbox/process_pool.ts";
+import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
+import { applySchema } from "../../../src/postgres/schema.ts";
+import { changeSettings, type Settings } from "../../../src/settings/settings.ts";
 import { noneLeft } from "../../support/processes.ts";
 import { Certificates } from "./certs.ts";
 import type { Chance } from "../stress/chance.ts";

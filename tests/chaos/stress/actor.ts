@@ -1,22 +1,22 @@
 /**
- * A place where worker processes live, one after another: the production roles put together as cli/worker.ts does it,
+ * A place where worker processes live, one after another: the production roles put together as app/worker_process.ts does it,
  * with wires, peers and bodies of the stress. What is thin here is only the loop that renews the lease, whose pace
  * cannot be set that low, and gRPC.
  */
-import { Bell, every, rest, within } from "../../../src/base/loop.ts";
-import type { Digests } from "../../../src/catalog/graph.ts";
-import { CheckUp } from "../../../src/roles/check_up.ts";
-import { Continuation } from "../../../src/roles/continuation.ts";
-import { Executor } from "../../../src/roles/executor.ts";
-import { Hand } from "../../../src/roles/hand.ts";
-import { workerHandlers } from "../../../src/roles/handlers.ts";
-import { lead } from "../../../src/roles/leader/leader.ts";
-import { playRole } from "../../../src/roles/member.ts";
-import { Standing } from "../../../src/roles/standing.ts";
-import { Subleader } from "../../../src/roles/subleader.ts";
-import { beatHeart, renewOnce, type WorkerParts } from "../../../src/roles/worker.ts";
-import { isUnreachable } from "../../../src/store/db.ts";
-import { certifyDeath, registerWorker, retireWorker, setDraining } from "../../../src/store/nodes.ts";
+import { Bell, every, rest, within } from "../../../src/platform/timers.ts";
+import type { Digests } from "../../../src/sync/module_graph.ts";
+import { CheckUp } from "../../../src/worker/node_probe.ts";
+import { Continuation } from "../../../src/worker/continuation.ts";
+import { Executor } from "../../../src/worker/executor.ts";
+import { Hand } from "../../../src/worker/pending_starts.ts";
+import { workerHandlers } from "../../../src/worker/handlers.ts";
+import { lead } from "../../../src/leader/leader.ts";
+import { playRole } from "../../../src/cluster/election.ts";
+import { Standing } from "../../../src/worker/worker_state.ts";
+import { Subleader } from "../../../src/cluster/subleader.ts";
+import { beatHeart, renewOnce, type WorkerParts } from "../../../src/worker/worker.ts";
+import { isUnreachable } from "../../../src/postgres/connection.ts";
+import { certifyDeath, registerWorker, retireWorker, setDraining } from "../../../src/nodes/workers.ts";
 import { asSandbox, SimSandbox } from "./bodies.ts";
 import { digestOf, MANNERS } from "./load.ts";
 import { SimProcess } from "./process.ts";

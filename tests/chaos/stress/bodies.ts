@@ -3,8 +3,8 @@
  * into the ledger with times that are reckoned, not measured: a guard of its own process strikes when it is due, however
  * busy this one is.
  */
-import { every, monotonicMs, rest } from "../../../src/base/loop.ts";
-import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../../src/sandbox/pool.ts";
+import { every, monotonicMs, rest } from "../../../src/platform/timers.ts";
+import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../../src/sandbox/process_pool.ts";
 import type { Effect } from "../checker.ts";
 import type { SimProcess } from "./process.ts";
 import { BEAT_MS, count, GUARD_MS, later, type World } from "./world.ts";

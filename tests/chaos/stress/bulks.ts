@@ -1,6 +1,6 @@
 /** Bulks among the work of the stress, and people who slow, stop, resume and cancel them. */
-import { addItems, changeBulk, createBulk } from "../../../src/store/bulks.ts";
-import type { Sql } from "../../../src/store/db.ts";
+import { addItems, changeBulk, createBulk } from "../../../src/bulks/bulks.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Chance } from "./chance.ts";
 import { count, later, undo, type World } from "./world.ts";
 

@@ -1,11 +1,11 @@
 /** The work that the stress gives: schedules, events, enqueues of jobs with every policy and bulks, and people who cancel. */
-import { rest, wallClock } from "../../../src/base/loop.ts";
-import { nextSlots } from "../../../src/catalog/schedule.ts";
-import { createRuns } from "../../../src/store/births.ts";
-import { isUnreachable, type Sql } from "../../../src/store/db.ts";
-import type { ScheduleSpec } from "../../../src/store/definitions.ts";
-import { emitEvent } from "../../../src/store/events.ts";
-import { reprioritizeWhere, requestCancel } from "../../../src/store/requests.ts";
+import { rest, wallClock } from "../../../src/platform/timers.ts";
+import { nextSlots } from "../../../src/schedules/calendar.ts";
+import { createRuns } from "../../../src/runs/create_runs.ts";
+import { isUnreachable, type Sql } from "../../../src/postgres/connection.ts";
+import type { ScheduleSpec } from "../../../src/definitions/definition_rows.ts";
+import { emitEvent } from "../../../src/events/events.ts";
+import { reprioritizeWhere, requestCancel } from "../../../src/runs/requests.ts";
 import { aDefinition } from "../../support/factories.ts";
 import type { Manner } from "./bodies.ts";
 import { birthsOfBulks, changeSomeBulk, giveBulk } from "./bulks.ts";

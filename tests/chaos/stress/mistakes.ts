@@ -3,8 +3,8 @@
  * other SQL on the way to Postgres, other tables or other bodies; production code knows nothing of it. With each come
  * the faults that expose it, more often than usual, so that few seeds are enough.
  */
-import { Contact } from "../../../src/roles/leader/watch_over.ts";
-import type { Sql } from "../../../src/store/db.ts";
+import { Contact } from "../../../src/leader/recovery.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Manner } from "./bodies.ts";
 import type { Strike } from "./nemesis.ts";
 import type { Weather } from "./world.ts";

@@ -1,9 +1,9 @@
 /** Strikes at random: freezes and kills processes, cuts links and stores, drains and restarts; and people stop things for a while. */
-import { rest } from "../../../src/base/loop.ts";
-import { setPaused } from "../../../src/client/queue_acts.ts";
-import { requestDetach } from "../../../src/store/detach.ts";
-import { changeNode } from "../../../src/store/health.ts";
-import { requestDrain } from "../../../src/store/nodes.ts";
+import { rest } from "../../../src/platform/timers.ts";
+import { setPaused } from "../../../src/actions/queue_actions.ts";
+import { requestDetach } from "../../../src/dispatch/detach.ts";
+import { changeNode } from "../../../src/nodes/node_health.ts";
+import { requestDrain } from "../../../src/nodes/workers.ts";
 import type { Actor } from "./actor.ts";
 import type { Chance } from "./chance.ts";
 import type { SimProcess } from "./process.ts";

@@ -2,15 +2,15 @@
  * The network between the processes, in place of gRPC: the production handlers are called, with the failures as values
  * that a channel would give. A call may be lost, delivered twice, or delivered when its caller has long given up.
  */
-import { after, rest } from "../../../src/base/loop.ts";
-import type { Answer, Failure, PeerAddress, Peers, WatchListener } from "../../../src/cluster/peers.ts";
+import { after, rest } from "../../../src/platform/timers.ts";
+import type { Answer, Failure, PeerAddress, Peers, WatchListener } from "../../../src/rpc/peers.ts";
 import {
   type Caller,
   RpcRefusal,
   type StartJobsRequest,
   type WatchRequest,
   type WorkerHandlers,
-} from "../../../src/cluster/protocol.ts";
+} from "../../../src/rpc/messages.ts";
 import { Crashed, type SimProcess } from "./process.ts";
 import { awayFor, count, later, undo, type World } from "./world.ts";
 

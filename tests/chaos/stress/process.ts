@@ -3,7 +3,7 @@
  * `passes`: frozen, it waits there, between what it had looked at and what it was about to do; killed, nothing of it
  * reaches the world any more. Clocks go on meanwhile, as they do for a process that the kernel stopped.
  */
-import { after } from "../../../src/base/loop.ts";
+import { after } from "../../../src/platform/timers.ts";
 
 /** Of a process that is no more. No error that production code would try again after. */
 export class Crashed extends Error {

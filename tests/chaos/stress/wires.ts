@@ -3,9 +3,9 @@
  * between is ours: a statement that never arrives, one whose reply is lost, and one that is carried out later than
  * its sender waits for it, as on a connection that broke while Postgres was busy.
  */
-import { rest } from "../../../src/base/loop.ts";
-import { RedisAway, type RedisDoor } from "../../../src/cluster/redis.ts";
-import type { Sql } from "../../../src/store/db.ts";
+import { rest } from "../../../src/platform/timers.ts";
+import { RedisAway, type RedisDoor } from "../../../src/redis/connection.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
 import type { SimProcess } from "./process.ts";
 import { mistaken } from "./mistakes.ts";
 import { awayFor, count, later, type World } from "./world.ts";

@@ -1,8 +1,8 @@
 /** What all parts of one stress share: the stores, the weather, the ledger, and the time scale. */
-import { rest } from "../../../src/base/loop.ts";
-import type { RedisDoor } from "../../../src/cluster/redis.ts";
-import type { Sql } from "../../../src/store/db.ts";
-import { DEFAULT_SETTINGS, type Settings } from "../../../src/store/settings.ts";
+import { rest } from "../../../src/platform/timers.ts";
+import type { RedisDoor } from "../../../src/redis/connection.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
+import { DEFAULT_SETTINGS, type Settings } from "../../../src/settings/settings.ts";
 import type { Effect, Evidence } from "../checker.ts";
 import type { Chance } from "./chance.ts";
 import type { Mistake } from "./mistakes.ts";

@@ -1,9 +1,9 @@
 /** A sync with everything real: job files in a folder, a sandbox, a database of the test's own. */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../../../src/base/config.ts";
-import { sync, type SyncOptions, type SyncParts, type SyncReport } from "../../../src/catalog/sync.ts";
-import { Sandbox } from "../../../src/sandbox/pool.ts";
-import type { Sql } from "../../../src/store/db.ts";
+import { PROJECT_DIR } from "../../../src/platform/config.ts";
+import { sync, type SyncOptions, type SyncParts, type SyncReport } from "../../../src/sync/sync.ts";
+import { Sandbox } from "../../../src/sandbox/process_pool.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
 import { withStores } from "../stores.ts";
 import { type JobFolder, withJobs } from "./folder.ts";
 

@@ -1,13 +1,13 @@
 /** One's own account: the password, and where one is logged in. For everybody who has one. */
-import { forgetTries, mayTry } from "../../../store/login_attempts.ts";
-import { endSessionsOf, listSessions, type OpenSession } from "../../../store/sessions.ts";
-import { readCredentials, setPassword } from "../../../store/users.ts";
-import { hashPassword, passwordFits, problemWithPassword } from "../../passwords.ts";
+import { forgetTries, mayTry } from "../../../access/login_attempts.ts";
+import { endSessionsOf, listSessions, type OpenSession } from "../../../access/sessions.ts";
+import { readCredentials, setPassword } from "../../../access/users.ts";
+import { hashPassword, passwordFits, problemWithPassword } from "../../auth/passwords.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../acting.ts";
-import { type Act, type Done, link, type Page, type Visit } from "../../visit.ts";
+import { by } from "../../form_actions.ts";
+import { type Act, type Done, link, type Page, type Visit } from "../../request_context.ts";
 import { ACCESS } from "./words.ts";
 
 export async function showAccount(on: Visit): Promise<Page> {

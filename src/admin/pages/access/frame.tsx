@@ -1,7 +1,7 @@
 /** What the pages of users, tokens and hooks share: the way between them, and a secret that is shown once. */
 import type { Child } from "hono/jsx";
 import { Code } from "../../parts/notes.tsx";
-import { type Act, type Done, link, type Page, type Visit } from "../../visit.ts";
+import { type Act, type Done, link, type Page, type Visit } from "../../request_context.ts";
 import { ACCESS } from "./words.ts";
 
 const AREAS = ["users", "tokens", "hooks"] as const;

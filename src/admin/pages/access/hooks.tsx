@@ -1,14 +1,14 @@
 /** Webhooks: where other programs deliver events. A hook's secret is shown once, when it is made. */
-import { Refused } from "../../../client/args.ts";
-import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../../client/hook_acts.ts";
-import { listWebhooks, SIGNATURES, type WebhookView } from "../../../store/webhooks.ts";
+import { Refused } from "../../../actions/args.ts";
+import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../../actions/webhook_actions.ts";
+import { listWebhooks, SIGNATURES, type WebhookView } from "../../../events/webhooks.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../acting.ts";
+import { by } from "../../form_actions.ts";
 import { refusalText } from "../../refusals.ts";
-import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, link, type Page, type Visit } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 

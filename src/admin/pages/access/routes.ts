@@ -1,5 +1,5 @@
 /** What there is of users, tokens and hooks, and of one's own account; and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { changeOwnPassword, logOutEverywhere, showAccount } from "./account.tsx";
 import { addHook, removeHook, showHooks } from "./hooks.tsx";
 import { addToken, removeToken, showTokens } from "./tokens.tsx";

@@ -7,16 +7,16 @@ import {
   removeApiToken,
   SCOPES,
   TOKEN_NAME,
-} from "../../../store/api_tokens.ts";
-import { digestOf, makeToken } from "../../passwords.ts";
+} from "../../../access/api_tokens.ts";
+import { digestOf, makeToken } from "../../auth/passwords.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Chips } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../acting.ts";
-import { type Act, type Done, field, type Page, type Visit } from "../../visit.ts";
+import { by } from "../../form_actions.ts";
+import { type Act, type Done, field, type Page, type Visit } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 

@@ -1,6 +1,6 @@
 /** Users: who there is, and what an admin does with them. Passwords are made here and never typed for somebody else. */
-import { hashPassword, makePassword } from "../../passwords.ts";
-import { endSessionsOf } from "../../../store/sessions.ts";
+import { hashPassword, makePassword } from "../../auth/passwords.ts";
+import { endSessionsOf } from "../../../access/sessions.ts";
 import {
   addUser,
   listUsers,
@@ -11,14 +11,14 @@ import {
   setPassword,
   setRole,
   type UserView,
-} from "../../../store/users.ts";
+} from "../../../access/users.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { ACTS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { disableUser, enableUser, unlock } from "../../../client/user_acts.ts";
-import { by, orSay } from "../../acting.ts";
-import { type Act, type Done, field, type Page, type Visit } from "../../visit.ts";
+import { disableUser, enableUser, unlock } from "../../../actions/user_actions.ts";
+import { by, orSay } from "../../form_actions.ts";
+import { type Act, type Done, field, type Page, type Visit } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 

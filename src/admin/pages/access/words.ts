@@ -1,5 +1,5 @@
 /** Words of the pages about users, tokens and hooks, and of one's own account. */
-import { counted } from "../../../base/text.ts";
+import { counted } from "../../../platform/text.ts";
 import { words } from "../../words.ts";
 
 export const ACCESS = words({

@@ -1,10 +1,10 @@
 /** Saying that somebody has seen an alert: its button, what it asks, and what comes of it. On each page that lists alerts. */
-import { ackAlert, type Alert } from "../../../store/alerts.ts";
-import { by } from "../../acting.ts";
+import { ackAlert, type Alert } from "../../../alerts/alerts.ts";
+import { by } from "../../form_actions.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
-import { type Act, type Done, idParam, may, type Visit } from "../../visit.ts";
+import { type Act, type Done, idParam, may, type Visit } from "../../request_context.ts";
 import { ALERTS } from "./words.ts";
 
 /** Nothing for who may not. */

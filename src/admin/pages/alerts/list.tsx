@@ -6,7 +6,7 @@ import {
   type DeliveryView,
   listAlerts,
   readDelivery,
-} from "../../../store/alerts.ts";
+} from "../../../alerts/alerts.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
@@ -16,7 +16,7 @@ import { Empty, Problem } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { TargetLink } from "../../parts/target.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { AckButton, AckDialogs } from "./ack.tsx";
 import { ALERTS, KINDS_JA } from "./words.ts";
 

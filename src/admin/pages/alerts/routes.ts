@@ -1,7 +1,7 @@
 /** What there is of alerts, and who may do it. */
-import { requestTest } from "../../../store/alerts.ts";
-import { by } from "../../acting.ts";
-import { type Act, type Done, type Route } from "../../visit.ts";
+import { requestTest } from "../../../alerts/alerts.ts";
+import { by } from "../../form_actions.ts";
+import { type Act, type Done, type Route } from "../../request_context.ts";
 import { acknowledge } from "./ack.tsx";
 import { showAlerts } from "./list.tsx";
 import { ALERTS } from "./words.ts";

@@ -1,5 +1,5 @@
 /** Words of the page of alerts. */
-import type { AlertKind } from "../../../store/alerts.ts";
+import type { AlertKind } from "../../../alerts/alerts.ts";
 import { words } from "../../words.ts";
 
 export const ALERTS = words({

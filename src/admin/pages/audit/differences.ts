@@ -1,5 +1,5 @@
 /** What an act changed, in lines: of two objects only what differs, of anything else all of it. */
-import { isPlainObject } from "../../../catalog/options.ts";
+import { isPlainObject } from "../../../sync/option_reader.ts";
 
 export interface Difference {
   /** Of an object's field; "" for a plain value. */

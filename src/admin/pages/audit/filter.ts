@@ -1,7 +1,7 @@
 /** A filter of the audit as it stands in the URL. What cannot be used is as if it were not there. */
-import type { ActFilter } from "../../../store/audit.ts";
-import { isStorableDate } from "../../../store/db.ts";
-import type { Visit } from "../../visit.ts";
+import type { ActFilter } from "../../../access/audit.ts";
+import { isStorableDate } from "../../../postgres/connection.ts";
+import type { Visit } from "../../request_context.ts";
 
 export interface WantedActs {
   filter: ActFilter;

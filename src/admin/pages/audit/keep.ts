@@ -1,6 +1,6 @@
 /** The audit as a file: what the filter of the URL means, the newest first, as many as a spreadsheet or a script takes well. */
-import { type ActView, listActs } from "../../../store/audit.ts";
-import type { Download, Visit } from "../../visit.ts";
+import { type ActView, listActs } from "../../../access/audit.ts";
+import type { Download, Visit } from "../../request_context.ts";
 import { wantedActs } from "./filter.ts";
 
 export const MOST_KEPT = 10_000;

@@ -1,5 +1,5 @@
 /** Who did what to what, and why, the newest first, by a filter that stands in the URL. */
-import { type ActView, listActions, listActors, listActs } from "../../../store/audit.ts";
+import { type ActView, listActions, listActors, listActs } from "../../../access/audit.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { Filters, TextField, TimeField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -8,7 +8,7 @@ import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { TargetLink } from "../../parts/target.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, type Page, type Visit } from "../../visit.ts";
+import { link, type Page, type Visit } from "../../request_context.ts";
 import { differencesOf } from "./differences.ts";
 import { type WantedActs, wantedActs } from "./filter.ts";
 import { MOST_KEPT } from "./keep.ts";

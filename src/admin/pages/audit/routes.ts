@@ -1,5 +1,5 @@
 /** What there is of the audit: to read and to keep. Nobody may do anything with it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { keepCsv, keepJson } from "./keep.ts";
 import { showAudit } from "./list.tsx";
 

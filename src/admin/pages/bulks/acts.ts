@@ -1,7 +1,7 @@
 /** What an operator does to a bulk. The store does it, with its audit, as one statement; here is only what is said of it. */
-import { type BulkChange, changeBulk, retryBulk } from "../../../store/bulks.ts";
-import { by, numberField, orSay } from "../../acting.ts";
-import { type Act, type Done, idParam, Refusal } from "../../visit.ts";
+import { type BulkChange, changeBulk, retryBulk } from "../../../bulks/bulks.ts";
+import { by, numberField, orSay } from "../../form_actions.ts";
+import { type Act, type Done, idParam, Refusal } from "../../request_context.ts";
 import { BULKS } from "./words.ts";
 
 /** Bounds of what a person sets; the store's own are wider. */

@@ -1,8 +1,8 @@
 /** How a bulk's numbers are written: counts, rates, and the band within which it will be done. */
 import { Badge, State } from "../../parts/badge.tsx";
 import { timeText } from "../../parts/time.tsx";
-import type { BulkView } from "../../../store/bulk_view.ts";
-import type { Visit } from "../../visit.ts";
+import type { BulkView } from "../../../bulks/bulk_view.ts";
+import type { Visit } from "../../request_context.ts";
 import { BULKS } from "./words.ts";
 
 export function endedOf(bulk: BulkView): number {

@@ -1,6 +1,6 @@
 /** Items as they are pasted: JSON, one value a line, or CSV whose first line names the args. */
 import { CsvError, parse } from "csv-parse/sync";
-import { Unusable } from "../../acting.ts";
+import { Unusable } from "../../form_actions.ts";
 import { jsonMistake } from "../../json_text.ts";
 import { type Lang, words } from "../../words.ts";
 

@@ -1,7 +1,7 @@
 /** The items of a bulk, in the order in which they are fed, all of them or those in one state. */
-import { type ItemState, type ItemView, listItems } from "../../../store/bulk_items.ts";
-import { readBulk } from "../../../store/bulk_view.ts";
-import { STATES } from "../../../store/runs.ts";
+import { type ItemState, type ItemView, listItems } from "../../../bulks/bulk_items.ts";
+import { readBulk } from "../../../bulks/bulk_view.ts";
+import { STATES } from "../../../runs/states.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Choice, Filters } from "../../parts/filters.tsx";
@@ -10,7 +10,7 @@ import { Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing } from "../../parts/time.tsx";
-import { idParam, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { idParam, link, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { BULKS } from "./words.ts";
 
 const SHOWN: readonly ItemState[] = [...STATES, "UNFED"];

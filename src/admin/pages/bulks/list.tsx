@@ -1,5 +1,5 @@
 /** Bulks, the newest first. */
-import { type BulkView, listBulks } from "../../../store/bulk_view.ts";
+import { type BulkView, listBulks } from "../../../bulks/bulk_view.ts";
 import { State } from "../../parts/badge.tsx";
 import { Choice, Filters } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -8,7 +8,7 @@ import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { bandText, countText, endedOf, rateText } from "./figures.tsx";
 import { BULKS } from "./words.ts";
 

@@ -1,6 +1,6 @@
 /** One bulk: how far and how fast, what sets its pace, why its runs fail, and what can be done to it. */
-import { type Aftermath, type FailureKind, failureKinds, readAftermath, readPace } from "../../../store/bulk_items.ts";
-import { type BulkView, readBulk } from "../../../store/bulk_view.ts";
+import { type Aftermath, type FailureKind, failureKinds, readAftermath, readPace } from "../../../bulks/bulk_items.ts";
+import { type BulkView, readBulk } from "../../../bulks/bulk_view.ts";
 import { durationText } from "../../assets/ago.js";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
@@ -10,7 +10,7 @@ import { KeyValues } from "../../parts/notes.tsx";
 import { ACTS, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { Why } from "../../parts/why.tsx";
-import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { idParam, link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { bandText, Counts, countText, endedOf, rateText, shareText } from "./figures.tsx";
 import { PaceChart, PaceControls, SLICES } from "./pace.tsx";
 import { BULKS } from "./words.ts";

@@ -1,7 +1,7 @@
 /** The pace of a bulk: how fast it has been, and what sets it, at work as soon as it is moved. */
-import type { BulkView } from "../../../store/bulk_view.ts";
+import type { BulkView } from "../../../bulks/bulk_view.ts";
 import { Csrf } from "../../parts/dialog.tsx";
-import { link, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { BULKS } from "./words.ts";
 

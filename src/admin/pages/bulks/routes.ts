@@ -1,5 +1,5 @@
 /** What there is of bulks, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { cancelBulk, pauseBulk, resumeBulk, retryFailed, setPace } from "./acts.ts";
 import { showItems } from "./items.tsx";
 import { showBulks } from "./list.tsx";

@@ -1,11 +1,11 @@
 /** A bulk made on the page: a job, and the args of each item on a line of its own. */
-import { startBulk } from "../../../client/bulk.ts";
-import { readDefinitions } from "../../../store/definitions.ts";
-import { numberField, orForm, Unusable, wishOf } from "../../acting.ts";
+import { startBulk } from "../../../actions/bulk.ts";
+import { readDefinitions } from "../../../definitions/definition_rows.ts";
+import { numberField, orForm, Unusable, wishOf } from "../../form_actions.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { TextField } from "../../parts/filters.tsx";
-import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, link, type Page, type Visit } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { itemsIn } from "./item_text.ts";
 import { BULKS } from "./words.ts";

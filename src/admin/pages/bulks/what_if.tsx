@@ -1,6 +1,6 @@
 /** What another `parallel` would change, said while a slider moves and before anything is changed. */
-import { type BulkView, type Forecast, forecastBulk } from "../../../store/bulk_view.ts";
-import { idParam, type Page, Refusal, type Visit } from "../../visit.ts";
+import { type BulkView, type Forecast, forecastBulk } from "../../../bulks/bulk_view.ts";
+import { idParam, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { bandText } from "./figures.tsx";
 import { BULKS } from "./words.ts";

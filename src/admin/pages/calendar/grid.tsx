@@ -1,8 +1,8 @@
 /** The calendar: a row for each schedule, an hour or a day in each column, and in it what was expected and what came. */
-import { DaysOff } from "../../../catalog/exclusion.ts";
-import { slotsIn } from "../../../catalog/schedule.ts";
-import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
-import { readSlotRuns } from "../../../store/slot_view.ts";
+import { DaysOff } from "../../../schedules/exclusion.ts";
+import { slotsIn } from "../../../schedules/calendar.ts";
+import { readSchedules, type ScheduleView } from "../../../schedules/schedule_view.ts";
+import { readSlotRuns } from "../../../schedules/slot_view.ts";
 import { durationText } from "../../assets/ago.js";
 import { unreadableText } from "../../parts/complaint_text.ts";
 import { wholeSchedule } from "../../parts/schedule_text.ts";
@@ -11,7 +11,7 @@ import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { timeText } from "../../parts/time.tsx";
-import { link, type Page, type Visit } from "../../visit.ts";
+import { link, type Page, type Visit } from "../../request_context.ts";
 import { Outcomes, type Slot, type SlotState } from "./outcome.ts";
 import { boundsOf, type Column, type Range, rangeOf } from "./range.ts";
 import { CALENDAR } from "./words.ts";

@@ -1,6 +1,6 @@
 /** What a calendar shows: from which day on, how long, in whose zone, and in which columns. */
-import { zoneNamed } from "../../../catalog/civil.ts";
-import type { Visit } from "../../visit.ts";
+import { zoneNamed } from "../../../schedules/civil_time.ts";
+import type { Visit } from "../../request_context.ts";
 
 export type Span = "day" | "week";
 

@@ -1,5 +1,5 @@
 /** What there is of the calendar, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { showCalendar } from "./grid.tsx";
 import { backfillSlots, showSlots } from "./slots.tsx";
 

@@ -1,10 +1,10 @@
 /** The slots of one schedule in some time, each with what came of it; and runs for those that have none. */
-import { slotsIn } from "../../../catalog/schedule.ts";
-import { zoneNamed } from "../../../catalog/civil.ts";
-import { makeBackfill, planBackfill } from "../../../client/schedule_acts.ts";
-import { readSchedules, type ScheduleView } from "../../../store/schedule_view.ts";
-import { readSlotRuns } from "../../../store/slot_view.ts";
-import { by, numberField, orSay } from "../../acting.ts";
+import { slotsIn } from "../../../schedules/calendar.ts";
+import { zoneNamed } from "../../../schedules/civil_time.ts";
+import { makeBackfill, planBackfill } from "../../../actions/schedule_actions.ts";
+import { readSchedules, type ScheduleView } from "../../../schedules/schedule_view.ts";
+import { readSlotRuns } from "../../../schedules/slot_view.ts";
+import { by, numberField, orSay } from "../../form_actions.ts";
 import { unreadableText } from "../../parts/complaint_text.ts";
 import { wholeSchedule } from "../../parts/schedule_text.ts";
 import { Badge, toneOf } from "../../parts/badge.tsx";
@@ -13,7 +13,17 @@ import { Live } from "../../parts/live.tsx";
 import { Empty, Problem } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
-import { type Act, type Done, field, idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import {
+  type Act,
+  type Done,
+  field,
+  idParam,
+  link,
+  may,
+  type Page,
+  Refusal,
+  type Visit,
+} from "../../request_context.ts";
 import { slotText, titleOf } from "./grid.tsx";
 import { Outcomes, type Slot } from "./outcome.ts";
 import { CALENDAR } from "./words.ts";

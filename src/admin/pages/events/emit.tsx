@@ -1,13 +1,13 @@
 /** An event emitted by hand: a type, a payload, and a key under which it counts once. */
-import { eventFit } from "../../../client/event_fit.ts";
-import { emitAs } from "../../../client/run_acts.ts";
-import { listEvents } from "../../../store/events.ts";
-import { listEventTypes } from "../../../store/job_view.ts";
-import { by, jsonField, orForm } from "../../acting.ts";
+import { eventFit } from "../../../actions/event_fit.ts";
+import { emitAs } from "../../../actions/run_actions.ts";
+import { listEvents } from "../../../events/events.ts";
+import { listEventTypes } from "../../../runs/job_view.ts";
+import { by, jsonField, orForm } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { TextField } from "../../parts/filters.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, field, link, type Page, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, link, type Page, type Visit } from "../../request_context.ts";
 import { EVENTS } from "./words.ts";
 
 const UNFIT_SHOWN = 10;

@@ -1,6 +1,6 @@
 /** Events, the newest first, with what came of each. */
-import { readDefinitions } from "../../../store/definitions.ts";
-import { type EventView, listEvents } from "../../../store/events.ts";
+import { readDefinitions } from "../../../definitions/definition_rows.ts";
+import { type EventView, listEvents } from "../../../events/events.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -8,7 +8,7 @@ import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { EVENTS } from "./words.ts";
 
 export async function showEvents(on: Visit): Promise<Page> {

@@ -1,12 +1,12 @@
 /** One event: what it said, and what came of it with each job that waits for its type. */
-import { type EventRule, readDefinitions, type StoredDefinition } from "../../../store/definitions.ts";
-import { type EventOutcome, type EventView, listEvents } from "../../../store/events.ts";
+import { type EventRule, readDefinitions, type StoredDefinition } from "../../../definitions/definition_rows.ts";
+import { type EventOutcome, type EventView, listEvents } from "../../../events/events.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { idParam, link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { EVENTS } from "./words.ts";
 
 export async function showEvent(on: Visit): Promise<Page> {

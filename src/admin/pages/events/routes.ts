@@ -1,5 +1,5 @@
 /** What there is of events, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { emitFromForm, showEmit } from "./emit.tsx";
 import { showEvents } from "./list.tsx";
 import { showEvent } from "./one.tsx";

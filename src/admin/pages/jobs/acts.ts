@@ -1,10 +1,10 @@
 /** What an operator does to a job. The stores do it, with its audit, as one transaction; here is only what is said of it. */
-import { resetOverrides } from "../../../catalog/overrides.ts";
-import { type JobView, listJobs } from "../../../store/job_view.ts";
-import { type Ended, readJobTotals } from "../../../store/run_stats.ts";
-import { pauseJob, pauseSchedules } from "../../../store/stops.ts";
-import { by } from "../../acting.ts";
-import { type Act, type Done, field, Refusal, type Visit } from "../../visit.ts";
+import { resetOverrides } from "../../../sync/overrides.ts";
+import { type JobView, listJobs } from "../../../runs/job_view.ts";
+import { type Ended, readJobTotals } from "../../../stats/run_stats.ts";
+import { pauseJob, pauseSchedules } from "../../../dispatch/pauses.ts";
+import { by } from "../../form_actions.ts";
+import { type Act, type Done, field, Refusal, type Visit } from "../../request_context.ts";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS } from "./words.ts";
 

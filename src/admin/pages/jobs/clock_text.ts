@@ -1,5 +1,5 @@
 /** What a change of the clock does to a schedule, in the visitor's language; in English, the words of the catalog. */
-import type { ClockWarning } from "../../../catalog/schedule.ts";
+import type { ClockWarning } from "../../../schedules/calendar.ts";
 import type { Lang } from "../../words.ts";
 
 export function clockText(lang: Lang, warning: ClockWarning): string {

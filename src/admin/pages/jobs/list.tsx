@@ -1,6 +1,6 @@
 /** All jobs: what each waits for, how its last run went, and what keeps it from running. */
-import type { JobView } from "../../../store/job_view.ts";
-import { ACTIVE, WAITING } from "../../../store/run_walks.ts";
+import type { JobView } from "../../../runs/job_view.ts";
+import { ACTIVE, WAITING } from "../../../runs/run_scans.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -9,7 +9,7 @@ import { partOf, PartPager } from "../../parts/pager.tsx";
 import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { percent } from "../../parts/percent.ts";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { countText, type ListedJob, readJobs } from "./acts.ts";
 import { JOBS } from "./words.ts";
 

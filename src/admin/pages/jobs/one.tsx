@@ -1,10 +1,10 @@
 /** One job: what it is and may do, what stops it, its options and schedules with what is set beside its file, its newest runs. */
-import { askedBy, optionsOf } from "../../../catalog/job_options.ts";
+import { askedBy, optionsOf } from "../../../definitions/job_options.ts";
 import type { Permissions } from "../../../job.ts";
-import { readDefinition, type StoredDefinition } from "../../../store/definitions.ts";
-import type { JobView } from "../../../store/job_view.ts";
-import { readOverrides } from "../../../store/overrides.ts";
-import { listRunsOf, type RunView } from "../../../store/run_view.ts";
+import { readDefinition, type StoredDefinition } from "../../../definitions/definition_rows.ts";
+import type { JobView } from "../../../runs/job_view.ts";
+import { readOverrides } from "../../../definitions/override_rows.ts";
+import { listRunsOf, type RunView } from "../../../runs/run_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
@@ -13,7 +13,7 @@ import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
 import { OptionTable, ResetDialogs } from "./option_table.tsx";

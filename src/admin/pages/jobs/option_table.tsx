@@ -1,12 +1,12 @@
 /** Options of a job: what holds, and beside it what the file says where an operator has set something else. */
-import type { JobOption } from "../../../catalog/job_options.ts";
+import type { JobOption } from "../../../definitions/job_options.ts";
 import type { Json } from "../../../job.ts";
-import type { JobView } from "../../../store/job_view.ts";
+import type { JobView } from "../../../runs/job_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { ACTS, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Visit } from "../../visit.ts";
+import { link, may, type Visit } from "../../request_context.ts";
 import { JOBS } from "./words.ts";
 
 export function OptionTable({ on, job, options }: { on: Visit; job: JobView; options: JobOption[] }) {

@@ -1,10 +1,10 @@
 /** The form in which options of a job are set beside its file, all at once: all of them or none. */
-import { type JobOption, optionsOf } from "../../../catalog/job_options.ts";
+import { type JobOption, optionsOf } from "../../../definitions/job_options.ts";
 import { type Json, PRIORITIES } from "../../../job.ts";
-import { readDefinition } from "../../../store/definitions.ts";
-import { readOverrides } from "../../../store/overrides.ts";
+import { readDefinition } from "../../../definitions/definition_rows.ts";
+import { readOverrides } from "../../../definitions/override_rows.ts";
 import { engineText } from "../../parts/engine_text.ts";
-import { type Act, type Done, field, type Page, Refusal, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { valueText } from "./option_table.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
 import { JOBS, OPTION_HINTS } from "./words.ts";

@@ -1,5 +1,5 @@
 /** What there is of jobs, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { pauseOneJob, pauseOneSchedule, resetOption } from "./acts.ts";
 import { showJobs } from "./list.tsx";
 import { showJob } from "./one.tsx";

@@ -2,12 +2,12 @@
  * The editor of one schedule: what is typed is shown as next fires before it is saved, by the same functions that check and
  * plan it. The address holds what is typed, so the preview is this page asked for again.
  */
-import { KINDS } from "../../../catalog/job_options.ts";
-import { scheduleWith } from "../../../catalog/overrides.ts";
+import { KINDS } from "../../../definitions/job_options.ts";
+import { scheduleWith } from "../../../sync/overrides.ts";
 import type { Json } from "../../../job.ts";
-import { readDefinition, type StoredSchedule } from "../../../store/definitions.ts";
+import { readDefinition, type StoredSchedule } from "../../../definitions/definition_rows.ts";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { Fires } from "./schedules.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
 import { complaintsText } from "../../parts/complaint_text.ts";

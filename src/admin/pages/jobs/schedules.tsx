@@ -1,8 +1,8 @@
 /** The schedules of a job, each with its next fires, what of it is set beside the file, and what stops it. */
-import type { JobOption } from "../../../catalog/job_options.ts";
-import { previewOf, wallTextOf } from "../../../catalog/preview.ts";
-import type { StoredDefinition, StoredSchedule } from "../../../store/definitions.ts";
-import type { JobView } from "../../../store/job_view.ts";
+import type { JobOption } from "../../../definitions/job_options.ts";
+import { previewOf, wallTextOf } from "../../../schedules/preview.ts";
+import type { StoredDefinition, StoredSchedule } from "../../../definitions/definition_rows.ts";
+import type { JobView } from "../../../runs/job_view.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
@@ -10,7 +10,7 @@ import { KeyValues } from "../../parts/notes.tsx";
 import { unreadableText } from "../../parts/complaint_text.ts";
 import { misfireText, timesText } from "../../parts/schedule_text.ts";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Visit } from "../../visit.ts";
+import { link, may, type Visit } from "../../request_context.ts";
 import { OptionRows } from "./option_table.tsx";
 import { clockText } from "./clock_text.ts";
 import { JOBS } from "./words.ts";

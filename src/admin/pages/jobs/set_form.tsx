@@ -1,12 +1,12 @@
 /** What the forms have in common that set something beside a job's file: how they look, and what comes of them. */
 import type { Child } from "hono/jsx";
-import { setOverrides } from "../../../catalog/overrides.ts";
+import { setOverrides } from "../../../sync/overrides.ts";
 import type { Json } from "../../../job.ts";
-import { by } from "../../acting.ts";
+import { by } from "../../form_actions.ts";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { JOBS } from "./words.ts";
 
 interface SetForm {

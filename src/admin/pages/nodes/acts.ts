@@ -1,4 +1,4 @@
-/** What an operator does to nodes, workers and the leader: as the command line does it (client/node_acts.ts). */
+/** What an operator does to nodes, workers and the leader: as the command line does it (actions/node_actions.ts). */
 import {
   degradeLeader,
   detachWorkers,
@@ -6,11 +6,11 @@ import {
   forgetNode,
   setDrained,
   setNode,
-} from "../../../client/node_acts.ts";
-import { type NodeChange, requestCheck } from "../../../store/health.ts";
-import { currentLeader } from "../../../store/leadership.ts";
-import { by, orSay } from "../../acting.ts";
-import { type Act, type Done, field } from "../../visit.ts";
+} from "../../../actions/node_actions.ts";
+import { type NodeChange, requestCheck } from "../../../nodes/node_health.ts";
+import { currentLeader } from "../../../nodes/leadership.ts";
+import { by, orSay } from "../../form_actions.ts";
+import { type Act, type Done, field } from "../../request_context.ts";
 import { labelChange, labelsFrom, limitFrom } from "./given.ts";
 import { NODES } from "./words.ts";
 

@@ -1,9 +1,9 @@
 /** Acts on a node's workers or on one of them, each naming the runs that it touches. */
-import type { RunView } from "../../../store/run_view.ts";
+import type { RunView } from "../../../runs/run_view.ts";
 import { State } from "../../parts/badge.tsx";
 import { ConfirmDialog } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
-import { link, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../request_context.ts";
 import { NODES } from "./words.ts";
 
 /** Each is there also where its button is not just now: the button comes and goes while the page is live. */

@@ -1,14 +1,14 @@
 /** How nodes and workers are shown: states, load, certificates and clocks. */
-import type { Settings } from "../../../store/settings.ts";
-import type { NodeListing } from "../../../store/health.ts";
-import type { WorkerListing } from "../../../store/nodes.ts";
-import { versionOf } from "../../../store/wait_reason.ts";
-import type { RunView } from "../../../store/run_view.ts";
+import type { Settings } from "../../../settings/settings.ts";
+import type { NodeListing } from "../../../nodes/node_health.ts";
+import type { WorkerListing } from "../../../nodes/workers.ts";
+import { versionOf } from "../../../runs/wait_reason.ts";
+import type { RunView } from "../../../runs/run_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State, type Tone } from "../../parts/badge.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
-import { link, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../request_context.ts";
 import { problemOf } from "../../parts/part_text.ts";
 import { NODES } from "./words.ts";
 

@@ -1,14 +1,14 @@
 /** All nodes, the workers on them, who leads, and what of the resources is taken. */
-import { listNodes, type NodeListing } from "../../../store/health.ts";
-import { readTerm, type TermView } from "../../../store/leadership.ts";
-import { listWorkers } from "../../../store/nodes.ts";
-import { readResources } from "../../../store/waiting.ts";
+import { listNodes, type NodeListing } from "../../../nodes/node_health.ts";
+import { readTerm, type TermView } from "../../../nodes/leadership.ts";
+import { listWorkers } from "../../../nodes/workers.ts";
+import { readResources } from "../../../dispatch/dispatch_queues.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty, Problem } from "../../parts/notes.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { may, type Page, type Visit } from "../../visit.ts";
+import { may, type Page, type Visit } from "../../request_context.ts";
 import { Labels, Load, nodeLink, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { NODES } from "./words.ts";
 

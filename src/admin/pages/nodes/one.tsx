@@ -1,14 +1,14 @@
 /** One node: whether it can work, what its last check found, who works there, and what can be done to it. */
-import { type CheckResult, listNodes, type NodeListing } from "../../../store/health.ts";
-import { listWorkers, type WorkerListing } from "../../../store/nodes.ts";
-import { listCarried, type RunView } from "../../../store/run_view.ts";
+import { type CheckResult, listNodes, type NodeListing } from "../../../nodes/node_health.ts";
+import { listWorkers, type WorkerListing } from "../../../nodes/workers.ts";
+import { listCarried, type RunView } from "../../../runs/run_view.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, Csrf, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty, KeyValues, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { WorkDialogs } from "./dialogs.tsx";
 import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { labelsText } from "./given.ts";

@@ -1,5 +1,5 @@
 /** What there is of nodes, workers and the leader, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { askForTest, changeOneNode, degradeIt, detachThem, drainWorkers, removeOne, setMaintenance } from "./acts.ts";
 import { showNodes } from "./list.tsx";
 import { showNode } from "./one.tsx";

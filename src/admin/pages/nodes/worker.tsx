@@ -1,14 +1,14 @@
 /** One worker: its state and role, what it carries, how it is known and reached, and what can be done to it. */
-import { addressText } from "../../../base/text.ts";
-import { readWorker, type WorkerListing } from "../../../store/nodes.ts";
-import { listCarried } from "../../../store/run_view.ts";
-import { readSettings, type Settings } from "../../../store/settings.ts";
+import { addressText } from "../../../platform/text.ts";
+import { readWorker, type WorkerListing } from "../../../nodes/workers.ts";
+import { listCarried } from "../../../runs/run_view.ts";
+import { readSettings, type Settings } from "../../../settings/settings.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { KeyValues, Problem } from "../../parts/notes.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { WorkDialogs } from "./dialogs.tsx";
 import {
   Carried,

@@ -1,10 +1,10 @@
 /** Alerts that are open, with who has seen them: one line that is always there, so that a new one moves nothing, and the list above what is below. */
-import { type Alert, ALERT_KINDS } from "../../../store/alerts.ts";
+import { type Alert, ALERT_KINDS } from "../../../alerts/alerts.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ACTS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../request_context.ts";
 import { AckButton } from "../alerts/ack.tsx";
 import { OVERVIEW } from "./words.ts";
 

@@ -1,10 +1,10 @@
 /** How it went over an hour, a day or a week: the same figures for plots, drawn by a script, and for a table, which needs none. */
-import { readBacklogSeries, readUseSeries } from "../../../store/load_stats.ts";
-import { type Ended, type Range, RANGES, readSeries } from "../../../store/run_stats.ts";
+import { readBacklogSeries, readUseSeries } from "../../../stats/load_stats.ts";
+import { type Ended, type Range, RANGES, readSeries } from "../../../stats/run_stats.ts";
 import { Empty } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { timeText } from "../../parts/time.tsx";
-import { link, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../request_context.ts";
 import { OVERVIEW } from "./words.ts";
 
 /** Per plot, its lines by name, and how the script colours them. */

@@ -1,5 +1,5 @@
 /** What there is of the overview, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { showOverview } from "./page.tsx";
 import { readPlots } from "./plots.tsx";
 

@@ -1,7 +1,7 @@
 /** How much there is of a resource, as an operator says. */
-import { changeResource } from "../../../client/queue_acts.ts";
-import { by, numberField, orSay } from "../../acting.ts";
-import { type Act, type Done, field } from "../../visit.ts";
+import { changeResource } from "../../../actions/queue_actions.ts";
+import { by, numberField, orSay } from "../../form_actions.ts";
+import { type Act, type Done, field } from "../../request_context.ts";
 import { QUEUE } from "./words.ts";
 
 const TO = "/queue";

@@ -1,9 +1,9 @@
 /** Stopping and letting go of all dispatch, a job or a serial key: a page says what waits and runs of it, and asks. */
-import { setPaused, type What } from "../../../client/queue_acts.ts";
-import { countOpen } from "../../../store/stops.ts";
-import { by, orSay } from "../../acting.ts";
+import { setPaused, type What } from "../../../actions/queue_actions.ts";
+import { countOpen } from "../../../dispatch/pauses.ts";
+import { by, orSay } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
-import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../visit.ts";
+import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { QUEUE } from "./words.ts";
 
 interface Asked extends What {

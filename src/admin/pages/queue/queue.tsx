@@ -1,7 +1,7 @@
 /** The queue: what waits and why, what is stopped and by whom, and how much there is of each resource. */
-import { ACTIVE, WAITING } from "../../../store/run_walks.ts";
-import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../store/stops.ts";
-import { readResources } from "../../../store/waiting.ts";
+import { ACTIVE, WAITING } from "../../../runs/run_scans.ts";
+import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../dispatch/pauses.ts";
+import { readResources } from "../../../dispatch/dispatch_queues.ts";
 import { DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, Csrf, DialogButton, ReasonField } from "../../parts/dialog.tsx";
@@ -10,7 +10,7 @@ import { Empty } from "../../parts/notes.tsx";
 import { ACTS, type Column, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { QUEUE } from "./words.ts";
 
 type Stock = Awaited<ReturnType<typeof readResources>>[number];

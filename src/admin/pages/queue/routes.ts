@@ -1,5 +1,5 @@
 /** What there is of the queue, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { removeResource, saveResource } from "./acts.ts";
 import { doPause, showPause } from "./pause.tsx";
 import { showQueue } from "./queue.tsx";

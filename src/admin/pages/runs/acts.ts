@@ -1,11 +1,11 @@
 /** What an operator does to one run. The store does it, with its audit, as one statement; here is only what is said of it. */
-import { actOnMany } from "../../../client/many_acts.ts";
-import { rerunWhere } from "../../../store/births.ts";
-import { requestCancel } from "../../../store/requests.ts";
-import { readState } from "../../../store/run_view.ts";
-import { forceClose, TERMINAL } from "../../../store/runs.ts";
-import { by, numberField, orSay, wishOf } from "../../acting.ts";
-import { type Act, type Done, field, idParam, Refusal } from "../../visit.ts";
+import { actOnMany } from "../../../actions/many_runs.ts";
+import { rerunWhere } from "../../../runs/create_runs.ts";
+import { requestCancel } from "../../../runs/requests.ts";
+import { readState } from "../../../runs/run_view.ts";
+import { forceClose, TERMINAL } from "../../../runs/states.ts";
+import { by, numberField, orSay, wishOf } from "../../form_actions.ts";
+import { type Act, type Done, field, idParam, Refusal } from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
 export async function cancelRun(on: Act): Promise<Done> {

@@ -1,9 +1,9 @@
 /** What can be done to one run, each with what it touches. */
-import type { RunView } from "../../../store/run_view.ts";
-import { WAITING } from "../../../store/run_walks.ts";
-import { TERMINAL } from "../../../store/runs.ts";
+import type { RunView } from "../../../runs/run_view.ts";
+import { WAITING } from "../../../runs/run_scans.ts";
+import { TERMINAL } from "../../../runs/states.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { link, type Visit } from "../../visit.ts";
+import { link, type Visit } from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
 interface Shown {

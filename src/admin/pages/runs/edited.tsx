@@ -1,11 +1,11 @@
 /** A run again, with other args: what was given is a text to change, checked against the job's schema before anything is made. */
-import { retryRun } from "../../../client/run_acts.ts";
-import { readDefinition } from "../../../store/definitions.ts";
-import { readRun } from "../../../store/run_view.ts";
-import { by, jsonField, orForm, wishOf } from "../../acting.ts";
+import { retryRun } from "../../../actions/run_actions.ts";
+import { readDefinition } from "../../../definitions/definition_rows.ts";
+import { readRun } from "../../../runs/run_view.ts";
+import { by, jsonField, orForm, wishOf } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Code, Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, idParam, link, type Page, Refusal, typedIn, type Visit } from "../../visit.ts";
+import { type Act, type Done, idParam, link, type Page, Refusal, typedIn, type Visit } from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
 export async function showEdited(on: Visit): Promise<Page> {

@@ -1,7 +1,7 @@
 /** A filter of runs as it stands in the URL: the words of the command line's --where. */
-import type { RunFilter } from "../../../store/run_filter.ts";
-import { type RunState, STATES } from "../../../store/runs.ts";
-import type { Visit } from "../../visit.ts";
+import type { RunFilter } from "../../../runs/run_filter.ts";
+import { type RunState, STATES } from "../../../runs/states.ts";
+import type { Visit } from "../../request_context.ts";
 
 /** What the page offers, in hours. */
 export const SPANS = { hour: 1, day: 24, week: 7 * 24 } as const;

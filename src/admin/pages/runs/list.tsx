@@ -1,7 +1,7 @@
 /** Runs, the newest first, by a filter that stands in the URL. */
-import { readDefinitions } from "../../../store/definitions.ts";
-import { findRuns, type RunView } from "../../../store/run_view.ts";
-import { STATES } from "../../../store/runs.ts";
+import { readDefinitions } from "../../../definitions/definition_rows.ts";
+import { findRuns, type RunView } from "../../../runs/run_view.ts";
+import { STATES } from "../../../runs/states.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";
@@ -11,7 +11,7 @@ import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { type Span, SPANS, type Wanted, wantedRuns } from "./filter.ts";
 import { MANY, RUNS } from "./words.ts";
 

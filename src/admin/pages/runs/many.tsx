@@ -2,15 +2,15 @@
  * An act on all runs that a filter means. First a page says how many these are and shows some of them; what is then done is
  * done to those alone that were there when it was opened.
  */
-import { actOnMany, type ManyAct, meantBy } from "../../../client/many_acts.ts";
-import { countRuns } from "../../../store/run_search.ts";
-import { findRuns } from "../../../store/run_view.ts";
-import type { RunFilter } from "../../../store/run_filter.ts";
-import { by, numberField, orForm, Unusable, wishOf } from "../../acting.ts";
+import { actOnMany, type ManyAct, meantBy } from "../../../actions/many_runs.ts";
+import { countRuns } from "../../../runs/run_search.ts";
+import { findRuns } from "../../../runs/run_view.ts";
+import type { RunFilter } from "../../../runs/run_filter.ts";
+import { by, numberField, orForm, Unusable, wishOf } from "../../form_actions.ts";
 import { Back, Foot } from "../../parts/dialog.tsx";
 import { Code, Empty, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
-import { type Act, type Done, field, link, type Page, Refusal, typedIn, type Visit } from "../../visit.ts";
+import { type Act, type Done, field, link, type Page, Refusal, typedIn, type Visit } from "../../request_context.ts";
 import { wantedRuns } from "./filter.ts";
 import { columnsOf } from "./list.tsx";
 import { MANY, RUNS } from "./words.ts";

@@ -1,9 +1,9 @@
 /** One run: where it is and why, what it said, what became of its attempts, and what can be done to it. */
 import { parseLogRef } from "../../../archive/log_ref.ts";
-import { LogUnreadable, RunLog } from "../../../client/run_log.ts";
-import type { LogLineView } from "../../../store/run_logs.ts";
-import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../store/run_view.ts";
-import { TERMINAL } from "../../../store/runs.ts";
+import { LogUnreadable, RunLog } from "../../../actions/run_log.ts";
+import type { LogLineView } from "../../../runs/run_logs.ts";
+import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../runs/run_view.ts";
+import { TERMINAL } from "../../../runs/states.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -11,7 +11,7 @@ import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
 import { Why } from "../../parts/why.tsx";
-import { idParam, link, may, type Page, Refusal, type Visit } from "../../visit.ts";
+import { idParam, link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
 import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Timeline } from "./timeline.tsx";

@@ -1,5 +1,5 @@
 /** What there is of runs, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { cancelRun, closeRun, moveRun, retryRun } from "./acts.ts";
 import { retryEdited, showEdited } from "./edited.tsx";
 import { showRuns } from "./list.tsx";

@@ -1,8 +1,8 @@
 /** What became of a run, from its birth to its end, every attempt of it: when, and how long it took. */
 import type { Child } from "hono/jsx";
-import type { AttemptView, RunView } from "../../../store/run_view.ts";
+import type { AttemptView, RunView } from "../../../runs/run_view.ts";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
-import type { Visit } from "../../visit.ts";
+import type { Visit } from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
 /** Earlier ones are in the table below it. */

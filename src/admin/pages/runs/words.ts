@@ -1,5 +1,5 @@
 /** Words of the pages about runs. */
-import { counted } from "../../../base/text.ts";
+import { counted } from "../../../platform/text.ts";
 import { words } from "../../words.ts";
 
 export const RUNS = words({

@@ -1,5 +1,5 @@
-/** Each setting's place on the page and what it does, in Japanese; in English that stands beside the setting (store/settings.ts). */
-import type { Settings } from "../../../store/settings.ts";
+/** Each setting's place on the page and what it does, in Japanese; in English that stands beside the setting (settings/settings.ts). */
+import type { Settings } from "../../../settings/settings.ts";
 import type { Lang } from "../../words.ts";
 
 export const GROUPS = ["leader", "workers", "dispatch", "nodes", "alerts", "retention", "statistics"] as const;

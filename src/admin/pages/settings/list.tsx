@@ -12,14 +12,14 @@ import {
   type SettingProblem,
   type SettingsChange,
   type SettingView,
-} from "../../../store/settings.ts";
+} from "../../../settings/settings.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Back, Csrf, ReasonField } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../visit.ts";
+import { link, may, type Page, type Visit } from "../../request_context.ts";
 import { ABOUT, type Group, GROUP_NAMES, GROUPS, unitOf } from "./about.ts";
 import { changeQuery, DEFAULT, wantedChange } from "./wanted.ts";
 import { problemText, ruleText } from "./problem_text.ts";

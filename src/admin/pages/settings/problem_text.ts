@@ -1,5 +1,5 @@
 /** What is wrong with settings, in the visitor's language; in English, the words of the store. */
-import { type Relation, relationText, type SettingProblem } from "../../../store/settings.ts";
+import { type Relation, relationText, type SettingProblem } from "../../../settings/settings.ts";
 import type { Lang } from "../../words.ts";
 
 export function problemText(lang: Lang, problem: SettingProblem): string {

@@ -1,5 +1,5 @@
 /** What there is of settings, and who may do it. */
-import type { Route } from "../../visit.ts";
+import type { Route } from "../../request_context.ts";
 import { applySettings, reviewSettings } from "./acts.ts";
 import { showSettings } from "./list.tsx";
 

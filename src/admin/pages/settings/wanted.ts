@@ -1,5 +1,5 @@
 /** A change of settings as it stands in a URL or a form: `NAME=value`, where an empty value or "default" means the default. */
-import { NUMBER_SETTINGS, type SettingsChange, type SettingView } from "../../../store/settings.ts";
+import { NUMBER_SETTINGS, type SettingsChange, type SettingView } from "../../../settings/settings.ts";
 
 export const DEFAULT = "default";
 

@@ -1,0 +1,75 @@
+/** Acts on all runs that a filter means: cancel, retry, another priority. They say first how many that would be. */
+import type { By } from "../access/audit.ts";
+import { rerunWhere } from "../runs/create_runs.ts";
+import type { Sql } from "../postgres/connection.ts";
+import { reprioritizeWhere, requestCancelWhere } from "../runs/requests.ts";
+import type { RunFilter } from "../runs/run_filter.ts";
+import { countRuns, searchRuns } from "../runs/run_search.ts";
+import { WAITING } from "../runs/run_scans.ts";
+import { type RunState, STATES, TERMINAL } from "../runs/states.ts";
+import { Refused } from "./args.ts";
+import { existingRun } from "./run_actions.ts";
+
+/** What to do; `wish` names a retry, so that asking again with it adds nothing. */
+export type ManyAct =
+  | { verb: "cancel" }
+  | { verb: "retry"; wish: string }
+  | { verb: "reprioritize"; priority: number };
+
+/** So many rows are changed by one statement; a long list is a series of them. */
+const AT_ONCE = 2_000;
+/** Counted up to here, and at once looked through up to here. */
+export const COUNT_UP_TO = 1_000_000;
+const LOOK = 200_000;
+
+/** Runs in these states can be meant. */
+const CAN_BE: Record<ManyAct["verb"], readonly RunState[]> = {
+  cancel: STATES.filter((state) => !TERMINAL.includes(state)),
+  retry: TERMINAL,
+  reprioritize: WAITING,
+};
+
+/** The filter without the states in which this cannot be done; perhaps none is left. */
+export function meantBy(filter: RunFilter, verb: ManyAct["verb"]): RunFilter {
+  return { ...filter, states: filter.states?.filter((state) => CAN_BE[verb].includes(state)) ?? CAN_BE[verb] };
+}
+
+/** How many runs an act would change, counted up to a million. */
+export async function countMeant(sql: Sql, filter: RunFilter, verb: ManyAct["verb"]): Promise<number> {
+  return (await countRuns(sql, meantBy(filter, verb), { most: COUNT_UP_TO, look: COUNT_UP_TO })).runs;
+}
+
+/** Does it, a statement for each few thousand; gives the ids, those of the new runs for a retry. */
+export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: By): Promise<number[]> {
+  const meant = meantBy(filter, act.verb);
+  const done: number[] = [];
+  for (let after_id = meant.after_id ?? 0;;) {
+    const { ids, looked_to } = await searchRuns(sql, { ...meant, after_id }, { most: AT_ONCE, look: LOOK });
+    if (ids.length > 0) done.push(...await actOnSome(sql, { ...meant, ids }, act, { ...by, most: AT_ONCE }));
+    const last = looked_to ?? (ids.length === AT_ONCE ? ids.at(-1) : undefined);
+    if (last === undefined) return done;
+    after_id = last;
+  }
+}
+
+/** Another priority for one run that waits. @throws Refused when there is none, or it does not wait. */
+export async function reprioritizeRun(sql: Sql, id: number, priority: number, by: By): Promise<void> {
+  const moved = await actOnMany(sql, { id }, { verb: "reprioritize", priority }, by);
+  const run = await existingRun(sql, id);
+  if (moved.length > 0 || run.priority === priority) return;
+  throw new Refused(`Cannot reprioritize run "${id}": it is ${run.state}, only what waits can be moved`, {
+    why: "conflict",
+    says: { code: "waits_not", state: run.state },
+  });
+}
+
+async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: By & { most: number }): Promise<number[]> {
+  switch (act.verb) {
+    case "cancel":
+      return await requestCancelWhere(sql, filter, by);
+    case "retry":
+      return (await rerunWhere(sql, filter, { ...by, wish: act.wish })).map((run) => run.id);
+    case "reprioritize":
+      return await reprioritizeWhere(sql, filter, { ...by, priority: act.priority });
+  }
+}

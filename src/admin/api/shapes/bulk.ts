@@ -1,0 +1,97 @@
+/** Bulks as the API takes and gives them. */
+import { count, id, jobName, page, priority, priorityIn, text, time, Waits, warnings, z } from "./fields.ts";
+
+const word = z.string().nullable();
+const seconds = z.number().nullable().openapi({ description: "Of the last hundred bodies; null: too few have ended" });
+
+/** What may change while it runs. */
+export const PACE = {
+  parallel: z.int().min(1).max(1_000_000).optional().openapi({ description: "So many runs at once; default 10" }),
+  interval_seconds: z.number().min(0).max(31_536_000).optional().openapi({
+    description: "At least so long from one feed to the next; default 0: as soon as another has ended",
+  }),
+  priority: priorityIn.optional().openapi({
+    description: "Of its runs, those that wait as well; default that of the job",
+  }),
+  max_failures: z.int().min(0).max(1_000_000).nullable().optional().openapi({
+    description: "More failed runs than these pause it; null: any number",
+  }),
+  throttle_above: z.number().gt(0).lt(1).nullable().optional().openapi({
+    description: "While more than this share of the last 20 runs fails, what runs at once is halved; null: off",
+  }),
+};
+
+/** What is said once. */
+export const FIXED = {
+  name: text(200).optional().openapi({ description: "For people" }),
+  serial_key: text(500).optional().openapi({ description: "Bulks and runs that share one go one after another" }),
+  on_finish: jobName.optional().openapi({ description: "A job that gets one run when the bulk ends" }),
+  on_failure: jobName.optional().openapi({ description: "The same if something of it failed" }),
+};
+
+const BulkState = z.enum(["RUNNING", "PAUSED", "CANCELED", "FINISHED"]).openapi("BulkState");
+
+export const Bulk = z.object({
+  id,
+  name: z.string(),
+  job_name: jobName,
+  state: BulkState,
+  wait_reason: word.openapi({ description: "Why nothing of it goes on, in one sentence" }),
+  waits: Waits,
+  parallel: count,
+  running_limit: count.openapi({ description: "As many at once as it may run now" }),
+  throttle_above: z.number().nullable(),
+  throttled: count.nullable(),
+  interval_seconds: z.number(),
+  priority,
+  serial_key: word,
+  max_failures: count.nullable(),
+  on_finish: word,
+  on_failure: word,
+  retry_of: id.nullable(),
+  items: count,
+  fed: count.openapi({ description: "Items that have a run" }),
+  waiting: count,
+  running: count,
+  retrying: count,
+  succeeded: count,
+  failed: count,
+  canceled: count,
+  progress: z.number().openapi({ description: "Share of the items whose runs have ended, 0 to 1" }),
+  per_minute: z.number().nullable().openapi({ description: "Ends per minute, over the last hundred" }),
+  seconds_p25: seconds,
+  seconds_p50: seconds,
+  seconds_p75: seconds,
+  done_from: time.nullable().openapi({ description: "Done at the earliest; null: unknown" }),
+  done_to: time.nullable(),
+  created_by: z.string(),
+  changed_by: word,
+  reason: word,
+  created_at: time,
+  started_at: time.nullable(),
+  finished_at: time.nullable(),
+}).openapi("Bulk");
+
+export const BulkPage = page(Bulk).openapi("BulkPage");
+
+export const BulkMade = z.object({
+  id,
+  is_new: z.boolean().openapi({ description: "False: the key was used before, and this is the bulk of that time" }),
+  items: count.openapi({ description: "Stored now" }),
+  warnings,
+}).openapi("BulkMade");
+
+const Forecast = z.object({
+  parallel: count,
+  at_once: count.openapi({ description: "Fewer than `parallel` where its runs can have fewer slots" }),
+  done_from: time.nullable(),
+  done_to: time.nullable(),
+});
+
+export const WhatIf = z.object({ id, now: Forecast, at: Forecast }).openapi("BulkWhatIf");
+
+export const STATE_OF = {
+  pause: { state: "PAUSED", summary: "Start nothing more of it; what runs goes on" },
+  resume: { state: "RUNNING", summary: "Go on" },
+  cancel: { state: "CANCELED", summary: "End it for good; its running runs are ended too" },
+} as const;

@@ -1,0 +1,68 @@
+/** `alerts ls`, `alerts ack`, `alerts test`: what somebody should look at, and whether the webhook hears of it. */
+import { monotonicMs, rest } from "../../platform/timers.ts";
+import { ackAlert, listAlerts, readDelivery, requestTest } from "../../alerts/alerts.ts";
+import { actor, by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
+import { printTable } from "../table.ts";
+import { localTimes } from "../times.ts";
+
+export async function listCommand(options: JsonOption & { all?: boolean; limit: number }): Promise<void> {
+  const alerts = await withDb((sql) => listAlerts(sql, { open: !options.all, limit: options.limit }));
+  if (options.json) return printJson(alerts);
+  printTable(
+    ["id", "alert", "subject", "since", "until", "seen by", "told", "what"],
+    alerts.map((one) => [
+      one.id,
+      one.kind,
+      one.subject,
+      one.opened_at,
+      one.closed_at,
+      one.acked_by,
+      one.told_at ? "yes" : one.last_error ?? "no",
+      localTimes(one.message),
+    ]),
+    options.all ? "there was no alert yet" : "nothing to look at",
+  );
+}
+
+export async function ackCommand(text: string, options: Reasoned): Promise<void> {
+  const id = Number(text);
+  if (!Number.isSafeInteger(id) || id < 1) {
+    throw new CommandError(
+      `Cannot use "${text}": give the id of an alert, as deno task alerts ls shows it`,
+      EXIT.usage,
+    );
+  }
+  const done = await withDb((sql) => ackAlert(sql, id, by(options)));
+  if (!done) {
+    throw new CommandError(`Cannot ack alert ${id}: it is not open, or was seen before; see deno task alerts ls`);
+  }
+  if (options.json) printJson({ id, acked: true });
+  else say(`alert ${id} is marked as seen`);
+}
+
+const ASK_EVERY_MS = 200;
+/** Two looks of the workers, and one answer. */
+const PATIENCE_MS = 20_000;
+
+/** The workers send it, as they would an alert. */
+export async function testCommand(options: JsonOption): Promise<void> {
+  const told = await withDb(async (sql) => {
+    const id = await requestTest(sql, { actor: actor(), reason: "test of the webhook" });
+    const late_ms = monotonicMs() + PATIENCE_MS;
+    for (;;) {
+      const row = await readDelivery(sql, id);
+      if (!row || row.delivered_at || row.last_error || monotonicMs() > late_ms) return row;
+      await rest(ASK_EVERY_MS);
+    }
+  });
+  if (told?.delivered_at) {
+    if (options.json) return printJson(told);
+    return say(`the webhook took it, from ${told.claimed_by}`);
+  }
+  const error = told?.last_error
+    ? `The webhook did not take it: ${told.last_error}`
+    : "No worker has sent it: set SCHEDULER_ALERT_WEBHOOK_URL for at least one of them, and start it again";
+  if (options.json) printJson({ ...told, error });
+  throw new CommandError(options.json ? "" : error);
+}

@@ -1,0 +1,73 @@
+/** `audit`: who did what to what, when and why. */
+import { differencesOf } from "../../admin/pages/audit/differences.ts";
+import { type ActFilter, type ActView, listActions, listActs } from "../../access/audit.ts";
+import { wordLike } from "../../sync/problem.ts";
+import { type JsonOption, withDb } from "../operator.ts";
+import { instantFrom } from "../inputs.ts";
+import { CommandError, EXIT, printJson } from "../../app/output.ts";
+import { printTable } from "../table.ts";
+
+interface AuditOptions extends JsonOption {
+  actor?: string;
+  action?: string;
+  target?: string;
+  since?: string;
+  until?: string;
+  limit: number;
+}
+
+export async function auditCommand(options: AuditOptions): Promise<void> {
+  const filter = filterOf(options);
+  const acts = await withDb(async (sql) => {
+    const found = await listActs(sql, { ...filter, most: options.limit });
+    if (found.length === 0 && filter.action !== undefined) refuseUnknown(filter.action, await listActions(sql));
+    return found;
+  });
+  if (options.json) return printJson(acts);
+  printTable(
+    ["id", "at", "who", "what", "to", "changed", "reason"],
+    acts.map((act) => [
+      act.id,
+      act.at,
+      act.actor,
+      act.action,
+      `${act.target_type} ${act.target_id}`,
+      changeText(act),
+      act.reason,
+    ]),
+    Object.values(filter).some((value) => value !== undefined) ? "no such acts" : "nobody has done anything yet",
+  );
+}
+
+function filterOf({ actor, action, target, since, until }: AuditOptions): ActFilter {
+  const [, target_type, target_id] = /^([^ ]+)(?: (.+))?$/s.exec(target ?? "") ?? [];
+  if (target !== undefined && target_type === undefined) {
+    throw new CommandError(
+      `Cannot use --target "${target}": give a kind, such as run, or one of it, such as "run 812"`,
+      EXIT.usage,
+    );
+  }
+  return {
+    actor,
+    action,
+    target_type,
+    target_id,
+    since: since === undefined ? undefined : instantFrom(since, "ago"),
+    until: until === undefined ? undefined : instantFrom(until, "ago"),
+  };
+}
+
+/** Acts that were never done are no mistake, but most likely misspelled where another one was. */
+function refuseUnknown(action: string, known: string[]): void {
+  if (known.some((one) => one === action || one.startsWith(`${action}.`))) return;
+  const like = wordLike(action, [...known, ...known.map((one) => one.split(".")[0] as string)]);
+  if (like) throw new CommandError(`Cannot find acts "${action}": there were none; did you mean "${like}"?`);
+}
+
+/** `priority 200 -> 120; enabled true`. */
+function changeText({ before, after }: ActView): string | null {
+  return differencesOf(before, after).map(({ name, before: was, after: is }) => {
+    const values = was === undefined ? is : `${was} -> ${is ?? "none"}`;
+    return name === "" ? values : `${name} ${values}`;
+  }).join("; ") || null;
+}

@@ -1,0 +1,72 @@
+/** `nodes`: who is there, which role each holds, and who may take no new work. Nodes themselves: node_health.ts. */
+import { addressText } from "../../platform/text.ts";
+import { degradeLeader, detachWorkers, setDrained } from "../../actions/node_actions.ts";
+import { listNodes } from "../../nodes/node_health.ts";
+import { listWorkers } from "../../nodes/workers.ts";
+import { otherCodeText } from "../../runs/wait_reason.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { printNodes } from "./node_health.ts";
+import { redisPlace } from "../../app/opening.ts";
+import { printJson, say } from "../../app/output.ts";
+import { printTable } from "../table.ts";
+
+export async function listCommand(options: JsonOption): Promise<void> {
+  const [workers, nodes] = await withDb(async (sql) => [await listWorkers(sql), await listNodes(sql)] as const);
+  if (options.json) return printJson({ nodes, workers });
+  if (nodes.length > 0) {
+    printNodes(nodes);
+    say("");
+  }
+  printTable(
+    ["worker", "node", "role", "state", "load", "files", "address", "pid", "since", "lease"],
+    workers.map((one) => [
+      one.worker_id,
+      one.node_id,
+      one.role,
+      one.state,
+      `${one.load}/${one.slots}`,
+      one.other_jobs === null ? null : one.other_jobs === 0 ? "as synced" : `${one.other_jobs} differ`,
+      addressText(one.grpc_host, one.grpc_port),
+      one.pid,
+      one.started_at,
+      `${one.lease_seconds_left.toFixed(0)} s`,
+    ]),
+    "no worker is alive; start one with `deno task worker`, or all of it with `deno task dev`",
+  );
+  for (const { worker_id, node_id, other_jobs, other_code } of workers) {
+    for (const one of other_code) say(`${worker_id} on ${node_id}: ${otherCodeText(one)}`);
+    const more = (other_jobs ?? 0) - other_code.length;
+    if (more > 0) say(`${worker_id} on ${node_id}: and ${more} more`);
+  }
+}
+
+export async function drainCommand(
+  name: string,
+  options: Reasoned,
+  draining: boolean,
+): Promise<void> {
+  const wish = { draining, ...by(options) };
+  const moved = await withDb((sql) => setDrained(sql, name, wish));
+  if (options.json) return printJson(moved);
+  const what = draining ? "takes no new runs; those it has go on" : "takes runs again";
+  for (const { worker_id, node_id } of moved) say(`${worker_id} on ${node_id} ${what}`);
+}
+
+export async function detachCommand(name: string, options: Reasoned): Promise<void> {
+  const { detached, told } = await withDb((sql) => detachWorkers(sql, name, { ...by(options), redis: redisPlace() }));
+  if (options.json) return printJson(detached);
+  for (const { worker_id, node_id } of detached) {
+    say(
+      `${worker_id} on ${node_id} is detached: it starts nothing more and comes back under a new id when its bodies have ended`,
+    );
+  }
+  say("Bodies that run go on only while the leader or a subleader confirms them");
+  if (!told) say("Redis could not be reached, so it learns of this with its next renewal");
+}
+
+export async function degradeCommand(options: Reasoned): Promise<void> {
+  const degraded = await withDb((sql) => degradeLeader(sql, by(options)));
+  if (options.json) return printJson(degraded);
+  say(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
+  say("Where there is no other worker, it leads again after its lease");
+}

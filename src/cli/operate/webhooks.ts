@@ -1,0 +1,47 @@
+/** `hooks`: where other programs deliver events over HTTP, signed with a secret. */
+import { dropHook, makeHook } from "../../actions/webhook_actions.ts";
+import { listWebhooks, type Signature, SIGNATURES } from "../../events/webhooks.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
+import { printTable } from "../table.ts";
+
+export async function listCommand(options: JsonOption): Promise<void> {
+  const hooks = await withDb(listWebhooks);
+  if (options.json) return printJson(hooks);
+  printTable(
+    ["hook", "event", "signature", "per minute", "made by", "last delivery"],
+    hooks.map((one) => [
+      one.name,
+      one.event_type,
+      one.signature,
+      one.rate_per_minute,
+      one.created_by,
+      one.delivered_at,
+    ]),
+    "no hooks yet; make one with `deno task hooks add NAME --event TYPE`",
+  );
+}
+
+export async function addCommand(
+  name: string,
+  options: Reasoned & { event: string; signature: string; rate: number },
+): Promise<void> {
+  const signature = SIGNATURES.find((one) => one === options.signature) as Signature | undefined;
+  if (!signature) {
+    throw new CommandError(
+      `Cannot use --signature "${options.signature}": give ${SIGNATURES.join(" or ")}`,
+      EXIT.usage,
+    );
+  }
+  const hook = { name, event_type: options.event, signature, rate_per_minute: options.rate };
+  const { secret } = await withDb((sql) => makeHook(sql, hook, by(options)));
+  if (options.json) return printJson({ ...hook, secret });
+  say(`hook "${name}" takes deliveries at /api/v1/hooks/${name}; its secret, which is not shown again:\n`);
+  say(secret);
+}
+
+export async function removeCommand(name: string, options: Reasoned): Promise<void> {
+  await withDb((sql) => dropHook(sql, name, by(options)));
+  if (options.json) return printJson({ name, removed: true });
+  say(`hook "${name}" is gone; its deliveries are refused`);
+}

@@ -1,0 +1,37 @@
+/** What commands that act have in common: who does it and why, for the audit, and the database that it is done to. */
+import { userInfo } from "node:os";
+import type { By } from "../access/audit.ts";
+import { connectDb, type Sql } from "../postgres/connection.ts";
+import { readConfigForDb } from "../app/opening.ts";
+
+/** Of every command that has a result. */
+export interface JsonOption {
+  json?: boolean;
+}
+
+/** Of every act that is kept with a reason. */
+export interface Reasoned extends JsonOption {
+  reason: string;
+}
+
+/** Where none was given. */
+export const NO_REASON = "from the command line";
+
+/** For the audit. */
+export function by({ reason }: { reason: string }): By {
+  return { actor: actor(), reason };
+}
+
+/** The shell's user. */
+export function actor(): string {
+  return `cli:${userInfo().username}`;
+}
+
+export async function withDb<T>(act: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = connectDb(readConfigForDb().database_url, { name: "cli", max: 1, by_index: true });
+  try {
+    return await act(sql);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}

@@ -1,0 +1,68 @@
+/** Acts on many runs at once: by their ids, or by a filter. A filter says first how many it means, and acts with --yes. */
+import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy, reprioritizeRun } from "../../actions/many_runs.ts";
+import { counted } from "../../platform/text.ts";
+import { priorityNumber } from "../../job.ts";
+import type { RunFilter } from "../../runs/run_filter.ts";
+import { by, type Reasoned, withDb } from "../operator.ts";
+import { filterFrom, idFrom, priorityFrom } from "../inputs.ts";
+import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
+
+export interface ManyOptions extends Reasoned {
+  where?: string[];
+  yes?: boolean;
+}
+
+export async function cancelManyCommand(options: ManyOptions): Promise<void> {
+  const filter = filterFrom(options.where ?? []);
+  await withMany(filter, { verb: "cancel" }, options, (n) => `cancel requested for ${counted(n, "run")}`);
+}
+
+export async function retryManyCommand(options: ManyOptions): Promise<void> {
+  const act: ManyAct = { verb: "retry", wish: crypto.randomUUID() };
+  const filter = filterFrom(options.where ?? []);
+  await withMany(
+    filter,
+    act,
+    options,
+    (n) => `${counted(n, "run")} enqueued, each with the args of one that had ended`,
+  );
+}
+
+export async function reprioritizeManyCommand(options: ManyOptions & { priority: string }): Promise<void> {
+  const priority = priorityNumber(priorityFrom(options.priority));
+  const said = (n: number) => `${counted(n, "waiting run")} given priority ${priority}`;
+  await withMany(filterFrom(options.where ?? []), { verb: "reprioritize", priority }, options, said);
+}
+
+export async function reprioritizeOneCommand(
+  text: string,
+  options: Omit<ManyOptions, "where"> & { priority: string },
+): Promise<void> {
+  const [id, priority] = [idFrom(text), priorityNumber(priorityFrom(options.priority))];
+  await withDb((sql) => reprioritizeRun(sql, id, priority, by(options)));
+  if (options.json) return printJson({ ids: [id] });
+  say(`run ${id} has priority ${priority} now`);
+}
+
+async function withMany(
+  filter: RunFilter,
+  act: ManyAct,
+  options: ManyOptions,
+  said: (runs: number) => string,
+): Promise<void> {
+  const { verb } = act;
+  if (meantBy(filter, verb).states?.length === 0) {
+    throw new CommandError(`Cannot ${verb} runs that are ${filter.states?.join(", ")}`, EXIT.usage);
+  }
+  await withDb(async (sql) => {
+    const count = await countMeant(sql, filter, verb);
+    if (count === 0) throw new CommandError(`Cannot ${verb} anything: no run that could be is meant by this filter`);
+    if (!options.yes) {
+      const many = counted(count, "run") + (count === COUNT_UP_TO ? " or more" : "");
+      throw new CommandError(`This would ${verb} ${many}: add --yes to do it`, EXIT.usage);
+    }
+    const ids = await actOnMany(sql, filter, act, by(options));
+    if (options.json) return printJson({ ids });
+    say(said(ids.length));
+  });
+}

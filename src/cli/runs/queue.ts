@@ -1,0 +1,83 @@
+/** `queue`: what waits and why, and stopping and letting go: everything, a job, a serial key. `resources`: how much there is. */
+import { changeResource, setPaused } from "../../actions/queue_actions.ts";
+import { readSettings } from "../../settings/settings.ts";
+import { listStoppedKeys, type QueueLine, readQueue } from "../../dispatch/pauses.ts";
+import { readResources } from "../../dispatch/dispatch_queues.ts";
+import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { CommandError, EXIT, pausedText, printJson, say } from "../../app/output.ts";
+import { printTable } from "../table.ts";
+
+export async function listCommand(options: JsonOption): Promise<void> {
+  await withDb(async (sql) => {
+    const [{ dispatch }, jobs, keys] = [await readSettings(sql), await readQueue(sql), await listStoppedKeys(sql)];
+    if (options.json) return printJson({ dispatch, jobs, stopped_serial_keys: keys });
+    if (dispatch === "paused") say("all dispatch is paused; resume it: deno task queue resume --all\n");
+    printTable(
+      ["job", "priority", "waiting", "running", "oldest due", "why nothing starts"],
+      jobs.map((job) => [job.job_name, job.priority, job.waiting, job.running, job.oldest_due_at, whyText(job)]),
+      "nothing waits and nothing runs",
+    );
+    if (keys.length === 0) return;
+    say("");
+    printTable(
+      ["stopped serial key", "waiting", "since", "by", "reason"],
+      keys.map((key) => [key.serial_key, key.waiting, key.stopped_at, key.stopped_by, key.reason]),
+      "",
+    );
+  });
+}
+
+function whyText({ reasons, held, later, ...line }: QueueLine): string | null {
+  const paused = line.paused_by === null || reasons.length > 0 ? [] : [pausedText(line)];
+  const behind = held > 0 ? [`${held} behind their serial key, or beyond their limit`] : [];
+  const early = later > 0 ? [`${later} not due yet`] : [];
+  return [...new Set(reasons), ...paused, ...behind, ...early].join("; ") || null;
+}
+
+export async function pauseCommand(
+  options: Reasoned & { job?: string; key?: string; all?: true },
+  paused: boolean,
+): Promise<void> {
+  const { job: job_name, key: serial_key, all } = options;
+  const given = [job_name, serial_key, all].filter((one) => one !== undefined).length;
+  if (given !== 1) {
+    const verb = paused ? "pause" : "resume";
+    const why = given === 0 ? "it is not said what" : "one thing at a time";
+    throw new CommandError(
+      `Cannot ${verb}: ${why}; give --job NAME, or --key SERIAL_KEY, or --all for all dispatch`,
+      EXIT.usage,
+    );
+  }
+  const wish = { ...by(options), paused };
+  const changed = await withDb((sql) => setPaused(sql, { job_name, serial_key, all }, wish));
+  const what = serial_key !== undefined
+    ? `serial key "${serial_key}"`
+    : job_name !== undefined
+    ? `job "${job_name}"`
+    : "all dispatch";
+  if (options.json) return printJson({ what, paused, changed });
+  const how = paused ? "paused: what runs goes on, what waits waits" : "resumed";
+  say(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
+}
+
+export async function resourcesCommand(options: JsonOption): Promise<void> {
+  const resources = await withDb(readResources);
+  if (options.json) return printJson(resources);
+  printTable(
+    ["resource", "capacity", "taken"],
+    resources.map(({ name, capacity, taken }) => [name, capacity, taken]),
+    "no resource is known; add one: deno task resources set NAME CAPACITY",
+  );
+}
+
+export async function setResourceCommand(name: string, capacity: string | undefined, options: Reasoned): Promise<void> {
+  const n = capacity === undefined ? undefined : Number(capacity);
+  if (n !== undefined && !(/^\d+$/.test(capacity as string) && n <= 1_000_000_000)) {
+    throw new CommandError(`Cannot use "${capacity}" as a capacity: give a whole number from 1`, EXIT.usage);
+  }
+  const changed = await withDb((sql) => changeResource(sql, name, n, by(options)));
+  if (options.json) return printJson({ name, capacity: n ?? null, changed });
+  say(
+    n === undefined ? `resource "${name}" is gone; jobs that take it wait` : `resource "${name}" has capacity ${n}`,
+  );
+}

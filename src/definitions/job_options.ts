@@ -1,0 +1,193 @@
+/**
+ * Which options of a job an operator may set beside its file, and what then holds. Pure: rows and files to what is shown.
+ *
+ * Options have the names that they have in a job file: `priority`, `timeoutSeconds`, `retry.max`, `concurrency.limit`, ...,
+ * and for a schedule `schedule.ID.dailyAt` (or another kind, kept as `schedule.ID.time`), `.timezone` and `.enabled`.
+ */
+import type { Json } from "../job.ts";
+import type { Columns, ScheduleSpec, StoredDefinition } from "./definition_rows.ts";
+import type { Override } from "./override_rows.ts";
+
+/** The options of a job, and the columns of each. */
+export const OF_JOB: Record<string, readonly string[]> = {
+  enabled: ["enabled"],
+  priority: ["priority"],
+  timeoutSeconds: ["timeout_seconds"],
+  "retry.max": ["max_retries"],
+  "retry.backoffSeconds": ["retry_backoff_seconds"],
+  concurrency: ["concurrency_policy"],
+  "concurrency.limit": ["concurrency_limit"],
+  rate: ["rate_count", "rate_seconds"],
+  node: ["node"],
+};
+
+/** The options of each schedule. */
+export const OF_SCHEDULE: Record<string, readonly string[]> = {
+  time: ["schedule_type", "schedule_value"],
+  timezone: ["timezone"],
+  enabled: ["enabled"],
+};
+
+export const KINDS: Record<string, ScheduleSpec["schedule_type"]> = {
+  everyNMinutes: "every_n_minutes",
+  hourlyAtMinute: "hourly_at_minute",
+  dailyAt: "daily_at",
+  cron: "cron",
+};
+
+/** One option of a job as it is. */
+export interface JobOption {
+  name: string;
+  /** What holds, as a job file would say it. */
+  value: Json;
+  /** What the file says; undefined: its value holds. */
+  file_value?: Json;
+  override?: Pick<Override, "set_at" | "set_by" | "reason">;
+}
+
+/** All options of a job that can be set, and what is overridden but has no schedule any more. */
+export function optionsOf(definition: StoredDefinition, overrides: Override[]): JobOption[] {
+  const rows = rowsOf(definition).flatMap(({ prefix, row, options }) =>
+    Object.entries(options).map(([name, columns]) => ({ name: `${prefix}${name}`, value: pick(row, columns) }))
+  );
+  const own = overrides.filter((one) => one.job_definition_id === definition.id);
+  const gone = own.filter((one) => !rows.some(({ name }) => name === one.name));
+  return [...rows, ...gone].map(({ name, value }) => {
+    const override = own.find((one) => one.name === name);
+    if (!override) return { name, value: asWritten(name, value) };
+    const { set_at, set_by, reason, file_value } = override;
+    return {
+      name,
+      value: asWritten(name, value),
+      file_value: file_value && asWritten(name, file_value),
+      override: { set_at, set_by, reason },
+    };
+  });
+}
+
+/**
+ * What else its file asks for, by the names that it has there, as a text: `["resources", "license 1"]`. What is as it is without
+ * being asked for is left out, but for the memory.
+ */
+export function askedBy(definition: StoredDefinition): [name: string, text: string][] {
+  const { retry_on, resources, event_rules, isolation_reuse } = definition;
+  const parts = (of: object) => Object.entries(of).map(([name, value]) => `${name} ${value}`).join(", ");
+  const all: [name: string, value: unknown, usual?: unknown][] = [
+    ["on", Object.entries(event_rules).map(([type, rule]) => `${type} ${JSON.stringify(rule)}`).join("; "), ""],
+    ["serialKey", definition.serial_key, null],
+    ["onFailure", definition.on_failure, "continue"],
+    ["concurrency.key", definition.concurrency_key, null],
+    ["resources", parts(resources), ""],
+    ["retry.factor", definition.retry_factor, 2],
+    ["retry.jitter", definition.retry_jitter, 0.1],
+    ["retry.interruptions", definition.max_interruptions, 3],
+    ["retry.on", Object.entries(retry_on).map(([error, policy]) => `${error}: ${parts(policy)}`).join("; "), ""],
+    ["killGraceSeconds", definition.kill_grace_seconds, 10],
+    ["isolation", `reuse ${isolation_reuse}`, "reuse 0"],
+    ["memoryMb", definition.memory_mb],
+  ];
+  return all.filter(([, value, usual]) => value !== usual).map(([name, value]) => [name, String(value)]);
+}
+
+/** Columns of an option in the words of a job file: `{ dailyAt: "02:30" }`, `{ count: 60, seconds: 1 }`, `"queueOne"`, 240. */
+export function asWritten(name: string, columns: Columns): Json {
+  if (name.endsWith(".time")) {
+    const kind = kindOf(columns.schedule_type as string);
+    const value = columns.schedule_value as string;
+    return { [kind]: kind === "dailyAt" || kind === "cron" ? value : Number(value) };
+  }
+  if (name === "rate") {
+    return columns.rate_count === null ? null : { count: columns.rate_count, seconds: columns.rate_seconds };
+  }
+  const value = Object.values(columns)[0] ?? null;
+  return value === "queue_one" ? "queueOne" : value;
+}
+
+/** The rows of a job, or what is to become of them. */
+interface Rows {
+  schedules: { schedule_id: string }[];
+}
+
+/** The rows with other values in them: `choose` says which columns an override puts there. */
+function withColumns<Job extends Rows>(
+  job: Job,
+  overrides: Override[],
+  choose: (one: Override) => Columns | null,
+): Job {
+  const columns = (row: RowOptions) =>
+    Object.assign({}, ...overrides.filter(({ name }) => isOf(row, name)).map(choose));
+  const [own, ...of_schedules] = rowsOf(job) as [RowOptions, ...RowOptions[]];
+  return {
+    ...job,
+    ...columns(own),
+    schedules: job.schedules.map((schedule, place) => ({ ...schedule, ...columns(of_schedules[place] as RowOptions) })),
+  };
+}
+
+/** A stored definition as its file had it at the last sync. */
+export function asFiled(definition: StoredDefinition, overrides: Override[]): StoredDefinition {
+  return withColumns(definition, overrides, (one) => one.file_value);
+}
+
+/** What a file says, with what operators have set: what then holds. */
+export function withOverrides<Job extends Rows>(job: Job, overrides: Override[]): Job {
+  return withColumns(job, overrides, (one) => one.value);
+}
+
+/** What a file says of an option that is set beside it; null: it has no such schedule. */
+export function fileValue(job: Rows, { name }: Pick<Override, "name">): Columns | null {
+  const row = rowsOf(job).find((one) => isOf(one, name));
+  if (!row) return null;
+  const columns = row.options[name.slice(row.prefix.length)] as readonly string[];
+  return columns[0] === "enabled" ? ON : pick(row.row, columns);
+}
+
+/** What a file that is there says of `enabled`. */
+export const ON: Columns = { enabled: true };
+
+/** A row, with the names of its options: each is the prefix and a key of `options`. */
+export interface RowOptions {
+  prefix: string;
+  row: object;
+  options: Record<string, readonly string[]>;
+}
+
+/** Whether an option is one of this row's. */
+export function isOf({ prefix, options }: Omit<RowOptions, "row">, name: string): boolean {
+  return name.startsWith(prefix) && name.slice(prefix.length) in options;
+}
+
+export function rowsOf(definition: Rows): RowOptions[] {
+  return [
+    { prefix: "", row: definition, options: OF_JOB },
+    ...definition.schedules.map((row) => ({ prefix: prefixOf(row), row, options: OF_SCHEDULE })),
+  ];
+}
+
+export function prefixOf({ schedule_id }: { schedule_id: string }): string {
+  return `schedule.${schedule_id}.`;
+}
+
+/** A schedule's id may hold dots; the last part of a name never does. */
+export function scheduleIdOf(name: string): string {
+  return name.slice("schedule.".length, Math.max(name.lastIndexOf("."), "schedule.".length));
+}
+
+export function lastPart(name: string): string {
+  return name.slice(name.lastIndexOf(".") + 1);
+}
+
+/** Each kind of time is kept under one name, so that there is one of them. */
+export function storedName(name: string): string {
+  return name.startsWith("schedule.") && Object.hasOwn(KINDS, lastPart(name))
+    ? `${name.slice(0, name.lastIndexOf("."))}.time`
+    : name;
+}
+
+function kindOf(schedule_type: string): string {
+  return Object.keys(KINDS).find((kind) => KINDS[kind] === schedule_type) as string;
+}
+
+export function pick(row: object, columns: readonly string[]): Columns {
+  return Object.fromEntries(columns.map((column) => [column, (row as Columns)[column] ?? null]));
+}

@@ -1,0 +1,47 @@
+/**
+ * Detaches workers that give no sign of life: their Watch stream has been gone for `worker_detach_grace_seconds`, and their
+ * heartbeat in Redis is as old or gone. Both, since each alone has harmless causes: a dead port is answered by giving no
+ * work (worker_monitor.ts), and a worker that cannot reach Redis can work. Redis away says nothing about anybody.
+ *
+ * Looked at beside the tick, which must not wait for Redis. That the heartbeat is gone must be seen for two beats: after a
+ * flush of Redis all are gone for a moment. What ends the worker's runs is its lease; detaching only frees at once what
+ * it has not started, and tells it to ask before it goes on.
+ */
+import { loopFailed, observe } from "../platform/facts.ts";
+import { failpoint } from "../platform/failpoint.ts";
+import { RedisAway } from "../redis/connection.ts";
+import { list, setDetach } from "../redis/heartbeats.ts";
+import { detachSilent } from "../dispatch/detach.ts";
+import type { WorkerRow } from "../nodes/workers.ts";
+import type { Leading } from "./leader_context.ts";
+
+export function detachUnheard(me: Leading): void {
+  const grace_ms = me.settings.worker_detach_grace_seconds * 1000;
+  const unheard = me.crew.unheardFor(grace_ms).filter((one) => one.worker_id !== me.term.worker_id);
+  if (unheard.length === 0 || me.looking) return;
+  me.looking = true;
+  lookAt(me, unheard, grace_ms)
+    .catch((error) => {
+      if (!(error instanceof RedisAway)) loopFailed("leader: detach", error);
+    })
+    .finally(() => me.looking = false);
+}
+
+async function lookAt(me: Leading, unheard: WorkerRow[], grace_ms: number): Promise<void> {
+  const ages = new Map((await list(me.redis)).map((one) => [one.worker_id, one.heartbeat_age_ms]));
+  const two_beats_ms = me.settings.heartbeat_interval_seconds * 2_000;
+  const silent = unheard.filter(({ worker_id }) => {
+    const age_ms = ages.get(worker_id);
+    return me.crew.notePulse(worker_id, age_ms !== undefined && age_ms < grace_ms) >= two_beats_ms;
+  });
+  if (silent.length === 0 || !me.term.trusted) return;
+  const actor = `leader:${me.term.worker_id}`;
+  const reason = `neither a call nor a heartbeat of it for ${grace_ms / 1000} s`;
+  const worker_ids = silent.map((one) => one.worker_id);
+  await failpoint("after-lease-check-detach");
+  const detached = await detachSilent(me.sql, me.term, { worker_ids, actor, reason });
+  for (const { worker_id } of detached) observe("worker.detached", { worker_id, by: actor, reason });
+  me.bell.ring(); // what it did not start goes elsewhere
+  const ttl_ms = me.settings.worker_lease_seconds * 2_000;
+  await Promise.all(detached.map(({ worker_id }) => setDetach(me.redis, worker_id, { ttl_ms })));
+}

@@ -1,0 +1,79 @@
+/**
+ * Tells workers what was decided. Never awaited by the tick: one slow worker must not hold up the others. An order is
+ * only a hint, since a worker also reads what is assigned to it; a run whose order failed goes to someone else at once,
+ * which is safe because both would have to move the same row.
+ */
+import { loopFailed, observe } from "../platform/facts.ts";
+import { failpoint } from "../platform/failpoint.ts";
+import { cancelsToDeliver } from "../runs/requests.ts";
+import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../runs/states.ts";
+import type { Leading } from "./leader_context.ts";
+
+/** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */
+const CANCELS_AT_ONCE = 5_000;
+
+/** One StartJobs per worker. */
+export function orderStarts(me: Leading, assigned: Assigned[]): void {
+  const by_worker = Map.groupBy(assigned, (run) => run.worker_id);
+  for (const [worker_id, runs] of by_worker) {
+    orderStart(me, worker_id, runs).catch((error) => loopFailed(`orders to ${worker_id}`, error));
+  }
+}
+
+async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Promise<void> {
+  const worker = me.crew.get(worker_id);
+  if (!worker) return void await takeBack(me, runs); // it went meanwhile
+  const answer = await me.peers.to(worker).startJobs({
+    leader_epoch: me.term.epoch,
+    orders: runs.map(({ job_run_id, attempt, command_name, digest, due_unix_us, priority }) => {
+      return { job_run_id, attempt, command_name, digest, due_unix_us, priority };
+    }),
+  });
+  if (!answer.ok) {
+    me.crew.suspect(worker_id, me.settings.suspect_seconds);
+    await takeBack(me, runs);
+    me.bell.ring();
+    return;
+  }
+  me.crew.trust(worker_id);
+  const refused: Assigned[] = [];
+  let other_code = false;
+  for (const [place, run] of runs.entries()) {
+    const said = answer.value.results[place];
+    if (said?.result === "ACCEPTED") continue;
+    const result = said?.result ?? "RESULT_UNSPECIFIED";
+    const message = said?.message ?? "";
+    observe("run.refused", { job_run_id: run.job_run_id, attempt: run.attempt, worker_id, result, message });
+    if (said?.other_code) { // the worker has undone the assignment, and is given no run of this code until it says otherwise
+      me.crew.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);
+      other_code = true;
+      continue;
+    }
+    if (result !== "REJECTED_INVALID") me.crew.hasRefused(worker_id); // else the run is no longer assigned there, or is to be canceled
+    refused.push(run);
+  }
+  if (refused.length > 0) await takeBack(me, refused);
+  if (other_code || refused.length > 0) me.bell.ring();
+}
+
+async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
+  if (!me.term.trusted) return [];
+  await failpoint("after-lease-check-refused");
+  const taken = await orphanAssigned(me.sql, me.term, { refused: runs });
+  for (const run of taken) observe("run.orphaned", { ...run, cause: "refused" });
+  return taken;
+}
+
+/** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */
+export async function deliverCancels(me: Leading): Promise<void> {
+  await failpoint("after-lease-check-cancels");
+  const canceled = await cancelRequested(me.sql, me.term, CANCELS_AT_ONCE);
+  for (const run of canceled) observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
+  if (canceled.length === CANCELS_AT_ONCE) me.bell.ring();
+  for (const run of await cancelsToDeliver(me.sql)) {
+    const worker = me.crew.get(run.worker_id);
+    if (!worker) continue;
+    const { job_run_id, attempt, reason } = run;
+    me.peers.to(worker).cancelJob({ leader_epoch: me.term.epoch, job_run_id, attempt, reason }); // its failure is a value, and told again next tick
+  }
+}

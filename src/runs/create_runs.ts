@@ -1,0 +1,224 @@
+/**
+ * How runs come to be: from slots of schedules, from enqueue, (events.ts) from events and (bulk_dispatch.ts) from bulks. The only file that
+ * inserts into job_run; states.ts moves what was born here.
+ *
+ * An idempotency key, unique as long as its run is kept (run_retention.ts), is what makes a birth exactly-once, and nothing else does. Every
+ * birth has one but for an enqueue whose caller gave none, which makes a run each time it is sent:
+ *
+ *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
+ *   bulk:{bulk_id}:{seq}
+ *
+ * Runs of a definition that is not `allow` share a serial key, so that two of them are never live at once.
+ *
+ * A run that is not yet due, or that is plainly behind another of its serial key or limit key, is born `held` (key_queues.ts).
+ * "Plainly" is as this statement sees it, so each such birth leaves a line_check behind it: if what it saw has changed
+ * meanwhile, the leader lets it go.
+ */
+import type { By } from "../access/audit.ts";
+import { type Db, json } from "../postgres/connection.ts";
+import type { Demands } from "../definitions/definition_rows.ts";
+import { fence, type Term } from "../nodes/leadership.ts";
+import { named } from "./fast_path.ts";
+import { matches, type RunFilter } from "./run_filter.ts";
+
+export interface Birth {
+  job_name: string;
+  args: unknown;
+  /** Unique per job. Without one, the same birth sent twice makes two runs. */
+  idempotency_key?: string;
+  priority?: number;
+  run_at?: Date;
+  serial_key?: string;
+  node?: string;
+  rerun_of?: number;
+}
+
+/** What came of a birth: its run, old or new; or no run, since no such job takes runs. */
+export interface Born {
+  job_run_id: number | undefined;
+  /** False: the key was used before, and this is the run of that time. */
+  is_new: boolean;
+}
+
+/** Enqueues runs in one statement, on the pool or inside the caller's transaction; answers in the order of the births. */
+export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
+  return await bear(sql, births) as Born[];
+}
+
+/** The same for runs of one job that were checked by these demands. Undefined: it has others by now, and nothing was done. */
+export async function createCheckedRuns(sql: Db, births: Birth[], by: Demands): Promise<Born[] | undefined> {
+  return await bear(sql, births, by);
+}
+
+/** `by`: what the job is to ask for still. Undefined: it asks for something else. */
+async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | undefined> {
+  const holds = by
+    ? sql`(d.args_schema::text, d.node, d.resources) is not distinct from (${by.args_schema}::text, ${by.node}::text, ${
+      json(sql, by.resources)
+    }::jsonb)`
+    : sql`true`;
+  const asked = births.map((birth, place) => ({ ...birth, place, args: birth.args ?? {} }));
+  const rows = await sql<
+    { place: number; id: number | null; old_id: number | null; known: boolean; changed: boolean }[]
+  >`
+    with ask as (
+      select a.place, case when ${holds} then d.id end as job_definition_id, d.id is not null and not ${holds} as changed,
+             'enqueue' as source, 'enqueue:' || d.id || ':' || a.idempotency_key as key, a.args,
+             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, ${now(sql)}) as due_at,
+             (select o.scheduled_for from job_run o where o.id = a.rerun_of) as slot,
+             coalesce(a.node, fill_template(d.node, a.args)) as node, a.rerun_of, a.serial_key as own_serial_key,
+             null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, null::bigint as leader_epoch
+        from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
+               priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
+        left join job_definition d on d.name = a.job_name and d.removed_at is null),
+    ${bearing(sql)}${births.length === 1 ? sql`, ${named(sql)}` : sql``}
+    select ask.place, born.id, ask.job_definition_id is not null as known, ask.changed,
+           case when born.id is null then (select old.id from job_run old where old.idempotency_key = ask.key) end as old_id
+      from ask left join lined using (place) left join born on born.id = lined.id ${
+    births.length === 1 ? sql`, named` : sql``
+  } order by ask.place`;
+  if (rows.some((row) => row.changed)) return undefined;
+  // A key that another transaction committed after this statement began is neither born nor visible, nor is one that is given twice: ask again.
+  const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
+  const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));
+  const later = new Map(unseen.map((row, place) => [row.place, found[place]]));
+  return rows.map(({ place, id, old_id }) =>
+    later.get(place) ?? { job_run_id: id ?? old_id ?? undefined, is_new: id !== null }
+  );
+}
+
+/**
+ * Runs again what has ended, with the same args, linked to the first by `rerun_of`; audited in the same statement. Its key and node are those
+ * of its job and args as they are now, unless it was given its own. A run
+ * that was run again already under the same `wish` is left out, and so is one that the wish itself has made: a wish that is repeated adds
+ * nothing, also when its runs have ended meanwhile, and one that takes several statements does not go on with its own.
+ */
+export async function rerunWhere(
+  sql: Db,
+  filter: RunFilter,
+  by: By & { most: number; wish: string },
+): Promise<{ id: number; rerun_of: number }[]> {
+  return await sql<{ id: number; rerun_of: number }[]>`
+    with ask as (
+      select row_number() over (order by r.id) as place, d.id as job_definition_id, 'enqueue' as source,
+             'rerun:' || ${by.wish}::text || ':' || r.id as key, r.args_json as args, r.priority, ${now(sql)} as due_at,
+             r.scheduled_for as slot, coalesce(${ownNode(sql)}, fill_template(d.node, r.args_json)) as node,
+             r.id as rerun_of, ${
+    ownSerialKey(sql)
+  } as own_serial_key, null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id,
+             null::bigint as leader_epoch
+        from job_run r join job_definition d on d.id = r.job_definition_id
+       where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}
+         and not exists (select from job_run again where again.idempotency_key = 'rerun:' || ${by.wish}::text || ':' || r.id)
+         and (r.rerun_of is null or r.idempotency_key is distinct from 'rerun:' || ${by.wish}::text || ':' || r.rerun_of)
+       order by r.id limit ${by.most}),
+    ${bearing(sql)},
+    fresh as (select id, lined.rerun_of from born join lined using (id)),
+    noted as (
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'run.retry', 'run', rerun_of::text, jsonb_build_object('rerun', id), ${by.reason} from fresh)
+    select id, rerun_of from fresh order by id`;
+}
+
+/** What an enqueue gave run `r` of definition `d` that does not follow from its job and args; null: nothing. No other birth gives any. */
+function ownNode(sql: Db) {
+  return sql`case when r.source = 'enqueue' and r.node is distinct from fill_template(d.node, r.args_json) then r.node end`;
+}
+
+function ownSerialKey(sql: Db) {
+  return sql`case when r.source = 'enqueue' and r.serial_key is distinct from fill_template(d.serial_key, r.args_json)
+                   and r.serial_key is distinct from 'job:' || d.name then r.serial_key end`;
+}
+
+/** The same of one run: what a repeat of it with other args keeps. */
+export async function givenOwn(sql: Db, job_run_id: number): Promise<{ node?: string; serial_key?: string }> {
+  const [row] = await sql<{ node: string | null; serial_key: string | null }[]>`
+    select ${ownNode(sql)} as node, ${ownSerialKey(sql)} as serial_key
+      from job_run r join job_definition d on d.id = r.job_definition_id where r.id = ${job_run_id}`;
+  return { node: row?.node ?? undefined, serial_key: row?.serial_key ?? undefined };
+}
+
+/** The slots of one schedule that the calendar chose, and how far it looked. */
+export interface SlotPlan {
+  job_schedule_id: number;
+  /** As it was read; another value means that somebody changed the schedule, and nothing is done. ISO 8601. */
+  next_slot_was: string;
+  slots: string[];
+  /** When the run of each slot may start; undefined: at its slot. */
+  starts?: string[];
+  last_slot: string;
+  next_slot: string | null;
+}
+
+/** Inserts the runs of slots and advances their schedules, as one statement: a slot is neither lost nor made twice. */
+export async function createSlotRuns(
+  sql: Db,
+  term: Term,
+  plans: SlotPlan[],
+): Promise<{ id: number; job_name: string }[]> {
+  return await sql<{ id: number; job_name: string }[]>`
+    with ${fence(sql, term)},
+    plan as (
+      select * from jsonb_to_recordset(${json(sql, plans)}) as p(job_schedule_id bigint, next_slot_was timestamptz,
+             slots timestamptz[], starts timestamptz[], last_slot timestamptz, next_slot timestamptz)),
+    advanced as (
+      update job_schedule s set last_slot = plan.last_slot, next_slot = plan.next_slot
+        from plan, fence
+       where s.id = plan.job_schedule_id and s.enabled and s.paused_at is null and s.next_slot = plan.next_slot_was
+      returning s.id, s.job_definition_id, s.args_json, plan.slots, plan.starts),
+    ask as (
+      select row_number() over (order by slot, a.id) as place, d.id as job_definition_id, 'schedule' as source,
+             'time:' || a.id || ':' || to_char(slot at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as key,
+             d.default_args_json || a.args_json as args, d.priority, coalesce(s.start, s.slot) as due_at, s.slot,
+             fill_template(d.node, d.default_args_json || a.args_json) as node, null::bigint as rerun_of, null as own_serial_key,
+             a.id as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
+        from advanced a cross join unnest(a.slots, a.starts) as s(slot, start) join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
+    ${bearing(sql)}
+    select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
+}
+
+/** The same for all that one statement bears, so that they go in the order of their ids: asked for row by row it is the order in which a plan has them. */
+export function now(sql: Db) {
+  return sql`(select clock_timestamp())`;
+}
+
+/**
+ * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key, job_schedule_id,
+ * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `born`: the keys of each run, its place in their lines, its id, and the row. Among those asked for
+ * together the first of each key is let go, if nobody has the key yet.
+ */
+export function bearing(sql: Db, { event_keys = false } = {}) {
+  const event_key = event_keys ? sql`event_key` : sql`null`;
+  return sql`keyed as materialized (
+      select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit,
+             case when d.concurrency_policy <> 'allow' then 'job:' || d.name
+                  else coalesce(ask.own_serial_key, fill_template(d.serial_key, ask.args)) end as serial_key,
+             d.id || ':' || fill_template(d.concurrency_key, ask.args) as limit_key
+        from ask join job_definition d on d.id = ask.job_definition_id),
+    placed as (
+      select k.*, not k.early and (
+          (k.serial_key is not null and (
+            row_number() over (partition by k.serial_key order by k.early, k.priority, k.due_at, k.place) > 1
+            or exists (select from job_run o where o.serial_key = k.serial_key
+                        and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+            or (k.bulk_id is null and exists (select from bulk b where b.serial_key = k.serial_key and b.finished_at is null))))
+          or (k.limit_key is not null and
+            row_number() over (partition by k.limit_key order by k.early, k.priority, k.due_at, k.place) + (
+              select count(*) from (select from job_run o where o.limit_key = k.limit_key
+                and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit k.concurrency_limit) live)
+            > k.concurrency_limit)) as behind
+        from keyed k),
+    lined as materialized (select nextval('job_run_id_seq') as id, p.* from (select * from placed order by place) p),
+    born as (
+      insert into job_run (id, job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
+                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key) overriding system value
+      select id, job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
+             nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end, ${event_key}
+        from lined order by place
+      on conflict (idempotency_key) where idempotency_key is not null do nothing
+      returning id, idempotency_key, job_definition_id),
+    checked as (
+      insert into line_check (line)
+      select 'serial:' || serial_key from lined where behind and serial_key is not null
+      union select 'limit:' || limit_key from lined where behind and limit_key is not null)`;
+}

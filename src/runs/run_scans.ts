@@ -1,0 +1,120 @@
+/**
+ * How the runs that a filter means are found, as quickly among millions as among a few. The planner would often read all of them: it
+ * does not know that the failures of a job are all old, and a list of states fits no partial index. So what leads is chosen here, the
+ * first of these that is asked for, and each of its parts is one walk through one index:
+ *
+ *   serial key | error's name | bulk | job, by state | state | (none of these) the newest runs
+ */
+import type { Db, Fragment } from "../postgres/connection.ts";
+import type { RunFilter } from "./run_filter.ts";
+import { type RunState, STATES, TERMINAL } from "./states.ts";
+
+/** A part of what is meant; no run is in two parts. */
+export interface Part {
+  /** A condition on run `r`. */
+  lead: Fragment;
+  /** walk: an index gives it in the order of ids. heap: it has none, and is small as a rule. jobs: it is one walk for each job. */
+  kind: "walk" | "heap" | "jobs";
+  /** What the walk's index has before the id, where the planner would think that another order is as good. */
+  first?: Fragment;
+  /** Something is asked for besides, so rows of it are looked through. */
+  sifted: boolean;
+  /** What is looked for besides all that is asked for, so that no run is in two parts. */
+  besides?: Fragment;
+}
+
+/** `job_definition_id`: of the filter's job. */
+export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | null): Part[] {
+  const { states = STATES } = filter;
+  const ended = states.filter((state) => TERMINAL.includes(state));
+  const open = states.filter((state) => !TERMINAL.includes(state));
+  const besides = (leading: (keyof RunFilter)[]) =>
+    ASKED.some((name) => filter[name] !== undefined && !leading.includes(name));
+  const walk = (lead: Fragment, ...leading: (keyof RunFilter)[]): Part => ({
+    lead,
+    kind: "walk",
+    sifted: besides(leading),
+  });
+  const of = (state: RunState) => sql`r.state = ${state}`;
+  if (filter.id !== undefined) return [walk(sql`r.id = ${filter.id}`, ...ASKED)];
+  if (filter.serial_key !== undefined) {
+    const lead = sql`r.serial_key = ${filter.serial_key}`;
+    return [
+      ...ended.length > 0 ? [walk(sql`${lead} and r.finished_at is not null`, "serial_key")] : [],
+      ...open.length > 0 ? [heap(sql`${lead} and ${inStates(sql, OPEN)}`)] : [],
+    ];
+  }
+  if (filter.error_name !== undefined) return [walk(sql`r.error_name = ${filter.error_name}`, "error_name")];
+  if (filter.bulk_id !== undefined) {
+    return states.map((state) => ofBulk(sql, filter, state, walk));
+  }
+  if (job_definition_id === null && (filter.states === undefined || besides(["states"]))) return [walk(sql`true`)];
+  const job = job_definition_id === null ? sql`` : sql`and r.job_definition_id = ${job_definition_id}`;
+  const past = (state: RunState): Part => ({
+    ...walk(sql`${of(state)} and r.finished_at is not null ${job}`, "states", "job_name"),
+    kind: job_definition_id === null ? "jobs" : "walk",
+  });
+  const waits = open.some((state) => WAITING.includes(state));
+  return [
+    ...ended.map(past),
+    ...waits ? [heap(sql`${inStates(sql, WAITING)} and not r.held ${job}`), heap(sql`r.held ${job}`)] : [],
+    ...open.some((state) => ACTIVE.includes(state)) ? [heap(sql`${inStates(sql, ACTIVE)} ${job}`)] : [],
+  ];
+}
+
+/**
+ * As a range of the index by bulk and state, in its order. Of equations the planner thinks that all runs from the newest on come in that order as well,
+ * and reads those of a month to find a few.
+ */
+function ofBulk(
+  sql: Db,
+  filter: RunFilter,
+  state: RunState,
+  walk: (lead: Fragment, ...leading: (keyof RunFilter)[]) => Part,
+): Part {
+  const { bulk_id = 0, before_id = Number.MAX_SAFE_INTEGER, after_id = 0 } = filter;
+  const lead =
+    sql`r.bulk_id = ${bulk_id} and (r.state, r.id) < (${state}::text, ${before_id}::bigint) and (r.state, r.id) > (${state}::text, ${after_id}::bigint)`;
+  return { ...walk(lead, "bulk_id", "states"), first: sql`r.state` };
+}
+
+/** Ids of the runs of a job that have come due, the newest `most` of those that have ended and of those that wait; none of those under way. */
+export function newestOf(sql: Db, job_definition_id: Fragment, most: number): Fragment {
+  const walk = (which: Fragment) =>
+    sql`(select r.id from job_run r where r.job_definition_id = ${job_definition_id} and r.scheduled_for <= clock_timestamp() and ${which}
+          order by r.scheduled_for desc limit ${most})`;
+  return sql`${walk(sql`r.finished_at is not null`)} union all ${walk(inStates(sql, WAITING))}`;
+}
+
+/** All runs from the newest on, whatever leads. */
+export function byAge(sql: Db): Part {
+  return { lead: sql`true`, kind: "walk", sifted: true };
+}
+
+function heap(lead: Fragment): Part {
+  return { lead, kind: "heap", sifted: false };
+}
+
+/** Beside those that lead: what is looked for in each row. Times and edges are bounds of the ids. */
+const ASKED: (keyof RunFilter)[] = [
+  "job_name",
+  "states",
+  "serial_key",
+  "node",
+  "ran_on",
+  "worker_id",
+  "error_name",
+  "bulk_id",
+];
+/** Given to nobody. */
+export const WAITING: readonly RunState[] = ["PENDING", "RETRYING", "ORPHANED"];
+/** Given to a worker. */
+export const ACTIVE: readonly RunState[] = ["ASSIGNED", "RUNNING"];
+/** In the order of the indexes' conditions. */
+const OPEN: readonly RunState[] = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"];
+
+/** Written out, as the conditions of partial indexes are: the planner does not see into a parameter. */
+export function inStates(sql: Db, states: readonly RunState[]): Fragment {
+  const known = STATES.filter((state) => states.includes(state));
+  return sql`r.state in (${sql.unsafe(known.map((state) => `'${state}'`).join(", "))})`;
+}

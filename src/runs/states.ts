@@ -1,0 +1,396 @@
+/**
+ * The states of a run. The only file that changes `job_run.state`; create_runs.ts makes the rows.
+ *
+ *   from                               to         who
+ *   PENDING ORPHANED RETRYING          ASSIGNED   leader: assignRuns
+ *   ASSIGNED                           RUNNING    worker: startRuns
+ *   RUNNING                            SUCCEEDED FAILED TIMED_OUT CANCELED RETRYING   worker: finishRuns
+ *   ORPHANED                           the same, by its former worker, until it is assigned again: finishRuns
+ *   ASSIGNED                           ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack
+ *   RUNNING                            ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack
+ *   ASSIGNED, RUNNING without a body   as before  worker that has other code: refuseCode (code_mismatch.ts)
+ *   ORPHANED                           FAILED     leader, interrupted too often: quarantine
+ *   PENDING (never started)            SKIPPED    leader: skipLate, skipForbidden (concurrency_policy.ts)
+ *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
+ *   anything not terminal              FAILED     operator, audited: forceClose
+ *
+ * A run may be ASSIGNED a while before it is due by the database's clock, and RUNNING a moment before; what it is told then (`due_in_ms`)
+ * keeps its body from beginning sooner than it is due, and its `started_at` is that time.
+ * Each is one guarded statement. A row that does not come back was moved by someone else: the caller stops and starts
+ * nothing. Leader statements start with the fence of their term. Ownership of a running run is (worker, attempt,
+ * start_token). Nothing leaves a terminal state.
+ *
+ * `is not distinct from` where `=` would do: a guard that the planner can match with a partial index makes it walk that
+ * index once per element of the batch (its statistics of this table are always stale); this way it takes the primary key.
+ * `job_definition_id + 0` for the same reason: while it believed the table to be empty it read all runs of the definition.
+ *
+ * Not promised here: that a body never runs twice. See docs/guarantees.md.
+ */
+import type { By } from "../access/audit.ts";
+import { type Db, type Fragment, json, unsynced } from "../postgres/connection.ts";
+import { type Ending, endingsOf } from "./finished_runs.ts";
+import { fence, fenceOfTick, type Term } from "../nodes/leadership.ts";
+import { leavingKept } from "../postgres/row_locks.ts";
+import { byId, placeAmong, textAt } from "../postgres/array_params.ts";
+import { dueUnix } from "../nodes/workers.ts";
+import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
+
+export const STATES = [
+  "PENDING",
+  "ASSIGNED",
+  "RUNNING",
+  "RETRYING",
+  "ORPHANED",
+  "SUCCEEDED",
+  "FAILED",
+  "CANCELED",
+  "TIMED_OUT",
+  "SKIPPED",
+] as const;
+export type RunState = typeof STATES[number];
+
+export const TERMINAL: readonly RunState[] = ["SUCCEEDED", "FAILED", "CANCELED", "TIMED_OUT", "SKIPPED"];
+
+/** One try of one run. */
+export interface AttemptRef {
+  job_run_id: number;
+  attempt: number;
+}
+
+/** Its name in a map or a set. */
+export function attemptKey({ job_run_id, attempt }: AttemptRef): string {
+  return `${job_run_id}:${attempt}`;
+}
+
+export interface Assignment {
+  job_run_id: number;
+  version: number;
+  worker_id: string;
+}
+
+/** What a worker must be told to start a run; the rest it reads itself when it does. */
+export interface Assigned extends AttemptRef {
+  worker_id: string;
+  command_name: string;
+  digest: string;
+  /** By the database's clock, in microseconds since 1970, if it lies ahead; 0: now. */
+  due_unix_us: number;
+  priority: number;
+}
+
+/**
+ * PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before.
+ *
+ * It does not wait for the disk. Postgres that crashes may forget it, and the run waits as before, as if its leader had died on the way;
+ * the order that went out meanwhile finds nothing to start. A start that is on the disk has its assignment there too.
+ * `besides`: what must hold of run `r` of definition `d` as well.
+ */
+export async function assignRuns(
+  sql: Db,
+  term: Term,
+  assignments: Assignment[],
+  besides: Fragment = sql`true`,
+): Promise<Assigned[]> {
+  const sorted = byId(assignments);
+  const ids = sorted.map(({ job_run_id }) => job_run_id);
+  const place = placeAmong(sql, ids);
+  const worker = textAt(sql, sorted.map(({ worker_id }) => worker_id), place);
+  const asked = [...new Set(sorted.map(({ worker_id }) => worker_id))]; // each run looks through them all
+  return await sql<Assigned[]>`
+    with ${fenceOfTick(sql, term)}, ${unsynced(sql)},
+    active as materialized (select worker_id from worker where worker_id = any(${asked}::text[]) and state = 'ACTIVE'),
+    moved as (
+      update job_run r
+         set state = 'ASSIGNED', assigned_worker_id = ${worker}, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
+             attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1,
+             started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
+             held = false, wakes_at = null
+        from fence, unsynced, job_definition d
+       where r.id = any(${ids}::bigint[]) and r.version = (${sorted.map(({ version }) => version)}::int[])[${place}]
+         and d.id = r.job_definition_id + 0 and d.paused_at is null
+         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
+         and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
+         and ${worker} in (select worker_id from active) and ${besides}
+      returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
+                ${dueUnix(sql)} as due_unix_us, r.priority),
+    paced as (
+      update job_definition d
+         set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - least(1, d.rate_seconds / 10) * interval '1 s')
+               + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
+        from (select job_definition_id, count(*) as starts from moved group by 1) m
+       where d.id = m.job_definition_id and d.rate_count is not null)
+    select job_run_id, attempt, worker_id, command_name, digest, due_unix_us, priority from moved`;
+}
+
+export interface StartOrder extends AttemptRef {
+  token: string;
+  /** Of the code that this worker has; a definition with another is not started here. */
+  digest: string;
+}
+
+/** So long before it is due a run may be made RUNNING: its body then begins at its time and not a statement later. */
+export const START_AHEAD_MS = 50;
+
+/**
+ * ASSIGNED -> RUNNING, for a worker that is ACTIVE and still the one. Only a row that comes back may get a body. One that was given ahead of
+ * its time starts only if nobody has stopped its job, its node or all dispatch since.
+ * The rows are found by `= any(ids)` and their orders by place, not by a join: whatever the planner thinks of the size
+ * of either side, it is one look-up of the primary key for each (a join was seen to read the whole table).
+ */
+export async function startRuns(
+  sql: Db,
+  me: { worker_id: string; epoch: number },
+  orders: StartOrder[],
+): Promise<StartedRun[]> {
+  const sorted = byId(orders);
+  const ids = sorted.map(({ job_run_id }) => job_run_id);
+  const place = placeAmong(sql, ids);
+  return mannered(
+    await sql<StartedRow[]>`
+    with me as materialized (
+      select w.worker_id, n.is_active and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"') as takes
+        from worker w join node n using (node_id) where w.worker_id = ${me.worker_id} and w.state = 'ACTIVE' for share of w),
+    started as (
+      update job_run r
+         set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
+             fence = nextval('fence_seq'), start_token = (${sorted.map(({ token }) => token)}::text[])[${place}],
+             version = r.version + 1, error_name = null, error_summary = null, exit_code = null
+        from me, job_definition d
+       where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
+         and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}
+         and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
+         and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
+         and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and ((d.paused_at is null and me.takes) or r.assigned_at > r.due_at)
+      returning ${startedColumns(sql)})
+    ${startedAndManners(sql)}`,
+  );
+}
+
+type Ended = { job_run_id: number; state: RunState };
+
+/** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
+export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]): Promise<Ended[]> {
+  const sorted = byId(endings);
+  const ids = sorted.map((one) => one.job_run_id);
+  const place = placeAmong(sql, ids);
+  const said = endingsOf(sql, sorted, place);
+  const some_again = endings.some(({ retry_max }) => retry_max > 0); // else the planner sees that nothing is
+  const again = some_again
+    ? sql`(s.outcome in ('FAILED', 'TIMED_OUT') and r.failures < s.retry_max and r.cancel_requested_at is null)`
+    : sql`false`;
+  const end = sql`
+    update job_run r
+       set (state, finished_at, ended_xid, due_at, avoid_node, held, wakes_at, failures, exit_code, error_name, error_summary, result) = (
+             select case when ${again} then 'RETRYING' else s.outcome end,
+                    case when ${again} then null else clock_timestamp() end,
+                    case when ${again} then null else pg_current_xact_id() end,
+                    case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' else r.due_at end,
+                    case when ${again} and s.other_node = 1 then (select node_id from worker where worker_id = ${worker_id}) end,
+                    ${again}, case when ${again} then clock_timestamp() + s.retry_after_ms * interval '1 ms' end,
+                    r.failures + (s.outcome in ('FAILED', 'TIMED_OUT'))::int, s.exit_code, s.error_name, s.error_summary, s.result::jsonb
+               from (${said.columns}) s),
+           continuation_state = 'NONE', version = r.version + 1
+     where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map((one) => one.attempt)}::int[])[${place}]
+       and r.start_token = (${sorted.map((one) => one.start_token)}::text[])[${place}]
+       and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')`;
+  if (!some_again) return await sql<Ended[]>`${end} returning r.id as job_run_id, r.state`;
+  const outcome = said.outcomeAt(placeAmong(sql, ids, sql`id`));
+  return await sql<Ended[]>`
+    with done as (
+      ${end} returning r.id, r.attempt, r.leader_epoch, r.fence, r.started_at, r.state, r.exit_code, r.error_name, r.error_summary),
+    kept as (
+      insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary)
+      select id, attempt, ${worker_id}, leader_epoch, fence, started_at, ${outcome}, exit_code, error_name, error_summary
+        from done where state = 'RETRYING'
+      on conflict do nothing)
+    select id as job_run_id, state from done`;
+}
+
+/**
+ * ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. One that was refused
+ * and is to be canceled is left to that: its start was refused for the request, whatever its worker is.
+ */
+export async function orphanAssigned(
+  sql: Db,
+  term: Term,
+  which: { refused: AttemptRef[] } | { assigned_longer_than_ms: number } | "to_detached",
+): Promise<(AttemptRef & { worker_id: string })[]> {
+  const chosen = which === "to_detached"
+    ? sql`exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state = 'DETACHED')`
+    : "refused" in which
+    ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
+             as x(job_run_id bigint, attempt int)) and r.cancel_requested_at is null`
+    : sql`greatest(r.assigned_at, r.due_at) < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
+  return await sql<(AttemptRef & { worker_id: string })[]>`
+    with ${fence(sql, term)},
+    lost as (
+      update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1, ${asleep(sql)}
+        from fence
+       where r.id = any(array(
+               select r.id from job_run r where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen} ${
+    leavingKept(sql)
+  }))
+         and r.state is not distinct from 'ASSIGNED'
+      returning r.*),
+    kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
+    select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
+}
+
+/**
+ * ASSIGNED and RUNNING runs of workers that are DEAD -> ORPHANED; what was running is charged as an interruption. While a
+ * worker asks whether a body may go on (CONFIRMING) its run waits until the deadline of that, unless the bodies are proven
+ * gone: a lease of -infinity says so.
+ */
+export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { worker_id: string })[]> {
+  return await sql<(AttemptRef & { worker_id: string })[]>`
+    with ${fence(sql, term)},
+    lost as (
+      update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch,
+             continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
+        from fence
+       where r.id = any(array(
+               select r.id from job_run r
+                where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING')
+                  and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
+                  and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp()
+                       or exists (select from worker w where w.worker_id = r.assigned_worker_id and w.lease_until = '-infinity'))
+                ${leavingKept(sql)}))
+         and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
+      returning r.*),
+    kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
+    select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
+}
+
+export interface GivenBack extends AttemptRef {
+  /** As the worker knows it: a statement that comes late must not take a run from a body that has begun meanwhile. */
+  from: "ASSIGNED" | "RUNNING";
+  outcome: "GIVEN_BACK" | "LOST";
+  cause: string;
+}
+
+/**
+ * Mine -> ORPHANED: a drain gives back what it does not finish, uncharged; a body that got lost is charged. One alone waits for its row; of several
+ * those whose rows are kept stay as they are, for the worker's next look at what is its own.
+ */
+export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): Promise<AttemptRef[]> {
+  const free = sql`r.id = any(array(
+    select id from job_run where id = any(array(select job_run_id from x)) ${leavingKept(sql)}))`;
+  return await sql<AttemptRef[]>`
+    with x as (
+      select * from jsonb_to_recordset(${
+    json(sql, runs)
+  }) as x(job_run_id bigint, attempt int, "from" text, outcome text, cause text)),
+    lost as (
+      update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (x.outcome = 'LOST')::int,
+             continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
+        from x
+       where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
+         and r.state is not distinct from x."from" and x."from" in ('ASSIGNED', 'RUNNING') and ${
+    runs.length > 1 ? free : sql`true`
+  }
+      returning r.*, x.outcome, x.cause),
+    kept as (
+      insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
+      select id, attempt, assigned_worker_id, leader_epoch, fence, started_at, outcome, outcome, cause from lost
+      on conflict do nothing),
+    rung as (select pg_notify('scheduler', 'job_run') from lost limit 1)
+    select lost.id as job_run_id, lost.attempt from lost left join rung on true`;
+}
+
+/** Whoever is taken from a worker before it was due sleeps again until then. */
+export function asleep(sql: Db) {
+  return sql`held = r.due_at > clock_timestamp(), wakes_at = case when r.due_at > clock_timestamp() then r.due_at end`;
+}
+
+function keepAttempts(sql: Db, outcome: string, cause: string) {
+  return sql`
+    insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
+    select id, attempt, assigned_worker_id, leader_epoch, fence, started_at,
+           ${outcome}, ${outcome}, ${cause}
+      from lost on conflict do nothing`;
+}
+
+/** ORPHANED -> FAILED for runs that were interrupted more often than their job allows, at most so many: they may be what kills the workers. */
+export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'FAILED', ${
+    over(sql)
+  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
+           error_summary = 'interrupted ' || r.interruptions || ' times, more than max_interruptions (' || d.max_interruptions || ')'
+      from fence, job_definition d
+     where r.id = any(array(
+             select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
+              where exists (select from fence) and r.state = 'ORPHANED' and r.interruptions > d.max_interruptions limit ${most} ${
+    leavingKept(sql, sql`r`)
+  }))
+       and r.state is not distinct from 'ORPHANED' and d.id = r.job_definition_id + 0
+    returning r.id as job_run_id, r.attempt`;
+}
+
+/**
+ * PENDING -> SKIPPED for runs of schedules that never started and are late by the database's clock, those first that are the latest. Events and
+ * enqueues wait. At most so many, as of `cancelRequested`; until fewer than that come back, some may be left that must not start. The guard is in words
+ * of no index: else Postgres walks all slots that wait once more, and compares each with all that were chosen (150,000: longer than a statement may take).
+ */
+export async function skipLate(sql: Db, term: Term, late_seconds: number, most = 5_000): Promise<AttemptRef[]> {
+  const late = sql`r.due_at < clock_timestamp() - ${late_seconds} * interval '1 s' and r.cancel_requested_at is null`;
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
+           error_summary = 'not started within ' || ${late_seconds}::float8 || ' s of its slot'
+      from fence
+     where r.id = any(array(
+             select r.id from job_run r
+              where exists (select from fence) and r.state = 'PENDING' and r.source = 'schedule' and ${late} order by r.due_at limit ${most} ${
+    leavingKept(sql)
+  }))
+       and r.state is not distinct from 'PENDING' and ${late}
+    returning r.id as job_run_id, r.attempt`;
+}
+
+/**
+ * Whatever has no body -> CANCELED, on the request in its row. RUNNING waits for its worker, unless that is DEAD. At most so many: a million takes
+ * longer than a statement may, and than the leader's term lasts.
+ */
+export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promise<(AttemptRef & { by: string })[]> {
+  const wanted = sql`
+    r.cancel_requested_at is not null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+    and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
+  return await sql<(AttemptRef & { by: string })[]>`
+    with ${fence(sql, term)}
+    update job_run r
+       set state = 'CANCELED', ${
+    over(sql)
+  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
+           error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
+      from fence
+     where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${wanted} order by r.id limit ${most} ${
+    leavingKept(sql)
+  })) and ${wanted}
+    returning r.id as job_run_id, r.attempt, r.cancel_requested_by as by`;
+}
+
+/** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
+export async function forceClose(sql: Db, job_run_id: number, by: By): Promise<boolean> {
+  const rows = await sql`
+    with was as (
+      select id, jsonb_build_object('state', state, 'attempt', attempt, 'worker_id', assigned_worker_id, 'started_at', started_at) as before
+        from job_run where id = ${job_run_id} for update),
+    closed as (
+      update job_run r set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',
+             error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
+        from was
+       where r.id = was.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+      returning r.id, was.before)
+    insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+    select ${by.actor}, 'run.close', 'run', id::text, before, '{"state": "FAILED"}', ${by.reason} from closed returning id`;
+  return rows.length > 0;
+}
+
+/** What every end sets: it is over, and it waits for nothing. */
+export function over(sql: Db) {
+  return sql`finished_at = clock_timestamp(), ended_xid = pg_current_xact_id(), held = false, wakes_at = null`;
+}

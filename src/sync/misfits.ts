@@ -1,0 +1,47 @@
+/** Runs that wait with args of an earlier schema: each of them would fail at its start. */
+import type { Json } from "../job.ts";
+import { issuesText } from "../sandbox/child/issues.ts";
+import type { Sql } from "../postgres/connection.ts";
+import { readWaitingArgs, type WaitingArgs } from "../runs/waiting_args.ts";
+import { unfitIn } from "../definitions/args_schema.ts";
+
+export interface Misfits {
+  runs: number;
+  /** So many were looked at. */
+  of: number;
+  /** There are others, which were not. */
+  more: boolean;
+  /** The ids of the first of them. */
+  first: number[];
+  /** What does not fit with the first one. */
+  why: string;
+}
+
+/** A sync is waited for: of a million runs the first ones tell enough. */
+const MOST_RUNS = 5_000;
+const AT_ONCE = 100;
+const MOST_CHARS = 20_000_000;
+const IDS_SHOWN = 5;
+
+/** Undefined: all that were looked at fit. */
+export async function misfitsOf(sql: Sql, job_definition_id: number, args_schema: Json): Promise<Misfits | undefined> {
+  if (args_schema === null) return undefined;
+  const schema = JSON.stringify(args_schema);
+  const found = { runs: 0, of: 0, more: false, first: [] as number[], why: "" };
+  let after: WaitingArgs["place"] | undefined;
+  for (let chars = 0; !found.more;) {
+    const page = await readWaitingArgs(sql, job_definition_id, { after, most: AT_ONCE });
+    for (const { id, args } of page) {
+      found.of++;
+      chars += JSON.stringify(args).length;
+      const issues = unfitIn(schema, args);
+      if (!issues) continue;
+      if (found.runs++ === 0) found.why = issuesText(issues);
+      if (found.first.length < IDS_SHOWN) found.first.push(id);
+    }
+    if (page.length < AT_ONCE) break;
+    after = page.at(-1)?.place;
+    found.more = found.of >= MOST_RUNS || chars >= MOST_CHARS;
+  }
+  return found.runs > 0 ? found : undefined;
+}

@@ -1,0 +1,109 @@
+/** What is wrong with a job file: where, why, and what to do about it. Every refusal of a sync is one of these. */
+import type { CronMistake } from "../schedules/cron.ts";
+import type { DaysMistake } from "../schedules/exclusion.ts";
+import type { Lack } from "../dispatch/feasibility.ts";
+
+export interface Problem {
+  /** Relative to the jobs folder; undefined: it is about no single file. */
+  file?: string;
+  /** From 1. */
+  line?: number;
+  column?: number;
+  reason: string;
+  fix: string;
+}
+
+/** A complaint about one field of what a file declares, before it is known where in the file that stands. */
+export interface Complaint {
+  /** The option, e.g. "retry.max" or "schedule[0].cron". */
+  key: string;
+  /** What stands there now, if anything. */
+  value?: unknown;
+  reason: string;
+  fix: string;
+  /** The same for whoever says it in other words. Without it: only a job file can be wrong in this way, and no operator. */
+  says?: Says;
+}
+
+export type Says =
+  | Lack["says"]
+  | { code: "number"; least: number; most: number; whole: boolean }
+  | { code: "choice"; words: readonly string[] }
+  | { code: "text"; most: number }
+  | { code: "time_of_day" }
+  | { code: "cron"; wrong: CronMistake }
+  | { code: "zone"; like: string | undefined }
+  | { code: "never" }
+  | { code: "no_value" }
+  | { code: "truth" }
+  | { code: "object" }
+  | { code: "unknown"; words: readonly string[] }
+  | { code: "missing" }
+  | { code: "priority" }
+  | { code: "braces" }
+  | { code: "rate" }
+  | { code: "one_kind"; words: readonly string[] }
+  /** `most`: in seconds, 0 for none at all. */
+  | { code: "jitter"; most: number }
+  | { code: "days"; wrong: DaysMistake }
+  | { code: "no_schedule"; ids: readonly string[] }
+  | { code: "not_set" }
+  | { code: "file_removed" };
+
+/** What is wrong, and what to do, on one line. */
+export function complaintLine({ reason, fix }: Complaint): string {
+  return `${reason}; ${fix}`;
+}
+
+/** "jobs/billing/export.ts:12:3: why" and below it what to do; `folder` is what the file's name is below. */
+export function problemText(problem: Problem, folder?: string): string {
+  const file = problem.file !== undefined && folder ? `${folder.replace(/\/$/, "")}/${problem.file}` : problem.file;
+  const place = [file, problem.line, problem.column].filter((part) => part !== undefined).join(":");
+  return `${place ? `${place}: ` : ""}${problem.reason}\n  fix: ${problem.fix}`;
+}
+
+/** A text from outside as it can be shown on one line of a terminal. */
+export function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
+}
+
+/** The word of a list that somebody who wrote `word` most likely meant: one or two letters off, or the same in another case. */
+export function wordLike(word: string, words: readonly string[]): string | undefined {
+  const near = words.map((known) => ({ known, off: lettersOff(word.toLowerCase(), known.toLowerCase()) }))
+    .filter(({ known, off }) => off <= (known.length > 4 ? 2 : 1));
+  return near.sort((a, b) => a.off - b.off)[0]?.known;
+}
+
+/**
+ * Where an option most likely stands in a source text. The text is not parsed: this is the first place where the key is
+ * written as a property, or where a value that is written only once stands. A hint for a person, never for a program.
+ */
+export function placeOf(source: string, complaint: Pick<Complaint, "key" | "value">): { line: number } | undefined {
+  const name = complaint.key.split(".").pop()?.replace(/\[\d+\]$/, "") ?? "";
+  const value = typeof complaint.value === "string" && complaint.value !== "" ? JSON.stringify(complaint.value) : "";
+  const quoted = value && source.split(value).length === 2 ? source.indexOf(value) : -1;
+  const at = quoted >= 0 ? quoted : source.search(new RegExp(`(?<![\\w$])["']?${escaped(name)}["']?\\s*:`));
+  return name === "" || at < 0 ? undefined : { line: source.slice(0, at).split("\n").length };
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** Letters to change, add, remove or swap with their neighbour to make one word of the other. */
+function lettersOff(a: string, b: string): number {
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1;
+      const cell = (up: number, left: number) => (rows[i - up]?.[j - left] ?? 0);
+      let off = Math.min(cell(1, 0) + 1, (row[j - 1] ?? 0) + 1, cell(1, 1) + same);
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) off = Math.min(off, cell(2, 2) + 1);
+      row.push(off);
+    }
+    rows.push(row);
+  }
+  return rows[a.length]?.[b.length] ?? Infinity;
+}

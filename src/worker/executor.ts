@@ -1,0 +1,386 @@
+/**
+ * Runs bodies: order -> accepted? -> RUNNING in Postgres -> body -> outcome -> recorded.
+ *
+ * A body is started strictly after the proof that the run is ours: the row that `startRuns` gave back or, when that
+ * reply was lost, our own token read back from the row. An outcome is recorded only when the body's process group is
+ * proven empty, and is repeated until Postgres has answered; a run that was meanwhile given to another is left alone
+ * and the result is kept in the audit.
+ *
+ * A start is asked for while the job's files are looked at, if they were right when they were looked at before. Nothing begins until both have
+ * answered; a run whose files are others is refused, also if it is RUNNING by then: it is no attempt, and its row is as before (code_report.ts).
+ *
+ * Not promised: that an ASSIGNED run starts here. The leader gives it to another worker after `reassign_after_seconds`,
+ * and of the two only one gets the row.
+ */
+import { loopFailed, observe } from "../platform/facts.ts";
+import { failpoint } from "../platform/failpoint.ts";
+import { FleetingMap } from "../platform/churn_map.ts";
+import { after, Bell, chance, monotonicMs, restUntil } from "../platform/timers.ts";
+import { resolvePath } from "../platform/paths.ts";
+import { messageOf } from "../platform/text.ts";
+import type { Digest, Digests } from "../sync/module_graph.ts";
+import type { CodePace } from "../sandbox/duration_estimate.ts";
+import type { Outcome, Sandbox } from "../sandbox/process_pool.ts";
+import { isUnreachable, type Sql } from "../postgres/connection.ts";
+import { checkSoon } from "../nodes/workers.ts";
+import { type AttemptRef, giveBack } from "../runs/states.ts";
+import type { StartedRun } from "../runs/started_runs.ts";
+import { bodyOrder } from "./body_order.ts";
+import { CodeReport } from "./code_report.ts";
+import { EndedLately } from "./recently_ended.ts";
+import { endingOf } from "../runs/retry_policy.ts";
+import { type Acceptance, againAfter, aGoing, codeRefusal, type Going, type Gone, type Order } from "./inflight_run.ts";
+import { type Ended, Records } from "./result_batcher.ts";
+import { beginsAt, type Started, Starts } from "./start_batcher.ts";
+import { Sayings } from "./log_writer.ts";
+import type { Spool } from "./result_journal.ts";
+import { type Standing, UNABLE_MS } from "./worker_state.ts";
+import { untilHeard } from "./retry_until_available.ts";
+
+export type { Acceptance, Order } from "./inflight_run.ts";
+
+/** No end of its own: the body was ended before it had one. */
+type Lost = Extract<Outcome, { kind: "LOST" }>;
+
+/** For bodies to be proven gone and their runs recorded, while Postgres answers. */
+const LEAVE_MS = 5_000;
+const LOOK_MS = 250;
+const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
+
+export class Executor {
+  readonly #sql: Sql;
+  readonly #sandbox: Sandbox;
+  readonly #digests: Digests;
+  readonly #me: Standing;
+  readonly #jobs_dir: string;
+  /** Absolute paths of job files, by their names in orders. */
+  readonly #files = new Map<string, string>();
+  readonly #going = new FleetingMap<number, Going>();
+  #starting = 0;
+  readonly #ended = new EndedLately();
+  readonly #starts: Starts<Going>;
+  readonly #records: Records<Ended & Gone>;
+  /** Fires when outcomes are no longer waited for. */
+  readonly #over = new AbortController();
+  /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
+  #ending_why: string | undefined;
+  readonly #sayings: Sayings;
+  readonly #spool: Spool | undefined;
+  /** What it says of its job files. */
+  readonly code: CodeReport;
+
+  constructor(
+    parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string; spool?: Spool },
+  ) {
+    this.#sql = parts.sql;
+    this.#sandbox = parts.sandbox;
+    this.#digests = parts.digests;
+    this.#me = parts.standing;
+    this.#jobs_dir = parts.jobs_dir;
+    this.#spool = parts.spool;
+    this.code = new CodeReport({ sql: parts.sql, worker_id: parts.standing.worker_id, digests: parts.digests });
+    this.#sayings = new Sayings(parts.sql);
+    const asking = {
+      sql: parts.sql,
+      worker_id: parts.standing.worker_id,
+      standing: parts.standing,
+      untilHeard: <T>(ask: () => Promise<T>) => untilHeard(ask, this.#over.signal),
+    };
+    this.#starts = new Starts({
+      ...asking,
+      onStarted: (going, run) => this.#begin(going, run),
+      onLost: (going) => this.#lose(going),
+      onFailed: (going, error) => this.#fail(going, error),
+      presses: (going) => this.#going.size >= this.#me.slots && !this.#sandbox.isQuick(this.#codeOf(going)),
+    });
+    this.#records = new Records({
+      ...asking,
+      over: this.#over.signal,
+      onRecorded: (ended, state) => this.#recorded(ended, state),
+      onFailed: (ended, error) => this.#unrecorded(ended, error),
+    });
+  }
+
+  /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
+  get load(): number {
+    let load = 0;
+    for (const { stage, body } of this.#going.values()) if (stage !== "recording" && !body?.waits) load++;
+    return load;
+  }
+
+  /** Runs that have or will have a body here. */
+  get runs(): AttemptRef[] {
+    return [...this.#going.values()].map(refOf);
+  }
+
+  /** How many are not in hand any more, since it began. */
+  get released(): number {
+    return this.#going.deletions;
+  }
+
+  /** What a run of each code takes of its slot. */
+  codeTimes(): CodePace[] {
+    return this.#sandbox.codeTimes();
+  }
+
+  /** Rises when there is one more of these. */
+  get codesKnown(): number {
+    return this.#sandbox.codesKnown;
+  }
+
+  /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */
+  get held(): AttemptRef[] {
+    return [...this.#going.values()].filter(({ stage, lost }) => stage !== "starting" && !lost).map(refOf);
+  }
+
+  /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
+  knows(run: AttemptRef): boolean {
+    return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(run);
+  }
+
+  /** Idempotent: an order that is repeated gets the answer of the first. */
+  accept(order: Order): Promise<Acceptance> {
+    const going = this.#going.get(order.job_run_id);
+    if (going?.attempt === order.attempt) {
+      if (going.assigning && !order.assigning) going.assigned_since = true;
+      return going.accepted;
+    }
+    const refusal = this.#refusal(order, going);
+    if (refusal) return Promise.resolve(refusal);
+    const fresh = aGoing(order);
+    this.#going.set(order.job_run_id, fresh);
+    this.#starting++;
+    const mine = this.#digests.of(order.command_name);
+    const start = (mine: Digest) => this.#withCode(fresh, mine, () => this.#starts.add(fresh));
+    if (!(mine instanceof Promise)) start(mine);
+    else if (this.#digests.last(order.command_name) === order.digest) this.#startMeanwhile(fresh, mine);
+    else mine.then(start, (error) => this.#fail(fresh, error));
+    return fresh.accepted;
+  }
+
+  #refusal(order: Order, going: Going | undefined): Acceptance | undefined {
+    const run = `run "${order.job_run_id}"`;
+    const refusal = this.#me.refusal(run);
+    if (refusal) return refusal;
+    if (going) {
+      const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
+      return { result: "REJECTED_ALREADY_RUNNING", message };
+    }
+    if (!this.hasRoomFor(order)) {
+      return { result: "REJECTED_FULL", message: `Cannot start ${run}: all ${this.#me.slots} slots are taken` };
+    }
+  }
+
+  /** A free slot, or a place behind others of a quick job. */
+  hasRoomFor(order: Order): boolean {
+    const { slots } = this.#me;
+    return this.#going.size < slots || this.#mayWaitBehind(order) || this.load < slots; // the load is counted one by one
+  }
+
+  /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */
+  #mayWaitBehind(order: Order): boolean {
+    return this.#sandbox.roomBehind(this.#codeOf(order)) > this.#starting;
+  }
+
+  #codeOf({ command_name, digest }: Order): { job_file: string; digest: string } {
+    return { job_file: this.#fileOf(command_name), digest };
+  }
+
+  #fileOf(command_name: string): string {
+    let job_file = this.#files.get(command_name);
+    if (job_file === undefined) this.#files.set(command_name, job_file = resolvePath(this.#jobs_dir, command_name));
+    return job_file;
+  }
+
+  /** Its files were as they should be at the last look, and the next one takes as long as half the statement. */
+  #startMeanwhile(going: Going, look: Promise<Digest>): void {
+    going.look = look.catch((error) => ({ problem: messageOf(error) }));
+    this.#starts.add(going);
+  }
+
+  /** Goes on with the files that were synced. With others nothing of it may begin here, also if it is RUNNING by now: it is as before its assignment. */
+  #withCode(going: Going, mine: Digest, goOn: () => void): void {
+    const refusal = codeRefusal(going, mine);
+    if (!refusal) return goOn();
+    untilHeard(() => this.code.refuse(going, mine), this.#over.signal)
+      .catch((error) => loopFailed(`refusing run ${going.job_run_id}`, error))
+      .then(() => this.#drop(going, refusal));
+  }
+
+  #lose(going: Going): void {
+    const again_ms = againAfter(going);
+    const { job_run_id, attempt, assigning } = going;
+    if (again_ms === 0) return this.#starts.add(going);
+    if (again_ms) return void after(again_ms, () => this.#starts.add(going));
+    if (!assigning) {
+      observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
+      this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
+    }
+    const why = "since it was assigned it was taken back or canceled, or its job, its node or all dispatch was stopped";
+    const message = `Cannot start run "${job_run_id}" as attempt ${attempt}: ${why}`;
+    this.#drop(going, { result: "REJECTED_INVALID", message });
+  }
+
+  /** Without Postgres it says nothing of the run nor of the code: another order will do. */
+  #fail(going: Going, error: unknown): void {
+    const message = `Cannot start run "${going.job_run_id}": ${messageOf(error)}`;
+    this.#drop(going, { result: isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID", message });
+  }
+
+  #drop(going: Going, answer: Acceptance): void {
+    if (going.stage === "starting") this.#starting--;
+    if (this.#going.get(going.job_run_id) === going) this.#going.delete(going.job_run_id);
+    this.#me.tell();
+    going.answer(answer);
+  }
+
+  /** At its time, which is now for all but those that are known ahead; and not before its files have been looked at. */
+  #begin(going: Going, run: Started): void {
+    if (!going.look) this.#beginAtTime(going, run);
+    else going.look.then((mine) => this.#withCode(going, mine, () => this.#beginAtTime(going, run)));
+  }
+
+  #beginAtTime(going: Going, run: Started): void {
+    if (run.due_in_ms <= 0) this.#launch(going, run);
+    else restUntil(beginsAt(run, going.due_ms)).then(() => this.#launch(going, run));
+  }
+
+  #launch(going: Going, run: StartedRun): void {
+    const began_ms = monotonicMs();
+    going.stage = "running";
+    this.#starting--;
+    going.body = this.#sandbox.start(bodyOrder(run, this.#fileOf(run.command_name)), this.#sayings.earsOf(run));
+    const abandoned_why = this.#ending_why ?? going.abandoned_why;
+    if (abandoned_why) going.body.abandon(abandoned_why);
+    else if (going.cancel_reason) going.body.cancel(going.cancel_reason);
+    observe("run.started", {
+      job_run_id: run.job_run_id,
+      attempt: run.attempt,
+      job_name: run.job_name,
+      worker_id: this.#me.worker_id,
+      epoch: run.leader_epoch,
+      fence: run.fence,
+    });
+    this.#me.tell();
+    going.body.outcome.then((outcome) => this.#end({ going, run, outcome, duration_ms: monotonicMs() - began_ms }));
+    this.#answer(going).catch((error) => this.#fail(going, error));
+  }
+
+  async #answer(going: Going): Promise<void> {
+    await failpoint("after-spawn");
+    going.answer(ACCEPTED);
+  }
+
+  #end(gone: Gone): void {
+    const { going, run, outcome } = gone;
+    going.stage = "recording";
+    going.lost = outcome.kind === "LOST";
+    if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
+    const ended = outcome.kind === "LOST"
+      ? undefined
+      : { going, run, outcome, duration_ms: gone.duration_ms, ending: endingOf(run, outcome, chance()) };
+    if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
+    this.#me.tell();
+    const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);
+    const said = this.#sayings.settled(run);
+    if (said) said.then(record);
+    else record();
+  }
+
+  #giveBack(gone: Gone, { unbegun, error_summary }: Lost): void {
+    const how = this.#me.draining || unbegun ? "GIVEN_BACK" as const : "LOST" as const;
+    const back = { ...refOf(gone.run), from: "RUNNING" as const, outcome: how, cause: error_summary };
+    const given = async () => {
+      await failpoint("before-give-back");
+      return await untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]), this.#over.signal);
+    };
+    given().then(
+      ({ length }) => this.#recorded(gone, length > 0 ? "ORPHANED" : undefined),
+      (error) => this.#unrecorded(gone, error),
+    );
+  }
+
+  #recorded(gone: Gone & Partial<Ended>, state: string | undefined): void {
+    if (gone.ending) this.#spool?.drop(gone.ending);
+    this.#ended.add(gone.run);
+    this.#leave(gone, state ?? "not ours any more");
+  }
+
+  /** Its row is given up at the next look at what is mine. */
+  #unrecorded(gone: Gone, error: unknown): void {
+    loopFailed(`recording run ${gone.run.job_run_id}`, error);
+    this.#leave(gone, "not recorded");
+  }
+
+  #leave({ going, run, outcome, duration_ms }: Gone, state: string): void {
+    if (this.#going.get(run.job_run_id) === going) this.#going.delete(run.job_run_id);
+    observe("run.finished", {
+      job_run_id: run.job_run_id,
+      attempt: run.attempt,
+      job_name: run.job_name,
+      worker_id: this.#me.worker_id,
+      outcome: outcome.kind,
+      state,
+      duration_ms: Math.round(duration_ms),
+    });
+    this.#me.tell();
+  }
+
+  /** Nothing more for a while, or each run would come back at once; and the node's check tells whoever looks after it. */
+  #lacks(what: string): void {
+    const { worker_id, node_id } = this.#me;
+    if (!this.#me.lacks(what)) return;
+    observe("worker.unable", { worker_id, node_id, lack: what, seconds: UNABLE_MS / 1000 });
+    checkSoon(this.#sql, node_id).catch((error) => loopFailed("asking for a check of the node", error));
+  }
+
+  /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
+  cancel(run: AttemptRef, reason: string): boolean {
+    const going = this.#going.get(run.job_run_id);
+    if (run.attempt !== 0 && going?.attempt !== run.attempt) return false;
+    if (!going || going.stage === "recording") return false;
+    going.cancel_reason = reason;
+    going.body?.cancel(reason);
+    return true;
+  }
+
+  /** Kills a body that Postgres does not know as ours; nothing is recorded for it by that. */
+  abandon(run: AttemptRef, reason: string): void {
+    const going = this.#going.get(run.job_run_id);
+    if (going?.attempt !== run.attempt) return;
+    going.abandoned_why = reason;
+    going.body?.abandon(reason);
+  }
+
+  /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
+  async drain(grace_ms: number, hurry: AbortSignal): Promise<void> {
+    this.#me.draining = true;
+    await failpoint("during-drain");
+    const until_ms = monotonicMs() + grace_ms;
+    await this.#whileGoing(() => monotonicMs() < until_ms && !hurry.aborted, hurry);
+    await this.stop("its worker is stopping", hurry);
+  }
+
+  /**
+   * Ends the bodies and waits until all is recorded: with Postgres away as long as our lease may hold there, since after
+   * it the runs are given to others anyway, and not that long when there is no time left.
+   */
+  async stop(reason: string, hurry: AbortSignal): Promise<void> {
+    this.#ending_why = reason;
+    for (const going of this.#going.values()) going.body?.abandon(reason);
+    const until_ms = monotonicMs() + LEAVE_MS;
+    await this.#whileGoing(() => monotonicMs() < until_ms || (this.#me.mayRun && !hurry.aborted));
+    this.#over.abort();
+  }
+
+  async #whileGoing(patient: () => boolean, stop?: AbortSignal): Promise<void> {
+    const bell = new Bell();
+    this.#me.watchers.add(bell);
+    while (this.#going.size > 0 && patient()) await bell.rest(LOOK_MS, stop);
+    this.#me.watchers.delete(bell);
+  }
+}
+
+function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
+  return { job_run_id, attempt };
+}

@@ -1,0 +1,135 @@
+/** What the engine writes into rows as English sentences is said in Japanese: the sentences here come from where they are made. */
+import assert from "node:assert/strict";
+import { engineText } from "../../../src/admin/parts/engine_text.ts";
+import { type EndedByUs, outcomeOf, type Story, type Subject } from "../../../src/sandbox/outcome.ts";
+import { runScripts } from "../../../src/sandbox/check_scripts.ts";
+import { acquire } from "../../../src/nodes/leadership.ts";
+import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
+import { cancelRequested, forceClose, giveBack, orphanLost, quarantine, skipLate } from "../../../src/runs/states.ts";
+import { requestCancel } from "../../../src/runs/requests.ts";
+import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
+import { withStores } from "../../support/stores.ts";
+
+const SUBJECT: Subject = { job_name: "j", timeout_ms: 2_500, memory_mb: 64, permissions: {}, project_dir: "/p" };
+const END: Story["end"] = {
+  code: 1,
+  signal: null,
+  was_ready: true,
+  last_words: "",
+  left_others: false,
+  heard: true,
+  unguarded: undefined,
+};
+const STORY: Story = {
+  ended_by_us: undefined,
+  verdict: undefined,
+  exiting: undefined,
+  started: true,
+  lapsed: false,
+  end: END,
+};
+
+function endedBy(cause: EndedByUs["cause"], step: EndedByUs["step"], more: Partial<Story> = {}): Story {
+  return { ...STORY, ended_by_us: { cause, reason: "from the admin page", step }, ...more };
+}
+
+const thrown = { kind: "error", error: { name: "E", message: "e", stack: "" } } as unknown as Story["verdict"];
+
+Deno.test("how a body ended is said in Japanese, and what it said itself stays", () => {
+  const stories: Story[] = [
+    endedBy("timeout", "TERM"),
+    endedBy("timeout", "KILL", { started: false }),
+    endedBy("timeout", "TERM", { end: { ...END, left_others: true } }),
+    endedBy("cancel", "signal"),
+    endedBy("cancel", "signal", { verdict: thrown }),
+    endedBy("flood", "KILL"),
+    endedBy("abandon", "KILL"),
+    { ...STORY, lapsed: true, end: { ...END, signal: "SIGKILL" } },
+    { ...STORY, end: { ...END, unguarded: new Error("X") } },
+    { ...STORY, end: { ...END, last_words: "out of memory" } },
+    { ...STORY, end: { ...END, signal: "SIGKILL" } },
+    { ...STORY, end: { ...END, signal: "SIGTERM" } },
+    { ...STORY, exiting: 3 },
+    { ...STORY, exiting: 3, end: { ...END, was_ready: false } },
+    { ...STORY, end: { ...END, was_ready: false } },
+    STORY,
+  ];
+  for (const story of stories) {
+    const outcome = outcomeOf(story, SUBJECT);
+    assert("error_summary" in outcome);
+    japanese(outcome.error_summary);
+  }
+  const crashed = outcomeOf({ ...STORY, end: { ...END, last_words: "its own words" } }, SUBJECT);
+  assert("error_summary" in crashed);
+  assert.match(engineText("ja", crashed.error_summary), /終了コード 1 で終了しました\nits own words$/);
+  assert.equal(engineText("ja", "what a body threw"), "what a body threw");
+  assert.equal(engineText("en", "its worker is dead"), "its worker is dead");
+  for (const reason of ["from the admin page", "from the command line", "through the API"]) japanese(reason);
+});
+
+Deno.test("what the check of a node says of its scripts is said in Japanese, and what they say stays", async () => {
+  const dir = await Deno.makeTempDir();
+  const script = (name: string, text: string) => Deno.writeTextFile(`${dir}/${name}`, text, { mode: 0o755 });
+  await script("code", "#!/bin/sh\nexit 3\n");
+  await script("killed", "#!/bin/sh\nkill -9 $$\n");
+  await script("late", "#!/bin/sh\nsleep 60\n");
+  await script("broken", "#!/no/such/program\n");
+  await script("says", "#!/bin/sh\necho its own words\nexit 1\n");
+  try {
+    const ends = new Map((await runScripts(dir, 2_000)).map(({ name, message }) => [name, message]));
+    for (const name of ["code", "killed", "late"]) japanese(ends.get(name) ?? "");
+    assert.match(engineText("ja", ends.get("broken") ?? ""), /^実行できません：/);
+    assert.equal(engineText("ja", ends.get("says") ?? ""), "its own words");
+    for (let n = 0; n < 100; n++) await script(`more_${n}`, "");
+    for (const folder of [dir, `${dir}/none`]) {
+      const [end] = await runScripts(folder, 2_000);
+      japanese((end?.message ?? "").replace(folder, "X"));
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("how a run ended without a body is said in Japanese", () =>
+  withStores(async ({ sql }) => {
+    const term = await acquire(sql, { worker_id: (await aWorker(sql)).worker_id, lease_ms: 60_000, epoch_hint: 0 });
+    assert(term);
+    const by = { actor: "user:ann", reason: "from the command line" };
+    const slot = { source: "schedule", due_at: new Date(0), scheduled_for: new Date(0) };
+    const forbid = async (concurrency_policy: string) => {
+      const { id } = await aDefinition(sql, { concurrency_policy });
+      const of = { ...slot, job_definition_id: id, serial_key: concurrency_policy };
+      await aRun(sql, of);
+      await aRun(sql, { ...of, due_at: new Date(1), scheduled_for: new Date(1) });
+    };
+    await forbid("forbid");
+    await forbid("queue_one");
+    await skipForbidden(sql, term);
+    await skipLate(sql, term, 60);
+    await aRun(sql, { state: "ORPHANED", interruptions: 9 });
+    await quarantine(sql, term);
+    await requestCancel(sql, (await aRun(sql)).id, by);
+    await cancelRequested(sql, term);
+    await forceClose(sql, (await aRun(sql)).id, by);
+    const { worker_id } = await aWorker(sql);
+    for (const cause of ["its worker had no body for it", "its worker is draining", "its worker is detached"]) {
+      const { id: job_run_id, attempt } = await aRun(sql, { state: "ASSIGNED", assigned_worker_id: worker_id });
+      await giveBack(sql, worker_id, [{ job_run_id, attempt, from: "ASSIGNED", outcome: "GIVEN_BACK", cause }]);
+    }
+    await aRun(sql, { state: "RUNNING", assigned_worker_id: worker_id });
+    await sql`update worker set state = 'DEAD' where worker_id = ${worker_id}`;
+    await orphanLost(sql, term);
+    const said = await sql<{ error_summary: string }[]>`
+      select distinct error_summary from (select error_summary from job_run union all select error_summary from job_run_attempt) s
+       where error_summary is not null`;
+    assert.equal(said.length, 10, said.map((one) => one.error_summary).join("\n"));
+    for (const { error_summary } of said) japanese(error_summary);
+  }));
+
+/** But for names, and words of the job file. */
+function japanese(sentence: string): void {
+  const text = engineText("ja", sentence);
+  assert.match(text, /[ぁ-んァ-ヶ一-龠]/, text);
+  const names = /user:ann|max_interruptions|concurrency|forbid|queueOne|memoryMb|run\(\)|return|throw|signal|Dandori/g;
+  assert.doesNotMatch(text.replaceAll(names, ""), /[a-z]{3,}/, text);
+}

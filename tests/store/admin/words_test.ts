@@ -1,0 +1,307 @@
+/** What the engine says reaches pages in Japanese without a word of English, in the viewer's zone, and leads to what it is about. */
+import assert from "node:assert/strict";
+import { z } from "zod";
+import { clockText } from "../../../src/admin/pages/jobs/clock_text.ts";
+import { complaintsText } from "../../../src/admin/parts/complaint_text.ts";
+import { partName, partText } from "../../../src/admin/parts/part_text.ts";
+import { problemText } from "../../../src/admin/pages/settings/problem_text.ts";
+import { ALERT_NAMES, alertText } from "../../../src/admin/parts/alert_text.ts";
+import { whyText } from "../../../src/admin/parts/why.tsx";
+import { refusalText } from "../../../src/admin/refusals.ts";
+import type { Visit } from "../../../src/admin/request_context.ts";
+import type { Says } from "../../../src/sync/problem.ts";
+import { previewWarnings } from "../../../src/schedules/calendar.ts";
+import { type RefusalCode, Refused } from "../../../src/actions/args.ts";
+import { judge } from "../../../src/leader/node_checks.ts";
+import { ALERT_KINDS, type AlertKind } from "../../../src/alerts/alerts.ts";
+import { json } from "../../../src/postgres/connection.ts";
+import { DEFAULT_SETTINGS, problemsIn } from "../../../src/settings/settings.ts";
+import type { Wait, Waits } from "../../../src/runs/wait_reason.ts";
+import { withAdmin } from "../../support/admin.ts";
+import { aDefinition, aRun } from "../../support/factories.ts";
+import { aFullHouse } from "../../support/full_house.ts";
+
+const AT = "2026-11-22T00:00:00Z";
+const ON = { lang: "ja", zone: "Asia/Tokyo" } as Visit;
+
+/** One of each code: a code without a line here does not compile. */
+const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
+  dispatch_paused: { code: "dispatch_paused" },
+  job_removed: { code: "job_removed", job_name: "J" },
+  job_paused: { code: "job_paused", job_name: "J", by: "W", reason: "R" },
+  job_limit: { code: "job_limit", job_name: "J", running: 2, limit: 2 },
+  rate: { code: "rate", job_name: "J", count: 60, seconds: 1 },
+  resource_unknown: { code: "resource_unknown", resource: "R" },
+  resource_short: { code: "resource_short", resource: "R", needed: 2, free: 1, capacity: 3 },
+  nobody_there: { code: "nobody_there", node: "N" },
+  maintenance: { code: "maintenance", nodes: ["N"], by: "W", reason: "R" },
+  unavailable: { code: "unavailable", nodes: ["N"], problem: "P" },
+  busy: { code: "busy", nodes: ["N"], problem: "P" },
+  none_takes_work: { code: "none_takes_work", node: "" },
+  node_full: { code: "node_full", node: "N", load: 3, limit: 3 },
+  no_slot: { code: "no_slot", node: "G=A" },
+  no_code: { code: "no_code", job_name: "J", digest: "0123" },
+  canceling: { code: "canceling", by: "W" },
+  retry_at: { code: "retry_at", at: AT },
+  due_at: { code: "due_at", at: AT },
+  no_worker: { code: "no_worker" },
+  no_leader: { code: "no_leader" },
+  key_stopped: { code: "key_stopped", serial_key: "K", by: "W", reason: null },
+  behind_run: { code: "behind_run", run_id: 811, serial_key: "K" },
+  key_limit: { code: "key_limit", key: "K", running: 1, limit: 1 },
+  bulk_paused: { code: "bulk_paused", bulk_id: 7, by: "W", reason: null },
+  bulk_canceled: { code: "bulk_canceled", bulk_id: 7 },
+  bulk_full: { code: "bulk_full", bulk_id: 7, running: 8, limit: 8 },
+  other_node: { code: "other_node", node: "N" },
+  next: { code: "next" },
+  bulk_ending: { code: "bulk_ending" },
+  behind_bulk: { code: "behind_bulk", bulk_id: 7, serial_key: "K" },
+  interval: { code: "interval", at: AT },
+};
+
+/** As those are: what can be refused has words, or it does not compile. */
+const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Code }> } = {
+  none: { code: "none", what: "X" },
+  nobody_leads: { code: "nobody_leads" },
+  steps_down: { code: "steps_down" },
+  node_lives: { code: "node_lives", worker_id: "w7" },
+  node_carries: { code: "node_carries", job_run_id: 812 },
+  no_such_worker: { code: "no_such_worker", name: "W", state: "active" },
+  not_detachable: { code: "not_detachable", name: "W" },
+  taken: { code: "taken", name: "H" },
+  hook_name: { code: "hook_name" },
+  user_disabled: { code: "user_disabled", name: "taro" },
+  user_enabled: { code: "user_enabled", name: "taro" },
+  last_admin: { code: "last_admin", name: "taro" },
+  length: { code: "length", option: "T", least: 1, most: 200 },
+  whole_number: { code: "whole_number", option: "R", least: 1, most: 9 },
+  run_ended: { code: "run_ended", state: "FAILED" },
+  run_goes_on: { code: "run_goes_on", state: "RUNNING" },
+  job_gone: { code: "job_gone", job_name: "J" },
+  args_unfit: {
+    code: "args_unfit",
+    item: 3,
+    found: z.object({ n: z.number() }).safeParse({ n: "x" }, { reportInput: true }).error?.issues ?? [],
+  },
+  too_large: { code: "too_large", bytes: 9, most: 8 },
+  too_deep: { code: "too_deep", most: 100 },
+  unstorable: { code: "unstorable" },
+  too_many_slots: { code: "too_many_slots", most: 9 },
+  range_empty: { code: "range_empty" },
+  range_to_come: { code: "range_to_come" },
+  which_schedule: { code: "which_schedule", names: ["J"] },
+  leader_silent: { code: "leader_silent" },
+  capacity_zero: { code: "capacity_zero", name: "R" },
+  waits_not: { code: "waits_not", state: "FAILED" },
+  bulk_over: { code: "bulk_over", bulk_id: 7, state: "CANCELED" },
+  query_failed: { code: "query_failed", text: "X" },
+  next_is_itself: { code: "next_is_itself", option: "F" },
+  number: { code: "number", option: "N", least: 1, most: 9 },
+  share: { code: "share", option: "S" },
+  choice: { code: "choice", option: "C", words: ["A"] },
+  priority: { code: "priority" },
+  date: { code: "date", option: "D" },
+  no_event_type: { code: "no_event_type" },
+  key_of_other: { code: "key_of_other" },
+  options: {
+    code: "options",
+    complaints: [{ key: "K", reason: "is not what the test wants", fix: "give it", says: { code: "truth" } }],
+  },
+  nowhere: { code: "nowhere", selector: "G=A", known: ["N"], more: 2 },
+  resource_unknown: { code: "resource_unknown", resource: "R", needed: 2 },
+  resource_short: { code: "resource_short", resource: "R", needed: 2, capacity: 1 },
+  misuse: { code: "misuse" },
+};
+
+const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
+  number: { code: "number", least: 1, most: 9, whole: true },
+  choice: { code: "choice", words: ["A"] },
+  text: { code: "text", most: 9 },
+  time_of_day: { code: "time_of_day" },
+  cron: { code: "cron", wrong: { what: "field", field: "hour", text: "25" } },
+  zone: { code: "zone", like: undefined },
+  never: { code: "never" },
+  no_value: { code: "no_value" },
+  truth: { code: "truth" },
+  object: { code: "object" },
+  unknown: { code: "unknown", words: ["A"] },
+  missing: { code: "missing" },
+  priority: { code: "priority" },
+  braces: { code: "braces" },
+  rate: { code: "rate" },
+  one_kind: { code: "one_kind", words: ["A"] },
+  jitter: { code: "jitter", most: 59 },
+  days: { code: "days", wrong: "mixed" },
+  no_schedule: { code: "no_schedule", ids: ["A"] },
+  not_set: { code: "not_set" },
+  file_removed: { code: "file_removed" },
+  nowhere: { code: "nowhere", selector: "N", known: [], more: 0 },
+  resource_unknown: { code: "resource_unknown", resource: "R", needed: 2 },
+  resource_short: { code: "resource_short", resource: "R", needed: 2, capacity: 1 },
+};
+
+Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, and one that is not known as it came", () => {
+  for (const waits of Object.values(WAITS)) japanese(whyText(ON, { ...waits, text: "it waits for the test" } as Waits));
+  assert.match(whyText(ON, { ...WAITS.due_at, text: "" }), /2026-11-22 09:00:00/);
+  assert.match(whyText({ ...ON, lang: "en" } as Visit, { ...WAITS.due_at, text: "" }), /due at 2026-11-22 09:00:00/);
+  const failed = {
+    name: "disk",
+    ok: false,
+    value: "5 MB free",
+    message: "must be 100",
+    figures: { free_mb: 5 },
+    ms: 0,
+  };
+  const found = [{ node: "A", failed, checked: true }, { node: "B", checked: false }];
+  const several = whyText(ON, { ...WAITS.unavailable, found, text: "" });
+  assert.match(several, /A ディスク：空き 5 MB／B 確認がまだ終わっていません/);
+  japanese(several);
+  assert.equal(whyText(ON, { text: "of a newer leader" }), "of a newer leader");
+  assert.equal(whyText(ON, { code: "constructor", text: "of nobody" } as unknown as Waits), "of nobody");
+});
+
+Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese", () => {
+  const detail = { job_run_id: 1, due_at: AT, not_after: AT, since: AT, clock_skew_ms: 1, tries: 25, addresses: 6 };
+  for (const kind of Object.keys(ALERT_KINDS) as AlertKind[]) {
+    japanese(alertText(ON, { kind, message: "the run has failed", detail }));
+    japanese(ALERT_NAMES.ja[kind]);
+  }
+  const measured = {
+    worker_id: "w",
+    node_id: "n",
+    load_percent: 300,
+    cores: 2,
+    disk_free_mb: 5,
+    memory_free_mb: 9,
+    bodies: 1,
+    lack: "?",
+  };
+  const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100 };
+  const { result } = judge({ ...measured, scripts: [] }, { settings, ms: 1 });
+  for (const part of result.parts) {
+    japanese(partName("ja", part.name));
+    if (part.value) assert.doesNotMatch(partText("ja", part), /[a-z]{3,}/);
+  }
+  const silent = {
+    name: "connection",
+    ok: false,
+    value: "",
+    message:
+      "no worker answers: w-1: DEADLINE_EXCEEDED no answer came within 3000 ms; w-2: UNAVAILABLE no answer came within 5 ms",
+    figures: { silent: 2 },
+    ms: 0,
+  };
+  assert.equal(
+    partText("ja", silent),
+    "ワーカーが応答しません\nw-1: DEADLINE_EXCEEDED 3000 ms 以内に応答がありませんでした\nw-2: UNAVAILABLE 5 ms 以内に応答がありませんでした",
+  );
+  const local = {
+    ...silent,
+    value: "peers are told 127.0.0.1:7400, which leads to their own machine",
+    message: "no worker answers: w-1: UNAVAILABLE no answer came within 5 ms",
+    figures: { silent: 1, local: "127.0.0.1:7400" },
+  };
+  assert.equal(
+    partText("ja", local),
+    "ワーカーが応答しません\nw-1: UNAVAILABLE 5 ms 以内に応答がありませんでした\n" +
+      "127.0.0.1:7400 はほかのマシンから届きません。そのワーカーの SCHEDULER_GRPC_HOST を設定してください",
+  );
+  const [after, until] = ["2026-11-22T00:00:00Z", "2027-11-22T00:00:00Z"].map((at) => Temporal.Instant.from(at));
+  for (const [dst_gap, dst_overlap] of [["after", "first"], ["before", "second"], ["skip", "both"]] as const) {
+    const spec = { schedule_type: "daily_at", schedule_value: "02:30", timezone: "Europe/Berlin" } as const;
+    const range = { after: after as Temporal.Instant, until: until as Temporal.Instant };
+    const warnings = previewWarnings({ ...spec, dst_gap, dst_overlap, exclude: [] }, range);
+    assert.equal(warnings.length, 2);
+    for (const warning of warnings) japanese(clockText("ja", warning).replaceAll("Europe/Berlin", ""));
+  }
+});
+
+Deno.test("what is refused, and what is wrong with settings, schedules and options, is said in Japanese", () => {
+  for (const one of Object.values(REFUSALS)) {
+    japanese(refusalText("ja", new Refused("X", { says: one })));
+  }
+  assert.match(
+    refusalText("ja", new Refused("X", { says: REFUSALS.args_unfit })),
+    /^3 件目：.*n：数を指定/,
+  );
+  for (const one of Object.values(COMPLAINTS)) {
+    const text = complaintsText("ja", [{ key: "K", reason: "is not what the test wants", fix: "give it", says: one }]);
+    japanese(text.replaceAll(/Asia\/Tokyo/g, ""));
+  }
+  const wrong = { ...DEFAULT_SETTINGS, leader_tick_seconds: -1, leader_lease_seconds: 50, dispatch: "X" } as never;
+  const problems = problemsIn(wrong);
+  assert.deepEqual([...new Set(problems.map(({ code }) => code))].sort(), ["bounds", "choice", "relation"]);
+  for (const one of problems) {
+    japanese(problemText("ja", one).replaceAll(/[a-z]+_[a-z_]+|running|paused|dispatch/g, ""));
+  }
+});
+
+Deno.test("a page in Japanese says why a run waits, and leads to the run that it waits for", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const { run, waits } = await aFullHouse(sql);
+    const text = await (await (await login("viewer")).get(`/runs/${waits}`, { "accept-language": "ja" })).text();
+    assert.match(text, /直列キー device:7 の実行 \d+ の後に開始します/);
+    assert.match(text, new RegExp(`href="/runs/${run + 1}"`));
+  });
+});
+
+Deno.test("what acts refuse is said in Japanese where they were asked for, and a schedule that cannot be read hides nothing", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const { id } = await aDefinition(sql, {
+      name: "walk",
+      type: "time",
+      args_schema: { type: "object", properties: { n: { type: "integer", minimum: 1 } }, required: ["n"] },
+      resources: { license: 2 },
+    });
+    const bad = { schedule_id: "bad", schedule_type: "daily_at", schedule_value: "02:30", timezone: "Mars/Base" };
+    const [schedule] = await sql<{ id: number }[]>`
+      insert into job_schedule ${sql({ job_definition_id: id, ...bad })} returning id`;
+    const run = await aRun(sql, { job_definition_id: id, state: "FAILED", args_json: json(sql, { n: 1 }) });
+    const browser = await login("admin");
+    const ja = { "accept-language": "ja" };
+    const wish = () => crypto.randomUUID();
+    const acts: [path: string, fields: Record<string, string>, said: RegExp][] = [
+      ["/jobs/walk/run", { wish: wish(), mode: "json", json: '{"n": 1}' }, /リソース license は未登録/],
+      ["/jobs/walk/run", { wish: wish(), mode: "json", json: '{"n": 0}' }, /n: 1 以上にしてください/],
+      ["/jobs/walk/run", { wish: wish(), mode: "json", json: "{n: 1}" }, /2 文字目：項目名は/],
+      ["/jobs/walk/options", { "retry.max": "many", rate: "often", node: "none" }, /ノード none はありません/],
+      ["/jobs/walk/schedules/bad", { kind: "cron", value: "0 25 * * *", timezone: "UTC" }, /時（0〜23）の 25 が/],
+      ["/jobs/walk/schedules/bad", { kind: "cron", value: "0 25", timezone: "UTC" }, /項目が 2 個です/],
+      ["/jobs/walk/reset", { option: "priority" }, /priority：ファイルとは別に設定された値はありません/],
+      [`/runs/${run.id}/edit`, { wish: wish(), args: '{"n": "x"}' }, /n：数を指定してください/],
+      ["/events/new", { type: "", payload: "{}" }, /イベントの種類を入力/],
+      ["/bulks/new", { wish: wish(), job: "none", parallel: "1", items: "{}" }, /ジョブ none は同期されていないか/],
+      ["/bulks/new", { wish: wish(), job: "walk", parallel: "1", items: '{"n": 1}\n{"n": 0}' }, /2 件目：.*1 以上に/],
+      ["/bulks/new", { wish: wish(), job: "walk", parallel: "1", items: "n,m\n1" }, /2 行目：列の数が/],
+      ["/queue/resources", { name: "license", capacity: "0" }, /容量は 0 にできません/],
+      ["/nodes/none/drain", {}, /ACTIVE のワーカーがありません/],
+    ];
+    for (const [path, fields, said] of acts) {
+      const answer = await browser.post(path, fields, ja);
+      const flash = browser.cookies.get("dandori_flash");
+      browser.cookies.delete("dandori_flash");
+      const text = (flash ? decodeURIComponent(flash) : await answer.text()).replaceAll("&quot;", '"');
+      assert.match(text, said, `${path} ${answer.status}`);
+    }
+    const range = "from=2026-11-22T00:00:00Z&until=2026-11-23T00:00:00Z";
+    for (const path of ["/jobs/walk", "/calendar", `/calendar/${schedule?.id}?${range}`]) {
+      assert.match(await browser.text(path, ja), /timezone：IANA タイムゾーンではありません/, path);
+    }
+    const large = await browser.post("/bulks/new", { items: "x".repeat(1_100_000) }, ja);
+    assert.equal(large.status, 413);
+    assert.match(await large.text(), /1 MB まで/);
+  });
+});
+
+/** But for commands and examples to type, and states, which are the database's words. */
+function japanese(text: string): void {
+  assert.match(text, /[ぁ-んァ-ヶ一-龠]/, text);
+  assert.doesNotMatch(
+    text.replaceAll(
+      /deno task \w+|true|false|cron|Postgres|admin\.high|user\.medium|tenant:\{tenant\}|order\.placed/g,
+      "",
+    ),
+    /[a-z]{3,}/,
+    text,
+  );
+}
