@@ -19,7 +19,7 @@ const order = (job_run_id: number): StartJobsRequest => ({
   orders: [{ job_run_id, attempt: 1, command_name: "job.ts", digest: "digest", due_unix_us: 0, priority: 240 }],
 });
 const accepted = ({ orders }: StartJobsRequest): StartJobsResponse => ({
-  results: orders.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, result: "ACCEPTED", message: "" })),
+  results: orders.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, result: "ACCEPTED", message: "", other_code: null })),
   observed_leader_epoch: 7,
 });
 

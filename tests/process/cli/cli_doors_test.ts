@@ -199,9 +199,9 @@ Deno.test("signals are heard before anything of a command is loaded", async () =
   assert.deepEqual(files.sort(), [
     "main.ts",
     "src/platform/facts.ts",
-    "src/platform/timers.ts",
     "src/platform/not_installed.ts",
     "src/platform/text.ts",
+    "src/platform/timers.ts",
   ]);
 });
 

@@ -87,7 +87,7 @@ testWithRedisServer("a server that still loads its data is away, and used as soo
 
 /** Connects as a worker does, and says how that went. */
 const CONNECT = `
-  import { connectRedis } from "./src/cluster/redis.ts";
+  import { connectRedis } from "./src/redis/connection.ts";
   const redis = connectRedis(Deno.args[0], { prefix: "x:" });
   console.log(await redis.ready(1_500).then(() => "connected", (error) => error.message));
   await redis.close();`;

@@ -166,7 +166,7 @@ Deno.test("without a Redis on PATH a stand-in is used and said to be one; where 
   withFolder(async ({ dir, state_dir }) => {
     const PATH = pathWithout(`${dir}/bin`, ["redis-server", "valkey-server"]);
     const start = (real_only: boolean) => `
-      import { hear } from "./src/base/facts.ts";
+      import { hear } from "./src/platform/facts.ts";
       import { startRedis } from "./src/dev/redis.ts";
       hear((name, fact) => console.log(name, fact.detail));
       const service = await startRedis({ state_dir: ${JSON.stringify(state_dir)}, real_only: ${real_only} });

@@ -90,7 +90,7 @@ Deno.test("outcomes that take Postgres too long together are recorded a few at a
 });
 
 /** A journal of the test's own, and what is in its file. */
-async function withJournal(test: (spool: Spool, journal: () => Promise<Ending[]>) => Promise<void>): Promise<void> {
+async function withJournal(test: (spool: Spool, entries: () => Promise<Ending[]>) => Promise<void>): Promise<void> {
   const state_dir = await Deno.makeTempDir({ prefix: "dandori-journal-" });
   const me = identify(ME);
   const spool = new Spool(state_dir, me);
@@ -169,7 +169,7 @@ Deno.test("an outcome waits while Postgres lets nobody in, as after a change of 
 });
 
 Deno.test("an outcome is in the journal before what may wait for Postgres, its body's log as well, and until it is recorded", async () => {
-  await withJournal(async (spool, journal) => {
+  await withJournal(async (spool, entries) => {
     await withExecutor(async ({ sql, executor, bodies, assigned }) => {
       const order = await assigned();
       await executor.accept(order);
@@ -182,12 +182,12 @@ Deno.test("an outcome is in the journal before what may wait for Postgres, its b
         body?.end(ok(7));
         for (let turn = 0; turn < 10; turn++) await Promise.resolve();
         assert.equal(executor.load, 0, "its end is known here");
-        const [kept, ...others] = await journal();
+        const [kept, ...others] = await entries();
         assert.deepEqual([kept?.job_run_id, kept?.exit_code, others], [order.job_run_id, 7, []]);
       });
       await waitFor("the end", () => Promise.resolve(executor.runs.length === 0));
       assert.equal((await readRun(sql, order.job_run_id))?.state, "SUCCEEDED");
-      assert.deepEqual([spool.waiting, await journal()], [0, []]);
+      assert.deepEqual([spool.waiting, await entries()], [0, []]);
     }, { spool });
   });
 });
