@@ -20,9 +20,9 @@ insert into leader_term values (1, 0, null, '-infinity', null) on conflict do no
 alter table leader_term add column if not exists tick bigint not null default 0;
 -- The epoch that an operator asked to step down.
 alter table leader_term add column if not exists degrade_epoch bigint;
--- When a leader last gave the seat back: nobody has led since then, where nobody does.
+-- When a leader last gave the leader lock back: nobody has led since then, where nobody does.
 alter table leader_term add column if not exists resigned_at timestamptz;
--- How often the seat was taken from a leader that had not given it back.
+-- How often the leader lock was taken from a leader that had not given it back.
 alter table leader_term add column if not exists failovers bigint not null default 0;
 -- When `dev` last began: what was late, lost or without a leader before was so because it was stopped, and is no alert.
 alter table leader_term add column if not exists watched_from timestamptz not null default '-infinity';
@@ -56,7 +56,7 @@ alter table node add column if not exists inactive_reason text;
 drop index if exists node_checks;
 create index if not exists node_due on node (next_check_at);
 -- In maintenance it is checked only when somebody asks. After it, it is as a new one: whatever was done to it, it takes no work before it was checked.
-create or replace function turn_node() returns trigger language plpgsql as $$
+create or replace function on_node_activation() returns trigger language plpgsql as $$
 begin
   if new.is_active then
     new.status := 'unavailable';
@@ -70,7 +70,7 @@ begin
   end if;
   return new;
 end $$;
-create or replace trigger node_turned before update on node for each row when (old.is_active <> new.is_active) execute function turn_node();
+create or replace trigger node_turned before update on node for each row when (old.is_active <> new.is_active) execute function on_node_activation();
 
 -- One process. worker_id is never used twice; DEAD is final, and the same process comes back under a new id.
 create table if not exists worker (
@@ -323,12 +323,12 @@ begin
   end if;
 end $$;
 
-create or replace function keep_bulk() returns trigger language plpgsql as $$
+create or replace function guard_bulk_delete() returns trigger language plpgsql as $$
 begin
   raise exception 'bulk % goes on, so its row is kept', old.id
     using hint = 'Cancel it: update bulk set state = ''CANCELED'' where id = ' || old.id || '. When its last run has ended it can be deleted.';
 end $$;
-create or replace trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function keep_bulk();
+create or replace trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function guard_bulk_delete();
 
 -- Its items, numbered from 1. An item has a run once it was fed.
 create table if not exists bulk_item (
@@ -343,15 +343,15 @@ alter table bulk_item add column if not exists retried_by bigint;   -- the bulk 
 
 -- Bulks that the leader must look at: a run of theirs has ended or an operator has changed them. Written in the transaction
 -- that did it, and emptied by the leader when it has looked, so no bulk stands still because a leader died.
-create table if not exists bulk_check (
+create table if not exists bulk_recheck (
   id bigint generated always as identity primary key,
   bulk_id bigint not null
 );
 create or replace function check_bulk() returns trigger language plpgsql as $$
 begin
-  insert into bulk_check (bulk_id) values (new.id);
+  insert into bulk_recheck (bulk_id) values (new.id);
   if tg_op = 'UPDATE' and new.serial_key is distinct from old.serial_key then  -- by hand: who waits behind it need not any more
-    insert into line_check (line) select 'serial:' || old.serial_key where old.serial_key is not null;
+    insert into key_recheck (line) select 'serial:' || old.serial_key where old.serial_key is not null;
   end if;
   if tg_op = 'UPDATE' and new.priority <> old.priority then  -- its runs move as well, also those that may be tried again, but not one that was moved by itself
     update job_run set priority = new.priority where id = any(array(
@@ -463,8 +463,8 @@ create or replace trigger job_definition_kept before delete on job_definition fo
 -- Of an event with a rule: its key, by which the job's newest run of that key is found.
 alter table job_run add column if not exists event_key text;
 create index if not exists job_run_event_key on job_run (job_definition_id, event_key, id) where event_key is not null;
--- What may start now, by lane (definition and node), in the order in which it does: all that dispatch reads. Runs that may
--- not are `held` and not in it, and a lane that is closed is passed over as one; so its cost does not grow with what waits.
+-- What may start now, by run queue (definition and node), in the order in which it does: all that dispatch reads. Runs that may
+-- not are `held` and not in it, and a run queue that is closed is passed over as one; so its cost does not grow with what waits.
 create index if not exists job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
   where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
 create index if not exists job_run_held on job_run (job_definition_id, priority) where held;
@@ -562,7 +562,7 @@ create table if not exists load_stat (
 );
 
 -- Events that have no run of their own with a job, by its rule: a later one took its place (debounced), or a run came shortly before.
-create table if not exists event_absorbed (
+create table if not exists event_suppressed (
   event_id bigint not null references event on delete cascade,
   job_definition_id bigint not null references job_definition on delete cascade,
   outcome text not null check (outcome in ('debounced', 'throttled')),
@@ -571,36 +571,36 @@ create table if not exists event_absorbed (
   primary key (event_id, job_definition_id)
 );
 
-create index if not exists event_absorbed_run on event_absorbed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
+create index if not exists event_absorbed_run on event_suppressed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
 
--- How far slots of a schedule are forgotten: some of their runs, and with them the keys that keep a slot from being born again, were
+-- How far slots of a schedule are forgotten: some of their runs, and with them the keys that keep a slot from being created again, were
 -- deleted when they were old (runs/run_retention.ts). A backfill makes no run for a slot up to here.
-create table if not exists slots_forgotten (
+create table if not exists schedule_watermark (
   job_schedule_id bigint primary key references job_schedule on delete cascade,
   upto timestamptz not null
 );
 
 -- Lines, "serial:{serial_key}" or "limit:{limit_key}", that the leader must look at again: who is next may have changed. Written in
 -- the transaction that changed it and emptied by the leader alone, so no run is left held behind a key that is free.
-create table if not exists line_check (
+create table if not exists key_recheck (
   id bigint generated always as identity primary key,
   line text not null
 );
 create or replace function check_lines() returns trigger language plpgsql as $$
 begin
   if new.serial_key is not null then
-    insert into line_check (line) values ('serial:' || new.serial_key);
+    insert into key_recheck (line) values ('serial:' || new.serial_key);
     if old.finished_at is null and new.state in ('FAILED', 'TIMED_OUT')
        and (select on_failure from job_definition where id = new.job_definition_id) = 'block' then
-      insert into serial_key_stop (serial_key, job_run_id, stopped_by, reason)
+      insert into serial_key_pause (serial_key, job_run_id, stopped_by, reason)
       values (new.serial_key, new.id, 'system', 'run ' || new.id || ' ended ' || new.state) on conflict do nothing;
     end if;
   end if;
   if new.limit_key is not null then
-    insert into line_check (line) values ('limit:' || new.limit_key);
+    insert into key_recheck (line) values ('limit:' || new.limit_key);
   end if;
   if new.bulk_id is not null then
-    insert into bulk_check (bulk_id) values (new.bulk_id);
+    insert into bulk_recheck (bulk_id) values (new.bulk_id);
   end if;
   return null;
 end $$;
@@ -613,10 +613,10 @@ create or replace trigger job_run_moved after update on job_run for each row
 -- A run that has not ended, or a stop below, may be deleted by hand: who waits behind it is looked at as well.
 create or replace function check_deleted() returns trigger language plpgsql as $$
 begin
-  insert into line_check (line) select 'serial:' || old.serial_key where old.serial_key is not null;
+  insert into key_recheck (line) select 'serial:' || old.serial_key where old.serial_key is not null;
   if tg_table_name = 'job_run' then
-    insert into line_check (line) select 'limit:' || old.limit_key where old.limit_key is not null;
-    insert into bulk_check (bulk_id) select old.bulk_id where old.bulk_id is not null;
+    insert into key_recheck (line) select 'limit:' || old.limit_key where old.limit_key is not null;
+    insert into bulk_recheck (bulk_id) select old.bulk_id where old.bulk_id is not null;
   end if;
   perform pg_notify('scheduler', tg_table_name);
   return null;
@@ -626,21 +626,21 @@ create or replace trigger job_run_deleted after delete on job_run for each row
   execute function check_deleted();
 
 -- Definitions whose priority has changed: those of their runs that wait with the one that it was follow, moved by the leader.
-create table if not exists priority_move (
+create table if not exists priority_change (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition on delete cascade,
   was int not null
 );
 -- Transactions before this one may still bring a run that was made with the old priority: it is looked again when they have ended.
-alter table priority_move add column if not exists until_xid xid8;
+alter table priority_change add column if not exists until_xid xid8;
 -- What changes about a definition, by sync, by an operator or by plain SQL, holds for runs that wait already.
 create or replace function follow_definition() returns trigger language plpgsql as $$
 begin
   if new.priority <> old.priority then
-    insert into priority_move (job_definition_id, was) values (new.id, old.priority);
+    insert into priority_change (job_definition_id, was) values (new.id, old.priority);
   end if;
   if new.concurrency_limit is distinct from old.concurrency_limit then
-    insert into line_check (line) select distinct 'limit:' || limit_key from job_run
+    insert into key_recheck (line) select distinct 'limit:' || limit_key from job_run
      where job_definition_id = new.id and held and limit_key is not null;
   end if;
   perform pg_notify('scheduler', 'job_definition');
@@ -661,17 +661,17 @@ create or replace trigger job_definition_changed after update on job_definition 
   execute function follow_definition();
 
 -- Serial keys whose next run must not start: a run failed that says so (on_failure), or an operator paused the key.
-create table if not exists serial_key_stop (
+create table if not exists serial_key_pause (
   serial_key text primary key,
   job_run_id bigint references job_run on delete set null,  -- the run that failed; null: paused by an operator
   stopped_at timestamptz not null default clock_timestamp(),
   stopped_by text not null,
   reason text
 );
-create or replace trigger serial_key_freed after delete on serial_key_stop for each row execute function check_deleted();
+create or replace trigger serial_key_freed after delete on serial_key_pause for each row execute function check_deleted();
 
--- Why nothing of a lane starts now; written by the leader when it changes. A lane without a row is open.
-create table if not exists lane_wait (
+-- Why nothing of a run queue starts now; written by the leader when it changes. A run queue without a row is open.
+create table if not exists queue_block_reason (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,                         -- '': any
   reason text not null,
@@ -679,7 +679,7 @@ create table if not exists lane_wait (
   since timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, node)
 );
-alter table lane_wait add column if not exists parts jsonb;
+alter table queue_block_reason add column if not exists parts jsonb;
 
 -- Attempts that ended without deciding their run.
 create table if not exists job_run_attempt (
@@ -840,7 +840,7 @@ create or replace trigger job_run_born after insert on job_run for each statemen
 create or replace trigger event_born after insert on event for each statement execute function ring_scheduler();
 
 -- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key. One that
--- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its birth.
+-- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its creation.
 create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable strict as $$
 declare
   filled text := '';
@@ -857,7 +857,7 @@ begin
 end $$;
 
 -- Whether a payload is what a rule's `where` asks for: each field has the value, or one of the values; one that is missing is null.
-create or replace function event_fits(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
+create or replace function event_matches(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
   select not exists (
     select from jsonb_each(rule -> 'where') w
      where not case jsonb_typeof(w.value)
@@ -906,7 +906,7 @@ begin
   execute format('alter function emit_event(text, jsonb, text) set search_path = %I, pg_temp', current_schema());
 end $$;
 
-create or replace function key_stopped(s serial_key_stop) returns jsonb language sql immutable as $$
+create or replace function key_stopped(s serial_key_pause) returns jsonb language sql immutable as $$
   select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
            'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
              '; let it go: deno task queue unblock "' || s.serial_key || '"')
@@ -921,14 +921,14 @@ create or replace function behind_run(o job_run) returns jsonb language sql immu
 $$;
 
 -- Whether a bulk goes before a run of its serial key (runs/key_queues.ts).
-create or replace function goes_before(b bulk, r job_run) returns boolean language sql immutable as $$
+create or replace function bulk_precedes(b bulk, r job_run) returns boolean language sql immutable as $$
   select r.bulk_id is null and b.serial_key = r.serial_key and b.finished_at is null and (b.started_at is not null or b.created_at <= r.created_at)
 $$;
 
 -- Why a run that has not started waits: a code and what it is about (runs/wait_reason.ts), and `text`, the same in one sentence.
 -- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
 -- million times, and it is true at the moment in which it is read. Step by step, since most runs need one of the questions.
-create or replace function why_waiting(r job_run) returns jsonb language plpgsql stable as $$
+create or replace function wait_reason_parts(r job_run) returns jsonb language plpgsql stable as $$
 declare
   said jsonb;
 begin
@@ -948,13 +948,13 @@ begin
   end if;
   if r.serial_key is not null then
     said := coalesce(
-      (select key_stopped(s) from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
+      (select key_stopped(s) from serial_key_pause s where s.serial_key = r.serial_key and r.state = 'PENDING'),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
-      (select behind_bulk(b) from bulk b where r.state = 'PENDING' and goes_before(b, r) order by b.started_at, b.created_at, b.id limit 1),
+      (select behind_bulk(b) from bulk b where r.state = 'PENDING' and bulk_precedes(b, r) order by b.started_at, b.created_at, b.id limit 1),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and r.state = 'PENDING' and o.state = 'PENDING' and o.due_at <= clock_timestamp()
-          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) and not exists (select from bulk b where goes_before(b, o))
+          and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) and not exists (select from bulk b where bulk_precedes(b, o))
         order by o.priority, o.due_at, o.id limit 1));
     if said is not null then
       return said;
@@ -987,7 +987,7 @@ begin
   end if;
   return coalesce(
     (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
-       from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+       from queue_block_reason w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
     case when r.avoid_node is not null then
       jsonb_build_object('code', 'other_node', 'node', r.avoid_node,
         'text', 'it failed on node "' || r.avoid_node || '", and waits for room on another one')
@@ -995,7 +995,7 @@ begin
 end $$;
 
 -- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
-create or replace function wait_reason(r job_run) returns text language sql stable as $$ select why_waiting(r)->>'text' $$;
+create or replace function wait_reason(r job_run) returns text language sql stable as $$ select wait_reason_parts(r)->>'text' $$;
 
 -- What somebody changes by plain SQL, past our acts, which audit themselves (their sessions say so: src/postgres/connection.ts). The login role is
 -- kept, and what differs; secrets and digests of them are not. As the owner: whoever may change a row need not be let into the audit.
@@ -1031,7 +1031,7 @@ begin
   for one in select * from (values
     ('scheduler_settings', 'setting', 'name'), ('node', 'node', 'node_id'), ('resource', 'resource', 'name'),
     ('job_definition', 'job', 'name'), ('job_schedule', 'schedule', 'job_definition_id'), ('job_override', 'job', 'job_definition_id'),
-    ('serial_key_stop', 'serial_key', 'serial_key'), ('bulk', 'bulk', 'id'), ('webhook', 'hook', 'name'), ('admin_user', 'user', 'name'),
+    ('serial_key_pause', 'serial_key', 'serial_key'), ('bulk', 'bulk', 'id'), ('webhook', 'hook', 'name'), ('admin_user', 'user', 'name'),
     ('api_token', 'token', 'name')) as audited(tab, target_type, key)
   loop
     execute format('create or replace trigger plain_sql_audited after insert or update or delete on %I for each row %s

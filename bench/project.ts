@@ -10,7 +10,7 @@ import { sync } from "../src/sync/sync.ts";
 import { type Client, createClient } from "../src/client.ts";
 import { ensureDevCerts, type PinnedFiles } from "../src/rpc/certificates.ts";
 import { WORKER_ARGS } from "../src/dev/worker_supervisor.ts";
-import { Sandbox } from "../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../src/sandbox/process_pool.ts";
 import { connectDb, type Sql } from "../src/postgres/connection.ts";
 import { applySchema } from "../src/postgres/schema.ts";
 import { changeSettings, type Settings } from "../src/settings/settings.ts";
@@ -241,7 +241,7 @@ export class Project {
     for (const [name, source] of Object.entries(this.#options.jobs)) {
       Deno.writeTextFileSync(`${jobs_dir}/${name}.ts`, source);
     }
-    const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: `${this.#dir}/sync`, spares: 0, env: {} });
+    const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir: `${this.#dir}/sync`, spares: 0, env: {} });
     try {
       const { problems } = await sync({
         sql: this.sql,
@@ -274,7 +274,7 @@ export class Project {
         SCHEDULER_TLS_CERT_FILE: cert_file,
         SCHEDULER_TLS_KEY_FILE: key_file,
         SCHEDULER_TLS_PINS_FILE: pins_file,
-        DANDORI_STATE_DIR: `${this.#dir}/worker-${place}`,
+        SCHEDULER_STATE_DIR: `${this.#dir}/worker-${place}`,
       },
       detached: true,
       stdin: "piped",

@@ -12,10 +12,10 @@ import { printFacts } from "../src/app/fact_lines.ts";
 import { PROJECT_DIR } from "../src/platform/config.ts";
 import { Digests } from "../src/sync/module_graph.ts";
 import { Executor } from "../src/worker/executor.ts";
-import { Hand } from "../src/worker/pending_starts.ts";
-import { identify, Spool } from "../src/worker/result_journal.ts";
-import { Standing } from "../src/worker/worker_state.ts";
-import { Sandbox } from "../src/sandbox/process_pool.ts";
+import { PendingStarts } from "../src/worker/pending_starts.ts";
+import { identify, ResultJournal } from "../src/worker/result_journal.ts";
+import { LocalWorkerState } from "../src/worker/worker_state.ts";
+import { ProcessPool } from "../src/sandbox/process_pool.ts";
 import { connectDb } from "../src/postgres/connection.ts";
 import { DEFAULT_SETTINGS } from "../src/settings/settings.ts";
 import { aDefinition, aWorker } from "../tests/support/factories.ts";
@@ -77,7 +77,11 @@ async function assign(stores: Stores, definition: { id: number }, n: number): Pr
 }
 
 /** Orders runs so that up to `ahead` of them are in hand, half as many at a time as a leader's tick would, until all have ended. Gives the seconds. */
-async function feed(hand: Hand, ids: number[], code: { command_name: string; digest: string }): Promise<number> {
+async function feed(
+  pending_starts: PendingStarts,
+  ids: number[],
+  code: { command_name: string; digest: string },
+): Promise<number> {
   let next = 0, ended = 0, refused = 0;
   let done = () => {};
   const all = new Promise<void>((resolve) => done = resolve);
@@ -85,7 +89,7 @@ async function feed(hand: Hand, ids: number[], code: { command_name: string; dig
     if (next - ended > ahead / 2) return;
     while (next < ids.length && next - ended < ahead) {
       const job_run_id = ids[next++] as number;
-      Promise.resolve(hand.take({ job_run_id, attempt: 1, due_unix_us: 0, priority: 240, ...code })).then(
+      Promise.resolve(pending_starts.take({ job_run_id, attempt: 1, due_unix_us: 0, priority: 240, ...code })).then(
         ({ result }) => {
           if (result !== "ACCEPTED") refused++;
         },
@@ -135,22 +139,22 @@ async function measure(stores: Stores, folder: string) {
       digest,
       isolation_reuse: JOBS[job].isolation_reuse,
     });
-    const standing = new Standing({ worker_id: ME, node_id: "here", slots, settings: DEFAULT_SETTINGS });
-    standing.may_run_until_ms = Infinity;
-    standing.sawEpoch(1);
-    const spool = new Spool(folder, await identify(ME));
-    spool.open();
-    const sandbox = new Sandbox({
+    const local = new LocalWorkerState({ worker_id: ME, node_id: "here", slots, settings: DEFAULT_SETTINGS });
+    local.may_run_until_ms = Infinity;
+    local.sawEpoch(1);
+    const journal = new ResultJournal(folder, await identify(ME));
+    journal.open();
+    const sandbox = new ProcessPool({
       project_dir: PROJECT_DIR,
       state_dir: folder,
       spares: DEFAULT_SETTINGS.spare_processes,
       env: Deno.env.toObject(),
       owner: ME,
     });
-    const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir, spool });
-    const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir });
+    const executor = new Executor({ sql, sandbox, digests, local, jobs_dir, journal });
+    const pending_starts = new PendingStarts({ sql, executor, sandbox, digests, local, jobs_dir });
     factsToNowhere();
-    const go = (ids: number[]) => feed(hand, ids, { command_name, digest });
+    const go = (ids: number[]) => feed(pending_starts, ids, { command_name, digest });
     await go(await assign(stores, definition, Math.min(200, runs)));
     const ids = await assign(stores, definition, runs);
     const sessions = await stores.sql<{ pid: number }[]>`
@@ -176,7 +180,7 @@ async function measure(stores: Stores, folder: string) {
     if (check?.ok !== runs) throw new Error(`only ${check?.ok} of ${runs} succeeded`);
     await executor.stop("over", FOREVER);
     await sandbox.close();
-    spool.close(true);
+    journal.close(true);
     return figures;
   } finally {
     await sql.end({ timeout: 2 });

@@ -1,5 +1,5 @@
 /**
- * Rows and stand-ins for a crew that no machine here could hold: nodes, workers whose lease lasts, runs that go on on them, runs
+ * Rows and stand-ins for a workers that no machine here could hold: nodes, workers whose lease lasts, runs that go on on them, runs
  * that wait. The workers obey at once and end their runs when they are told to; of them only what the leader sees is real.
  */
 import type { Peers, WatchListener } from "../../src/rpc/peers.ts";

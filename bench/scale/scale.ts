@@ -1,18 +1,18 @@
 /**
  * `deno run -A bench/scale/scale.ts`: how long the leader's tick is in an installation of a size that is not at hand. Postgres
  * and Redis are real, the tables are as full as they would be, and the leader's own functions make the ticks; workers are rows
- * and stand-ins (crew.ts). Not in it: the Watch streams of so many workers, their own statements, the network.
+ * and stand-ins (workers.ts). Not in it: the Watch streams of so many workers, their own statements, the network.
  */
 import { parseArgs } from "node:util";
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { hear } from "../../src/platform/facts.ts";
-import { Bell, monotonicMs } from "../../src/platform/timers.ts";
+import { monotonicMs, Wakeup } from "../../src/platform/timers.ts";
 import { connectRedis } from "../../src/redis/connection.ts";
-import { claimSeat } from "../../src/redis/leader_lock.ts";
-import { Calls } from "../../src/leader/wakeups.ts";
-import { Crew } from "../../src/leader/worker_monitor.ts";
+import { claimSubleaderLock } from "../../src/redis/leader_lock.ts";
+import { Wakeups } from "../../src/leader/wakeups.ts";
+import { WorkerMonitor } from "../../src/leader/worker_monitor.ts";
 import { look, tick } from "../../src/leader/leader.ts";
-import type { Leading } from "../../src/leader/leader_context.ts";
+import type { LeaderContext } from "../../src/leader/leader_context.ts";
 import { quantiles } from "../../src/leader/tick_times.ts";
 import { Contact } from "../../src/leader/recovery.ts";
 import { connectDb, type Sql } from "../../src/postgres/connection.ts";
@@ -74,18 +74,34 @@ async function main(): Promise<void> {
   }
 }
 
-async function seated(sql: Sql, redis: Leading["redis"]): Promise<Leading> {
+async function seated(sql: Sql, redis: LeaderContext["redis"]): Promise<LeaderContext> {
   const term = await acquire(sql, { ...ME, epoch_hint: 0 });
   if (!term) throw new Error("The seat is taken");
-  await claimSeat(redis, { worker_id: ME.worker_id, ttl_ms: LEASE_MS, epoch: term.epoch, highest_epoch: term.epoch });
-  const bell = new Bell();
+  await claimSubleaderLock(redis, {
+    worker_id: ME.worker_id,
+    ttl_ms: LEASE_MS,
+    epoch: term.epoch,
+    highest_epoch: term.epoch,
+  });
+  const wakeup = new Wakeup();
   const peers = obedient();
-  const crew = new Crew({ peers, bell, epoch: term.epoch });
+  const monitor = new WorkerMonitor({ peers, wakeup, epoch: term.epoch });
   const settings = { ...DEFAULT_SETTINGS, leader_lease_seconds: LEASE_MS / 1000 };
-  return { sql, redis, peers, crew, bell, calls: new Calls(), node_id: "node-1", checking: new Set(), term, settings };
+  return {
+    sql,
+    redis,
+    peers,
+    monitor,
+    wakeup,
+    calls: new Wakeups(),
+    node_id: "node-1",
+    checking: new Set(),
+    term,
+    settings,
+  };
 }
 
-async function ticks(me: Leading, filling: Sql, count: number): Promise<{ took_ms: number[]; assigned: number }> {
+async function ticks(me: LeaderContext, filling: Sql, count: number): Promise<{ took_ms: number[]; assigned: number }> {
   const contact = new Contact();
   const took_ms: number[] = [];
   let assigned = 0;
@@ -93,9 +109,9 @@ async function ticks(me: Leading, filling: Sql, count: number): Promise<{ took_m
   for (let n = 0; n < count; n++) {
     await endSome(filling, ENDED_EACH);
     const began_ms = monotonicMs();
-    const agenda = await look(me, contact);
-    if (typeof agenda === "string") throw new Error(`The term is over: ${agenda}`);
-    await tick(me, agenda, contact);
+    const pending = await look(me, contact);
+    if (typeof pending === "string") throw new Error(`The term is over: ${pending}`);
+    await tick(me, pending, contact);
     took_ms.push(monotonicMs() - began_ms);
   }
   deafen();

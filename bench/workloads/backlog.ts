@@ -138,7 +138,7 @@ async function round(project: Project, job_name: string, fresh: boolean): Promis
   return { seconds, ended, before, after: project.cpu() };
 }
 
-/** As they are born: what is behind its serial key is held. One statement for all, since a million take minutes otherwise. */
+/** As they are created: what is behind its serial key is held. One statement for all, since a million take minutes otherwise. */
 async function insert(sql: Sql, job_name: string, what: { runs: number; node?: string; keys?: number }): Promise<void> {
   const { runs, node = null, keys = null } = what;
   await sql`

@@ -4,13 +4,13 @@
  * lines to look at and lets the next of each go. Two databases take turns, so that what else the machine does meets both.
  */
 import { PROJECT_DIR } from "../../src/platform/config.ts";
-import { renewAndLook } from "../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../src/dispatch/pending_work.ts";
 import { connectDb, type Sql } from "../../src/postgres/connection.ts";
 import { applySchema } from "../../src/postgres/schema.ts";
 import { acquire, type Term } from "../../src/nodes/leadership.ts";
 import { checkLines, wake } from "../../src/runs/key_queues.ts";
 import { assignRuns } from "../../src/runs/states.ts";
-import { candidates, readSight } from "../../src/dispatch/dispatch_queues.ts";
+import { candidates, readDispatchSnapshot } from "../../src/dispatch/dispatch_queues.ts";
 import { type Bench, type Figure, figures, percentiles, type Workload } from "../workload.ts";
 
 const FEW = 1_000;
@@ -58,7 +58,7 @@ type Times = ReturnType<typeof percentiles>;
 
 async function chooseOnce(queue: Queue): Promise<void> {
   const { sql } = queue;
-  const renewed = await renewAndLook(sql, queue.term, {
+  const renewed = await renewAndReadWork(sql, queue.term, {
     lease_ms: 600_000,
     reassign_after_ms: 600_000,
     late_seconds: 0,
@@ -68,8 +68,8 @@ async function chooseOnce(queue: Queue): Promise<void> {
   queue.term = renewed.term;
   await wake(sql, queue.term);
   await checkLines(sql, queue.term);
-  const { lanes } = await readSight(sql);
-  const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 2 * SLOTS })));
+  const { lanes } = await readDispatchSnapshot(sql);
+  const found = await candidates(sql, lanes.map((queue) => ({ ...queue, most: 2 * SLOTS })));
   const chosen = found.filter((run) => !run.behind).slice(0, SLOTS);
   const assigned = await assignRuns(sql, queue.term, chosen.map((run) => ({ ...run, worker_id: "w" })));
   if (assigned.length !== SLOTS) throw new Error(`${assigned.length} runs were assigned, not ${SLOTS}`);
@@ -97,7 +97,7 @@ async function withQueue<T>(bench: Bench, waiting: number, act: (queue: Queue) =
   }
 }
 
-/** As births.ts leaves them: of each key the first may start, and the others are held. */
+/** As new runs.ts leaves them: of each key the first may start, and the others are held. */
 async function fill(sql: Sql, waiting: number): Promise<void> {
   await sql`insert into node (node_id, status) values ('here', 'available')`;
   await sql`

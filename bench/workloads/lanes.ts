@@ -1,5 +1,5 @@
 /**
- * Runs of which each waits for another of its lane to end, or for its rate: how many end in a second, from their enqueue to the last end.
+ * Runs of which each waits for another of its run queue to end, or for its rate: how many end in a second, from their enqueue to the last end.
  * Reused processes, bodies that do nothing or wait for 10 ms.
  */
 import { withProject } from "../project.ts";

@@ -2,12 +2,12 @@
 import { type Db, json } from "../postgres/connection.ts";
 
 /** Who acts and why, for the audit. */
-export interface By {
+export interface Actor {
   actor: string;
   reason: string;
 }
 
-export interface Act {
+export interface AuditRecord {
   actor: string;
   action: string;
   target_type: string;
@@ -18,7 +18,7 @@ export interface Act {
 }
 
 /** Adds a row for something that the system itself noticed, such as a result that came too late. */
-export async function recordAct(sql: Db, act: Act): Promise<void> {
+export async function recordAudit(sql: Db, act: AuditRecord): Promise<void> {
   await sql`
     insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
     values (${act.actor}, ${act.action}, ${act.target_type}, ${String(act.target_id)},
@@ -26,7 +26,7 @@ export async function recordAct(sql: Db, act: Act): Promise<void> {
 }
 
 /** The same, unless it was added before: for what may be noticed twice. */
-export async function recordOnce(sql: Db, act: Act): Promise<void> {
+export async function recordOnce(sql: Db, act: AuditRecord): Promise<void> {
   const after = json(sql, act.after ?? null);
   await sql`
     insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
@@ -36,7 +36,7 @@ export async function recordOnce(sql: Db, act: Act): Promise<void> {
        and l.action = ${act.action} and l.target_id = ${String(act.target_id)} and l.after_json = ${after})`;
 }
 
-export interface ActView {
+export interface AuditEntry {
   id: number;
   at: Date;
   actor: string;
@@ -48,7 +48,7 @@ export interface ActView {
   reason: string | null;
 }
 
-export interface ActFilter {
+export interface AuditFilter {
   actor?: string;
   /** Whole, such as "run.cancel", or its first part: "run". */
   action?: string;
@@ -65,7 +65,7 @@ export interface ActFilter {
  * The newest first; after an act (`after_id`): those that follow it, the newest of them first as well. Each filter is led by
  * an index that is in this order, so that it takes as long among a million acts as among a thousand.
  */
-export async function listActs(sql: Db, filter: ActFilter & { most: number }): Promise<ActView[]> {
+export async function listAudit(sql: Db, filter: AuditFilter & { most: number }): Promise<AuditEntry[]> {
   const oldest_first = filter.after_id !== undefined;
   const order = oldest_first ? sql`order by at, id` : sql`order by at desc, id desc`;
   const found = (parts: Part[]) =>
@@ -81,7 +81,7 @@ export async function listActs(sql: Db, filter: ActFilter & { most: number }): P
     : filter.actor === undefined && filter.target_id === undefined
     ? each()
     : found([...parts, sql`action || '' = any(${actions})`]); // the actor or the target leads: an action may be frequent
-  const acts = await sql<ActView[]>`
+  const acts = await sql<AuditEntry[]>`
     select id, at, actor, action, target_type, target_id, before_json as before, after_json as after, reason
       from (${led}) l ${order} limit ${filter.most}`;
   return oldest_first ? acts.toReversed() : acts;
@@ -93,7 +93,7 @@ function all(sql: Db, parts: Part[]): Part {
   return parts.reduce((before, part) => sql`${before} and ${part}`, sql`true`);
 }
 
-function conditions(sql: Db, filter: ActFilter): Part[] {
+function conditions(sql: Db, filter: AuditFilter): Part[] {
   const { actor, target_type, target_id, since, until, before_id, after_id } = filter;
   const parts: Part[] = [];
   const at = (id: number) => sql`(select e.at from admin_action_log e where e.id = ${id}), ${id}::bigint`;
@@ -108,11 +108,11 @@ function conditions(sql: Db, filter: ActFilter): Part[] {
 }
 
 async function actionsMeant(sql: Db, action: string): Promise<string[]> {
-  return (await listActions(sql)).filter((one) => one === action || one.startsWith(`${action}.`));
+  return (await listAuditActions(sql)).filter((one) => one === action || one.startsWith(`${action}.`));
 }
 
 /** All actions that ever were: by steps through an index, whatever the number of acts. */
-export async function listActions(sql: Db): Promise<string[]> {
+export async function listAuditActions(sql: Db): Promise<string[]> {
   const rows = await sql<{ action: string }[]>`
     with recursive step as (
       (select action from admin_action_log order by action limit 1)
@@ -126,7 +126,7 @@ export async function listActions(sql: Db): Promise<string[]> {
 const MOST_ACTORS = 100;
 
 /** Who did something, the first of them by name. */
-export async function listActors(sql: Db): Promise<string[]> {
+export async function listAuditActors(sql: Db): Promise<string[]> {
   const rows = await sql<{ actor: string }[]>`
     with recursive step as (
       (select actor from admin_action_log order by actor limit 1)

@@ -9,7 +9,7 @@
  *
  * So guesses from many addresses end for strangers, and the user still gets in.
  */
-import type { By } from "./audit.ts";
+import type { Actor } from "./audit.ts";
 import type { Db, Sql } from "../postgres/connection.ts";
 
 export const WITHIN_MINUTES = 15;
@@ -98,7 +98,7 @@ export async function auditFailed(sql: Db, { name, address, known }: Try): Promi
 }
 
 /** Lets strangers try again at once. Undefined: there is no such user; else how many tries were forgotten. */
-export async function unlockUser(sql: Db, name: string, by: By): Promise<number | undefined> {
+export async function unlockUser(sql: Db, name: string, by: Actor): Promise<number | undefined> {
   const [row] = await sql<{ tries: number }[]>`
     with meant as (select name from admin_user where name = ${name}),
     forgotten as (delete from admin_login_attempt a using meant where a.name = meant.name returning 1),

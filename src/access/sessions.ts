@@ -2,9 +2,9 @@
  * Who is logged in. A session ends when it was not used for a while, at its last hour however much it is used, and with its
  * user. Only the digest of its token is stored; a role that changes holds from the next request on.
  */
-import type { By } from "./audit.ts";
+import type { Actor } from "./audit.ts";
 import type { Db } from "../postgres/connection.ts";
-import type { Role } from "./users.ts";
+import type { UserRole } from "./users.ts";
 
 const IDLE_SECONDS = 12 * 3600;
 /** A cookie may last as long. */
@@ -14,7 +14,7 @@ const SEEN_EVERY_SECONDS = 60;
 
 export interface SessionView {
   name: string;
-  role: Role;
+  role: UserRole;
 }
 
 /**
@@ -96,7 +96,7 @@ export async function listSessions(sql: Db, name: string): Promise<OpenSession[]
 }
 
 /** Logs a user out everywhere, but for the session that is kept. Audited in the same statement; gives how many ended. */
-export async function endSessionsOf(sql: Db, name: string, by: By & { keep?: string }): Promise<number> {
+export async function endSessionsOf(sql: Db, name: string, by: Actor & { keep?: string }): Promise<number> {
   const [row] = await sql<{ ended: number }[]>`
     with ended as (
       delete from admin_session s using admin_user u

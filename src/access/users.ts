@@ -1,16 +1,16 @@
 /** Who may use the admin page, and how far. Passwords come here as hashes; every change writes its audit row in the same statement. */
-import type { By } from "./audit.ts";
+import type { Actor } from "./audit.ts";
 import type { Db, Sql } from "../postgres/connection.ts";
 import { WITHIN_MINUTES } from "./login_attempts.ts";
 
 /** Each may do what those before it may: look; act on runs, jobs and nodes; change settings, users and tokens. */
 export const ROLES = ["viewer", "operator", "admin"] as const;
-export type Role = typeof ROLES[number];
+export type UserRole = typeof ROLES[number];
 
 export interface UserView {
   id: number;
   name: string;
-  role: Role;
+  role: UserRole;
   created_at: Date;
   disabled_at: Date | null;
   /** When one of its open sessions was last used; null: it has none. */
@@ -20,7 +20,7 @@ export interface UserView {
 }
 
 /** Whether a role allows what needs `needed`. */
-export function mayActAs(role: Role, needed: Role): boolean {
+export function mayActAs(role: UserRole, needed: UserRole): boolean {
   return ROLES.indexOf(role) >= ROLES.indexOf(needed);
 }
 
@@ -34,7 +34,7 @@ export function problemWithName(name: string): string | undefined {
 /** False: there is one of that name already. */
 export async function addUser(
   sql: Db,
-  user: { name: string; password_hash: string; role: Role },
+  user: { name: string; password_hash: string; role: UserRole },
   by: { actor: string; reason?: string },
 ): Promise<boolean> {
   const rows = await sql`
@@ -76,7 +76,7 @@ export async function readCredentials(
 /** Holds from the next request on. False: no such user. */
 export async function setRole(
   sql: Db,
-  user: { name: string; role: Role },
+  user: { name: string; role: UserRole },
   by: { actor: string; reason?: string },
 ): Promise<boolean> {
   const rows = await sql`
@@ -126,7 +126,7 @@ export type Switched =
  * Shuts a user out, or lets it in again. What it was shut out with ends in the same statement: its sessions, and the API tokens that it
  * made, since it may have kept them; to let it in again brings none of them back. What it did and what it is called stays.
  */
-export async function setDisabled(sql: Sql, user: { name: string; disabled: boolean }, by: By): Promise<Switched> {
+export async function setDisabled(sql: Sql, user: { name: string; disabled: boolean }, by: Actor): Promise<Switched> {
   return await sql.begin(async (tx) => {
     // Two admins who shut each other out at a time would leave none: the second one waits, and looks after the first.
     await tx`

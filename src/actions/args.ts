@@ -1,7 +1,7 @@
 /** What is given to a client, checked at the door; what does not fit is refused with an `EnqueueError`. */
 import { messageOf } from "../platform/text.ts";
 import type { Complaint } from "../sync/problem.ts";
-import type { Lack } from "../dispatch/feasibility.ts";
+import type { Shortage } from "../dispatch/feasibility.ts";
 import { type Job, type Priority, priorityNumber, type SchemaIssue } from "../job.ts";
 import { whyNotJson } from "../sandbox/json_values.ts";
 import { isStorableDate } from "../postgres/connection.ts";
@@ -17,7 +17,7 @@ export type Why = "invalid" | "not_found" | "conflict" | "late";
 
 /** A refusal for whoever says it in other words than English: every refusal has one. */
 export type RefusalCode =
-  | Lack["says"]
+  | Shortage["says"]
   | { code: "none"; what: string }
   | { code: "nobody_leads" }
   | { code: "steps_down" }

@@ -16,7 +16,7 @@ import type { Db, Sql } from "../postgres/connection.ts";
 import { type Demands, readDemands } from "../definitions/definition_rows.ts";
 import { checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom, type RefusalCode } from "./args.ts";
 import { argsCheck, noSuchJob } from "./job_args.ts";
-import { checkNeeds } from "./requirements.ts";
+import { checkFeasible } from "./requirements.ts";
 
 /**
  * The args of each item of a bulk: given one by one, or by a query of the database with a column `args` (jsonb). All are checked
@@ -115,7 +115,7 @@ async function fillBulk(tx: Db, bulk: NewBulk, ask: BulkAsk): Promise<BulkStarte
     ? await fillFromQuery(tx, { id, job: bulk.job_name, query: ask.items.sql, unknown: ask.unknown })
     : await fillOneByOne(tx, { id, job: ask.job, items: ask.items, unknown: ask.unknown });
   const { resources } = await readDemands(tx, bulk.job_name) as Demands;
-  await checkNeeds(tx, `start a bulk of "${bulk.job_name}"`, { selectors: await placesOfBulk(tx, id), resources });
+  await checkFeasible(tx, `start a bulk of "${bulk.job_name}"`, { selectors: await placesOfBulk(tx, id), resources });
   return { id, isNew, items };
 }
 

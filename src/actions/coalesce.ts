@@ -2,7 +2,7 @@
  * Calls that come while others of their kind are under way go together in the next statement, each as if it had come alone: a commit of
  * one costs nearly what one of a hundred does. What keeps one of them from being done has undone all, so then each is asked for by itself.
  */
-import { Gather } from "../platform/timers.ts";
+import { Batcher } from "../platform/timers.ts";
 import { isRolledBack, isUnreachable } from "../postgres/connection.ts";
 
 /** `chars`: how much of a statement it takes. */
@@ -17,8 +17,8 @@ const MOST_TOGETHER = 200;
 const MOST_CHARS = 1_000_000;
 
 /** `all` does all of them or none, and answers in their order. */
-export function together<Item extends Sized, Answer>(all: (items: Item[]) => Promise<Answer[]>): Gather<Item, Answer> {
-  return new Gather(async (items) => {
+export function together<Item extends Sized, Answer>(all: (items: Item[]) => Promise<Answer[]>): Batcher<Item, Answer> {
+  return new Batcher(async (items) => {
     const large = items.reduce((sum, { chars }) => sum + chars, 0) > MOST_CHARS;
     try {
       if (items.length === 1 || !large) return await all(items);

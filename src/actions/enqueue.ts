@@ -1,13 +1,13 @@
 /** Runs and events as an application asks for them: the options, their checks, and what became of them. */
-import type { Gather } from "../platform/timers.ts";
+import type { Batcher } from "../platform/timers.ts";
 import type { DelayOptions, Job } from "../job.ts";
-import { type Birth, type Born, createCheckedRuns, createRuns } from "../runs/create_runs.ts";
+import { createCheckedRuns, type CreatedRun, createRuns, type NewRun } from "../runs/create_runs.ts";
 import { type Db, isUniqueViolation, type Sql } from "../postgres/connection.ts";
 import { type Demands, readDemands } from "../definitions/definition_rows.ts";
 import { emitEvent, emitEvents, type EventAsked } from "../events/events.ts";
 import { checkDate, checkText, doNotFit, EnqueueError, jsonText, nameOf, priorityFrom, storable } from "./args.ts";
 import { checkBy, noSuchJob } from "./job_args.ts";
-import { checkNeeds, needsOf } from "./requirements.ts";
+import { checkFeasible, requirementsOf } from "./requirements.ts";
 import { type Sized, together } from "./coalesce.ts";
 
 /** Options of one run. */
@@ -34,27 +34,27 @@ export async function enqueueMany(
 ): Promise<Enqueued[]> {
   const name = nameOf(job);
   const asked = await Promise.all(items.map((item, place) => {
-    return birthOf(name, job, { item, place: items.length === 1 ? undefined : place + 1 });
+    return new_runOf(name, job, { item, place: items.length === 1 ? undefined : place + 1 });
   }));
-  return asked.length === 0 ? [] : await enqueueAll(sql, job, asked.map(({ birth }) => birth));
+  return asked.length === 0 ? [] : await enqueueAll(sql, job, asked.map(({ new_run }) => new_run));
 }
 
 /** One of which there may be others; coalesce.ts. */
 export async function enqueueOne(sql: Sql, job: Job | string, item: EnqueueItem<unknown>): Promise<Enqueued> {
-  const { birth, text } = await birthOf(nameOf(job), job, { item, place: undefined });
+  const { new_run, text } = await new_runOf(nameOf(job), job, { item, place: undefined });
   const { runs } = gatheredOn(sql);
   let gather = runs.get(job);
   if (!gather) {
     if (runs.size >= MOST_REMEMBERED) runs.clear();
-    gather = together((asked) => enqueueAll(sql, job, asked.map(({ birth }) => birth)));
+    gather = together((asked) => enqueueAll(sql, job, asked.map(({ new_run }) => new_run)));
     runs.set(job, gather);
   }
-  return await gather.add({ birth: { ...birth, args: JSON.parse(text) }, chars: text.length }); // as they are now
+  return await gather.add({ new_run: { ...new_run, args: JSON.parse(text) }, chars: text.length }); // as they are now
 }
 
 interface Gathered {
-  runs: Map<Job | string, Gather<{ birth: Birth } & Sized, Enqueued>>;
-  events: Gather<EventAsked & Sized, number>;
+  runs: Map<Job | string, Batcher<{ new_run: NewRun } & Sized, Enqueued>>;
+  events: Batcher<EventAsked & Sized, number>;
 }
 
 const gathered = new WeakMap<Sql, Gathered>();
@@ -65,16 +65,16 @@ function gatheredOn(sql: Sql): Gathered {
   return found;
 }
 
-async function enqueueAll(sql: Db, job: Job | string, births: Birth[]): Promise<Enqueued[]> {
+async function enqueueAll(sql: Db, job: Job | string, new_runs: NewRun[]): Promise<Enqueued[]> {
   const name = nameOf(job);
-  const reads = typeof job === "string" || asksForMore(job, births);
-  const born = reads
-    ? await bornAsRemembered(sql, job, births) ?? await bornAsRead(sql, job, births)
-    : await createRuns(sql, births);
-  const enqueued = born.flatMap(({ job_run_id, is_new }) =>
+  const reads = typeof job === "string" || asksForMore(job, new_runs);
+  const created = reads
+    ? await createdAsRemembered(sql, job, new_runs) ?? await createdAsRead(sql, job, new_runs)
+    : await createRuns(sql, new_runs);
+  const enqueued = created.flatMap(({ job_run_id, is_new }) =>
     job_run_id === undefined ? [] : [{ id: Number(job_run_id), isNew: is_new }]
   );
-  if (enqueued.length < births.length) throw await noSuchJob(sql, name, "enqueue");
+  if (enqueued.length < new_runs.length) throw await noSuchJob(sql, name, "enqueue");
   return enqueued;
 }
 
@@ -86,27 +86,27 @@ const remembered = new WeakMap<object, Map<string, Demands>>();
 const MOST_REMEMBERED = 1_000;
 
 /** Undefined: nothing is remembered, or it holds no more, or they do not fit it. */
-async function bornAsRemembered(sql: Db, job: Job | string, births: Birth[]): Promise<Born[] | undefined> {
+async function createdAsRemembered(sql: Db, job: Job | string, new_runs: NewRun[]): Promise<CreatedRun[] | undefined> {
   const demands = remembered.get(sql)?.get(nameOf(job));
   if (!demands) return undefined;
   try {
-    await checkBirths(sql, job, { births, demands });
+    await checkNewRuns(sql, job, { new_runs, demands });
   } catch (error) {
     if (error instanceof EnqueueError) return undefined;
     throw error;
   }
-  return await createCheckedRuns(sql, births, demands);
+  return await createCheckedRuns(sql, new_runs, demands);
 }
 
-async function bornAsRead(sql: Db, job: Job | string, births: Birth[]): Promise<Born[]> {
+async function createdAsRead(sql: Db, job: Job | string, new_runs: NewRun[]): Promise<CreatedRun[]> {
   const name = nameOf(job);
   const demands = await readDemands(sql, name);
   if (!demands) throw await noSuchJob(sql, name, "enqueue");
-  await checkBirths(sql, job, { births, demands });
+  await checkNewRuns(sql, job, { new_runs, demands });
   const known = remembered.get(sql) ?? new Map<string, Demands>();
   if (known.size >= MOST_REMEMBERED) known.clear();
   remembered.set(sql, known.set(name, demands));
-  return await createRuns(sql, births);
+  return await createRuns(sql, new_runs);
 }
 
 /** Emits an event; one whose `dedupeKey` was used before gives the id of that one. */
@@ -146,11 +146,11 @@ export function eventOf(type: string, { payload, dedupeKey }: EventGiven) {
 }
 
 /** `place`: which of several it is, from 1. */
-async function birthOf(
+async function new_runOf(
   name: string,
   job: Job | string,
   { item, place }: { item: EnqueueItem<unknown>; place: number | undefined },
-): Promise<{ birth: Birth; text: string }> {
+): Promise<{ new_run: NewRun; text: string }> {
   const args = item.args ?? {};
   const text = jsonText(
     { what: place ? `item ${place} of runs of "${name}"` : `a run of "${name}"`, item: place },
@@ -164,7 +164,7 @@ async function birthOf(
   const what = place ? `enqueue "${name}", item ${place}` : `enqueue "${name}"`;
   checkDate(what, "runAt", item.runAt);
   for (const option of ["idempotencyKey", "serialKey", "node"] as const) checkText(what, option, item[option]);
-  const birth = {
+  const new_run = {
     job_name: name,
     args,
     idempotency_key: item.idempotencyKey,
@@ -173,31 +173,31 @@ async function birthOf(
     serial_key: item.serialKey,
     node: item.node,
   };
-  return { birth, text };
+  return { new_run, text };
 }
 
 /**
  * By the job's name alone its schema is the one last synced. Whoever has the job itself has checked by that, and asks
  * nothing more unless a node or a resource is named.
  */
-async function checkBirths(
+async function checkNewRuns(
   sql: Db,
   job: Job | string,
-  { births, demands }: { births: Birth[]; demands: Demands },
+  { new_runs, demands }: { new_runs: NewRun[]; demands: Demands },
 ): Promise<void> {
   const name = nameOf(job);
   if (typeof job === "string") {
     const check = checkBy(demands.args_schema, name, "enqueue");
-    const of = (item: number) => births.length === 1 ? undefined : { which: `the args of item ${item}`, item };
-    births.forEach(({ args }, place) => check(args, of(place + 1)));
+    const of = (item: number) => new_runs.length === 1 ? undefined : { which: `the args of item ${item}`, item };
+    new_runs.forEach(({ args }, place) => check(args, of(place + 1)));
   }
-  const own = births.flatMap(({ node }) => node === undefined ? [] : [node]);
-  const rest = births.filter(({ node }) => node === undefined).map(({ args }) => args);
-  const { selectors, resources } = await needsOf(sql, demands, rest);
-  await checkNeeds(sql, `enqueue "${name}"`, { selectors: [...own, ...selectors], resources });
+  const own = new_runs.flatMap(({ node }) => node === undefined ? [] : [node]);
+  const rest = new_runs.filter(({ node }) => node === undefined).map(({ args }) => args);
+  const { selectors, resources } = await requirementsOf(sql, demands, rest);
+  await checkFeasible(sql, `enqueue "${name}"`, { selectors: [...own, ...selectors], resources });
 }
 
-function asksForMore({ options }: Job, births: Birth[]): boolean {
+function asksForMore({ options }: Job, new_runs: NewRun[]): boolean {
   return options.node !== undefined || options.resources !== undefined ||
-    births.some((birth) => birth.node !== undefined);
+    new_runs.some((new_run) => new_run.node !== undefined);
 }

@@ -3,7 +3,7 @@ import { asWritten, type JobOption, optionsOf } from "../definitions/job_options
 import { type OverrideAnswer, resetOverrides, setOverrides } from "../sync/overrides.ts";
 import { complaintLine, wordLike } from "../sync/problem.ts";
 import type { Json } from "../job.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { readDefinition, readDefinitions } from "../definitions/definition_rows.ts";
 import { readOverrides } from "../definitions/override_rows.ts";
@@ -29,7 +29,7 @@ export async function setJobOptions(
   sql: Sql,
   name: string,
   values: { readonly [option: string]: Json },
-  by: By,
+  by: Actor,
 ): Promise<Changed[]> {
   return await changedBy(sql, { verb: "set", name }, await setOverrides(sql, name, values, by));
 }
@@ -39,7 +39,7 @@ export async function resetJobOptions(
   sql: Sql,
   name: string,
   names: readonly string[] | "all",
-  by: By,
+  by: Actor,
 ): Promise<Changed[]> {
   return await changedBy(sql, { verb: "reset", name }, await resetOverrides(sql, name, names, by));
 }

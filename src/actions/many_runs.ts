@@ -1,5 +1,5 @@
 /** Acts on all runs that a filter means: cancel, retry, another priority. They say first how many that would be. */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { rerunWhere } from "../runs/create_runs.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { reprioritizeWhere, requestCancelWhere } from "../runs/requests.ts";
@@ -40,7 +40,7 @@ export async function countMeant(sql: Sql, filter: RunFilter, verb: ManyAct["ver
 }
 
 /** Does it, a statement for each few thousand; gives the ids, those of the new runs for a retry. */
-export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: By): Promise<number[]> {
+export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: Actor): Promise<number[]> {
   const meant = meantBy(filter, act.verb);
   const done: number[] = [];
   for (let after_id = meant.after_id ?? 0;;) {
@@ -53,7 +53,7 @@ export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: B
 }
 
 /** Another priority for one run that waits. @throws Refused when there is none, or it does not wait. */
-export async function reprioritizeRun(sql: Sql, id: number, priority: number, by: By): Promise<void> {
+export async function reprioritizeRun(sql: Sql, id: number, priority: number, by: Actor): Promise<void> {
   const moved = await actOnMany(sql, { id }, { verb: "reprioritize", priority }, by);
   const run = await existingRun(sql, id);
   if (moved.length > 0 || run.priority === priority) return;
@@ -63,7 +63,7 @@ export async function reprioritizeRun(sql: Sql, id: number, priority: number, by
   });
 }
 
-async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: By & { most: number }): Promise<number[]> {
+async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: Actor & { most: number }): Promise<number[]> {
   switch (act.verb) {
     case "cancel":
       return await requestCancelWhere(sql, filter, by);

@@ -1,9 +1,9 @@
 /** What people do with nodes and workers: change, drain, detach and check them. */
 import type { Config } from "../platform/config.ts";
 import { monotonicMs, rest } from "../platform/timers.ts";
-import { connectRedis, type RedisDoor } from "../redis/connection.ts";
+import { connectRedis, type RedisConnection } from "../redis/connection.ts";
 import { setDetach } from "../redis/heartbeats.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Db, Sql } from "../postgres/connection.ts";
 import { type Detached, requestDetach, workersNamed } from "../dispatch/detach.ts";
 import type { CheckPart } from "../nodes/check_part.ts";
@@ -40,14 +40,14 @@ export async function existingNode(sql: Db, node_id: string): Promise<NodeListin
 const MOST_NAMED = 20;
 
 /** The node as it is after the change. */
-export async function setNode(sql: Sql, node_id: string, change: NodeChange, by: By): Promise<NodeListing> {
+export async function setNode(sql: Sql, node_id: string, change: NodeChange, by: Actor): Promise<NodeListing> {
   await existingNode(sql, node_id);
   await changeNode(sql, node_id, change, by);
   return await existingNode(sql, node_id);
 }
 
 /** Forgets a node that is gone for good. What names it waits; a worker that comes there makes it anew. @throws Refused */
-export async function forgetNode(sql: Sql, node_id: string, by: By): Promise<void> {
+export async function forgetNode(sql: Sql, node_id: string, by: Actor): Promise<void> {
   await existingNode(sql, node_id);
   const answer = await removeNode(sql, node_id, by);
   if (typeof answer === "string") return;
@@ -69,7 +69,7 @@ export async function forgetNode(sql: Sql, node_id: string, by: By): Promise<voi
 export async function setDrained(
   sql: Sql,
   name: string,
-  wish: By & { draining: boolean },
+  wish: Actor & { draining: boolean },
 ): Promise<{ worker_id: string; node_id: string }[]> {
   const moved = await requestDrain(sql, name, wish);
   if (moved.length > 0) return moved;
@@ -91,7 +91,7 @@ type RedisPlace = Pick<Config, "redis_url" | "redis_prefix">;
 export async function detachWorkers(
   sql: Sql,
   name: string,
-  on: By & { redis: RedisPlace | undefined },
+  on: Actor & { redis: RedisPlace | undefined },
 ): Promise<{ detached: Detached[]; told: boolean }> {
   const detached = await requestDetach(sql, name, on);
   if (detached.length === 0) throw await whyNotDetached(sql, name);
@@ -117,7 +117,7 @@ async function whyNotDetached(sql: Sql, name: string): Promise<Refused> {
 }
 
 async function flagDetached(workers: Detached[], on: { redis: RedisPlace; ttl_ms: number }): Promise<boolean> {
-  let redis: RedisDoor | undefined;
+  let redis: RedisConnection | undefined;
   try {
     redis = connectRedis(on.redis.redis_url, { prefix: on.redis.redis_prefix, name: "detach" });
     await redis.ready(1_000);
@@ -134,7 +134,7 @@ async function flagDetached(workers: Detached[], on: { redis: RedisPlace; ttl_ms
  * The leader steps down and another worker leads; where there is no other, it leads again after a lease. `epoch`: only if
  * it is still that one. @throws Refused when nobody leads, or it was asked before.
  */
-export async function degradeLeader(sql: Sql, on: By & { epoch?: number }): Promise<Degraded> {
+export async function degradeLeader(sql: Sql, on: Actor & { epoch?: number }): Promise<Degraded> {
   const leader = await currentLeader(sql);
   if (leader.worker_id === undefined) {
     throw new Refused("Cannot degrade the leader: nobody leads", {
@@ -164,7 +164,7 @@ const PATIENCE_MS = 15_000;
 export async function testNode(
   sql: Sql,
   node_id: string,
-  on: By & { asked?: (leader: string) => void; came?: (part: CheckPart) => void },
+  on: Actor & { asked?: (leader: string) => void; came?: (part: CheckPart) => void },
 ): Promise<NodeListing> {
   await existingNode(sql, node_id);
   const leader = await currentLeader(sql);

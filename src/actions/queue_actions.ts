@@ -1,5 +1,5 @@
 /** Stopping and letting go: all dispatch, a job, a serial key; and how much there is of a resource. */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { changeSettings, readSettings } from "../settings/settings.ts";
 import { freeKey, pauseJob, setResource, stopKey } from "../dispatch/pauses.ts";
@@ -17,7 +17,7 @@ export interface What {
 export async function setPaused(
   sql: Sql,
   { job_name, serial_key, all }: What,
-  wish: By & { paused: boolean },
+  wish: Actor & { paused: boolean },
 ): Promise<boolean> {
   const { paused, actor, reason } = wish;
   const by = { actor, reason };
@@ -36,7 +36,12 @@ export async function setPaused(
 }
 
 /** Undefined takes it away. False: it was so already. @throws Refused when there is none to be taken away. */
-export async function changeResource(sql: Sql, name: string, capacity: number | undefined, by: By): Promise<boolean> {
+export async function changeResource(
+  sql: Sql,
+  name: string,
+  capacity: number | undefined,
+  by: Actor,
+): Promise<boolean> {
   if (capacity !== undefined) checkText("set a resource", "its name", name);
   if (capacity === 0) {
     throw new Refused(

@@ -1,6 +1,6 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
 import type { UnknownKeys } from "../sync/unknown_keys.ts";
-import { type By, recordAct } from "../access/audit.ts";
+import { type Actor, recordAudit } from "../access/audit.ts";
 import { createRuns, givenOwn } from "../runs/create_runs.ts";
 import type { Db, Sql } from "../postgres/connection.ts";
 import { readDemands } from "../definitions/definition_rows.ts";
@@ -18,25 +18,25 @@ import {
   refuseKeyOfOther,
 } from "./enqueue.ts";
 import { checkArgs } from "./job_args.ts";
-import { checkNeeds, needsOf } from "./requirements.ts";
+import { checkFeasible, requirementsOf } from "./requirements.ts";
 
 /** Enqueues one run; a key that was used before is no act. @throws EnqueueError */
 export async function enqueueRun(
   sql: Sql,
   job: { name: string; args: unknown; options?: EnqueueOptions; unknown?: UnknownKeys },
-  by: By,
+  by: Actor,
 ): Promise<Enqueued> {
   return await sql.begin(async (tx) => {
     const [enqueued] = await enqueueMany(tx, job.name, [{ ...job.options, args: job.args }]) as [Enqueued];
     if (job.unknown) await checkArgs(tx, job.name, job.args, job.unknown); // they fit
     const act = { ...by, action: "run.enqueue", target_type: "run", target_id: enqueued.id };
-    if (enqueued.isNew) await recordAct(tx, { ...act, after: { job_name: job.name } });
+    if (enqueued.isNew) await recordAudit(tx, { ...act, after: { job_name: job.name } });
     return enqueued;
   }) as Enqueued;
 }
 
 /** Emits an event; `isNew` false: the dedupe key was used before, and this is the event of that time. @throws EnqueueError */
-export async function emitAs(sql: Db, type: string, given: EventGiven, by: By): Promise<Enqueued> {
+export async function emitAs(sql: Db, type: string, given: EventGiven, by: Actor): Promise<Enqueued> {
   const { id, is_new } = await emitEventBy(sql, eventOf(type, given), by).catch(refuseKeyOfOther);
   return { id, isNew: is_new };
 }
@@ -56,7 +56,7 @@ function noSuchRun(id: number): Refused {
 }
 
 /** Asks for the end of a run; `requested` false: somebody had asked before. @throws Refused when there is none, or it has ended. */
-export async function cancelRun(sql: Db, id: number, by: By): Promise<{ state: RunState; requested: boolean }> {
+export async function cancelRun(sql: Db, id: number, by: Actor): Promise<{ state: RunState; requested: boolean }> {
   const answer = await requestCancel(sql, id, by);
   if (!answer) throw noSuchRun(id);
   if (TERMINAL.includes(answer.state)) throw hasEnded("cancel", id, answer.state);
@@ -71,7 +71,7 @@ function hasEnded(verb: "cancel" | "close", id: number, state: RunState): Refuse
 }
 
 /** Ends a run that nothing else ends, as FAILED (`Missing`); a body of it that may still go on is not touched. @throws Refused */
-export async function closeRun(sql: Db, id: number, by: By): Promise<void> {
+export async function closeRun(sql: Db, id: number, by: Actor): Promise<void> {
   if (await forceClose(sql, id, by)) return;
   const state = await readState(sql, id);
   throw state === undefined ? noSuchRun(id) : hasEnded("close", id, state);
@@ -84,7 +84,7 @@ export async function closeRun(sql: Db, id: number, by: By): Promise<void> {
 export async function retryRun(
   sql: Sql,
   id: number,
-  wish: By & { args?: unknown; idempotencyKey?: string; unknown?: UnknownKeys },
+  wish: Actor & { args?: unknown; idempotencyKey?: string; unknown?: UnknownKeys },
 ): Promise<Enqueued & { rerun_of: number }> {
   const run = await existingRun(sql, id);
   if (!TERMINAL.includes(run.state)) {
@@ -100,10 +100,10 @@ export async function retryRun(
   const own = await givenOwn(sql, id);
   const demands = await readDemands(sql, run.job_name);
   if (!demands) throw jobRemoved(run);
-  const needs = await needsOf(sql, demands, own.node === undefined ? [args] : []);
-  await checkNeeds(sql, `retry run "${id}"`, { ...needs, selectors: [...needs.selectors, own.node ?? ""] });
+  const needs = await requirementsOf(sql, demands, own.node === undefined ? [args] : []);
+  await checkFeasible(sql, `retry run "${id}"`, { ...needs, selectors: [...needs.selectors, own.node ?? ""] });
   return await sql.begin(async (tx) => {
-    const [born] = await createRuns(tx, [{
+    const [created] = await createRuns(tx, [{
       job_name: run.job_name,
       args,
       idempotency_key: wish.idempotencyKey,
@@ -111,11 +111,11 @@ export async function retryRun(
       ...own,
       rerun_of: run.id,
     }]);
-    if (born?.job_run_id === undefined) throw jobRemoved(run);
-    if (!born.is_new) await checkIsRetryOf(tx, run, born.job_run_id);
+    if (created?.job_run_id === undefined) throw jobRemoved(run);
+    if (!created.is_new) await checkIsRetryOf(tx, run, created.job_run_id);
     const act = { actor: wish.actor, reason: wish.reason, action: "run.retry", target_type: "run", target_id: run.id };
-    if (born.is_new) await recordAct(tx, { ...act, after: { rerun: born.job_run_id, edited } });
-    return { id: born.job_run_id, isNew: born.is_new, rerun_of: run.id };
+    if (created.is_new) await recordAudit(tx, { ...act, after: { rerun: created.job_run_id, edited } });
+    return { id: created.job_run_id, isNew: created.is_new, rerun_of: run.id };
   }) as Enqueued & { rerun_of: number };
 }
 

@@ -1,7 +1,7 @@
 /** What people do with schedules: pause and resume them, a run now, runs for slots of the past; from the command line and the API. */
 import { slotsIn } from "../schedules/calendar.ts";
-import { recordAct } from "../access/audit.ts";
-import type { By } from "../access/audit.ts";
+import { recordAudit } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { createBackfill, type PastSlot, readSlots, type SlotState } from "../bulks/backfill.ts";
 import { createRuns } from "../runs/create_runs.ts";
 import type { Sql } from "../postgres/connection.ts";
@@ -9,10 +9,10 @@ import { readDemands } from "../definitions/definition_rows.ts";
 import { readSchedules, type ScheduleView } from "../schedules/schedule_view.ts";
 import { pauseSchedules } from "../dispatch/pauses.ts";
 import { Refused } from "./args.ts";
-import { checkNeeds, needsOf } from "./requirements.ts";
+import { checkFeasible, requirementsOf } from "./requirements.ts";
 
 /** A schedule, or all of a job's when none is named. */
-export interface Which {
+export interface ScheduleRef {
   job_name: string;
   schedule_id?: string;
 }
@@ -23,7 +23,7 @@ const MOST_SLOTS = 10_000;
 /** At least one. @throws Refused when there is none. */
 export async function schedulesNamed(
   sql: Sql,
-  which: Which,
+  which: ScheduleRef,
 ): Promise<{ now: Temporal.Instant; schedules: ScheduleView[] }> {
   const { now, schedules } = await readSchedules(sql, { job_name: which.job_name });
   const meant = schedules.filter(({ schedule_id }) => schedule_id === (which.schedule_id ?? schedule_id));
@@ -40,8 +40,8 @@ export async function schedulesNamed(
 /** Each that is meant, and whether this changed it. @throws Refused when there is none. */
 export async function setSchedulesPaused(
   sql: Sql,
-  which: Which,
-  wish: By & { paused: boolean },
+  which: ScheduleRef,
+  wish: Actor & { paused: boolean },
 ): Promise<{ schedule_id: string; changed: boolean }[]> {
   const all = await pauseSchedules(sql, which, wish);
   if (all.length === 0) await schedulesNamed(sql, which);
@@ -49,7 +49,7 @@ export async function setSchedulesPaused(
 }
 
 /** A run now, with the args that the schedule gives; its slots stay as they are. @throws Refused when it is not clear which. */
-export async function runSchedule(sql: Sql, which: Which, by: By): Promise<{ id: number; schedule: string }> {
+export async function runSchedule(sql: Sql, which: ScheduleRef, by: Actor): Promise<{ id: number; schedule: string }> {
   const { schedules } = await schedulesNamed(sql, which);
   const [schedule, other] = schedules as [ScheduleView, ScheduleView?];
   if (other) {
@@ -61,24 +61,24 @@ export async function runSchedule(sql: Sql, which: Which, by: By): Promise<{ id:
   const id = await sql.begin(async (tx) => {
     const args = { ...schedule.default_args_json, ...schedule.args_json };
     const demands = await readDemands(tx, schedule.job_name);
-    if (demands) await checkNeeds(tx, `run "${name}"`, await needsOf(tx, demands, [args]));
-    const birth = { job_name: schedule.job_name, args };
-    const [born] = await createRuns(tx, [birth]);
-    if (born?.job_run_id === undefined) {
+    if (demands) await checkFeasible(tx, `run "${name}"`, await requirementsOf(tx, demands, [args]));
+    const new_run = { job_name: schedule.job_name, args };
+    const [created] = await createRuns(tx, [new_run]);
+    if (created?.job_run_id === undefined) {
       throw new Refused(`Cannot run "${name}": its job was removed meanwhile`, {
         why: "not_found",
         says: { code: "job_gone", job_name: schedule.job_name },
       });
     }
-    const after = { job_run_id: born.job_run_id };
-    await recordAct(tx, { ...by, action: "schedule.run", target_type: "schedule", target_id: name, after });
-    return Number(born.job_run_id);
+    const after = { job_run_id: created.job_run_id };
+    await recordAudit(tx, { ...by, action: "schedule.run", target_type: "schedule", target_id: name, after });
+    return Number(created.job_run_id);
   });
   return { id, schedule: name };
 }
 
 /** What a backfill comes down to for one schedule; shown before anything is made. */
-export interface Share {
+export interface BackfillShare {
   schedule: string;
   slots: number;
   first: string | null;
@@ -92,7 +92,7 @@ export interface Share {
   to_make: number;
 }
 
-export interface Range {
+export interface BackfillRange {
   /** From this instant on. */
   from: Temporal.Instant;
   /** Before this one, which has passed. */
@@ -101,15 +101,15 @@ export interface Range {
   skipped: boolean;
 }
 
-export interface BackfillPlan extends Range {
-  which: Which;
+export interface BackfillPlan extends BackfillRange {
+  which: ScheduleRef;
   slots: PastSlot[];
-  shares: Share[];
+  shares: BackfillShare[];
   runs: number;
 }
 
 /** What it would make. Changes nothing. @throws Refused for a range that is empty, not over yet or too long. */
-export async function planBackfill(sql: Sql, which: Which, range: Range): Promise<BackfillPlan> {
+export async function planBackfill(sql: Sql, which: ScheduleRef, range: BackfillRange): Promise<BackfillPlan> {
   const { from, until } = range;
   if (Temporal.Instant.compare(from, until) >= 0) {
     throw new Refused(`Cannot backfill: the range begins at ${from}, which is not before its end, ${until}`, {
@@ -126,7 +126,7 @@ export async function planBackfill(sql: Sql, which: Which, range: Range): Promis
     );
   }
   const slots: PastSlot[] = [];
-  const shares: Share[] = [];
+  const shares: BackfillShare[] = [];
   for (const one of schedules) {
     const part = slotsIn(one, { ...range, most: MOST_SLOTS + 1 })
       .map((slot) => ({ job_schedule_id: one.id, slot: String(slot) }));
@@ -148,7 +148,7 @@ function inLeadersOrder(a: PastSlot, b: PastSlot): number {
   return a.slot < b.slot ? -1 : a.slot > b.slot ? 1 : a.job_schedule_id - b.job_schedule_id;
 }
 
-function shareOf(schedule: string, slots: PastSlot[], on: { states: SlotState[]; again: boolean }): Share {
+function shareOf(schedule: string, slots: PastSlot[], on: { states: SlotState[]; again: boolean }): BackfillShare {
   const count = (state: SlotState) => on.states.filter((other) => other === state).length;
   return {
     schedule,
@@ -166,7 +166,7 @@ function shareOf(schedule: string, slots: PastSlot[], on: { states: SlotState[];
 export async function makeBackfill(
   sql: Sql,
   plan: BackfillPlan,
-  how: By & { parallel: number; priority: number },
+  how: Actor & { parallel: number; priority: number },
 ): Promise<{ bulk_id: number; runs: number } | undefined> {
   if (plan.runs === 0) return undefined;
   const { which, slots, skipped } = plan;
@@ -174,7 +174,7 @@ export async function makeBackfill(
   return await createBackfill(sql, { job_name: which.job_name, name, slots, skipped, ...how });
 }
 
-function nameOf({ job_name, schedule_id }: Which): string {
+function nameOf({ job_name, schedule_id }: ScheduleRef): string {
   return schedule_id === undefined ? job_name : `${job_name}/${schedule_id}`;
 }
 

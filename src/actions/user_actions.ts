@@ -1,12 +1,12 @@
 /** Shutting users of the page out and letting them in again, from the page, the command line and the API. */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { unlockUser } from "../access/login_attempts.ts";
 import { setDisabled } from "../access/users.ts";
 import { Refused } from "./args.ts";
 
 /** Its sessions and the API tokens that it made end at once; gives how many these were. @throws Refused */
-export async function disableUser(sql: Sql, name: string, by: By): Promise<{ sessions: number; tokens: number }> {
+export async function disableUser(sql: Sql, name: string, by: Actor): Promise<{ sessions: number; tokens: number }> {
   const done = await setDisabled(sql, { name, disabled: true }, by);
   if (done.result === "done") return done.ended;
   if (done.result === "none") throw noUser("disable", name);
@@ -23,7 +23,7 @@ export async function disableUser(sql: Sql, name: string, by: By): Promise<{ ses
 }
 
 /** It may log in again, with the password that it had. @throws Refused */
-export async function enableUser(sql: Sql, name: string, by: By): Promise<void> {
+export async function enableUser(sql: Sql, name: string, by: Actor): Promise<void> {
   const { result } = await setDisabled(sql, { name, disabled: false }, by);
   if (result === "none") throw noUser("enable", name);
   if (result === "done") return;
@@ -34,7 +34,7 @@ export async function enableUser(sql: Sql, name: string, by: By): Promise<void> 
 }
 
 /** Forgets wrong passwords, so that it can be tried from everywhere again; gives how many. @throws Refused */
-export async function unlock(sql: Sql, name: string, by: By): Promise<{ tries: number }> {
+export async function unlock(sql: Sql, name: string, by: Actor): Promise<{ tries: number }> {
   const tries = await unlockUser(sql, name, by);
   if (tries === undefined) throw noUser("unlock", name);
   return { tries };

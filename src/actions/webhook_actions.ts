@@ -1,7 +1,7 @@
 /** Making and removing webhooks, from the command line and the API. */
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { addWebhook, removeWebhook, type Signature } from "../events/webhooks.ts";
 import { Refused } from "./args.ts";
@@ -12,7 +12,7 @@ export const DEFAULT_RATE = 60;
 export async function makeHook(
   sql: Sql,
   hook: { name: string; event_type: string; signature: Signature; rate_per_minute?: number },
-  by: By,
+  by: Actor,
 ): Promise<{ secret: string }> {
   const { name, event_type, signature, rate_per_minute = DEFAULT_RATE } = hook;
   const what = `make hook "${name}"`;
@@ -45,7 +45,7 @@ export async function makeHook(
 export const MOST_PER_MINUTE = 100_000;
 
 /** From then on its deliveries are refused. @throws Refused when there is none. */
-export async function dropHook(sql: Sql, name: string, by: By): Promise<void> {
+export async function dropHook(sql: Sql, name: string, by: Actor): Promise<void> {
   if (await removeWebhook(sql, name, by)) return;
   throw new Refused(`Cannot remove hook "${name}": there is none of that name`, {
     why: "not_found",

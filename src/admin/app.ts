@@ -13,7 +13,15 @@ import { isUnreachable, type JsonValue } from "../postgres/connection.ts";
 import { mayActAs } from "../access/users.ts";
 import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath, isAsset } from "./assets.ts";
-import { type AdminParts, answerPage, type Env, isRefresh, ownForm, samePath, visitOf } from "./auth/authentication.ts";
+import {
+  type AdminParts,
+  answerPage,
+  contextOf,
+  type HonoEnv,
+  isRefresh,
+  ownForm,
+  samePath,
+} from "./auth/authentication.ts";
 import { OF_STRANGERS, OF_USERS } from "./body.ts";
 import { callerOf, sessionOf } from "./auth/callers.ts";
 import { answerHealth, answerMetrics, readiness } from "./health.ts";
@@ -25,12 +33,12 @@ import { errorPage, needsRole } from "./pages/error.tsx";
 import { digestOf } from "./auth/passwords.ts";
 import { addressOf, firstPart, pathWithin } from "./base_url.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
-import { type Done, field, Refusal, type Route } from "./request_context.ts";
+import { type Done, field, PageError, type Route } from "./request_context.ts";
 
-export function buildAdmin(parts: AdminParts): Hono<Env> {
+export function buildAdmin(parts: AdminParts): Hono<HonoEnv> {
   const { sql, place, redis, archive } = parts;
   const pages = new Set<string>();
-  const app = new Hono<Env>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname, pages) });
+  const app = new Hono<HonoEnv>({ getPath: (request) => pathWithin(place, new URL(request.url).pathname, pages) });
   app.use(secureHeaders(HEADERS));
   app.use(ownHostsOnly(place));
   // Before the session of pages: it has its own callers, and limits of its bodies.
@@ -47,7 +55,7 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
     c.header("cache-control", "no-store");
     c.set("address", addressOf(place, c.req.raw.headers, c.env?.address ?? ""));
     c.set("session", await sessionOf(c, parts));
-    if (c.req.url.includes("%00")) throw new Refusal(400); // no text of Postgres holds it, so every lookup would fail
+    if (c.req.url.includes("%00")) throw new PageError(400); // no text of Postgres holds it, so every lookup would fail
     await next();
   });
   app.post("/preferences", async (c) => {
@@ -72,7 +80,7 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
   leadBack(app, routes, place.base);
   for (const { path } of app.routes) pages.add(firstPart(path));
   for (const none of ["", "*"]) pages.delete(none);
-  app.notFound((c) => answerRefusal(c, routed, new Refusal(404)));
+  app.notFound((c) => answerRefusal(c, routed, new PageError(404)));
   app.onError((error, c) => answerError(c, routed, error));
   return app;
 }
@@ -81,28 +89,28 @@ export function buildAdmin(parts: AdminParts): Hono<Env> {
 type RouteParts = AdminParts & { pathOf(url: string): string };
 
 /** The one place where a role is asked for. */
-function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
-  const admit = (c: Context<Env>) => {
+function mount(app: Hono<HonoEnv>, route: Route, parts: RouteParts): void {
+  const admit = (c: Context<HonoEnv>) => {
     const session = c.get("session");
     if (session && !mayActAs(session.role, route.role)) {
-      throw new Refusal(403, needsRole(langOf(c, parts.place), { needed: route.role, has: session.role }));
+      throw new PageError(403, needsRole(langOf(c, parts.place), { needed: route.role, has: session.role }));
     }
     return session;
   };
   if ("get" in route) {
     app.get(route.get, async (c) => {
       if (!admit(c)) return toLogin(c, parts);
-      const visit = visitOf(c, parts);
+      const visit = contextOf(c, parts);
       return answerPage(c, visit, await route.show(visit));
     });
   } else if ("json" in route) {
     app.get(route.json, async (c) => {
-      return admit(c) ? c.json(await route.read(visitOf(c, parts)) as JsonValue) : c.text("Log in first", 401);
+      return admit(c) ? c.json(await route.read(contextOf(c, parts)) as JsonValue) : c.text("Log in first", 401);
     });
   } else if ("file" in route) {
     app.get(route.file, async (c) => {
       if (!admit(c)) return toLogin(c, parts);
-      const { name, type, text } = await route.write(visitOf(c, parts));
+      const { name, type, text } = await route.write(contextOf(c, parts));
       c.header("content-disposition", `attachment; filename="${name}"`);
       return c.body(text, 200, { "content-type": `${type}; charset=utf-8` });
     });
@@ -111,7 +119,7 @@ function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
       const session = admit(c);
       if (!session) return toLogin(c, parts);
       const form = await ownForm(c, parts, OF_USERS);
-      const visit = visitOf(c, parts);
+      const visit = contextOf(c, parts);
       const answer = await route.act({ ...visit, form, actor: `user:${session.name}`, redis: parts.redis });
       return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 200) : answerDone(c, parts, answer);
     });
@@ -122,7 +130,7 @@ function mount(app: Hono<Env>, route: Route, parts: RouteParts): void {
  * The answer to a form may be a page at an address that shows nothing by itself, and who asks for that again, as by the switch of the language, is
  * led to the nearest page above it.
  */
-function leadBack(app: Hono<Env>, routes: Route[], base: string): void {
+function leadBack(app: Hono<HonoEnv>, routes: Route[], base: string): void {
   const shown = new Set(routes.flatMap((route) => "get" in route ? [route.get] : []));
   for (const route of routes) {
     if (!("post" in route) || shown.has(route.post)) continue;
@@ -136,7 +144,7 @@ function leadBack(app: Hono<Env>, routes: Route[], base: string): void {
 }
 
 /** A part of a page that acts by itself takes its new self from there; where something is to be said, the page is loaded anew. */
-function answerDone(c: Context<Env>, { place }: AdminParts, { to, text, tone }: Done): Response {
+function answerDone(c: Context<HonoEnv>, { place }: AdminParts, { to, text, tone }: Done): Response {
   if (text) leaveFlash(c, { text, tone: tone ?? "good" }, place);
   if (!text || !isRefresh(c)) return c.redirect(place.base + to, 303);
   c.header("hx-redirect", place.base + to);
@@ -147,7 +155,7 @@ function answerDone(c: Context<Env>, { place }: AdminParts, { to, text, tone }: 
  * And from there back to what was looked at: of a form, the page that it stood on, since the session may have ended meanwhile. A refresh must
  * not put the login into the middle of a page: the script loads the whole page anew instead.
  */
-function toLogin(c: Context<Env>, { place, pathOf }: RouteParts): Response | Promise<Response> {
+function toLogin(c: Context<HonoEnv>, { place, pathOf }: RouteParts): Response | Promise<Response> {
   if (isRefresh(c)) return c.text("Log in first", 401);
   const sent_from = sentFrom(c, pathOf);
   const query: Record<string, string> = sent_from === undefined
@@ -158,7 +166,7 @@ function toLogin(c: Context<Env>, { place, pathOf }: RouteParts): Response | Pro
 }
 
 /** A link on another site was followed: browsers send no cookie of ours with it (SameSite=Strict), nor with what it is redirected to. */
-function isFromElsewhere(c: Context<Env>): boolean {
+function isFromElsewhere(c: Context<HonoEnv>): boolean {
   return c.req.header("sec-fetch-site") === "cross-site" && c.req.header("sec-fetch-mode") === "navigate";
 }
 
@@ -172,21 +180,21 @@ function askAgain(login: string) {
 }
 
 /** The page of the form that was sent, the first one where the browser does not tell; undefined: none was sent. */
-function sentFrom(c: Context<Env>, pathOf: RouteParts["pathOf"]): string | undefined {
+function sentFrom(c: Context<HonoEnv>, pathOf: RouteParts["pathOf"]): string | undefined {
   if (c.req.method !== "POST") return undefined;
   const from = c.req.header("referer") ?? "";
   return URL.canParse(from) ? samePath(pathOf(from)) : "/";
 }
 
-function answerRefusal(c: Context<Env>, parts: RouteParts, { status, message }: Refusal) {
-  const visit = visitOf(c, parts);
+function answerRefusal(c: Context<HonoEnv>, parts: RouteParts, { status, message }: PageError) {
+  const visit = contextOf(c, parts);
   const sent_from = sentFrom(c, parts.pathOf);
   return answerPage(c, visit, errorPage(visit, { status, text: message, sent_from }), status);
 }
 
-function answerError(c: Context<Env>, parts: RouteParts, error: Error) {
-  if (error instanceof Refusal) return answerRefusal(c, parts, error);
-  const visit = visitOf(c, parts);
+function answerError(c: Context<HonoEnv>, parts: RouteParts, error: Error) {
+  if (error instanceof PageError) return answerRefusal(c, parts, error);
+  const visit = contextOf(c, parts);
   const id = crypto.randomUUID().slice(0, 8);
   observe("admin.failed", { id, request: `${c.req.method} ${c.req.path}`, error: error.stack ?? String(error) });
   const status = isUnreachable(error) ? 503 : 500;

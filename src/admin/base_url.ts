@@ -5,7 +5,7 @@
 import { isIP, SocketAddress } from "node:net";
 import { type AdminConfig, isLoopback } from "../platform/config.ts";
 
-export interface Place {
+export interface BaseUrl {
   /** Before every path, "" or such as "/jobs". */
   base: string;
   https: boolean;
@@ -22,7 +22,7 @@ export function placeOf(
   { public_url, proxies, host, hosts = [] }:
     & Pick<AdminConfig, "public_url" | "proxies">
     & Partial<Pick<AdminConfig, "host" | "hosts">>,
-): Place {
+): BaseUrl {
   const names = [...hosts, ...public_url ? [public_url.hostname] : [], ...host ? [host] : []];
   return {
     base: public_url?.pathname.replace(/\/+$/, "") ?? "",
@@ -38,7 +38,7 @@ export function placeOf(
  * Whether a request for this host is meant for this server. A page of another site can let its own name lead to this address (DNS rebinding),
  * and would read what is here as if it were its own. An address is no name: nobody can let one lead elsewhere.
  */
-export function isOwnHost({ names, any_address }: Place, authority: string): boolean {
+export function isOwnHost({ names, any_address }: BaseUrl, authority: string): boolean {
   const host = URL.parse(`http://${authority}`)?.hostname;
   if (host === undefined) return false;
   const name = plainName(host);
@@ -54,7 +54,7 @@ function plainName(host: string): string {
  * The path from the base on, also where the proxy has taken the base away itself. Of a base that is named like a page, such as
  * "/jobs", what follows tells: one of our `pages` (their first parts) follows a base, anything else a page.
  */
-export function pathWithin({ base }: Place, pathname: string, pages: ReadonlySet<string>): string {
+export function pathWithin({ base }: BaseUrl, pathname: string, pages: ReadonlySet<string>): string {
   if (!base || (pathname !== base && !pathname.startsWith(`${base}/`))) return pathname;
   const rest = pathname.slice(base.length);
   const isPage = rest !== "/" && pages.has(firstPart(pathname)) && !pages.has(firstPart(rest));
@@ -67,7 +67,7 @@ export function firstPart(path: string): string {
 }
 
 /** Browsers send Origin with every form; what sends none is no form of ours. */
-export function isOwnOrigin({ origin }: Place, headers: Headers): boolean {
+export function isOwnOrigin({ origin }: BaseUrl, headers: Headers): boolean {
   return headers.get("origin") === (origin ?? `http://${headers.get("host")}`);
 }
 
@@ -80,13 +80,13 @@ export function forwardedBy(headers: Headers): string | undefined {
 }
 
 /** Whether somebody on this machine asks without a proxy in between. Behind a proxy of this machine everybody would seem to. */
-export function isFromHere({ origin, proxies }: Place, headers: Headers, peer: string): boolean {
+export function isFromHere({ origin, proxies }: BaseUrl, headers: Headers, peer: string): boolean {
   const proxied = proxies > 0 || (origin !== undefined && !isLoopback(plainName(new URL(origin).hostname)));
   return !proxied && forwardedBy(headers) === undefined && isLoopback(addressIn(peer) ?? "");
 }
 
 /** Of the client: what the outermost proxy of ours saw. Of IPv6 the network, since one client has all of it. */
-export function addressOf({ proxies }: Place, headers: Headers, peer: string): string {
+export function addressOf({ proxies }: BaseUrl, headers: Headers, peer: string): string {
   const told = (headers.get("x-forwarded-for") ?? "").split(",").map((one) => one.trim()).filter(Boolean);
   const said = proxies > 0 ? told.at(-proxies) ?? told[0] : undefined;
   // What is no address, such as "unknown", is not taken: whoever could choose it would be another client each time.

@@ -1,7 +1,7 @@
 /** What acts of pages have in common: who does it and why, what stands in a form, and refusals that come back as words. */
 import { Refused } from "../actions/args.ts";
-import type { By } from "../access/audit.ts";
-import { type Act, type Done, field, type Page, Refusal } from "./request_context.ts";
+import type { Actor } from "../access/audit.ts";
+import { type ActionContext, type Done, field, type Page, PageError } from "./request_context.ts";
 import { refusalText } from "./refusals.ts";
 import { jsonMistake } from "./json_text.ts";
 import { type Lang, words } from "./words.ts";
@@ -18,14 +18,14 @@ const WORDS = words({
 });
 
 /** For the audit. */
-export function by(on: Act): By {
+export function by(on: ActionContext): Actor {
   return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
 }
 
 /** One for each time that a form was opened, so that it does its work once however often it is sent. @throws Refusal 400 */
-export function wishOf(on: Act): string {
+export function wishOf(on: ActionContext): string {
   const wish = field(on.form, "wish");
-  if (!/^[0-9a-f-]{36}$/.test(wish)) throw new Refusal(400);
+  if (!/^[0-9a-f-]{36}$/.test(wish)) throw new PageError(400);
   return wish;
 }
 
@@ -36,7 +36,7 @@ export class Unusable extends Error {
 
 /** Undefined: it is empty. @throws Unusable */
 export function numberField(
-  on: Act,
+  on: ActionContext,
   name: string,
   rule: { from: number; to: number; whole?: boolean; label: string },
 ): number | undefined {
@@ -49,7 +49,7 @@ export function numberField(
 }
 
 /** What is empty is `{}`. @throws Unusable */
-export function jsonField(on: Act, name: string, label: string): unknown {
+export function jsonField(on: ActionContext, name: string, label: string): unknown {
   const text = field(on.form, name);
   if (text === "") return {};
   try {

@@ -9,7 +9,7 @@ import { isShutOut, isUnreachable, type Sql } from "../postgres/connection.ts";
 import { explain } from "../ops/explain.ts";
 import { METRICS_CONTENT_TYPE, metricsText } from "../ops/metrics/cluster.ts";
 import { mayRead } from "../ops/metrics/worker.ts";
-import type { AdminParts, Env } from "./auth/authentication.ts";
+import type { AdminParts, HonoEnv } from "./auth/authentication.ts";
 import { callerOf } from "./auth/callers.ts";
 import { isFromHere } from "./base_url.ts";
 
@@ -20,7 +20,7 @@ export function answerHealth(c: Context): Response {
 }
 
 /** 503 while a page would be an error. Why is told on this machine alone, and once in the log. All who ask at a time share one look. */
-export function readiness({ sql, place }: AdminParts): (c: Context<Env>) => Promise<Response> {
+export function readiness({ sql, place }: AdminParts): (c: Context<HonoEnv>) => Promise<Response> {
   let looking: Promise<string | undefined> | undefined;
   let told: string | undefined;
   const look = async () => {
@@ -38,7 +38,7 @@ export function readiness({ sql, place }: AdminParts): (c: Context<Env>) => Prom
 }
 
 /** The cluster's metrics, for a scraper that shows a token, one on this machine where no token is set, and for users. */
-export async function answerMetrics(c: Context<Env>, parts: AdminParts): Promise<Response> {
+export async function answerMetrics(c: Context<HonoEnv>, parts: AdminParts): Promise<Response> {
   try {
     if (!await mayScrape(c, parts)) {
       return c.text("needs a bearer token\n", 401, { "www-authenticate": "Bearer", "cache-control": "no-store" });
@@ -51,7 +51,7 @@ export async function answerMetrics(c: Context<Env>, parts: AdminParts): Promise
   }
 }
 
-async function mayScrape(c: Context<Env>, { sql, place, metrics_token }: AdminParts): Promise<boolean> {
+async function mayScrape(c: Context<HonoEnv>, { sql, place, metrics_token }: AdminParts): Promise<boolean> {
   if (metrics_token === undefined && isFromHere(place, c.req.raw.headers, c.env?.address ?? "")) return true;
   if (metrics_token !== undefined && await mayRead(c.req.raw, metrics_token)) return true;
   return (await callerOf(c, { sql, place }))?.allows("read") ?? false;

@@ -4,7 +4,7 @@ import { assetPath } from "./assets.ts";
 import { marked } from "./marked.ts";
 import { PAGES } from "./pages.ts";
 import { Csrf } from "./parts/dialog.tsx";
-import { link, type Page, type Theme, type Visit } from "./request_context.ts";
+import { link, type Page, type RequestContext, type Theme } from "./request_context.ts";
 import { LANGS, words } from "./words.ts";
 
 const WORDS = words({
@@ -38,11 +38,11 @@ const HTMX_CONFIG = JSON.stringify({
 });
 
 /** `part`: of a page that is there already, which takes what it needs from it. */
-export function wholePage(on: Visit, page: Page, part: boolean): string {
+export function wholePage(on: RequestContext, page: Page, part: boolean): string {
   return marked(part ? `${<Main on={on} page={page} />}` : `<!DOCTYPE html>${<Html on={on} page={page} />}`);
 }
 
-function Html({ on, page }: { on: Visit; page: Page }) {
+function Html({ on, page }: { on: RequestContext; page: Page }) {
   const asset = (name: string) => link(on, assetPath(name));
   return (
     <html lang={on.lang} data-theme={on.theme} data-base={on.base} data-zone={on.zone} data-now={on.now.getTime()}>
@@ -76,7 +76,7 @@ function Html({ on, page }: { on: Visit; page: Page }) {
   );
 }
 
-function Header({ on }: { on: Visit }) {
+function Header({ on }: { on: RequestContext }) {
   const say = WORDS[on.lang];
   const role = on.user?.role;
   const here = (path: string) => on.path === path || on.path.startsWith(`${path}/`);
@@ -105,7 +105,7 @@ function Header({ on }: { on: Visit }) {
   );
 }
 
-function Switches({ on }: { on: Visit }) {
+function Switches({ on }: { on: RequestContext }) {
   const say = WORDS[on.lang];
   const themes: Theme[] = ["auto", "light", "dark"];
   const next_theme = themes[(themes.indexOf(on.theme) + 1) % themes.length];
@@ -120,7 +120,7 @@ function Switches({ on }: { on: Visit }) {
   );
 }
 
-function Main({ on, page }: { on: Visit; page: Page }) {
+function Main({ on, page }: { on: RequestContext; page: Page }) {
   const say = WORDS[on.lang];
   return (
     <main id="main">

@@ -4,9 +4,9 @@
  * which of their sessions are still open, since a stream ends with its session. What they show
  * they then ask for themselves, as they would without a stream: so nothing is on a page that its viewer may not see.
  */
-import { Bell, every } from "../platform/timers.ts";
+import { every, Wakeup } from "../platform/timers.ts";
 import type { Sql } from "../postgres/connection.ts";
-import { readPulse, type Topic } from "../postgres/change_feed.ts";
+import { readChanges, type Topic } from "../postgres/change_feed.ts";
 import { openAmong } from "../access/sessions.ts";
 
 /** Half of the second within which a change is to be seen. */
@@ -17,7 +17,7 @@ const MOST_WATCHERS = 1_000;
 /** Far more than somebody looks at, so that nobody takes the places of all others. */
 const MOST_OF_ONE = 100;
 
-export interface Watcher {
+export interface LiveSubscriber {
   /** The user's name. */
   who: string;
   /** The digest of its session's token. */
@@ -35,10 +35,10 @@ export interface Watcher {
 
 export class Live {
   readonly #sql: Sql;
-  readonly #watchers = new Set<Watcher>();
+  readonly #watchers = new Set<LiveSubscriber>();
   /** Whose topics have not been looked at yet. */
-  readonly #fresh = new Set<Watcher>();
-  readonly #bell = new Bell();
+  readonly #fresh = new Set<LiveSubscriber>();
+  readonly #wakeup = new Wakeup();
   #marks = new Map<Topic, string>();
   #away = false;
 
@@ -48,18 +48,18 @@ export class Live {
 
   /** Looks until `stop`. */
   async run(stop: AbortSignal): Promise<void> {
-    await every(LOOK_EVERY_MS, () => this.#tick(), { name: "live", stop, bell: this.#bell });
+    await every(LOOK_EVERY_MS, () => this.#tick(), { name: "live", stop, wakeup: this.#wakeup });
   }
 
   /** Refused as `theirs`: too many of the same user watch already; as `all`: too many of all. The returned function ends it. */
-  watch(watcher: Watcher): (() => void) | "theirs" | "all" {
+  watch(watcher: LiveSubscriber): (() => void) | "theirs" | "all" {
     const theirs = [...this.#watchers].filter(({ who }) => who === watcher.who).length;
     if (theirs >= MOST_OF_ONE) return "theirs";
     if (this.#watchers.size >= MOST_WATCHERS) return "all";
     this.#watchers.add(watcher);
     this.#fresh.add(watcher);
     if (this.#away) watcher.away(true);
-    this.#bell.ring();
+    this.#wakeup.signal();
     return () => {
       this.#watchers.delete(watcher);
       this.#fresh.delete(watcher);
@@ -83,7 +83,7 @@ export class Live {
     const fresh = [...this.#fresh];
     const watched = [...new Set([...this.#watchers].flatMap(({ topics }) => topics))];
     const sessions = [...new Set([...this.#watchers].map(({ session }) => session))];
-    const [marks, open] = await Promise.all([readPulse(this.#sql, watched), openAmong(this.#sql, sessions)]);
+    const [marks, open] = await Promise.all([readChanges(this.#sql, watched), openAmong(this.#sql, sessions)]);
     for (const watcher of [...this.#watchers]) {
       if (sessions.includes(watcher.session) && !open.has(watcher.session)) watcher.over();
     }

@@ -1,7 +1,7 @@
 /** The stream of a browser: names of topics, and a sign of life, by which it notices that the connection is gone. */
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
-import { after, Bell } from "../platform/timers.ts";
+import { after, Wakeup } from "../platform/timers.ts";
 import { type Topic, TOPICS } from "../postgres/change_feed.ts";
 import type { Live } from "./live.ts";
 
@@ -24,10 +24,10 @@ export function answerLive(
 ): Response {
   if (c.req.method === "HEAD") return c.body(null); // nobody reads its stream, so nothing would end it before its time
   const told: { event: string; data: string }[] = [];
-  const bell = new Bell();
+  const wakeup = new Wakeup();
   const tell = (event: string, data = "") => {
     told.push({ event, data });
-    bell.ring();
+    wakeup.signal();
   };
   const gone = new AbortController();
   const unwatch = live.watch({
@@ -51,7 +51,7 @@ export function answerLive(
       while (!over.aborted) {
         // Who reads nothing keeps a write waiting for ever, and must not keep its place as well.
         for (const message of told.splice(0)) await Promise.race([stream.writeSSE(message), ended]);
-        await bell.rest(SIGN_OF_LIFE_MS, over);
+        await wakeup.rest(SIGN_OF_LIFE_MS, over);
         if (told.length === 0 && !over.aborted) told.push({ event: "alive", data: "" });
       }
     } finally {

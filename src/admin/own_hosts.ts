@@ -2,11 +2,11 @@
 import type { MiddlewareHandler } from "hono";
 import { observe } from "../platform/facts.ts";
 import { harmless } from "../platform/text.ts";
-import type { Env } from "./auth/authentication.ts";
-import { forwardedBy, isOwnHost, type Place } from "./base_url.ts";
+import type { HonoEnv } from "./auth/authentication.ts";
+import { type BaseUrl, forwardedBy, isOwnHost } from "./base_url.ts";
 
 /** 421 for a host of another name. A proxy that nobody told us of is warned of, once. */
-export function ownHostsOnly(place: Place): MiddlewareHandler<Env> {
+export function ownHostsOnly(place: BaseUrl): MiddlewareHandler<HonoEnv> {
   let warned = false;
   return async (c, next) => {
     const asked = c.req.header("host") ?? new URL(c.req.url).host;

@@ -14,7 +14,7 @@ import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
-import type { Role } from "../access/users.ts";
+import type { UserRole } from "../access/users.ts";
 import type { Route } from "./request_context.ts";
 import type { Lang } from "./words.ts";
 
@@ -24,7 +24,7 @@ export interface PageRow {
   under?: string[];
   label: Record<Lang, string>;
   /** Who sees it in the navigation; each route says for itself who may use it. */
-  role: Role;
+  role: UserRole;
   routes: Route[];
 }
 

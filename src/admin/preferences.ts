@@ -1,19 +1,19 @@
 /** How somebody wants to see the page: language, zone, dark or light. Kept in cookies, so that the login has them too. */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
-import type { Place } from "./base_url.ts";
+import type { BaseUrl } from "./base_url.ts";
 import type { Flash, Theme } from "./request_context.ts";
 import { type Lang, LANGS, wishedLang } from "./words.ts";
 
 const YEAR_SECONDS = 365 * 24 * 3600;
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];
 
-export function langOf(c: Context, place: Place): Lang {
+export function langOf(c: Context, place: BaseUrl): Lang {
   return LANGS.find((lang) => lang === getCookie(c, cookieName(place, "lang"))) ??
     wishedLang(c.req.header("accept-language"));
 }
 
-export function themeOf(c: Context, place: Place): Theme {
+export function themeOf(c: Context, place: BaseUrl): Theme {
   return THEMES.find((theme) => theme === getCookie(c, cookieName(place, "theme"))) ?? "auto";
 }
 
@@ -29,7 +29,7 @@ export function zoneOf(c: Context): string {
 }
 
 /** What of a form is a wish of this kind. */
-export function keepPreferences(c: Context, form: FormData, place: Place): void {
+export function keepPreferences(c: Context, form: FormData, place: BaseUrl): void {
   const keep = (kind: CookieKind, value: FormDataEntryValue | null, allowed: readonly string[]) => {
     if (typeof value !== "string" || !allowed.includes(value)) return;
     setCookie(c, cookieName(place, kind), value, { ...cookieOptions(place), maxAge: YEAR_SECONDS });
@@ -39,11 +39,11 @@ export function keepPreferences(c: Context, form: FormData, place: Place): void 
 }
 
 /** Something to say on the next page, once. */
-export function leaveFlash(c: Context, flash: Flash, place: Place): void {
+export function leaveFlash(c: Context, flash: Flash, place: BaseUrl): void {
   setCookie(c, cookieName(place, "flash"), JSON.stringify(flash), { ...cookieOptions(place), maxAge: 60 });
 }
 
-export function takeFlash(c: Context, place: Place): Flash | undefined {
+export function takeFlash(c: Context, place: BaseUrl): Flash | undefined {
   const text = getCookie(c, cookieName(place, "flash"));
   if (!text) return undefined;
   deleteCookie(c, cookieName(place, "flash"), cookieOptions(place));
@@ -59,12 +59,12 @@ export function takeFlash(c: Context, place: Place): Flash | undefined {
  * No script reads it, no other site makes a browser send it, and where there is https nothing else carries it.
  * There `__Host-` also keeps others of the same domain from setting it; its path is always "/", so the name holds ours.
  */
-export function cookieOptions({ base, https }: Place) {
+export function cookieOptions({ base, https }: BaseUrl) {
   return { path: https ? "/" : base || "/", httpOnly: true, sameSite: "Strict", secure: https } as const;
 }
 
 export type CookieKind = "session" | "device" | "flash" | "lang" | "theme";
 
-export function cookieName({ base, https }: Place, kind: CookieKind): string {
+export function cookieName({ base, https }: BaseUrl, kind: CookieKind): string {
   return https ? `__Host-dandori_${kind}${base.replace(/[^\w-]/g, ".")}` : `dandori_${kind}`;
 }

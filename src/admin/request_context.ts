@@ -7,7 +7,7 @@ import type { Archive } from "../archive/archive.ts";
 import type { Config } from "../platform/config.ts";
 import type { Sql } from "../postgres/connection.ts";
 import type { SessionView } from "../access/sessions.ts";
-import { mayActAs, type Role } from "../access/users.ts";
+import { mayActAs, type UserRole } from "../access/users.ts";
 import type { Lang } from "./words.ts";
 
 export type Theme = "auto" | "light" | "dark";
@@ -18,7 +18,7 @@ export interface Flash {
 }
 
 /** Somebody looking. */
-export interface Visit {
+export interface RequestContext {
   sql: Sql;
   /** Of old logs. */
   archive: Archive | undefined;
@@ -45,15 +45,15 @@ export interface Visit {
 }
 
 /** Somebody acting. */
-export interface Act extends Visit {
+export interface ActionContext extends RequestContext {
   form: FormData;
   /** For the audit: "user:NAME". */
   actor: string;
   /** To tell workers at once; undefined: they learn of it from Postgres, a little later. */
-  redis: RedisPlace | undefined;
+  redis: RedisConfig | undefined;
 }
 
-export type RedisPlace = Pick<Config, "redis_url" | "redis_prefix">;
+export type RedisConfig = Pick<Config, "redis_url" | "redis_prefix">;
 
 export interface Page {
   title: string;
@@ -72,12 +72,12 @@ export interface Done extends Partial<Flash> {
 }
 
 export type Route =
-  | { get: string; role: Role; show(on: Visit): Promise<Page> }
+  | { get: string; role: UserRole; show(on: RequestContext): Promise<Page> }
   /** What a script asks for, as JSON. */
-  | { json: string; role: Role; read(on: Visit): Promise<unknown> }
-  | { post: string; role: Role; act(on: Act): Promise<Done | Page> }
+  | { json: string; role: UserRole; read(on: RequestContext): Promise<unknown> }
+  | { post: string; role: UserRole; act(on: ActionContext): Promise<Done | Page> }
   /** A file to keep. */
-  | { file: string; role: Role; write(on: Visit): Promise<Download> };
+  | { file: string; role: UserRole; write(on: RequestContext): Promise<Download> };
 
 export interface Download {
   name: string;
@@ -86,7 +86,7 @@ export interface Download {
 }
 
 /** An answer other than the page, in the visitor's language: 404 there is no such thing, 400 what was asked makes no sense. */
-export class Refusal extends Error {
+export class PageError extends Error {
   override name = "Refusal";
   constructor(readonly status: 400 | 403 | 404 | 408 | 413 | 429, message = "") {
     super(message);
@@ -94,14 +94,14 @@ export class Refusal extends Error {
 }
 
 /** Whether to show what needs this role. What is shown is no permission: each route says its own. */
-export function may(on: Visit, role: Role): boolean {
+export function may(on: RequestContext, role: UserRole): boolean {
   return on.user !== undefined && mayActAs(on.user.role, role);
 }
 
 type Query = URLSearchParams | Record<string, string | number | undefined>;
 
 /** A path of ours as a browser must ask for it, with a query. Parts that are undefined or empty are left out. */
-export function link(on: Visit, path: string, query: Query = {}): string {
+export function link(on: RequestContext, path: string, query: Query = {}): string {
   const all = query instanceof URLSearchParams ? [...query] : Object.entries(query);
   const given = all.filter(([, value]) => value !== undefined && value !== "");
   const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
@@ -115,13 +115,13 @@ export function field(form: FormData, name: string): string {
 }
 
 /** What stands in a field of a form that comes back; undefined: it is a new one. */
-export function typedIn({ form }: Visit, name: string): string | undefined {
+export function typedIn({ form }: RequestContext, name: string): string | undefined {
   return form && field(form, name);
 }
 
 /** The `:id` of a path. @throws Refusal 404 */
-export function idParam(on: Visit): number {
+export function idParam(on: RequestContext): number {
   const id = on.params.id ?? "";
-  if (!/^[1-9]\d{0,14}$/.test(id)) throw new Refusal(404);
+  if (!/^[1-9]\d{0,14}$/.test(id)) throw new PageError(404);
   return Number(id);
 }

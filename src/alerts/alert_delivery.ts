@@ -1,7 +1,7 @@
 /**
  * Tells alerts to a webhook: takes what is due (alerts/alerts.ts), sends it signed, and records what came of it. Any worker
  * that knows the address does; a claim keeps two from sending the same, and one that dies loses it after a while. So a
- * message comes at least once; receivers know a repeated one by its `Dandori-Delivery`.
+ * message comes at least once; receivers know a repeated one by its `Dandori-AlertDelivery`.
  *
  * The address is boot configuration of this machine and comes from nowhere else: no page, job or event can point it
  * at something. It may hold a secret, so only its host is ever told. Redirects are not followed, an answer's body is not
@@ -11,10 +11,10 @@ import type { Webhook } from "../platform/config.ts";
 import { observe } from "../platform/facts.ts";
 import { chance, every, wallClock } from "../platform/timers.ts";
 import { messageOf } from "../platform/text.ts";
-import { claimDeliveries, type Delivery, recordDelivery } from "./alerts.ts";
+import { type AlertDelivery, claimDeliveries, recordDelivery } from "./alerts.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
 
-export interface MessengerOptions {
+export interface AlertDeliveryOptions {
   sql: Sql;
   worker_id: string;
   webhook: Webhook;
@@ -32,7 +32,7 @@ const LONGEST_RETRY_MS = 10 * 60_000;
 const MOST_ATTEMPTS = 18;
 
 /** Until stopped. */
-export async function tellAlerts(options: MessengerOptions, stop: AbortSignal): Promise<void> {
+export async function deliverAlerts(options: AlertDeliveryOptions, stop: AbortSignal): Promise<void> {
   await every(options.look_ms ?? 5_000, async () => {
     await deliverDue(options, stop).catch((error) => {
       if (!isUnreachable(error)) throw error;
@@ -41,7 +41,7 @@ export async function tellAlerts(options: MessengerOptions, stop: AbortSignal): 
 }
 
 /** Sends all that is due now. */
-export async function deliverDue(options: MessengerOptions, stop?: AbortSignal): Promise<void> {
+export async function deliverDue(options: AlertDeliveryOptions, stop?: AbortSignal): Promise<void> {
   const { sql, worker_id } = options;
   const answer_ms = options.answer_ms ?? 10_000;
   for (;;) {
@@ -52,8 +52,8 @@ export async function deliverDue(options: MessengerOptions, stop?: AbortSignal):
 }
 
 async function deliver(
-  { sql, webhook }: MessengerOptions,
-  delivery: Delivery,
+  { sql, webhook }: AlertDeliveryOptions,
+  delivery: AlertDelivery,
   answer_ms: number,
   stop: AbortSignal | undefined,
 ): Promise<void> {
@@ -70,7 +70,7 @@ async function deliver(
 }
 
 /** Undefined: it was taken. */
-async function send(webhook: Webhook, delivery: Delivery, until: AbortSignal): Promise<string | undefined> {
+async function send(webhook: Webhook, delivery: AlertDelivery, until: AbortSignal): Promise<string | undefined> {
   const { host } = new URL(webhook.url);
   const body = bodyOf(delivery);
   try {
@@ -99,7 +99,7 @@ async function send(webhook: Webhook, delivery: Delivery, until: AbortSignal): P
 }
 
 /** What a receiver gets; docs/monitoring.md shows it. */
-function bodyOf({ id, what, alert, created_at }: Delivery): string {
+function bodyOf({ id, what, alert, created_at }: AlertDelivery): string {
   return JSON.stringify({
     delivery: id,
     type: what === "test" ? "test" : `alert.${what}`,

@@ -10,7 +10,7 @@
  * The leader judges all but its own absence; that, and once more what is overdue, is judged by workers that do not lead:
  * the watcher must not be the watched. Both use the same words for overdue, so that one does not close what the other opens.
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { nobodyHas } from "../runs/code_mismatch.ts";
 import type { Db } from "../postgres/connection.ts";
 import { GUESSED, WITHIN_MINUTES } from "../access/login_attempts.ts";
@@ -42,7 +42,7 @@ export interface Limits {
   clock_skew_seconds: number;
 }
 
-export interface Judged {
+export interface AlertCondition {
   kind: AlertKind;
   subject: string;
   message: string;
@@ -50,8 +50,8 @@ export interface Judged {
 }
 
 /** Opens what is true and not open, closes what is open and not true. */
-export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<Judged[]> {
-  return await sql<Judged[]>`
+export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<AlertCondition[]> {
+  return await sql<AlertCondition[]>`
     with ${fenceBeside(sql, term)},
     found as materialized (
       ${lastRuns(sql, "failed", "'run ' || last_failed_run || ' failed'")}
@@ -67,7 +67,7 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
        where b.state = 'PAUSED' and b.changed_by = 'system' and b.finished_at is null
       union all
       select 'key.blocked', serial_key, coalesce(reason, 'a run of it failed'), jsonb_build_object('job_run_id', job_run_id)
-        from serial_key_stop where stopped_by = 'system'
+        from serial_key_pause where stopped_by = 'system'
       union all
       select 'certificate.expiring', node_id, 'a certificate of its workers ends at ' ||
              to_char(min(tls_not_after) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), jsonb_build_object('not_after', min(tls_not_after))
@@ -95,8 +95,8 @@ export async function watchLeader(
   sql: Db,
   by: { worker_id: string; overdue: boolean },
   limits: Pick<Limits, "no_leader_seconds" | "overdue_seconds" | "leader_runs">,
-): Promise<Judged[]> {
-  return await sql<Judged[]>`
+): Promise<AlertCondition[]> {
+  return await sql<AlertCondition[]>`
     with found as (
       select 'leader.none' as kind, 'leader' as subject, 'nobody has led since ' || to_char(
                since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, jsonb_build_object('since', since) as detail
@@ -232,7 +232,7 @@ export async function listAlerts(sql: Db, which: { open?: boolean; limit?: numbe
 }
 
 /** Somebody has seen it. Failures and lost nodes are closed by that at the next look; others when they are over. False: it is not open, or was seen. */
-export async function ackAlert(sql: Db, id: number, by: By): Promise<boolean> {
+export async function ackAlert(sql: Db, id: number, by: Actor): Promise<boolean> {
   const rows = await sql`
     with acked as (
       update alert set acked_at = clock_timestamp(), acked_by = ${by.actor}, ack_reason = ${by.reason}
@@ -243,7 +243,7 @@ export async function ackAlert(sql: Db, id: number, by: By): Promise<boolean> {
 }
 
 /** Has a test message sent to the webhook; gives its delivery. */
-export async function requestTest(sql: Db, by: By): Promise<number> {
+export async function requestTest(sql: Db, by: Actor): Promise<number> {
   const [row] = await sql<{ id: number }[]>`
     with asked as (insert into alert_delivery (what) values ('test') returning id),
     noted as (
@@ -253,7 +253,7 @@ export async function requestTest(sql: Db, by: By): Promise<number> {
   return row?.id ?? 0;
 }
 
-export interface Delivery {
+export interface AlertDelivery {
   id: number;
   what: "opened" | "closed" | "test";
   attempts: number;
@@ -275,8 +275,8 @@ export async function claimDeliveries(
   sql: Db,
   worker_id: string,
   on: { lease_ms: number; most: number },
-): Promise<Delivery[]> {
-  return await sql<Delivery[]>`
+): Promise<AlertDelivery[]> {
+  return await sql<AlertDelivery[]>`
     with due as materialized (
       select v.id from alert_delivery v
        where v.delivered_at is null and v.given_up_at is null and v.next_try_at <= clock_timestamp()
@@ -297,7 +297,7 @@ export async function claimDeliveries(
 /** What came of it. False: the claim was lost meanwhile, and somebody else sends it as well. */
 export async function recordDelivery(
   sql: Db,
-  { id, claim }: Pick<Delivery, "id" | "claim">,
+  { id, claim }: Pick<AlertDelivery, "id" | "claim">,
   outcome: "delivered" | { error: string; retry_ms: number | null },
 ): Promise<boolean> {
   const failed = outcome === "delivered" ? undefined : outcome;

@@ -7,7 +7,7 @@
  */
 import { factLine, type FactName, hear } from "../platform/facts.ts";
 import { wallClock } from "../platform/timers.ts";
-import { Seldom } from "../platform/log_throttle.ts";
+import { LogThrottle } from "../platform/log_throttle.ts";
 
 const OF_EVERY_RUN = new Set<FactName>(["run.assigned", "run.started", "run.finished"]);
 
@@ -16,7 +16,7 @@ const SAME_FAILURE_MS = 10_000;
 /** From now on; the returned function ends it. `write` is given lines without their ends. */
 export function printFacts(write: (lines: string[]) => void = together, same_failure_ms = SAME_FAILURE_MS): () => void {
   let waiting: string[] = [];
-  const failures = new Seldom(same_failure_ms);
+  const failures = new LogThrottle(same_failure_ms);
   const flush = () => {
     if (waiting.length === 0) return;
     const lines = waiting;

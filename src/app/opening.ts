@@ -1,6 +1,6 @@
 /** What more than one command opens. */
 import { type Config, environment, PROJECT_DIR, readConfig } from "../platform/config.ts";
-import { Sandbox } from "../sandbox/process_pool.ts";
+import { ProcessPool } from "../sandbox/process_pool.ts";
 import { DEFAULT_SETTINGS } from "../settings/settings.ts";
 
 /** Passwords, keys, data and outcomes in `.dandori/`. */
@@ -25,8 +25,8 @@ export function redisPlace(): Config | undefined {
 export function openSandbox(
   config: Pick<Config, "state_dir">,
   options: { spares?: number; slots?: () => number; secret_paths?: string[]; owner?: string } = {},
-): Sandbox {
-  return new Sandbox({
+): ProcessPool {
+  return new ProcessPool({
     project_dir: PROJECT_DIR,
     state_dir: config.state_dir,
     spares: options.spares ?? DEFAULT_SETTINGS.spare_processes,

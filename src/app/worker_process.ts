@@ -17,27 +17,27 @@ import { after, monotonicMs, rest, within } from "../platform/timers.ts";
 import { addressText } from "../platform/text.ts";
 import { Digests } from "../sync/module_graph.ts";
 import { Peers } from "../rpc/peers.ts";
-import { connectRedis, RedisAway, type RedisDoor } from "../redis/connection.ts";
+import { connectRedis, RedisAway, type RedisConnection } from "../redis/connection.ts";
 import { clearDetach, nextWorkerId, remove } from "../redis/heartbeats.ts";
 import { type RunningServer, startServer } from "../rpc/server.ts";
-import { openWire } from "../rpc/open_transport.ts";
-import type { Wire } from "../rpc/transport.ts";
-import type { Subject } from "../ops/metrics/worker.ts";
+import { openTransport } from "../rpc/open_transport.ts";
+import type { Transport } from "../rpc/transport.ts";
+import type { MetricsSubject } from "../ops/metrics/worker.ts";
 import { CheckUp } from "../worker/node_probe.ts";
 import { Continuation } from "../worker/continuation.ts";
 import { Executor } from "../worker/executor.ts";
-import { Hand } from "../worker/pending_starts.ts";
+import { PendingStarts } from "../worker/pending_starts.ts";
 import { workerHandlers } from "../worker/handlers.ts";
 import { lead } from "../leader/leader.ts";
-import { keepLookout } from "../cluster/leader_alert.ts";
-import { tellAlerts } from "../alerts/alert_delivery.ts";
+import { watchForLeader } from "../cluster/leader_alert.ts";
+import { deliverAlerts } from "../alerts/alert_delivery.ts";
 import { playRole } from "../cluster/election.ts";
 import { Subleader } from "../cluster/subleader.ts";
-import { Standing } from "../worker/worker_state.ts";
-import { identify, type Identity, Spool } from "../worker/result_journal.ts";
-import { keepVigil } from "../worker/sibling_monitor.ts";
+import { LocalWorkerState } from "../worker/worker_state.ts";
+import { identify, type Identity, ResultJournal } from "../worker/result_journal.ts";
+import { monitorSiblings } from "../worker/sibling_monitor.ts";
 import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../worker/worker.ts";
-import type { Sandbox } from "../sandbox/process_pool.ts";
+import type { ProcessPool } from "../sandbox/process_pool.ts";
 import { connectDb, isShutOut, isUnreachable, type Sql } from "../postgres/connection.ts";
 import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../nodes/workers.ts";
 import { lackOfSchema } from "../postgres/schema.ts";
@@ -58,25 +58,25 @@ export async function workerCommand(options: { stopWithStdin?: boolean }, signal
   const { stop, hurry } = options.stopWithStdin ? withParent(signals) : signals;
   const me: Self = { subject: () => undefined };
   const metrics = config.metrics && await serveMetrics(config.metrics, me);
-  const wire = openWire(config); // for all its lives: one that comes back must not depend on what is on disk just then
+  const transport = openTransport(config); // for all its lives: one that comes back must not depend on what is on disk just then
   let epoch = 0;
   try {
     while (!stop.aborted) {
-      const lost = await runWorker({ config, wire, stop, hurry, epoch, me });
+      const lost = await runWorker({ config, transport, stop, hurry, epoch, me });
       if (!lost) return;
       epoch = lost.epoch; // what this process has seen is not forgotten with its id: a leader of an older epoch is still refused
       observe("worker.lost", { worker_id: lost.worker_id, reason: lost.reason });
       await rest(1_000, stop);
     }
   } finally {
-    await wire.close();
+    await transport.close();
     await metrics?.close();
   }
 }
 
 /** What this process says of itself in its present life. */
 interface Self {
-  subject: () => Subject | undefined;
+  subject: () => MetricsSubject | undefined;
 }
 
 /** Loaded where it is asked for: most workers serve no metrics. */
@@ -118,8 +118,8 @@ const ORPHAN_GRACE_MS = 5_000;
 interface Opened {
   sql: Sql;
   lease_sql: Sql;
-  redis: RedisDoor;
-  wire: Wire;
+  redis: RedisConnection;
+  transport: Transport;
   peers: Peers;
 }
 
@@ -132,10 +132,12 @@ interface LostLife {
 
 /** One life of a worker under one id. Gives why it was lost, or undefined when it was stopped. */
 async function runWorker(
-  { config, wire, stop, hurry, epoch, me: self }: { config: Config; wire: Wire; epoch: number; me: Self } & Signals,
+  { config, transport, stop, hurry, epoch, me: self }:
+    & { config: Config; transport: Transport; epoch: number; me: Self }
+    & Signals,
 ): Promise<LostLife | undefined> {
   const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
-  const open = openAll(config, wire);
+  const open = openAll(config, transport);
   const settings = await patiently(() => readSettings(open.sql), stop);
   const lack = settings && await patiently(() => lackOfSchema(open.sql, schema), stop);
   if (lack) {
@@ -144,10 +146,10 @@ async function runWorker(
   }
   const worker_id = settings && await patiently(() => newWorkerId(open, settings), stop);
   if (!settings || !worker_id || stop.aborted) return await closeAll(open);
-  const standing = new Standing({ worker_id, node_id: config.node_id, slots: config.slots, settings });
-  standing.sawEpoch(epoch);
+  const local = new LocalWorkerState({ worker_id, node_id: config.node_id, slots: config.slots, settings });
+  local.sawEpoch(epoch);
   const sandbox = openSandbox(config, {
-    slots: () => standing.slots,
+    slots: () => local.slots,
     spares: settings.spare_processes,
     owner: worker_id,
     secret_paths: [
@@ -155,52 +157,56 @@ async function runWorker(
       ...config.archive?.kind === "folder" ? [config.archive.path] : [], // what other jobs said
     ],
   });
-  sandbox.hold(() => standing.mayRun);
+  sandbox.hold(() => local.mayRun);
   const me = identify(worker_id);
-  const spool = new Spool(config.state_dir, me);
+  const journal = new ResultJournal(config.state_dir, me);
   const { jobs_dir } = config;
   const digests = new Digests({ jobs_dir, project_dir: PROJECT_DIR });
-  const executor = new Executor({ sql: open.sql, sandbox, digests, standing, jobs_dir, spool });
-  const hand = new Hand({ sql: open.sql, executor, sandbox, digests, standing, jobs_dir });
-  self.subject = () => subjectOf(standing, executor, sandbox);
+  const executor = new Executor({ sql: open.sql, sandbox, digests, local, jobs_dir, journal });
+  const pending_starts = new PendingStarts({ sql: open.sql, executor, sandbox, digests, local, jobs_dir });
+  self.subject = () => subjectOf(local, executor, sandbox);
   const check_up = new CheckUp({ state_dir: config.state_dir, checks_dir: config.checks_dir });
   const server = await startServer({
     host: config.grpc_host,
     port: config.grpc_port,
-    wire: open.wire,
-    handlers: workerHandlers({ sql: open.sql, standing, executor, hand, check_up }),
+    transport: open.transport,
+    handlers: workerHandlers({ sql: open.sql, local, executor, pending_starts, check_up }),
   });
   const parts: WorkerParts = {
     ...open,
     executor,
-    hand,
-    standing,
+    pending_starts,
+    local,
     pid: Deno.pid,
     grpc: config.grpc_advertise ?? { host: config.grpc_host, port: server.port },
   };
   if (!await introduce(parts, me, stop)) {
     await closeAll(open, server);
-    return { worker_id, reason: "its id was used up before it heard that it is registered", epoch: standing.epoch };
+    return { worker_id, reason: "its id was used up before it heard that it is registered", epoch: local.epoch };
   }
-  spool.open();
-  open.wire.announce = () => announce(parts);
-  const watch = (until: AbortSignal) => keepVigil({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
+  journal.open();
+  open.transport.announce = () => announce(parts);
+  const watch = (until: AbortSignal) =>
+    monitorSiblings({ sql: open.sql, worker_id, state_dir: config.state_dir }, me, until);
   const { alert_webhook: webhook } = config;
   const tell = async (until: AbortSignal) => {
-    await Promise.all([executor.code.keep(until), webhook && tellAlerts({ sql: open.sql, worker_id, webhook }, until)]);
+    await Promise.all([
+      executor.code.keep(until),
+      webhook && deliverAlerts({ sql: open.sql, worker_id, webhook }, until),
+    ]);
   };
   const archive = openArchive(config.archive);
-  return await live(parts, { open, sandbox, server, stop, hurry, spool, watch, tell, archive });
+  return await live(parts, { open, sandbox, server, stop, hurry, journal, watch, tell, archive });
 }
 
-function subjectOf(standing: Standing, executor: Executor, sandbox: Sandbox): Subject {
+function subjectOf(local: LocalWorkerState, executor: Executor, sandbox: ProcessPool): MetricsSubject {
   return {
-    role: standing.role,
-    slots: standing.slots,
-    draining: standing.draining,
-    detached: standing.detached,
-    may_run: standing.mayRun,
-    lease_seconds: Math.max(0, standing.may_run_until_ms - monotonicMs()) / 1000,
+    role: local.role,
+    slots: local.slots,
+    draining: local.draining,
+    detached: local.detached,
+    may_run: local.mayRun,
+    lease_seconds: Math.max(0, local.may_run_until_ms - monotonicMs()) / 1000,
     bodies: executor.load,
     spares: sandbox.spares,
   };
@@ -212,7 +218,7 @@ function subjectOf(standing: Standing, executor: Executor, sandbox: Sandbox): Su
  */
 async function announce(parts: WorkerParts): Promise<number> {
   await renewOnce(parts);
-  return parts.standing.settings.worker_lease_seconds * 1000;
+  return parts.local.settings.worker_lease_seconds * 1000;
 }
 
 /** Asks until Postgres is there: a worker that starts before it waits for it. */
@@ -238,30 +244,30 @@ async function newWorkerId({ sql, redis }: Opened, settings: Settings): Promise<
   return await nextWorkerId(redis, highest);
 }
 
-function openAll(config: Config, wire: Wire): Opened {
+function openAll(config: Config, transport: Transport): Opened {
   const sql = connectDb(config.database_url, { name: `worker ${config.node_id}`, max: 6, steady: true });
   return {
     sql,
     lease_sql: connectDb(config.database_url, { name: `lease ${config.node_id}`, max: 1, steady: true }),
     redis: connectRedis(config.redis_url, { prefix: config.redis_prefix, name: `worker ${config.node_id}` }),
-    wire,
-    peers: new Peers(wire),
+    transport,
+    peers: new Peers(transport),
   };
 }
 
 /** False: the id is used up. */
 async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): Promise<boolean> {
-  const { standing, grpc } = parts;
+  const { local, grpc } = parts;
   const registration = {
     ...me,
-    node_id: standing.node_id,
+    node_id: local.node_id,
     grpc_host: grpc.host,
     grpc_port: grpc.port,
-    tls_fingerprint: parts.wire.fingerprint,
-    slots: standing.slots,
+    tls_fingerprint: parts.transport.fingerprint,
+    slots: local.slots,
     version: VERSION,
   };
-  const lease_ms = standing.settings.worker_lease_seconds * 1000;
+  const lease_ms = local.settings.worker_lease_seconds * 1000;
   const answer = await patiently(async () => {
     const lease_until_ms = await registerWorker(parts.sql, registration, lease_ms);
     await failpoint("after-register");
@@ -269,12 +275,12 @@ async function introduce(parts: WorkerParts, me: Identity, stop: AbortSignal): P
   }, stop);
   if (!answer) return true; // it was stopped
   if (answer.lease_until_ms === undefined) return false;
-  standing.holdsUntil(answer.lease_until_ms);
+  local.holdsUntil(answer.lease_until_ms);
   observe("worker.ready", {
-    worker_id: standing.worker_id,
-    node_id: standing.node_id,
+    worker_id: local.worker_id,
+    node_id: local.node_id,
     grpc_address: addressText(grpc.host, grpc.port),
-    slots: standing.slots,
+    slots: local.slots,
   });
   return true;
 }
@@ -283,11 +289,11 @@ async function live(
   parts: WorkerParts,
   around: {
     open: Opened;
-    sandbox: Sandbox;
+    sandbox: ProcessPool;
     server: RunningServer;
     stop: AbortSignal;
     hurry: AbortSignal;
-    spool: Spool;
+    journal: ResultJournal;
     /** Looks after siblings. */
     watch(until: AbortSignal): Promise<void>;
     /** Sends alerts, and says which job files are not what was synced. */
@@ -295,7 +301,7 @@ async function live(
     archive: Archive | undefined;
   },
 ): Promise<LostLife | undefined> {
-  const { standing } = parts;
+  const { local } = parts;
   const beating = new AbortController(); // ends last
   const ending = new AbortController(); // ends first
   const stop = AbortSignal.any([around.stop, ending.signal]);
@@ -305,19 +311,19 @@ async function live(
     return reason;
   });
   const vigil = around.watch(beating.signal);
-  const lookout = keepLookout(parts, stop);
+  const lookout = watchForLeader(parts, stop);
   const telling = around.tell(stop);
   const { peers } = around.open;
   const asking = new Continuation({ ...parts, peers }).tend(beating.signal);
-  const subleader = new Subleader({ ...parts, peers, bell: standing.seat_bell });
+  const subleader = new Subleader({ ...parts, peers, wakeup: local.election_wakeup });
   await playRole({
     ...parts,
-    bell: standing.seat_bell,
+    wakeup: local.election_wakeup,
     subleader,
     lead: (term, signal) => lead(term, { ...parts, peers, archive: around.archive }, signal),
   }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
-  if (lost) parts.hand.empty();
+  if (lost) parts.pending_starts.empty();
   if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);
   else await leaveWell(parts, around.hurry);
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
@@ -327,32 +333,32 @@ async function live(
   await quietly("ending the vigil", vigil);
   await quietly("ending the lookout", Promise.all([lookout, telling]));
   // With outcomes that Postgres does not have yet the death is left for the heirs to tell: they record those first.
-  const done = around.spool.waiting === 0 &&
-    await quietly("retiring", retireWorker(parts.sql, standing.worker_id));
-  around.spool.close(done);
-  await quietly("leaving the roster", remove(parts.redis, standing.worker_id));
-  if (standing.detached) await quietly("ending the detach", clearDetach(parts.redis, standing.worker_id));
+  const done = around.journal.waiting === 0 &&
+    await quietly("retiring", retireWorker(parts.sql, local.worker_id));
+  around.journal.close(done);
+  await quietly("leaving the roster", remove(parts.redis, local.worker_id));
+  if (local.detached) await quietly("ending the detach", clearDetach(parts.redis, local.worker_id));
   await closeAll(around.open, around.server);
-  if (lost) return { worker_id: standing.worker_id, reason: lost, epoch: standing.epoch };
-  observe("worker.stopped", { worker_id: standing.worker_id });
+  if (lost) return { worker_id: local.worker_id, reason: lost, epoch: local.epoch };
+  observe("worker.stopped", { worker_id: local.worker_id });
 }
 
 /** `playRole` has resigned already. */
 async function leaveWell(parts: WorkerParts, hurry: AbortSignal): Promise<void> {
-  const { standing, executor } = parts;
-  observe("worker.draining", { worker_id: standing.worker_id, reason: "stopping" });
-  standing.stopping = true;
-  standing.draining = true;
-  await quietly("saying that it drains", setDraining(parts.sql, standing.worker_id, true));
+  const { local, executor } = parts;
+  observe("worker.draining", { worker_id: local.worker_id, reason: "stopping" });
+  local.stopping = true;
+  local.draining = true;
+  await quietly("saying that it drains", setDraining(parts.sql, local.worker_id, true));
   await quietly("giving back what has not started", renewOnce(parts));
-  parts.hand.empty();
-  await executor.drain(standing.settings.drain_grace_seconds * 1000, hurry);
+  parts.pending_starts.empty();
+  await executor.drain(local.settings.drain_grace_seconds * 1000, hurry);
 }
 
 async function closeAll(open: Opened, server?: RunningServer): Promise<undefined> {
   open.peers.close();
   if (server) await quietly("closing gRPC", server.close());
-  open.wire.announce = undefined;
+  open.transport.announce = undefined;
   await Promise.allSettled([open.redis.close(), open.sql.end({ timeout: 1 }), open.lease_sql.end({ timeout: 1 })]);
 }
 

@@ -6,8 +6,8 @@
  * leader or another backfill, makes none. One that repeats a slot that was SKIPPED has that key with `:again` behind it, and so
  * comes once as well. A slot so old that its run may have been deleted is none of a backfill's. They are no runs of source `schedule`, so they are never late, and never in the way of a slot of today.
  */
-import { bearing, now } from "../runs/create_runs.ts";
-import { recordAct } from "../access/audit.ts";
+import { insertingRuns, now } from "../runs/create_runs.ts";
+import { recordAudit } from "../access/audit.ts";
 import { createBulk } from "./bulks.ts";
 import { type Db, json, type Sql } from "../postgres/connection.ts";
 import type { RunState } from "../runs/states.ts";
@@ -32,7 +32,7 @@ export async function readSlots(sql: Db, slots: PastSlot[]): Promise<SlotState[]
     const rows = await sql<{ state: RunState | null; again: boolean; forgotten: boolean }[]>`
       select (select r.state from job_run r where r.idempotency_key = k.key) as state,
              exists (select from job_run r where r.idempotency_key = k.key || ':again') as again,
-             exists (select from slots_forgotten f where f.job_schedule_id = k.job_schedule_id and k.slot <= f.upto) as forgotten
+             exists (select from schedule_watermark f where f.job_schedule_id = k.job_schedule_id and k.slot <= f.upto) as forgotten
         from jsonb_to_recordset(${json(sql, part.map((one, place) => ({ ...one, place, key: keyOf(one) })))})
                as k(place int, job_schedule_id bigint, slot timestamptz, key text) order by k.place`;
     states.push(...rows.map(stateOf));
@@ -75,14 +75,14 @@ export async function createBackfill(
       let runs = 0;
       for (let from = 0; from < wish.slots.length; from += AT_ONCE) {
         const slots = wish.slots.slice(from, from + AT_ONCE);
-        runs += await bear(tx, slots, { bulk_id, first_seq: runs + 1, skipped: wish.skipped });
+        runs += await insertRuns(tx, slots, { bulk_id, first_seq: runs + 1, skipped: wish.skipped });
       }
       if (runs === 0) throw new NothingToDo();
       await tx`update bulk set next_seq = ${
         runs + 1
       }, started_at = clock_timestamp(), fed_at = clock_timestamp() where id = ${bulk_id}`;
       const after = { job_name, name, bulk_id, runs, first: wish.slots[0]?.slot, last: wish.slots.at(-1)?.slot };
-      await recordAct(tx, {
+      await recordAudit(tx, {
         actor,
         action: "schedule.backfill",
         target_type: "job",
@@ -101,7 +101,7 @@ export async function createBackfill(
 /** Takes the bulk back. */
 class NothingToDo extends Error {}
 
-async function bear(
+async function insertRuns(
   tx: Db,
   slots: PastSlot[],
   to: { bulk_id: number; first_seq: number; skipped: boolean },
@@ -119,8 +119,8 @@ async function bear(
         join job_definition d on d.id = s.job_definition_id
         left join job_run old on old.idempotency_key = a.key
        where (old.id is null or (${to.skipped} and old.state = 'SKIPPED'))
-         and not exists (select from slots_forgotten f where f.job_schedule_id = s.id and a.slot <= f.upto)),
-    ${bearing(tx)}
+         and not exists (select from schedule_watermark f where f.job_schedule_id = s.id and a.slot <= f.upto)),
+    ${insertingRuns(tx)}
     insert into bulk_item (bulk_id, seq, args_json, job_run_id, rerun_of)
     select ask.bulk_id, ${to.first_seq} - 1 + row_number() over (order by ask.place), ask.args, born.id, ask.rerun_of
       from born join ask on ask.key = born.idempotency_key

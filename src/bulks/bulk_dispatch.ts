@@ -7,17 +7,17 @@
  *   RUNNING, PAUSED --finish--> FINISHED       nothing is left to feed and no run has not ended
  *   CANCELED --finish--> CANCELED, finished_at no run has not ended
  *
- * Who changes a bulk (bulks.ts, or anybody's SQL) and each end of a run leave a `bulk_check`, in the same transaction. The
+ * Who changes a bulk (bulks.ts, or anybody's SQL) and each end of a run leave a `bulk_recheck`, in the same transaction. The
  * leader looks at those bulks, acts, and only then takes the checks away; so each act here may come twice and does its
  * work once: feeding is guarded by `next_seq`, an end by `finished_at`.
  *
  * How many run is counted from rows each time. Items are read by their number, so a bulk of a million costs what one of
  * ten does. `running_limit` also binds dispatch (dispatch_queues.ts): runs beyond it are held, and `letGo` frees them again.
  */
-import { bearing, now } from "../runs/create_runs.ts";
+import { insertingRuns, now } from "../runs/create_runs.ts";
 import { type Db, json } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
-import { leavingKept } from "../postgres/row_locks.ts";
+import { skipLocked } from "../postgres/row_locks.ts";
 import { behindKey, beyondLimit, bulkBehindKey, goingOf } from "../runs/key_queues.ts";
 
 /** A bulk that may need something, and all that tells what. */
@@ -64,7 +64,7 @@ export interface ToSee {
 /** What to look at: checks in the order in which they were written, and bulks whose interval is over. */
 export async function bulksToSee(sql: Db, most = 1000): Promise<ToSee> {
   const rows = await sql<{ check_id: number | null; bulk_id: number }[]>`
-    (select id as check_id, bulk_id from bulk_check order by id limit ${most})
+    (select id as check_id, bulk_id from bulk_recheck order by id limit ${most})
     union all (select null, id from bulk where next_feed_at <= clock_timestamp() order by next_feed_at limit ${most})`;
   const checks = rows.flatMap(({ check_id, bulk_id }) => check_id === null ? [] : [{ check_id, bulk_id }]);
   return {
@@ -78,9 +78,9 @@ export async function bulksToSee(sql: Db, most = 1000): Promise<ToSee> {
 export async function bulksSeen(sql: Db, term: Term, check_ids: number[], kept: number[] = []): Promise<void> {
   await sql`
     with ${fence(sql, term)}
-    delete from bulk_check c using fence where c.id = any(array(${numbers(sql, check_ids)}))
+    delete from bulk_recheck c using fence where c.id = any(array(${numbers(sql, check_ids)}))
        and (c.bulk_id <> all(array(${numbers(sql, kept)}))
-            or exists (select from bulk_check o where o.bulk_id = c.bulk_id and o.id > c.id and o.id = any(array(${
+            or exists (select from bulk_recheck o where o.bulk_id = c.bulk_id and o.id > c.id and o.id = any(array(${
     numbers(sql, check_ids)
   }))))`;
 }
@@ -146,7 +146,7 @@ export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ 
         cross join lateral (
           select seq, args_json, rerun_of from bulk_item
            where bulk_id = f.id and seq >= f.first_seq and seq < f.first_seq + f.items offset 0) i),
-    ${bearing(sql)},
+    ${insertingRuns(sql)},
     linked as (
       update bulk_item i set job_run_id = born.id from born join ask on ask.key = born.idempotency_key
        where i.bulk_id = ask.bulk_id and i.seq = ask.seq returning i.bulk_id)
@@ -184,7 +184,7 @@ export async function letGo(
     free as (
       update job_run r set held = false from fence
        where r.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from next)) ${
-    leavingKept(sql)
+    skipLocked(sql)
   })) and r.held::int = 1
       returning 1)
     select (select count(*) from free)::int as runs, (select count(*) from free) < (select count(*) from next) as left from fence`;
@@ -213,7 +213,7 @@ export async function throttle(sql: Db, term: Term, bulk_id: number, throttled: 
      where id = ${bulk_id} and finished_at is null`;
 }
 
-export interface Ended {
+export interface BulkEnd {
   state: "FINISHED" | "CANCELED";
   succeeded: number;
   failed: number;
@@ -224,8 +224,8 @@ export interface Ended {
  * The end of a bulk, and with it the runs of on_finish and, where something failed, on_failure; and whoever is next in the line of its
  * serial key is looked at. Undefined: it has not ended yet, or has before.
  */
-export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Ended | undefined> {
-  const [row] = await sql<Ended[]>`
+export async function finish(sql: Db, term: Term, bulk_id: number): Promise<BulkEnd | undefined> {
+  const [row] = await sql<BulkEnd[]>`
     with ${fence(sql, term)},
     counted as materialized (
       select count(*) filter (where state = 'SUCCEEDED') as succeeded, count(*) filter (where state in ('FAILED', 'TIMED_OUT')) as failed
@@ -239,9 +239,9 @@ export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Ende
          and not exists (select from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
       returning b.*, (select count(*) from bulk_item i where i.bulk_id = b.id) - b.succeeded - b.failed as not_done, fence.epoch),
     next as (
-      insert into bulk_check (bulk_id)
+      insert into bulk_recheck (bulk_id)
       select o.id from ended e join bulk o on o.serial_key = e.serial_key and o.finished_at is null and o.id <> e.id),
-    line as (insert into line_check (line) select 'serial:' || serial_key from ended where serial_key is not null),
+    line as (insert into key_recheck (line) select 'serial:' || serial_key from ended where serial_key is not null),
     ask as (
       select row_number() over (order by c.what) as place, d.id as job_definition_id, 'bulk' as source,
              'bulk:' || e.id || ':' || c.what as key, d.default_args_json || jsonb_build_object('bulk_id', e.id, 'name', e.name, 'state', e.state,
@@ -251,7 +251,7 @@ export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Ende
         from ended e
         cross join lateral (values ('finish', e.on_finish), ('failure', case when e.failed > 0 then e.on_failure end)) as c(what, job_definition_id)
         join job_definition d on d.id = c.job_definition_id),
-    ${bearing(sql)}
+    ${insertingRuns(sql)}
     select state, succeeded, failed, not_done from ended`;
   return row;
 }

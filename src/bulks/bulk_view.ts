@@ -231,7 +231,7 @@ function whyWaiting(sql: Db) {
         where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
           and (o.started_at is not null or (o.created_at, o.id) < (b.created_at, b.id))
         order by o.started_at, o.created_at, o.id limit 1),
-      (select key_stopped(s) from serial_key_stop s where s.serial_key = b.serial_key),
+      (select key_stopped(s) from serial_key_pause s where s.serial_key = b.serial_key),
       (select behind_run(o) from job_run o
         where o.serial_key = b.serial_key and (o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
           or (o.state = 'PENDING' and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp()))
@@ -240,7 +240,7 @@ function whyWaiting(sql: Db) {
       then jsonb_build_object('code', 'interval', 'at', b.next_feed_at,
         'text', 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
     when c.running = 0 and c.waiting > 0 then (
-      select why_waiting(r) from job_run r
+      select wait_reason_parts(r) from job_run r
        where r.bulk_id = b.id and r.state in ('PENDING', 'ORPHANED') order by r.priority, r.due_at, r.id limit 1)
   end`;
 }

@@ -1,6 +1,6 @@
 /** What commands that act have in common: who does it and why, for the audit, and the database that it is done to. */
 import { userInfo } from "node:os";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { connectDb, type Sql } from "../postgres/connection.ts";
 import { readConfigForDb } from "../app/opening.ts";
 
@@ -18,7 +18,7 @@ export interface Reasoned extends JsonOption {
 export const NO_REASON = "from the command line";
 
 /** For the audit. */
-export function by({ reason }: { reason: string }): By {
+export function by({ reason }: { reason: string }): Actor {
   return { actor: actor(), reason };
 }
 

@@ -1,25 +1,25 @@
 /**
- * Which role this process holds now. A worker always works; besides, it tries for the seat, and leads while it has it.
+ * Which role this process holds now. A worker always works; besides, it tries for the leader lock, and leads while it has it.
  *
  *   standing by --lock in Redis, then the row in Postgres--> leading --`lead` returns--> standing by
  *   standing by, as subleader of its node --the leader is proven dead: the row in Postgres--> leading
  *
  * Winning the Redis lock only lets a candidate ask Postgres. But Redis is never a single point of failure: once it has
  * been away for `leader_stale_seconds` candidates ask Postgres directly, spread by chance; and what it says of a taken
- * seat is checked with Postgres as often, since a lock may outlive its leader (a server clock set back, a holder that
+ * lock is checked with Postgres as often, since a lock may outlive its leader (a server clock set back, a holder that
  * reaches Redis but not Postgres). Each renewal of the worker's lease tells as well whether somebody leads.
  */
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
-import { type Bell, chance, monotonicMs, rest, within } from "../platform/timers.ts";
-import type { RedisDoor } from "../redis/connection.ts";
-import { claimSeat, releaseSeat, takeSeat } from "../redis/leader_lock.ts";
+import { chance, monotonicMs, rest, type Wakeup, within } from "../platform/timers.ts";
+import type { RedisConnection } from "../redis/connection.ts";
+import { claimSubleaderLock, releaseLeaderLock, takeLeaderLock } from "../redis/leader_lock.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { acquire, highestEpoch, type Term } from "../nodes/leadership.ts";
-import type { Standing } from "../worker/worker_state.ts";
+import type { LocalWorkerState } from "../worker/worker_state.ts";
 
 /** Watches the leader meanwhile, and may come back with a term; subleader.ts. */
-export interface Watcher {
+export interface LeaderWatcher {
   attend(): Promise<void>;
   takeTerm(): Term | undefined;
   leave(): Promise<void>;
@@ -27,11 +27,11 @@ export interface Watcher {
 
 export interface MemberParts {
   sql: Sql;
-  redis: RedisDoor;
-  standing: Standing;
-  subleader: Watcher;
-  /** Rings when the seat may be free, or the subleader has won a term. */
-  bell: Bell;
+  redis: RedisConnection;
+  local: LocalWorkerState;
+  subleader: LeaderWatcher;
+  /** Rings when the leader lock may be free, or the subleader has won a term. */
+  wakeup: Wakeup;
   /** Plays the leader; resolves when the role is lost. */
   lead: (term: Term, stop: AbortSignal) => Promise<string>;
 }
@@ -39,28 +39,28 @@ export interface MemberParts {
 /** Until stopped. */
 export async function playRole(parts: MemberParts, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
-    parts.standing.looks_for_seat = true;
-    const term = await findSeat(parts, stop);
-    parts.standing.looks_for_seat = false;
+    parts.local.wants_to_lead = true;
+    const term = await findLeadership(parts, stop);
+    parts.local.wants_to_lead = false;
     await parts.subleader.leave();
     if (!term) return;
     await failpoint("after-pg-acquire");
     await sitDown(parts, term);
     await parts.lead(term, stop);
-    if (!stop.aborted) await rest(parts.standing.settings.leader_lease_seconds * 1000, stop); // let another one lead
+    if (!stop.aborted) await rest(parts.local.settings.leader_lease_seconds * 1000, stop); // let another one lead
   }
 }
 
-async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | undefined> {
-  const { standing } = me;
+async function findLeadership(me: MemberParts, stop: AbortSignal): Promise<Term | undefined> {
+  const { local } = me;
   let checked_ms = monotonicMs();
   let rings = 1;
   while (!stop.aborted) {
-    let rest_ms = standing.settings.heartbeat_interval_seconds * 1000;
+    let rest_ms = local.settings.heartbeat_interval_seconds * 1000;
     try {
-      const attempt = await trySeat(me, rings > 0);
-      const stale_ms = standing.settings.leader_stale_seconds * 1000;
-      const told_ms = monotonicMs() - standing.led_ms - RENEWAL_MS;
+      const attempt = await tryToLead(me, rings > 0);
+      const stale_ms = local.settings.leader_stale_seconds * 1000;
+      const told_ms = monotonicMs() - local.led_ms - RENEWAL_MS;
       const stale = Math.min(monotonicMs() - checked_ms, attempt.kind === "taken" ? told_ms : Infinity) > stale_ms;
       if (attempt.kind === "won" || (stale && attempt.kind !== "unfit")) {
         if (attempt.kind !== "unheard") checked_ms = monotonicMs();
@@ -74,7 +74,7 @@ async function findSeat(me: MemberParts, stop: AbortSignal): Promise<Term | unde
     } catch (error) {
       loopFailed("candidate", error);
     }
-    rings = await me.bell.rest(rest_ms, stop);
+    rings = await me.wakeup.rest(rest_ms, stop);
     const won = me.subleader.takeTerm();
     if (won?.trusted) return won;
   }
@@ -88,40 +88,40 @@ type Attempt = { kind: "won"; epoch_hint: number } | { kind: "taken"; free_in_ms
   kind: "unfit" | "unheard";
 };
 
-/** Redis is asked when the seat may be free: once a heartbeat has heard that it is not, not before it can be, unless there is news. */
-async function trySeat({ redis, standing }: MemberParts, is_news: boolean): Promise<Attempt> {
-  if (standing.draining || standing.detached || !standing.mayRun) return { kind: "unfit" };
-  const free_in_ms = standing.seat_taken_until_ms - monotonicMs();
+/** Redis is asked when the leader lock may be free: once a heartbeat has heard that it is not, not before it can be, unless there is news. */
+async function tryToLead({ redis, local }: MemberParts, is_news: boolean): Promise<Attempt> {
+  if (local.draining || local.detached || !local.mayRun) return { kind: "unfit" };
+  const free_in_ms = local.lock_held_until_ms - monotonicMs();
   if (free_in_ms > 0 && !is_news) return { kind: "taken", free_in_ms };
-  const ttl_ms = standing.settings.leader_lease_seconds * 1000;
+  const ttl_ms = local.settings.leader_lease_seconds * 1000;
   try {
-    const seat = await takeSeat(redis, { worker_id: standing.worker_id, ttl_ms });
-    return seat.free_in_ms === undefined ? { kind: "won", ...seat } : { kind: "taken", ...seat };
+    const lock = await takeLeaderLock(redis, { worker_id: local.worker_id, ttl_ms });
+    return lock.free_in_ms === undefined ? { kind: "won", ...lock } : { kind: "taken", ...lock };
   } catch {
     return { kind: "unheard" };
   }
 }
 
 /** Who won the lock and gets no term, also since Postgres gave no answer, must not keep others from trying. */
-async function tryPostgres({ sql, redis, standing }: MemberParts, attempt: Attempt): Promise<Term | undefined> {
-  const { worker_id } = standing;
+async function tryPostgres({ sql, redis, local }: MemberParts, attempt: Attempt): Promise<Term | undefined> {
+  const { worker_id } = local;
   const hint = attempt.kind === "won" ? attempt.epoch_hint : 0;
-  const lease_ms = standing.settings.leader_lease_seconds * 1000;
+  const lease_ms = local.settings.leader_lease_seconds * 1000;
   let term: Term | undefined;
   try {
-    term = await acquire(sql, { worker_id, lease_ms, epoch_hint: Math.max(standing.epoch, hint) });
+    term = await acquire(sql, { worker_id, lease_ms, epoch_hint: Math.max(local.epoch, hint) });
     if (term && hint >= term.epoch) observe("leader.hint_ignored", { worker_id, epoch: term.epoch, hint });
     return term;
   } finally {
-    if (!term && attempt.kind === "won") await releaseSeat(redis, worker_id).catch(() => undefined); // it expires by itself
+    if (!term && attempt.kind === "won") await releaseLeaderLock(redis, worker_id).catch(() => undefined); // it expires by itself
   }
 }
 
 /** Redis follows Postgres: the lock becomes ours whoever holds it, and the epoch a hint for a restored database. */
-async function sitDown({ redis, standing }: MemberParts, { epoch }: Term): Promise<void> {
-  const ttl_ms = standing.settings.leader_lease_seconds * 1000;
-  const claim = { worker_id: standing.worker_id, ttl_ms, epoch, highest_epoch: highestEpoch(epoch) };
-  await within(SIT_DOWN_MS, "sitting down", claimSeat(redis, claim)).catch(() => undefined); // without Redis we lead all the same
+async function sitDown({ redis, local }: MemberParts, { epoch }: Term): Promise<void> {
+  const ttl_ms = local.settings.leader_lease_seconds * 1000;
+  const claim = { worker_id: local.worker_id, ttl_ms, epoch, highest_epoch: highestEpoch(epoch) };
+  await within(SIT_DOWN_MS, "sitting down", claimSubleaderLock(redis, claim)).catch(() => undefined); // without Redis we lead all the same
 }
 
 /** A Redis that froze must not use up the term that was just won. */

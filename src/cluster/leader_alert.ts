@@ -7,25 +7,25 @@ import { observe } from "../platform/facts.ts";
 import { chance, every } from "../platform/timers.ts";
 import { watchLeader } from "../alerts/alerts.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
-import type { Standing } from "../worker/worker_state.ts";
+import type { LocalWorkerState } from "../worker/worker_state.ts";
 
 /** Spread by chance, so that many workers do not look at once. */
 const LOOK_MS = 10_000;
 
 /** Until stopped. */
-export async function keepLookout(parts: { sql: Sql; standing: Standing }, stop: AbortSignal): Promise<void> {
+export async function watchForLeader(parts: { sql: Sql; local: LocalWorkerState }, stop: AbortSignal): Promise<void> {
   await every(LOOK_MS, async () => {
-    await lookOnce(parts).catch((error) => {
+    await checkLeaderOnce(parts).catch((error) => {
       if (!isUnreachable(error)) throw error;
     });
-    const { alert_no_leader_seconds } = parts.standing.settings;
+    const { alert_no_leader_seconds } = parts.local.settings;
     return Math.min(LOOK_MS, alert_no_leader_seconds * 500) * (0.75 + 0.5 * chance());
   }, { name: "lookout", stop });
 }
 
 /** One look. */
-export async function lookOnce({ sql, standing }: { sql: Sql; standing: Standing }): Promise<void> {
-  const { role, worker_id, settings } = standing;
+export async function checkLeaderOnce({ sql, local }: { sql: Sql; local: LocalWorkerState }): Promise<void> {
+  const { role, worker_id, settings } = local;
   if (role === "leader") return;
   const opened = await watchLeader(sql, { worker_id, overdue: role === "subleader" }, {
     no_leader_seconds: settings.alert_no_leader_seconds,

@@ -1,8 +1,8 @@
 /**
  * Watches the leader, and takes its place when its process is proven dead. One worker of each node is a subleader: the one
- * whose heartbeats got the node's seat.
+ * whose heartbeats got the node's subleader lock.
  *
- *   stream open --it says that it no longer leads--> the seat is free: try at once
+ *   stream open --it says that it no longer leads--> the leader lock is free: try at once
  *   stream broke --a new connection is refused--> proven dead: depose the epoch that was observed
  *   stream broke --no answer--> silence: wait for its lease like everyone
  *   silence, and it has not renewed in Redis for `leader_stale_seconds` --> ask that epoch to step down
@@ -17,21 +17,21 @@
  */
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
-import { type Bell, chance, monotonicMs, rest } from "../platform/timers.ts";
+import { chance, monotonicMs, rest, type Wakeup } from "../platform/timers.ts";
 import type { Failure, Peers } from "../rpc/peers.ts";
-import type { RedisDoor } from "../redis/connection.ts";
-import { askToDegrade, leaderSeenAgo, releaseSubleaderSeat } from "../redis/leader_lock.ts";
+import type { RedisConnection } from "../redis/connection.ts";
+import { askToDegrade, leaderSeenAgo, releaseSubleaderLock } from "../redis/leader_lock.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { currentLeader, depose, type Leadership, type Term } from "../nodes/leadership.ts";
-import type { Standing } from "../worker/worker_state.ts";
+import type { LocalWorkerState } from "../worker/worker_state.ts";
 
 export interface SubleaderParts {
   sql: Sql;
-  redis: RedisDoor;
+  redis: RedisConnection;
   peers: Peers;
-  standing: Standing;
-  /** Rings when the seat may be free now, or a term was won. */
-  bell: Bell;
+  local: LocalWorkerState;
+  /** Rings when the leader lock may be free now, or a term was won. */
+  wakeup: Wakeup;
 }
 
 /** Subleaders elsewhere than on the leader's node go first by this much. */
@@ -69,41 +69,41 @@ export class Subleader {
     return term;
   }
 
-  /** Called at each turn of the candidate's loop: watches while it has its node's subleader seat. */
+  /** Called at each turn of the candidate's loop: watches while it has its node's subleader lock. */
   async attend(): Promise<void> {
-    const { standing } = this.#parts;
-    const { worker_id, node_id } = standing;
-    if (standing.draining || standing.detached) return await this.leave();
-    if (standing.seated === undefined) return;
-    if (!standing.seated) return this.#stepBack();
-    if (standing.role !== "subleader") {
-      standing.role = "subleader";
+    const { local } = this.#parts;
+    const { worker_id, node_id } = local;
+    if (local.draining || local.detached) return await this.leave();
+    if (local.seated === undefined) return;
+    if (!local.seated) return this.#stepBack();
+    if (local.role !== "subleader") {
+      local.role = "subleader";
       observe("subleader.seated", { worker_id, node_id });
-      standing.tell();
+      local.tell();
     }
     if (!this.#watched && monotonicMs() >= this.#again_ms) await this.#watch();
   }
 
-  /** Leaves the seat to another worker of the node: this one leads now, or stops. */
+  /** Leaves the leader lock to another worker of the node: this one leads now, or stops. */
   async leave(): Promise<void> {
-    const { redis, standing } = this.#parts;
-    if (!standing.seated) return;
-    standing.seated = undefined;
+    const { redis, local } = this.#parts;
+    if (!local.seated) return;
+    local.seated = undefined;
     this.#stepBack();
-    await releaseSubleaderSeat(redis, standing).catch(() => undefined); // it expires by itself
+    await releaseSubleaderLock(redis, local).catch(() => undefined); // it expires by itself
   }
 
   #stepBack(): void {
     this.#watched?.unwatch();
     this.#watched = undefined;
-    if (this.#parts.standing.role === "subleader") this.#parts.standing.role = "worker";
+    if (this.#parts.local.role === "subleader") this.#parts.local.role = "worker";
   }
 
   async #watch(): Promise<void> {
-    const { sql, peers, standing } = this.#parts;
+    const { sql, peers, local } = this.#parts;
     const leader = await currentLeader(sql);
-    standing.sawEpoch(leader.epoch);
-    if (!isReachable(leader) || leader.worker_id === standing.worker_id) return;
+    local.sawEpoch(leader.epoch);
+    if (!isReachable(leader) || leader.worker_id === local.worker_id) return;
     const { epoch } = leader;
     const request = { caller_role: "subleader" as const, leader_epoch: epoch, status_every_ms: HEAR_MS };
     const unwatch = peers.to(leader).watch(request, {
@@ -122,49 +122,49 @@ export class Subleader {
     if (this.#watched?.epoch !== epoch) return;
     this.#watched.unwatch();
     this.#watched = undefined;
-    this.#parts.bell.ring();
+    this.#parts.wakeup.signal();
   }
 
   async #streamBroke(why: Failure): Promise<void> {
     const watched = this.#watched;
     this.#watched = undefined;
     if (!watched) return;
-    const { peers, sql, bell } = this.#parts;
+    const { peers, sql, wakeup } = this.#parts;
     // Its row may have changed since, as after a rotation of certificates: then the old one would be a wrong address.
     const now = await currentLeader(sql).catch(() => watched.leader);
-    if (now.epoch !== watched.epoch) return bell.ring();
+    if (now.epoch !== watched.epoch) return wakeup.signal();
     const proof = await peers.to(isReachable(now) ? now : watched.leader).ping({
       caller_role: "subleader",
       leader_epoch: watched.epoch,
     });
     if (!proof.ok && /ECONNREFUSED/.test(proof.message)) return await this.#depose(watched);
-    if (proof.ok) return bell.ring(); // it lives: watch it again
+    if (proof.ok) return wakeup.signal(); // it lives: watch it again
     await this.#heardNothing(watched, `${why.code}: ${proof.message}`);
   }
 
   async #heardNothing({ epoch, leader }: Watched, error: string): Promise<void> {
-    const { redis, standing } = this.#parts;
+    const { redis, local } = this.#parts;
     const wait_ms = Math.min(FIRST_WAIT_MS * 2 ** this.#unheard++, LONGEST_WAIT_MS);
     this.#again_ms = monotonicMs() + wait_ms * (0.5 + chance());
     if (this.#silent_epoch !== epoch) observe("leader.silent", { worker_id: leader.worker_id, epoch, error });
     this.#silent_epoch = epoch;
     const ago_ms = await leaderSeenAgo(redis).catch(() => undefined);
-    if (ago_ms === undefined || ago_ms < standing.settings.leader_stale_seconds * 1000) return;
+    if (ago_ms === undefined || ago_ms < local.settings.leader_stale_seconds * 1000) return;
     await askToDegrade(redis, { epoch, ttl_ms: DEGRADE_TTL_MS }).catch(() => undefined);
   }
 
   async #depose({ epoch, leader }: Watched): Promise<void> {
-    const { sql, standing, bell } = this.#parts;
-    if (leader.node_id === standing.node_id) await rest(AFTER_OTHERS_MS);
-    if (standing.draining || standing.detached || !standing.mayRun) return;
-    const lease_ms = standing.settings.leader_lease_seconds * 1000;
-    const ask = { worker_id: standing.worker_id, lease_ms, epoch, epoch_hint: standing.epoch };
+    const { sql, local, wakeup } = this.#parts;
+    if (leader.node_id === local.node_id) await rest(AFTER_OTHERS_MS);
+    if (local.draining || local.detached || !local.mayRun) return;
+    const lease_ms = local.settings.leader_lease_seconds * 1000;
+    const ask = { worker_id: local.worker_id, lease_ms, epoch, epoch_hint: local.epoch };
     const term = await depose(sql, ask);
-    if (!term) return bell.ring(); // another one was quicker, or it had resigned
+    if (!term) return wakeup.signal(); // another one was quicker, or it had resigned
     await failpoint("after-depose");
-    observe("leader.deposed", { worker_id: leader.worker_id, epoch, by: standing.worker_id });
+    observe("leader.deposed", { worker_id: leader.worker_id, epoch, by: local.worker_id });
     this.#won = term;
-    bell.ring();
+    wakeup.signal();
   }
 }
 

@@ -292,8 +292,8 @@ export async function dueSchedules(
 }
 
 /**
- * How long before a slot of definition `d` its run is born, so that a worker can be ready. Where runs of a job exclude each
- * other, who is there at the slot decides what becomes of it: those are born when it comes.
+ * How long before a slot of definition `d` its run is created, so that a worker can be ready. Where runs of a job exclude each
+ * other, who is there at the slot decides what becomes of it: those are created when it comes.
  */
 export function slotLead(sql: Db, ahead_seconds: number) {
   return sql`(case when d.concurrency_policy = 'allow' then ${ahead_seconds}::float8 else 0 end * interval '1 s')`;

@@ -5,7 +5,7 @@
  */
 import { type Db, json, type TransactionSql } from "../postgres/connection.ts";
 import type { Columns } from "./definition_rows.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 
 export interface Override {
   job_definition_id: number;
@@ -41,7 +41,7 @@ export async function changeOverrides(
   tx: TransactionSql,
   job: { id: number; name: string },
   changes: OverrideChange[],
-  by: By,
+  by: Actor,
 ): Promise<void> {
   await tx`
     with change as (

@@ -1,5 +1,5 @@
 /** Syncs: who stored which job files and from where, and which code of a job was stored before. */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { type Db, json, type TransactionSql } from "../postgres/connection.ts";
 
 /** Where job files come from. */
@@ -32,7 +32,7 @@ export interface SyncedJob {
 /** Keeps who synced, from where, and what changed of each job, in the transaction that stores it; gives the id of the sync. */
 export async function recordSync(
   tx: TransactionSql,
-  { by, checkout, jobs }: { by: By; checkout: Checkout; jobs: SyncedJob[] },
+  { by, checkout, jobs }: { by: Actor; checkout: Checkout; jobs: SyncedJob[] },
 ): Promise<number> {
   const [row] = await tx<{ id: number }[]>`
     with synced as (

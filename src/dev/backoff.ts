@@ -6,7 +6,7 @@ const LONGEST_WAIT_MS = 15_000;
 /** What lived this long had no trouble in starting. */
 const SETTLED_MS = 30_000;
 
-export class Patience {
+export class Backoff {
   #wait_ms = FIRST_WAIT_MS;
   #began_ms = monotonicMs();
 

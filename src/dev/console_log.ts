@@ -39,18 +39,18 @@ const TELLINGS: Tellings = {
 };
 
 /** A line that a worker printed, in words; undefined when it is not worth telling. */
-export function tellLine(line: string): string | undefined {
+export function printLine(line: string): string | undefined {
   const said = asFact(line);
   if (!said) {
     const plain = line.replace(COLORS, "");
     return OF_DENO.test(plain) ? undefined : harmless(plain);
   }
   const { fact, at: _, ...details } = said;
-  return QUIET.has(fact) ? undefined : harmless(tellFact(fact as FactName, details as unknown as Facts[FactName]));
+  return QUIET.has(fact) ? undefined : harmless(printFact(fact as FactName, details as unknown as Facts[FactName]));
 }
 
 /** One fact in words. */
-export function tellFact<K extends FactName>(name: K, fact: Facts[K]): string {
+export function printFact<K extends FactName>(name: K, fact: Facts[K]): string {
   const tell = TELLINGS[name] as ((fact: Facts[K]) => string) | undefined;
   if (tell) return tell(fact);
   return [name, ...Object.entries(fact).map(([key, value]) => `${key}=${value}`)].join(" ");

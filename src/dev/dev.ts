@@ -16,20 +16,20 @@ import { counted, harmless, messageOf, withoutPassword } from "../platform/text.
 import { toFileUrl } from "../platform/paths.ts";
 import { processStarted } from "../platform/process_stat.ts";
 import { ensureDevCerts, type PinnedFiles } from "../rpc/certificates.ts";
-import { Sandbox } from "../sandbox/process_pool.ts";
+import { ProcessPool } from "../sandbox/process_pool.ts";
 import { watchFromNow } from "../alerts/alerts.ts";
 import { connectDb, type Sql } from "../postgres/connection.ts";
 import { applySchema } from "../postgres/schema.ts";
 import { readDefinitions } from "../definitions/definition_rows.ts";
 import { currentLeader } from "../nodes/leadership.ts";
-import { keepWorker } from "./worker_supervisor.ts";
+import { superviseWorker } from "./worker_supervisor.ts";
 import { syncJobs, watchJobs } from "./jobs.ts";
-import { Keeper } from "./supervisor.ts";
-import { watchLaunchers } from "./parent_watch.ts";
+import { Supervisor } from "./supervisor.ts";
+import { watchParents } from "./parent_watch.ts";
 import { startPostgres } from "./postgres.ts";
 import { startRedis } from "./redis.ts";
 import type { Service } from "./service.ts";
-import { tellFact, tellLine } from "./console_log.ts";
+import { printFact, printLine } from "./console_log.ts";
 
 export interface DevOptions {
   workers: number;
@@ -83,7 +83,7 @@ export async function runDev(options: DevOptions): Promise<void> {
     kept: [],
   };
   const silence = hear((name, fact) => {
-    if (TOLD.has(name)) say("dev", tellFact(name, fact));
+    if (TOLD.has(name)) say("dev", printFact(name, fact));
   });
   try {
     await startAndWatch(dev);
@@ -104,7 +104,7 @@ interface DevRun {
   state_dir: string;
   servePage?(on: DevPage): Promise<void>;
   /** The servers that run because of us. */
-  kept: Keeper[];
+  kept: Supervisor[];
   /** Stops all, as `stop` does. */
   end(): void;
   /** Stops all, since it cannot go on. */
@@ -127,7 +127,7 @@ async function startAndWatch(dev: DevRun): Promise<void> {
   if (stop.aborted) return;
   const config = readConfig({ ...given, DATABASE_URL: database_url, REDIS_URL: redis_url });
   const sql = connectDb(database_url, { name: "dev", max: 2, statement_timeout_ms: 60_000 });
-  const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: dev.state_dir, spares: 0, env: {} });
+  const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir: dev.state_dir, spares: 0, env: {} });
   try {
     await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
     await watchFromNow(sql);
@@ -141,9 +141,9 @@ async function startAndWatch(dev: DevRun): Promise<void> {
     const page = { database_url, own_database: !given.DATABASE_URL, state_dir: dev.state_dir, stop };
     await together([
       dev.servePage?.({ ...page, say: (text) => say("admin", text) }) ?? Promise.resolve(),
-      keepCrew(dev, { config, sql, certs }),
+      superviseWorkers(dev, { config, sql, certs }),
       watchJobs(jobs, { ...sayJobs, changed: () => syncJobs(jobs, sayJobs) }),
-      watchLaunchers(stop, () => {
+      watchParents(stop, () => {
         say("dev", "what started this has ended, so this stops as well");
         dev.end();
       }),
@@ -181,7 +181,7 @@ async function useOrStart(dev: DevRun, { given, name, start }: Wanted): Promise<
   const first = await start(dev);
   observe("dev.service", { service: name, state: "up", detail: first.detail });
   const say = (text: string) => dev.say("dev", text);
-  dev.kept.push(new Keeper(first, { start: () => start(dev), say, failed: dev.fail }));
+  dev.kept.push(new Supervisor(first, { start: () => start(dev), say, failed: dev.fail }));
   return first.url;
 }
 
@@ -223,19 +223,21 @@ interface CrewParts {
 }
 
 /** The workers, and the line that says that they are ready. */
-async function keepCrew(dev: DevRun, on: CrewParts): Promise<void> {
+async function superviseWorkers(dev: DevRun, on: CrewParts): Promise<void> {
   const { stop, hurry, say } = dev;
   const node_ids = nodeIds(dev.workers);
   const waiting = new Set(node_ids);
   let told: Promise<void> | undefined;
   const heard = (node_id: string, line: string) => {
-    const text = tellLine(line);
+    const text = printLine(line);
     if (text) say(node_id, text);
     if (line.includes('"worker.ready"')) waiting.delete(node_id);
     if (waiting.size === 0) told ??= tellReady(dev, on);
   };
   await Promise.all(
-    node_ids.map((node_id) => keepWorker({ node_id, env: workerEnv(node_id, dev, on) }, { stop, hurry, heard, say })),
+    node_ids.map((node_id) =>
+      superviseWorker({ node_id, env: workerEnv(node_id, dev, on) }, { stop, hurry, heard, say })
+    ),
   );
   await told;
 }
@@ -245,7 +247,7 @@ function workerEnv(node_id: string, dev: DevRun, { config, certs }: CrewParts): 
   return {
     DATABASE_URL: config.database_url,
     REDIS_URL: config.redis_url,
-    DANDORI_STATE_DIR: dev.state_dir,
+    SCHEDULER_STATE_DIR: dev.state_dir,
     SCHEDULER_NODE_ID: node_id,
     SCHEDULER_GRPC_PORT: "0",
     SCHEDULER_METRICS_PORT: config.metrics ? "0" : "", // they are on one machine: each takes a free one, and tells which
@@ -285,7 +287,7 @@ async function takeLock(state_dir: string): Promise<Disposable> {
   const holder = Deno.readTextFileSync(`${state_dir}/dev.lock`).trim();
   throw new Error(
     `Cannot start dev: it is running in this checkout already, as process ${holder}; ` +
-      "stop that one, or set DANDORI_STATE_DIR to another folder for a second one",
+      "stop that one, or set SCHEDULER_STATE_DIR to another folder for a second one",
   );
 }
 
@@ -297,7 +299,7 @@ function openLock(state_dir: string): Deno.FsFile {
     if (!(error instanceof Deno.errors.PermissionDenied)) {
       const why = messageOf(error);
       throw new Error(
-        `Cannot write to ${state_dir}: ${why}; set DANDORI_STATE_DIR to a folder that can be written to`,
+        `Cannot write to ${state_dir}: ${why}; set SCHEDULER_STATE_DIR to a folder that can be written to`,
       );
     }
     throw new Error(

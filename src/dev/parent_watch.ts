@@ -14,7 +14,7 @@ interface Launcher {
 const LOOK_EVERY_MS = 500;
 
 /** Calls `gone` once when one of our launchers has ended. Resolves when that was said, or `stop` fired. */
-export async function watchLaunchers(stop: AbortSignal, gone: () => void): Promise<void> {
+export async function watchParents(stop: AbortSignal, gone: () => void): Promise<void> {
   const launchers = findLaunchers(Deno.ppid);
   if (launchers.length === 0) return;
   const done = new AbortController();
@@ -29,7 +29,7 @@ export async function watchLaunchers(stop: AbortSignal, gone: () => void): Promi
 
 function findLaunchers(pid: number): Launcher[] {
   const launchers: Launcher[] = [];
-  for (let stat = statOf(pid); stat && isLauncher(argumentsOf(pid)); stat = statOf(pid)) {
+  for (let stat = statOf(pid); stat && isParentLauncher(argumentsOf(pid)); stat = statOf(pid)) {
     launchers.push({ pid, started: stat.started });
     pid = stat.parent;
   }
@@ -37,7 +37,7 @@ function findLaunchers(pid: number): Launcher[] {
 }
 
 /** Deno itself, what npx shows as its title, and its shell. Not somebody's script that starts us in the background. */
-export function isLauncher(argv: string[]): boolean {
+export function isParentLauncher(argv: string[]): boolean {
   const [program = "", flag, script = ""] = argv;
   const name = program.split("/").at(-1) ?? "";
   if (name === "deno" || /^(npm exec|npx) (.* )?deno(@\S*)? /.test(program)) return true;

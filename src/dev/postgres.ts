@@ -10,7 +10,7 @@ import { observe } from "../platform/facts.ts";
 import { connectDb, isShutOut, isUnreachable } from "../postgres/connection.ts";
 import { commandLine } from "../sandbox/process_table.ts";
 import { findHome, type PostgresHome } from "./postgres_home.ts";
-import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";
+import { endLeftover, keepAddress, readKept, type SavedAddress, type Service, startService } from "./service.ts";
 
 export interface PostgresOptions {
   /** A folder that exists; data go below it (or, for root, below /var/tmp with a link here). */
@@ -109,7 +109,7 @@ function refuseLostPassword({ dir }: PostgresHome): void {
 }
 
 /** `initdb`, into a draft that is renamed when it is whole. */
-async function makeData(home: PostgresHome, options: Kept & { throwaway: boolean }): Promise<void> {
+async function makeData(home: PostgresHome, options: SavedAddress & { throwaway: boolean }): Promise<void> {
   const data = `${home.dir}/data`;
   const version = readVersion(data);
   const ours = await serverVersion(home);

@@ -7,7 +7,7 @@ import { observe } from "../platform/facts.ts";
 import { fromFileUrl, readIfThere } from "../platform/paths.ts";
 import { freePort } from "../ops/free_port.ts";
 import { commandLine } from "../sandbox/process_table.ts";
-import { endLeftover, keepAddress, type Kept, readKept, type Service, startService } from "./service.ts";
+import { endLeftover, keepAddress, readKept, type SavedAddress, type Service, startService } from "./service.ts";
 
 export interface RedisOptions {
   /** A folder that exists; what Redis keeps goes below it. */
@@ -60,7 +60,7 @@ async function startReal(program: string, options: RedisOptions): Promise<Servic
 }
 
 /** Through a file, since a password on the command line is open to every user of the machine. */
-function configFor(on: Kept & { home: string; keep: boolean }): string {
+function configFor(on: SavedAddress & { home: string; keep: boolean }): string {
   return [
     "bind 127.0.0.1",
     `port ${on.port}`,
@@ -138,7 +138,7 @@ function isProgram(file: string): boolean {
 }
 
 /** Asks in Redis' plain-line form, so that no client is needed here. */
-async function answersPing({ port, password }: Kept): Promise<boolean> {
+async function answersPing({ port, password }: SavedAddress): Promise<boolean> {
   try {
     using connection = await Deno.connect({ hostname: "127.0.0.1", port });
     const question = `${password ? `AUTH ${password}\r\n` : ""}PING\r\n`;

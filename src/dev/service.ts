@@ -136,15 +136,15 @@ export function lastLines(file: string): string {
 }
 
 /** Port and password of a server, kept so that its address stays the same; readable by this user only. */
-export interface Kept {
+export interface SavedAddress {
   port: number;
   password: string;
 }
 
 /** What was kept in `file`, with a port that is free now; made when there is nothing yet. */
-export function keepAddress(file: string): Kept {
+export function keepAddress(file: string): SavedAddress {
   const before = readKept(file);
-  const kept: Kept = {
+  const kept: SavedAddress = {
     port: freePort(before?.port),
     password: before?.password ?? crypto.randomUUID().replaceAll("-", ""),
   };
@@ -156,10 +156,10 @@ export function keepAddress(file: string): Kept {
 }
 
 /** What was kept in `file`, if anything. */
-export function readKept(file: string): Kept | undefined {
+export function readKept(file: string): SavedAddress | undefined {
   try {
-    const { port, password } = JSON.parse(Deno.readTextFileSync(file)) as Partial<Kept>;
-    return Number.isInteger(port) && typeof password === "string" ? { port, password } as Kept : undefined;
+    const { port, password } = JSON.parse(Deno.readTextFileSync(file)) as Partial<SavedAddress>;
+    return Number.isInteger(port) && typeof password === "string" ? { port, password } as SavedAddress : undefined;
   } catch {
     return undefined; // none yet, or broken: made anew
   }

@@ -1,21 +1,21 @@
 /** Keeps one server alive: starts it again when it ends by itself, until it is told to end. */
 import { rest } from "../platform/timers.ts";
-import { Patience } from "./backoff.ts";
+import { Backoff } from "./backoff.ts";
 import type { Service } from "./service.ts";
 
-export interface KeeperOptions {
+export interface SupervisorOptions {
   start(): Promise<Service>;
   say(text: string): void;
   /** It cannot be kept alive. Called once, after which it is not tried again. */
   failed(why: Error): void;
 }
 
-export class Keeper {
+export class Supervisor {
   #service: Service;
   readonly #ending = new AbortController();
   readonly #keeping: Promise<void>;
 
-  constructor(first: Service, options: KeeperOptions) {
+  constructor(first: Service, options: SupervisorOptions) {
     this.#service = first;
     this.#keeping = this.#keep(options).catch((error) => {
       options.failed(error instanceof Error ? error : new Error(String(error)));
@@ -29,8 +29,8 @@ export class Keeper {
     await this.#keeping;
   }
 
-  async #keep({ start, say }: KeeperOptions): Promise<void> {
-    const patience = new Patience();
+  async #keep({ start, say }: SupervisorOptions): Promise<void> {
+    const patience = new Backoff();
     const ending = this.#ending.signal;
     for (;;) {
       const { url, name, ended } = this.#service;

@@ -7,14 +7,14 @@ import { PROJECT_DIR } from "../platform/config.ts";
 import { after, rest } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { signalGroup, signalProcess } from "../sandbox/process_table.ts";
-import { Patience } from "./backoff.ts";
+import { Backoff } from "./backoff.ts";
 
-export interface Seat {
+export interface WorkerPlan {
   node_id: string;
   env: Record<string, string>;
 }
 
-export interface CrewOptions {
+export interface SupervisedWorkerOptions {
   stop: AbortSignal;
   /** Kill instead of asking. */
   hurry: AbortSignal;
@@ -49,8 +49,8 @@ export const WORKER_ARGS = [
 const STOP_WITHIN_MS = 60_000;
 
 /** Keeps one worker alive until `stop`, and resolves when its process is gone. */
-export async function keepWorker(seat: Seat, on: CrewOptions): Promise<void> {
-  const patience = new Patience();
+export async function superviseWorker(seat: WorkerPlan, on: SupervisedWorkerOptions): Promise<void> {
+  const patience = new Backoff();
   while (!on.stop.aborted) {
     patience.began();
     const how = await liveOnce(seat, on);
@@ -61,7 +61,7 @@ export async function keepWorker(seat: Seat, on: CrewOptions): Promise<void> {
   }
 }
 
-async function liveOnce(seat: Seat, on: CrewOptions): Promise<string> {
+async function liveOnce(seat: WorkerPlan, on: SupervisedWorkerOptions): Promise<string> {
   const child = new Deno.Command(Deno.execPath(), {
     args: WORKER_ARGS,
     cwd: PROJECT_DIR,
@@ -80,7 +80,7 @@ async function liveOnce(seat: Seat, on: CrewOptions): Promise<string> {
 }
 
 /** TERM on `stop`; KILL on `hurry`, or when it takes too long. */
-function endWith(child: Deno.ChildProcess, seat: Seat, on: CrewOptions): () => void {
+function endWith(child: Deno.ChildProcess, seat: WorkerPlan, on: SupervisedWorkerOptions): () => void {
   let giveUpLater = () => {};
   const kill = () => void signalGroup(child.pid, "SIGKILL");
   const ask = () => {

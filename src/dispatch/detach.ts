@@ -9,7 +9,7 @@
  * orphaning until the deadline in the row and no longer; the yes ends that in the same statement, also where the worker
  * itself cannot reach Postgres.
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import type { WorkerState } from "../nodes/workers.ts";
@@ -21,7 +21,7 @@ export interface Detached {
 }
 
 /** An operator's act on a worker or on all workers of a node, with its audit. The leader takes back at once what they did not start. */
-export async function requestDetach(sql: Db, name: string, by: By): Promise<Detached[]> {
+export async function requestDetach(sql: Db, name: string, by: Actor): Promise<Detached[]> {
   return await sql<Detached[]>`
     with moved as (
       update worker w set state = 'DETACHED', detached_by = ${by.actor}, detach_reason = ${by.reason}
@@ -34,7 +34,7 @@ export async function requestDetach(sql: Db, name: string, by: By): Promise<Deta
 }
 
 /** The leader's: workers that answer neither calls nor Redis. */
-export async function detachSilent(sql: Db, term: Term, which: By & { worker_ids: string[] }): Promise<Detached[]> {
+export async function detachSilent(sql: Db, term: Term, which: Actor & { worker_ids: string[] }): Promise<Detached[]> {
   return await sql<Detached[]>`
     with ${fence(sql, term)},
     moved as (
@@ -74,7 +74,7 @@ export async function beginConfirming(sql: Db, worker_id: string): Promise<void>
        and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'RUNNING'`;
 }
 
-export interface Question {
+export interface ContinuationQuestion {
   worker_id: string;
   job_run_id: number;
   attempt: number;
@@ -83,7 +83,7 @@ export interface Question {
   lease_ms: number;
 }
 
-export interface Verdict {
+export interface ContinuationVerdict {
   /** The lease was renewed. */
   allowed: boolean;
   /** The certificate is the worker's, or the one it had until a minute ago. */
@@ -98,8 +98,8 @@ export interface Verdict {
 }
 
 /** May this body go on? Yes: its worker's lease is renewed, and the run is no longer CONFIRMING. No: nothing is changed, and the rows say why. */
-export async function confirm(sql: Db, ask: Question): Promise<Verdict> {
-  const [verdict] = await sql<Verdict[]>`
+export async function confirm(sql: Db, ask: ContinuationQuestion): Promise<ContinuationVerdict> {
+  const [verdict] = await sql<ContinuationVerdict[]>`
     with mine as (
       select r.id from job_run r
        where r.id = ${ask.job_run_id} and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${ask.worker_id}
@@ -119,5 +119,5 @@ export async function confirm(sql: Db, ask: Question): Promise<Verdict> {
            r.assigned_worker_id, r.cancel_requested_at is not null as canceled
       from (values (1)) as one left join worker w on w.worker_id = ${ask.worker_id}
       left join job_run r on r.id = ${ask.job_run_id}`;
-  return verdict as Verdict;
+  return verdict as ContinuationVerdict;
 }

@@ -1,17 +1,17 @@
 /**
- * What may start now. Runs wait in lanes, one for each definition and node (or none) that they name; within a lane they
- * start by priority, due time, id, and so they do across lanes. Whatever closes a lane (a limit, a pause, a full node)
- * closes it as one, so the cost of choosing grows with the lanes in which something waits and not with what waits there.
+ * What may start now. Runs wait in run queues, one for each definition and node (or none) that they name; within a run queue they
+ * start by priority, due time, id, and so they do across run queues. Whatever closes a run queue (a limit, a pause, a full node)
+ * closes it as one, so the cost of choosing grows with the run queues in which something waits and not with what waits there.
  */
 import { type Db, type Fragment, json } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { behindKey, beyondLimit, ofLimit } from "../runs/key_queues.ts";
 import { live, workersAlive } from "../runs/live_runs.ts";
 import type { NodeRow, WorkerRow } from "../nodes/workers.ts";
-import type { LaneWait } from "../runs/wait_reason.ts";
+import type { QueueBlock } from "../runs/wait_reason.ts";
 
-/** A lane in which something may start, with all of its definition that can keep it from doing so. */
-export interface Lane {
+/** A run queue in which something may start, with all of its definition that can keep it from doing so. */
+export interface RunQueue {
   job_definition_id: number;
   job_name: string;
   /** A node's name, labels ("gpu=a100"), or empty: any. */
@@ -22,7 +22,7 @@ export interface Lane {
   paused_reason: string | null;
   concurrency_limit: number | null;
   concurrency_key: string | null;
-  /** ASSIGNED and RUNNING runs of the definition, of all its lanes. */
+  /** ASSIGNED and RUNNING runs of the definition, of all its run queues. */
   running: number;
   resources: Record<string, number>;
   rate_count: number | null;
@@ -53,19 +53,19 @@ export interface Candidate {
 }
 
 /** All that a choice is made from, as one moment had it. */
-export interface Sight {
+export interface DispatchSnapshot {
   /** An operator stopped all dispatch. Read here, since a worker reads its settings only with its renewals. */
   paused: boolean;
   workers: (WorkerRow & { node: NodeRow })[];
-  lanes: Lane[];
+  lanes: RunQueue[];
   /** All that may start now, in its order; undefined: more than is read without being asked for. */
   waiting: Candidate[] | undefined;
   /** Runs that are soon due and can be given to a worker before: those that wait for nothing but their time. */
-  near: Near[];
+  near: UpcomingRun[];
 }
 
 /** A run that is soon due. */
-export type Near = Pick<Candidate, "job_run_id" | "version" | "node" | "digest" | "avoid_node">;
+export type UpcomingRun = Pick<Candidate, "job_run_id" | "version" | "node" | "digest" | "avoid_node">;
 
 /** So much of what waits is read along: enough for a system with little to do, and cheap for one that has much. */
 const GLANCE_LANES = 4;
@@ -73,26 +73,28 @@ const GLANCE_RUNS = 16;
 const NEAR_RUNS = 100;
 
 /** Who is there and what waits. */
-export async function readSight(sql: Db, ahead_seconds = 0): Promise<Sight> {
-  const [row] = await sql<SightRow[]>`with recursive ${sightParts(sql, ahead_seconds)} select ${sight(sql)}`;
-  return sightOf(row as SightRow);
+export async function readDispatchSnapshot(sql: Db, ahead_seconds = 0): Promise<DispatchSnapshot> {
+  const [row] = await sql<DispatchSnapshotRow[]>`with recursive ${snapshotParts(sql, ahead_seconds)} select ${
+    snapshot(sql)
+  }`;
+  return snapshotOf(row as DispatchSnapshotRow);
 }
 
-export interface SightRow {
+export interface DispatchSnapshotRow {
   paused: boolean;
-  workers: Sight["workers"] | null;
-  lanes: Lane[] | null;
+  workers: DispatchSnapshot["workers"] | null;
+  lanes: RunQueue[] | null;
   glance: Candidate[] | null;
-  near: Near[] | null;
+  near: UpcomingRun[] | null;
 }
 
-/** The parts of a `with recursive` that a sight is taken from: `live`, `lane`, and `soon`. */
-export function sightParts(sql: Db, ahead_seconds: number) {
+/** The parts of a `with recursive` that a sight is taken from: `live`, `run queue`, and `soon`. */
+export function snapshotParts(sql: Db, ahead_seconds: number) {
   return sql`${live(sql)}, ${lanes(sql)}, ${soon(sql, ahead_seconds)}`;
 }
 
 /** The columns of a sight, beside its parts; `glance`: with the first runs that wait. */
-export function sight(sql: Db, glance = true) {
+export function snapshot(sql: Db, glance = true) {
   const first = candidatesOf(
     sql,
     sql`(select job_definition_id, node, ${GLANCE_RUNS}::int as most, null::text as alone from lane limit ${GLANCE_LANES}) l`,
@@ -106,14 +108,17 @@ export function sight(sql: Db, glance = true) {
     (select json_agg(n) from (${nearOf(sql)}) n) as near`;
 }
 
-export function sightOf({ paused, workers, lanes, glance, near }: SightRow, glanced = true): Sight {
+export function snapshotOf(
+  { paused, workers, lanes, glance, near }: DispatchSnapshotRow,
+  glanced = true,
+): DispatchSnapshot {
   const read = Map.groupBy(glance ?? [], ({ job_definition_id, node }) => `${job_definition_id} ${node}`);
   const few = (lanes ?? []).length <= GLANCE_LANES && [...read.values()].every((runs) => runs.length < GLANCE_RUNS);
   const waiting = !lanes || (glanced && few) ? glance ?? [] : undefined;
   return { paused, workers: workers ?? [], lanes: lanes ?? [], waiting, near: near ?? [] };
 }
 
-/** Lanes in which something waits that is not held: each is found by one look into the index, however much waits in it. */
+/** Run queues in which something waits that is not held: each is found by one look into the index, however much waits in it. */
 function lanes(sql: Db) {
   return sql`lane as (
       (select job_definition_id, coalesce(node, '') as node from job_run
@@ -161,7 +166,7 @@ function nearOf(sql: Db) {
          exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
                   and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
          or exists (select from bulk b where b.serial_key = r.serial_key and b.finished_at is null)
-         or exists (select from serial_key_stop s where s.serial_key = r.serial_key)))
+         or exists (select from serial_key_pause s where s.serial_key = r.serial_key)))
      order by r.wakes_at, r.priority, r.id limit ${NEAR_RUNS}`;
 }
 
@@ -175,8 +180,8 @@ export async function readResources(sql: Db): Promise<{ name: string; capacity: 
      group by s.name, s.capacity`;
 }
 
-/** At most `most` runs of a lane. */
-export interface LaneShare {
+/** At most `most` runs of a run queue. */
+export interface QueueShare {
   job_definition_id: number;
   node: string;
   most: number;
@@ -184,15 +189,15 @@ export interface LaneShare {
   alone?: string | null;
 }
 
-/** The first runs of each lane that are due, all in the order in which they start, and of all of them the first `most`. */
-export async function candidates(sql: Db, shares: LaneShare[], most = MOST_CANDIDATES): Promise<Candidate[]> {
+/** The first runs of each run queue that are due, all in the order in which they start, and of all of them the first `most`. */
+export async function candidates(sql: Db, shares: QueueShare[], most = MOST_CANDIDATES): Promise<Candidate[]> {
   const asked = sql`jsonb_to_recordset(${
     json(sql, shares)
   }) as l(job_definition_id bigint, node text, most int, alone text)`;
   return await sql<Candidate[]>`${candidatesOf(sql, asked, most)}`;
 }
 
-/** Twice what one tick gives away: of a thousand lanes, all that is read beyond that costs more than what is given. */
+/** Twice what one tick gives away: of a thousand run queues, all that is read beyond that costs more than what is given. */
 const MOST_CANDIDATES = 1_000;
 
 /** `shares`: a table l(job_definition_id, node, most, alone). */
@@ -221,11 +226,11 @@ function candidatesOf(sql: Db, shares: Fragment, most: number) {
      order by r.priority, r.due_at, r.id`;
 }
 
-/** Why nothing of these lanes starts; lanes that are not named are open. One statement for all that changed. */
+/** Why nothing of these run queues starts; run queues that are not named are open. One statement for all that changed. */
 export async function sayWhy(
   sql: Db,
   term: Term,
-  waits: { job_definition_id: number; node: string; reason: string; parts: LaneWait }[],
+  waits: { job_definition_id: number; node: string; reason: string; parts: QueueBlock }[],
 ): Promise<void> {
   await sql`
     with ${fence(sql, term)},
@@ -233,9 +238,9 @@ export async function sayWhy(
     json(sql, waits)
   }) as w(job_definition_id bigint, node text, reason text, parts jsonb)),
     opened as (
-      delete from lane_wait w using fence
+      delete from queue_block_reason w using fence
        where not exists (select from now where now.job_definition_id = w.job_definition_id and now.node = w.node))
-    insert into lane_wait as w (job_definition_id, node, reason, parts) select job_definition_id, node, reason, parts from now, fence
+    insert into queue_block_reason as w (job_definition_id, node, reason, parts) select job_definition_id, node, reason, parts from now, fence
     on conflict (job_definition_id, node) do update set reason = excluded.reason, parts = excluded.parts, since = clock_timestamp()
       where (w.reason, w.parts) is distinct from (excluded.reason, excluded.parts)`;
 }

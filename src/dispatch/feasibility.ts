@@ -6,7 +6,7 @@ import type { Db } from "../postgres/connection.ts";
 import { isNamed, readLabels } from "../nodes/workers.ts";
 import { readCapacities } from "./pauses.ts";
 
-export interface Needs {
+export interface Requirements {
   /** Nodes by name, or labels such as "gpu=a100,zone=tokyo"; empty: any. */
   selectors: Iterable<string>;
   /** How much of each resource one run takes. */
@@ -14,7 +14,7 @@ export interface Needs {
 }
 
 /** What there is too little of, what to do about it, and the same for whoever says it in other words. */
-export interface Lack {
+export interface Shortage {
   reason: string;
   fix: string;
   says:
@@ -24,7 +24,7 @@ export interface Lack {
 }
 
 /** Why these can never be met by what there is now; a node that is away or in maintenance is one that there is. */
-export async function whyNever(sql: Db, needs: Needs): Promise<Lack | undefined> {
+export async function whyInfeasible(sql: Db, needs: Requirements): Promise<Shortage | undefined> {
   const named = [...new Set(needs.selectors)].filter((selector) => selector !== "");
   const nodes = named.length > 0 ? await readLabels(sql) : [];
   const lost = named.find((selector) => !nodes.some((node) => isNamed(selector, node)));
@@ -48,7 +48,7 @@ export async function whyNever(sql: Db, needs: Needs): Promise<Lack | undefined>
   }
 }
 
-function whyNowhere(selector: string, nodes: { node_id: string; labels: Record<string, unknown> }[]): Lack {
+function whyNowhere(selector: string, nodes: { node_id: string; labels: Record<string, unknown> }[]): Shortage {
   const by_labels = selector.includes("=");
   const missing = by_labels ? `no node has the labels ${selector}` : `no node has the name "${selector}"`;
   const labelsOf = (labels: Record<string, unknown>) =>

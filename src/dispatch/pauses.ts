@@ -5,7 +5,7 @@
  * A paused job keeps its schedules, and so does a paused schedule its place. Slots that pass meanwhile are dealt with at
  * the resume, by the misfire rule of each.
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 import type { Waits } from "../runs/wait_reason.ts";
 
@@ -13,7 +13,7 @@ import type { Waits } from "../runs/wait_reason.ts";
 export async function pauseJob(
   sql: Db,
   name: string,
-  wish: By & { paused: boolean },
+  wish: Actor & { paused: boolean },
 ): Promise<{ changed: boolean; paused_by: string | null } | undefined> {
   const [row] = await sql<{ changed: boolean; paused_by: string | null }[]>`
     with moved as (
@@ -33,7 +33,7 @@ export async function pauseJob(
 export async function pauseSchedules(
   sql: Db,
   which: { job_name: string; schedule_id?: string },
-  wish: By & { paused: boolean },
+  wish: Actor & { paused: boolean },
 ): Promise<{ schedule_id: string; changed: boolean }[]> {
   return await sql<{ schedule_id: string; changed: boolean }[]>`
     with meant as (
@@ -69,10 +69,10 @@ export async function readPaused(sql: Db): Promise<Map<string, Pause>> {
 }
 
 /** Stops a serial key: its next run waits. False: it was stopped already. */
-export async function stopKey(sql: Db, serial_key: string, by: By): Promise<boolean> {
+export async function stopKey(sql: Db, serial_key: string, by: Actor): Promise<boolean> {
   const rows = await sql`
     with stopped as (
-      insert into serial_key_stop (serial_key, stopped_by, reason) values (${serial_key}, ${by.actor}, ${by.reason})
+      insert into serial_key_pause (serial_key, stopped_by, reason) values (${serial_key}, ${by.actor}, ${by.reason})
       on conflict do nothing returning serial_key),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, reason)
@@ -82,9 +82,9 @@ export async function stopKey(sql: Db, serial_key: string, by: By): Promise<bool
 }
 
 /** Lets a serial key go on, whoever stopped it. False: it was not stopped. */
-export async function freeKey(sql: Db, serial_key: string, by: By): Promise<boolean> {
+export async function freeKey(sql: Db, serial_key: string, by: Actor): Promise<boolean> {
   const rows = await sql`
-    with freed as (delete from serial_key_stop where serial_key = ${serial_key} returning *),
+    with freed as (delete from serial_key_pause where serial_key = ${serial_key} returning *),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
       select ${by.actor}, 'serial_key.free', 'serial_key', serial_key,
@@ -107,7 +107,7 @@ export async function listStoppedKeys(sql: Db): Promise<StoppedKey[]> {
   return await sql<StoppedKey[]>`
     select s.*, (select count(*)::int from job_run r where r.serial_key = s.serial_key
                   and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and r.state = 'PENDING') as waiting
-      from serial_key_stop s order by s.stopped_at, s.serial_key`;
+      from serial_key_pause s order by s.stopped_at, s.serial_key`;
 }
 
 export interface QueueLine {
@@ -147,7 +147,7 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
       cross join lateral (
         select coalesce(array_agg(l.reason order by l.node), '{}') as reasons,
                coalesce(jsonb_agg(coalesce(l.parts, '{}') || jsonb_build_object('text', l.reason) order by l.node), '[]') as waits
-          from lane_wait l where l.job_definition_id = d.id) w
+          from queue_block_reason l where l.job_definition_id = d.id) w
      where r.waiting > 0 or r.running > 0 or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
 }
@@ -170,7 +170,7 @@ export async function countOpen(
 }
 
 /** Says how much there is of something; undefined takes it away. False: nothing changed. */
-export async function setResource(sql: Db, name: string, capacity: number | undefined, by: By): Promise<boolean> {
+export async function setResource(sql: Db, name: string, capacity: number | undefined, by: Actor): Promise<boolean> {
   const changed = capacity === undefined
     ? sql`delete from resource where name = ${name} returning name, capacity as before, null::int as after`
     : sql`insert into resource as s (name, capacity) values (${name}, ${capacity})

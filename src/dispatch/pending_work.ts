@@ -10,16 +10,22 @@ import { slotLead } from "../definitions/definition_rows.ts";
 import { Term } from "../nodes/leadership.ts";
 import { troubles } from "../runs/live_runs.ts";
 import { canMove } from "../runs/requests.ts";
-import { type Sight, sight, sightOf, sightParts, type SightRow } from "./dispatch_queues.ts";
+import {
+  type DispatchSnapshot,
+  type DispatchSnapshotRow,
+  snapshot,
+  snapshotOf,
+  snapshotParts,
+} from "./dispatch_queues.ts";
 
-export interface Agenda {
+export interface PendingWork {
   /** Slots of schedules have come. */
   slots: boolean;
   /** Events wait for their runs. */
   events: boolean;
   /** Bulks may be fed, or have changed. */
   bulks: boolean;
-  /** Runs may start now, unless their lane is closed. */
+  /** Runs may start now, unless their run queue is closed. */
   ready: boolean;
   /** Runs of schedules wait that are too late to start. */
   late: boolean;
@@ -43,7 +49,7 @@ export interface Agenda {
   next_due_ms: number | undefined;
 }
 
-export interface Look {
+export interface PendingWorkQuery {
   lease_ms: number;
   reassign_after_ms: number;
   /** 0: no run is ever too late. */
@@ -57,25 +63,31 @@ export interface Look {
 }
 
 /** Of a sight that was read along, this must hold: no assignment of an earlier tick is under way; else it is to be read again. */
-export interface Looked {
+export interface PendingWorkResult {
   term: Term;
-  agenda: Agenda;
-  sight: Sight;
+  pending: PendingWork;
+  snapshot: DispatchSnapshot;
 }
 
 /** Of the lease: with less left, haste is no reason not to renew. */
 const RENEW_BELOW = 0.6;
 
 /**
- * The renewed term and the agenda, or undefined: the term is over, stop at once. A renewal waits for the disk, since the term is trusted by
+ * The renewed term and the pending work, or undefined: the term is over, stop at once. A renewal waits for the disk, since the term is trusted by
  * it. One who is in haste, since somebody has rung, only counts the tick, and renews right after; a count that is lost in a crash of
  * Postgres is lost with every session that could hold a statement of an earlier tick.
  */
-export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Looked | undefined> {
+export async function renewAndReadWork(
+  sql: Sql,
+  term: Term,
+  look: PendingWorkQuery,
+): Promise<PendingWorkResult | undefined> {
   const asked_at_ms = monotonicMs();
   const renews = !look.hasty || term.trusted_until_ms - asked_at_ms < look.lease_ms * RENEW_BELOW;
   const ahead = sql`(${look.ahead_seconds}::float8 * interval '1 s')`;
-  const [row] = await sql<(Omit<Agenda, "next_due_ms"> & { next_due_ms: number | null; tick: number } & SightRow)[]>`
+  const [row] = await sql<
+    (Omit<PendingWork, "next_due_ms"> & { next_due_ms: number | null; tick: number } & DispatchSnapshotRow)[]
+  >`
     with recursive ${unsynced(sql, !renews)},
     renewed as (
       update leader_term set tick = tick + 1,
@@ -84,20 +96,20 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
        where id = 1 and epoch = ${term.epoch} and worker_id = ${term.worker_id}
       returning tick, degrade_epoch is not distinct from epoch as degraded),
     clock as materialized (select clock_timestamp() as now),
-    ${sightParts(sql, look.ahead_seconds)}
+    ${snapshotParts(sql, look.ahead_seconds)}
     select renewed.tick, renewed.degraded,
       exists (select from job_schedule s join job_definition d on d.id = s.job_definition_id and d.paused_at is null
                where s.enabled and s.paused_at is null and s.next_slot <= clock.now + ${ahead}
                  and s.next_slot <= clock.now + ${slotLead(sql, look.ahead_seconds)}) as slots,
       (select id from event where processed_at is null order by id limit 1) is not null as events,
-      exists (select from bulk_check) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
+      exists (select from bulk_recheck) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       exists (select from lane) as ready,
       ${look.late_seconds}::float8 > 0
         and (select due_at from job_run where state = 'PENDING' and source = 'schedule' order by due_at limit 1)
             < clock.now - ${look.late_seconds}::float8 * interval '1 s' as late,
       coalesce((select wakes_at from job_run where wakes_at is not null order by wakes_at limit 1) <= clock.now, false) as asleep,
-      exists (select from line_check) as lines,
-      exists (select from priority_move m where ${canMove(sql)}) as moves,
+      exists (select from key_recheck) as lines,
+      exists (select from priority_change m where ${canMove(sql)}) as moves,
       (select id from job_run where cancel_requested_at is not null
          and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') order by id limit 1) is not null as cancels,
       trouble.stuck, trouble.lost or exists (select from worker where state <> 'DEAD' and lease_until < clock.now) as lost,
@@ -113,15 +125,15 @@ export async function renewAndLook(sql: Sql, term: Term, look: Look): Promise<Lo
           order by wakes_at limit 1),
         (select next_check_at from node where next_check_at > clock.now and next_check_at < 'infinity'
           order by next_check_at limit 1)) - clock.now) * 1000)::float8 as next_due_ms,
-      ${sight(sql, !look.crowded)}
+      ${snapshot(sql, !look.crowded)}
     from renewed, clock, (${troubles(sql, look.reassign_after_ms)}) trouble`;
   if (!row) return undefined;
-  const { tick, paused, workers, lanes: open, glance, near, ...agenda } = row;
+  const { tick, paused, workers, lanes: open, glance, near, ...pending } = row;
   return {
     term: renews
       ? Term.granted(term.epoch, term.worker_id, { asked_at_ms, lease_ms: look.lease_ms, tick })
       : new Term(term.epoch, term.worker_id, term.trusted_until_ms, tick),
-    agenda: { ...agenda, next_due_ms: agenda.next_due_ms ?? undefined },
-    sight: sightOf({ paused, workers, lanes: open, glance, near }, !look.crowded),
+    pending: { ...pending, next_due_ms: pending.next_due_ms ?? undefined },
+    snapshot: snapshotOf({ paused, workers, lanes: open, glance, near }, !look.crowded),
   };
 }

@@ -4,14 +4,14 @@
  *
  *   where     only payloads with these values
  *   debounce  one run, a while after the last event of a key, with its payload; each further event puts it off
- *   throttle  no run while the last one of the key was born less than a window ago
+ *   throttle  no run while the last one of the key was created less than a window ago
  *
- * An event that a rule left without a run of its own has a row in `event_absorbed`, which names the run there is instead.
+ * An event that a rule left without a run of its own has a row in `event_suppressed`, which names the run there is instead.
  */
-import type { By } from "../access/audit.ts";
-import { bearing, now } from "../runs/create_runs.ts";
+import type { Actor } from "../access/audit.ts";
+import { insertingRuns, now } from "../runs/create_runs.ts";
 import { type Db, json } from "../postgres/connection.ts";
-import { leavingKept } from "../postgres/row_locks.ts";
+import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import type { RunState } from "../runs/states.ts";
 
@@ -50,7 +50,7 @@ export async function emitEvents(sql: Db, events: EventAsked[]): Promise<number[
 export async function emitEventBy(
   sql: Db,
   event: EventAsked,
-  by: By,
+  by: Actor,
 ): Promise<{ id: number; is_new: boolean }> {
   const [row] = await sql<{ id: number; is_new: boolean }[]>`
     with emitted as materialized (
@@ -78,7 +78,7 @@ export interface Listener {
 export async function readListeners(sql: Db, event: Pick<EventAsked, "event_type" | "payload">): Promise<Listener[]> {
   return await sql<Listener[]>`
     select d.name as job_name, d.args_schema::text as args_schema,
-           event_fits(coalesce(d.event_rules -> ${event.event_type}, '{}'), ${
+           event_matches(coalesce(d.event_rules -> ${event.event_type}, '{}'), ${
     json(sql, event.payload ?? {})
   }) as is_wanted
       from job_definition d where d.event_types @> array[${event.event_type}::text] and d.enabled and d.removed_at is null order by d.name`;
@@ -102,13 +102,13 @@ const BYTES_AT_ONCE = 8_000_000;
  * An event that no job waits for is marked processed all the same.
  *
  * A debounced run is one that is not due yet; only the leader lets such runs go, so between its statements none can slip
- * away while it is put off. The window of a throttle is counted from the newest run's row. `leaving_kept`: types of events that put off a run whose
+ * away while it is put off. The window of a throttle is counted from the newest run's row. `skip_locked`: types of events that put off a run whose
  * row somebody keeps wait until that is free.
  */
-export async function takeEvents(sql: Db, term: Term, { most = 500, leaving_kept = false } = {}): Promise<EventsTaken> {
+export async function takeEvents(sql: Db, term: Term, { most = 500, skip_locked = false } = {}): Promise<EventsTaken> {
   const [row] = await sql<EventsTaken[]>`
     with ${fence(sql, term)},
-    ${firstEvents(sql, { most, leaving_kept })},
+    ${firstEvents(sql, { most, skip_locked })},
     taken as (
       select e.id, e.event_type, e.payload_json from event e, fence
        where e.id = any(array(select id from few)) and e.processed_at is null order by e.id for update of e skip locked),
@@ -121,7 +121,7 @@ export async function takeEvents(sql: Db, term: Term, { most = 500, leaving_kept
                   then case when length(t.event_type) <= 100 then t.event_type else md5(t.event_type) end || ':' || coalesce(fill_template(rule ->> 'key', t.payload_json), '') end as event_key
         from taken t join job_definition d on d.event_types @> array[t.event_type] and d.enabled
         cross join lateral (select d.event_rules -> t.event_type as rule) r
-       where event_fits(rule, t.payload_json)),
+       where event_matches(rule, t.payload_json)),
     ranked as materialized (
       select h.*, last.id as last_id, last.event_id as last_event_id,
              h.debounce is not null and last.state = 'PENDING' and last.held and last.wakes_at is not null
@@ -152,9 +152,9 @@ export async function takeEvents(sql: Db, term: Term, { most = 500, leaving_kept
         from ranked k, fence
        where not coalesce(k.throttled, false) and (k.debounce is null or k.event_id = k.last_of_key)
          and not exists (select from put_off p where p.job_definition_id = k.job_definition_id and p.event_key = k.event_key and k.debounce is not null)),
-    ${bearing(sql, { event_keys: true })},
+    ${insertingRuns(sql, { event_keys: true })},
     absorbed as (
-      insert into event_absorbed (event_id, job_definition_id, outcome, job_run_id)
+      insert into event_suppressed (event_id, job_definition_id, outcome, job_run_id)
       select k.event_id, k.job_definition_id, case when k.throttled then 'throttled' else 'debounced' end,
              coalesce(p.id, b.id, case when k.throttled then k.last_id end)
         from ranked k
@@ -178,12 +178,12 @@ function keptTypes(sql: Db) {
     sql`select id from job_run where event_key is not null and state = 'PENDING' and held and wakes_at is not null`;
   return sql`
     select unnest(d.event_types) from job_run r join job_definition d on d.id = r.job_definition_id
-     where r.id in (${put_off}) and r.id not in (select id from (${put_off} ${leavingKept(sql)}) free)`;
+     where r.id in (${put_off}) and r.id not in (select id from (${put_off} ${skipLocked(sql)}) free)`;
 }
 
 /** Of the events that wait, `first`, and `few` of them whose runs one statement can bear. */
-function firstEvents(sql: Db, { most, leaving_kept }: { most: number; leaving_kept: boolean }) {
-  const waits = leaving_kept ? sql`event_type in (${keptTypes(sql)})` : sql`false`;
+function firstEvents(sql: Db, { most, skip_locked }: { most: number; skip_locked: boolean }) {
+  const waits = skip_locked ? sql`event_type in (${keptTypes(sql)})` : sql`false`;
   return sql`
     first as materialized (
       select id, event_type, pg_column_size(payload_json)::bigint as bytes from event
@@ -229,7 +229,7 @@ export async function listEvents(
              select jsonb_agg(jsonb_build_object('job_name', d.name, 'outcome', o.outcome, 'job_run_id', o.job_run_id, 'state', r.state)
                               order by d.name)
                from (select r.job_definition_id, 'run' as outcome, r.id as job_run_id from job_run r where r.event_id = e.id
-                     union all select a.job_definition_id, a.outcome, a.job_run_id from event_absorbed a where a.event_id = e.id) o
+                     union all select a.job_definition_id, a.outcome, a.job_run_id from event_suppressed a where a.event_id = e.id) o
                join job_definition d on d.id = o.job_definition_id left join job_run r on r.id = o.job_run_id), '[]') as outcomes
       from event e
      where ${id === undefined ? sql`true` : sql`e.id = ${id}`}

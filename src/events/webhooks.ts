@@ -3,7 +3,7 @@
  * (admin/api/hooks.ts checks it) and an id, which makes its event exactly one however often it is delivered.
  * A secret is given out once, when the hook is made; afterwards nothing here gives it but `readForCheck`.
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { type Db, json } from "../postgres/connection.ts";
 
 /** `dandori`: over time, id and body. `github`: over the body alone, as GitHub and those like it sign. */
@@ -25,7 +25,7 @@ export interface WebhookView {
 export async function addWebhook(
   sql: Db,
   hook: { name: string; event_type: string; signature: Signature; secret: string; rate_per_minute: number },
-  by: By,
+  by: Actor,
 ): Promise<boolean> {
   const rows = await sql`
     with added as (
@@ -40,7 +40,7 @@ export async function addWebhook(
 }
 
 /** False: there is none of that name. */
-export async function removeWebhook(sql: Db, name: string, by: By): Promise<boolean> {
+export async function removeWebhook(sql: Db, name: string, by: Actor): Promise<boolean> {
   const rows = await sql`
     with removed as (delete from webhook where name = ${name} returning *),
     noted as (

@@ -19,9 +19,9 @@ import {
   throttle,
   THROTTLE_WINDOW,
 } from "../bulks/bulk_dispatch.ts";
-import { keptRows } from "../postgres/row_locks.ts";
+import { lockedRows } from "../postgres/row_locks.ts";
 import { requestBulkCancel } from "../runs/requests.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
 const CHECKS_AT_ONCE = 1000;
 /** Items of one bulk at once, so that no statement takes long. */
@@ -37,22 +37,22 @@ const PLAN_SLACK_MS = 20;
  * A bulk whose row an open transaction keeps would hold up the tick for as long as a statement waits for a lock. When one did, those are
  * left for later until there are none.
  */
-export async function lookAfterBulks(me: Leading): Promise<void> {
+export async function lookAfterBulks(me: LeaderContext): Promise<void> {
   const { check_ids, bulk_ids, more } = await bulksToSee(me.sql, CHECKS_AT_ONCE);
   if (bulk_ids.length === 0) return;
-  const kept = me.bulks_kept ? await keptRows(me.sql, "bulk", bulk_ids) : [];
-  me.bulks_kept = kept.length > 0;
+  const kept = me.bulks_locked ? await lockedRows(me.sql, "bulk", bulk_ids) : [];
+  me.bulks_locked = kept.length > 0;
   const seen = await seeTo(me, bulk_ids.filter((id) => !kept.includes(id))).catch((error) => {
-    me.bulks_kept ||= isLockTimeout(error);
+    me.bulks_locked ||= isLockTimeout(error);
     throw error;
   });
   if (!seen) return;
   if (check_ids.length > 0) await bulksSeen(me.sql, me.term, check_ids, kept);
-  if (more) me.bell.ring();
+  if (more) me.wakeup.signal();
 }
 
 /** False: they are to be looked at again. */
-async function seeTo(me: Leading, bulk_ids: number[]): Promise<boolean> {
+async function seeTo(me: LeaderContext, bulk_ids: number[]): Promise<boolean> {
   const helpings: Helping[] = [];
   const names = new Map<number, string>();
   for (const bulk of await readBulks(me.sql, bulk_ids)) {
@@ -65,29 +65,29 @@ async function seeTo(me: Leading, bulk_ids: number[]): Promise<boolean> {
 }
 
 /** False: two bulks of one serial key wanted to begin. What was read is old, so the next tick looks again. */
-async function feedAll(me: Leading, helpings: Helping[], names: Map<number, string>): Promise<boolean> {
+async function feedAll(me: LeaderContext, helpings: Helping[], names: Map<number, string>): Promise<boolean> {
   try {
     for (const { bulk_id, runs } of await feed(me.sql, me.term, helpings)) {
       observe("bulk.fed", { bulk_id, job_name: names.get(bulk_id) as string, runs });
     }
   } catch (error) {
     if (!isUniqueViolation(error, "bulk_serial")) throw error;
-    me.bell.ring();
+    me.wakeup.signal();
     return false;
   }
   for (const { bulk_id } of helpings.filter((one) => one.items === ITEMS_AT_ONCE)) {
     await planFeed(me.sql, me.term, bulk_id, 0);
-    me.bell.ring();
+    me.wakeup.signal();
   }
   return true;
 }
 
-async function lookAfter(me: Leading, bulk: BulkState): Promise<Helping | undefined> {
+async function lookAfter(me: LeaderContext, bulk: BulkState): Promise<Helping | undefined> {
   const { bulk_id } = bulk;
   if (bulk.state === "CANCELED" && bulk.unasked > 0) {
     const asked = await requestBulkCancel(me.sql, me.term, bulk_id, CANCELS_AT_ONCE);
     observe("bulk.canceled", { bulk_id, runs: asked.length });
-    me.bell.ring(); // for the step that delivers them
+    me.wakeup.signal(); // for the step that delivers them
     if (asked.length < bulk.unasked) { // some are left
       return void await planFeed(me.sql, me.term, bulk_id, asked.length === CANCELS_AT_ONCE ? 0 : KEPT_MS);
     }
@@ -124,14 +124,14 @@ function isOff(wanted_ms: number | null, planned_ms: number | null): boolean {
   return planned_ms === null || Math.abs(wanted_ms - planned_ms) > PLAN_SLACK_MS;
 }
 
-async function end(me: Leading, bulk_id: number): Promise<void> {
+async function end(me: LeaderContext, bulk_id: number): Promise<void> {
   const ended = await finish(me.sql, me.term, bulk_id);
   if (!ended) return;
   observe("bulk.finished", { bulk_id, ...ended });
-  me.bell.ring(); // for who is next of its serial key
+  me.wakeup.signal(); // for who is next of its serial key
 }
 
-async function isFailing(me: Leading, { bulk_id, failures, max_failures }: BulkState): Promise<boolean> {
+async function isFailing(me: LeaderContext, { bulk_id, failures, max_failures }: BulkState): Promise<boolean> {
   if (max_failures === null || failures <= max_failures) return false;
   const paused = await pauseFailing(me.sql, me.term, bulk_id);
   if (paused) observe("bulk.paused", { bulk_id, reason: paused.reason });
@@ -147,7 +147,7 @@ export function throttleFor(bulk: BulkState): number | null {
   return throttled === null || throttled + 1 >= parallel ? null : throttled + 1;
 }
 
-async function throttledLimit(me: Leading, bulk: BulkState): Promise<number> {
+async function throttledLimit(me: LeaderContext, bulk: BulkState): Promise<number> {
   const throttled = throttleFor(bulk);
   if (throttled === bulk.throttled) return bulk.running_limit;
   await throttle(me.sql, me.term, bulk.bulk_id, throttled);

@@ -13,11 +13,11 @@ import { RedisAway } from "../redis/connection.ts";
 import { list, setDetach } from "../redis/heartbeats.ts";
 import { detachSilent } from "../dispatch/detach.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
-export function detachUnheard(me: Leading): void {
+export function detachUnheard(me: LeaderContext): void {
   const grace_ms = me.settings.worker_detach_grace_seconds * 1000;
-  const unheard = me.crew.unheardFor(grace_ms).filter((one) => one.worker_id !== me.term.worker_id);
+  const unheard = me.monitor.unheardFor(grace_ms).filter((one) => one.worker_id !== me.term.worker_id);
   if (unheard.length === 0 || me.looking) return;
   me.looking = true;
   lookAt(me, unheard, grace_ms)
@@ -27,12 +27,12 @@ export function detachUnheard(me: Leading): void {
     .finally(() => me.looking = false);
 }
 
-async function lookAt(me: Leading, unheard: WorkerRow[], grace_ms: number): Promise<void> {
+async function lookAt(me: LeaderContext, unheard: WorkerRow[], grace_ms: number): Promise<void> {
   const ages = new Map((await list(me.redis)).map((one) => [one.worker_id, one.heartbeat_age_ms]));
   const two_beats_ms = me.settings.heartbeat_interval_seconds * 2_000;
   const silent = unheard.filter(({ worker_id }) => {
     const age_ms = ages.get(worker_id);
-    return me.crew.notePulse(worker_id, age_ms !== undefined && age_ms < grace_ms) >= two_beats_ms;
+    return me.monitor.notePulse(worker_id, age_ms !== undefined && age_ms < grace_ms) >= two_beats_ms;
   });
   if (silent.length === 0 || !me.term.trusted) return;
   const actor = `leader:${me.term.worker_id}`;
@@ -41,7 +41,7 @@ async function lookAt(me: Leading, unheard: WorkerRow[], grace_ms: number): Prom
   await failpoint("after-lease-check-detach");
   const detached = await detachSilent(me.sql, me.term, { worker_ids, actor, reason });
   for (const { worker_id } of detached) observe("worker.detached", { worker_id, by: actor, reason });
-  me.bell.ring(); // what it did not start goes elsewhere
+  me.wakeup.signal(); // what it did not start goes elsewhere
   const ttl_ms = me.settings.worker_lease_seconds * 2_000;
   await Promise.all(detached.map(({ worker_id }) => setDetach(me.redis, worker_id, { ttl_ms })));
 }

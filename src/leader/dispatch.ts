@@ -7,21 +7,21 @@ import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
 import { cancelsToDeliver } from "../runs/requests.ts";
 import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../runs/states.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
 /** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */
 const CANCELS_AT_ONCE = 5_000;
 
 /** One StartJobs per worker. */
-export function orderStarts(me: Leading, assigned: Assigned[]): void {
+export function orderStarts(me: LeaderContext, assigned: Assigned[]): void {
   const by_worker = Map.groupBy(assigned, (run) => run.worker_id);
   for (const [worker_id, runs] of by_worker) {
     orderStart(me, worker_id, runs).catch((error) => loopFailed(`orders to ${worker_id}`, error));
   }
 }
 
-async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Promise<void> {
-  const worker = me.crew.get(worker_id);
+async function orderStart(me: LeaderContext, worker_id: string, runs: Assigned[]): Promise<void> {
+  const worker = me.monitor.get(worker_id);
   if (!worker) return void await takeBack(me, runs); // it went meanwhile
   const answer = await me.peers.to(worker).startJobs({
     leader_epoch: me.term.epoch,
@@ -30,12 +30,12 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
     }),
   });
   if (!answer.ok) {
-    me.crew.suspect(worker_id, me.settings.suspect_seconds);
+    me.monitor.suspect(worker_id, me.settings.suspect_seconds);
     await takeBack(me, runs);
-    me.bell.ring();
+    me.wakeup.signal();
     return;
   }
-  me.crew.trust(worker_id);
+  me.monitor.trust(worker_id);
   const refused: Assigned[] = [];
   let other_code = false;
   for (const [place, run] of runs.entries()) {
@@ -45,18 +45,18 @@ async function orderStart(me: Leading, worker_id: string, runs: Assigned[]): Pro
     const message = said?.message ?? "";
     observe("run.refused", { job_run_id: run.job_run_id, attempt: run.attempt, worker_id, result, message });
     if (said?.other_code) { // the worker has undone the assignment, and is given no run of this code until it says otherwise
-      me.crew.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);
+      me.monitor.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);
       other_code = true;
       continue;
     }
-    if (result !== "REJECTED_INVALID") me.crew.hasRefused(worker_id); // else the run is no longer assigned there, or is to be canceled
+    if (result !== "REJECTED_INVALID") me.monitor.hasRefused(worker_id); // else the run is no longer assigned there, or is to be canceled
     refused.push(run);
   }
   if (refused.length > 0) await takeBack(me, refused);
-  if (other_code || refused.length > 0) me.bell.ring();
+  if (other_code || refused.length > 0) me.wakeup.signal();
 }
 
-async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
+async function takeBack(me: LeaderContext, runs: Assigned[]): Promise<AttemptRef[]> {
   if (!me.term.trusted) return [];
   await failpoint("after-lease-check-refused");
   const taken = await orphanAssigned(me.sql, me.term, { refused: runs });
@@ -65,13 +65,13 @@ async function takeBack(me: Leading, runs: Assigned[]): Promise<AttemptRef[]> {
 }
 
 /** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */
-export async function deliverCancels(me: Leading): Promise<void> {
+export async function deliverCancels(me: LeaderContext): Promise<void> {
   await failpoint("after-lease-check-cancels");
   const canceled = await cancelRequested(me.sql, me.term, CANCELS_AT_ONCE);
   for (const run of canceled) observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
-  if (canceled.length === CANCELS_AT_ONCE) me.bell.ring();
+  if (canceled.length === CANCELS_AT_ONCE) me.wakeup.signal();
   for (const run of await cancelsToDeliver(me.sql)) {
-    const worker = me.crew.get(run.worker_id);
+    const worker = me.monitor.get(run.worker_id);
     if (!worker) continue;
     const { job_run_id, attempt, reason } = run;
     me.peers.to(worker).cancelJob({ leader_epoch: me.term.epoch, job_run_id, attempt, reason }); // its failure is a value, and told again next tick

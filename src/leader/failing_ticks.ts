@@ -10,26 +10,26 @@
  */
 import { monotonicMs } from "../platform/timers.ts";
 import { messageOf } from "../platform/text.ts";
-import type { Standing } from "../worker/worker_state.ts";
+import type { LocalWorkerState } from "../worker/worker_state.ts";
 
 /** Of ticks that last longer than the time, so many must have failed. */
 const LEAST_TICKS = 3;
 const MOST_DOUBLED = 6;
 
 export class FailingTicks {
-  readonly #standing: Pick<Standing, "failed_terms">;
+  readonly #local: Pick<LocalWorkerState, "failed_terms">;
   #since_ms: number | undefined;
   #ticks = 0;
   #error: unknown;
 
-  constructor(standing: Pick<Standing, "failed_terms">) {
-    this.#standing = standing;
+  constructor(local: Pick<LocalWorkerState, "failed_terms">) {
+    this.#local = local;
   }
 
   /** One has ended; `error` is why it failed, in part or as a whole. */
   note(error: unknown, now_ms = monotonicMs()): void {
     if (error === undefined) {
-      this.#standing.failed_terms = 0;
+      this.#local.failed_terms = 0;
       this.#since_ms = undefined;
       this.#ticks = 0;
       return;
@@ -42,10 +42,10 @@ export class FailingTicks {
   /** Why to step down; undefined: it goes on. `others`: there is another worker that may lead. */
   givesUp(on: { failing_seconds: number; others: boolean }, now_ms = monotonicMs()): string | undefined {
     if (this.#since_ms === undefined || !on.others || this.#ticks < LEAST_TICKS) return undefined;
-    const patience_ms = on.failing_seconds * 1000 * 2 ** Math.min(this.#standing.failed_terms, MOST_DOUBLED);
+    const patience_ms = on.failing_seconds * 1000 * 2 ** Math.min(this.#local.failed_terms, MOST_DOUBLED);
     const failed_ms = now_ms - this.#since_ms;
     if (failed_ms < patience_ms) return undefined;
-    this.#standing.failed_terms++;
+    this.#local.failed_terms++;
     return `its last ${this.#ticks} ticks failed, for ${Math.round(failed_ms / 1000)} s: ${messageOf(this.#error)}`;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The short way of a lone run: one that is born while nothing else waits goes to a worker that was free at the last look, without another
+ * The short way of a lone run: one that is created while nothing else waits goes to a worker that was free at the last look, without another
  * look, and its order is on the way while the assignment is written.
  *
  *   bell with its name -> a place from the last look -> the order, and the assignment -> no row: a look, as ever
@@ -11,54 +11,60 @@
 import { afterWrites } from "../platform/timers.ts";
 import type { StartOrder } from "../rpc/messages.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
-import { BORN, type BornRun, nothingElseCounts } from "../runs/fast_path.ts";
+import { type AnnouncedRun, FIRST_VERSION, nothingElseCounts } from "../runs/fast_path.ts";
 import { noteAssigned, placesFor, takesPart, writeAssignments } from "./assignment.ts";
-import { Hall, hostsOf } from "./placement.ts";
-import type { Leading } from "./leader_context.ts";
+import { CapacitySnapshot, hostsOf } from "./placement.ts";
+import type { LeaderContext } from "./leader_context.ts";
 import { orderStarts } from "./dispatch.ts";
 
 /** False: it was not given to anybody, and a look is due. */
-export async function giveLone(me: Leading, { job_run_id, command_name, digest }: BornRun): Promise<boolean> {
+export async function dispatchSingle(
+  me: LeaderContext,
+  { job_run_id, command_name, digest }: AnnouncedRun,
+): Promise<boolean> {
   const worker = me.term.trusted ? freeWorker(me, digest) : undefined;
   if (!worker) return false;
   const { worker_id } = worker;
   const order = {
     job_run_id,
-    attempt: BORN.attempt,
+    attempt: FIRST_VERSION.attempt,
     command_name,
     digest,
     due_unix_us: 0,
     priority: 0,
     assigning: true,
   }; // nobody else waits
-  const chosen = { job_run_id, version: BORN.version, worker_id };
+  const chosen = { job_run_id, version: FIRST_VERSION.version, worker_id };
   const assigning = writeAssignments(me, [chosen], nothingElseCounts(me.sql, worker_id));
   const ahead = orderAhead(me, worker, order);
   const [assigned] = await assigning;
   if (!assigned) return false; // whatever became of the order, it started nothing
   noteAssigned(me, [assigned]);
-  ahead.then((accepted) => accepted ? me.crew.trust(worker_id) : orderStarts(me, [assigned]));
+  ahead.then((accepted) => accepted ? me.monitor.trust(worker_id) : orderStarts(me, [assigned]));
   return true;
 }
 
 /** Whether it has started. Never rejects. */
-async function orderAhead(me: Leading, worker: WorkerRow, order: StartOrder): Promise<boolean> {
+async function orderAhead(me: LeaderContext, worker: WorkerRow, order: StartOrder): Promise<boolean> {
   await afterWrites(); // the statement goes first: it must be done when the worker's comes
   const said = await me.peers.to(worker).startJobs({ leader_epoch: me.term.epoch, orders: [order] });
   return said.ok && said.value.results[0]?.result === "ACCEPTED";
 }
 
 /** Who was free at the last look and nothing waited; undefined: that must be looked at. */
-function freeWorker(me: Leading, digest: string): WorkerRow | undefined {
-  if (!me.sight || me.unclear || me.sight.paused || me.sight.lanes.length > 0) return undefined;
-  const { workers } = me.sight;
-  const crew = placesFor(workers.filter(({ node }) => takesPart(node)), {
+function freeWorker(me: LeaderContext, digest: string): WorkerRow | undefined {
+  if (!me.snapshot || me.unclear || me.snapshot.paused || me.snapshot.lanes.length > 0) return undefined;
+  const { workers } = me.snapshot;
+  const monitor = placesFor(workers.filter(({ node }) => takesPart(node)), {
     leader_worker_id: me.term.worker_id,
     leader_runs_jobs: me.settings.leader_runs_jobs,
-    fit: (worker_id) => me.crew.fit(worker_id),
+    fit: (worker_id) => me.monitor.fit(worker_id),
   });
-  const hall = new Hall({ hosts: hostsOf(workers, crew), lacking: (code) => me.crew.lacking(code) });
-  const found = hall.placeFor({ node: "", avoid_node: null, digest }, "now");
+  const capacity = new CapacitySnapshot({
+    hosts: hostsOf(workers, monitor),
+    lacking: (code) => me.monitor.lacking(code),
+  });
+  const found = capacity.placeFor({ node: "", avoid_node: null, digest }, "now");
   const worker = workers.find(({ worker_id }) => worker_id === found?.place.worker_id);
   if (worker) worker.load += 1; // should another come before the next look
   return worker;

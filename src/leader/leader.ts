@@ -1,5 +1,5 @@
 /**
- * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the bell rings or something comes due.
+ * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the wake-up comes or something comes due.
  *
  *   renew and look -> slots -> overlaps -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> wake -> moves
  *   -> lines -> assign -> order
@@ -12,33 +12,33 @@
 import type { Archive } from "../archive/archive.ts";
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
-import { Bell, monotonicMs, rest, Tempo, within } from "../platform/timers.ts";
+import { BatchInterval, monotonicMs, rest, Wakeup, within } from "../platform/timers.ts";
 import { messageOf } from "../platform/text.ts";
 import type { Peers } from "../rpc/peers.ts";
-import type { RedisDoor } from "../redis/connection.ts";
-import { mirrorEpoch, releaseSeat, renewSeat } from "../redis/leader_lock.ts";
-import { type Agenda, renewAndLook } from "../dispatch/pending_work.ts";
+import type { RedisConnection } from "../redis/connection.ts";
+import { mirrorEpoch, releaseLeaderLock, renewLeaderLock } from "../redis/leader_lock.ts";
+import { type PendingWork, renewAndReadWork } from "../dispatch/pending_work.ts";
 import { onWork, type Sql } from "../postgres/connection.ts";
 import { highestEpoch, resign, type Term } from "../nodes/leadership.ts";
-import type { Sight } from "../dispatch/dispatch_queues.ts";
-import type { Standing } from "../worker/worker_state.ts";
+import type { DispatchSnapshot } from "../dispatch/dispatch_queues.ts";
+import type { LocalWorkerState } from "../worker/worker_state.ts";
 import { checkLine, dispatch, RUNS_AT_ONCE, wakeDue } from "./assignment.ts";
 import { lookAfterBulks } from "./bulks.ts";
-import { Calls } from "./wakeups.ts";
-import { Crew } from "./worker_monitor.ts";
+import { Wakeups } from "./wakeups.ts";
+import { WorkerMonitor } from "./worker_monitor.ts";
 import { detachUnheard } from "./detach.ts";
 import { checkNodes } from "./node_checks.ts";
-import { House } from "./maintenance.ts";
+import { Maintenance } from "./maintenance.ts";
 import { FailingTicks } from "./failing_ticks.ts";
-import type { Leading } from "./leader_context.ts";
-import { giveLone } from "./fast_path.ts";
+import type { LeaderContext } from "./leader_context.ts";
+import { dispatchSingle } from "./fast_path.ts";
 import { deliverCancels } from "./dispatch.ts";
 import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./planning.ts";
 import { TickTimes } from "./tick_times.ts";
 import { Contact, reassignStuck, recoverLost } from "./recovery.ts";
 
 /**
- * Under load the bell rings for each body that ends, and a tick costs Postgres the same whether it assigns one run or
+ * Under load the wake-up comes for each body that ends, and a tick costs Postgres the same whether it assigns one run or
  * hundreds. What is sent beyond the slots (prefetch.ts) bridges the gap.
  */
 const TICK_GAP_MS = 20;
@@ -54,9 +54,9 @@ const RENEW_SOON_MS = 50;
 
 export interface LeaderParts {
   sql: Sql;
-  redis: RedisDoor;
+  redis: RedisConnection;
   peers: Peers;
-  standing: Standing;
+  local: LocalWorkerState;
   archive?: Archive;
 }
 
@@ -64,67 +64,67 @@ const STEP_DOWN = "it was asked to step down";
 
 /** Resolves when the role is lost, with the reason. */
 export async function lead(first: Term, parts: LeaderParts, stop: AbortSignal): Promise<string> {
-  const { standing } = parts;
-  const bell = new Bell();
-  const me: Leading = {
+  const { local } = parts;
+  const wakeup = new Wakeup();
+  const me: LeaderContext = {
     ...parts,
-    bell,
-    crew: new Crew({ peers: parts.peers, bell, epoch: first.epoch }),
-    node_id: standing.node_id,
-    calls: new Calls(),
+    wakeup,
+    monitor: new WorkerMonitor({ peers: parts.peers, wakeup, epoch: first.epoch }),
+    node_id: local.node_id,
+    calls: new Wakeups(),
     checking: new Set(),
     term: first,
-    settings: standing.settings,
+    settings: local.settings,
   };
-  standing.role = "leader";
-  standing.sawEpoch(first.epoch);
+  local.role = "leader";
+  local.sawEpoch(first.epoch);
   observe("leader.elected", { worker_id: first.worker_id, epoch: first.epoch });
   const deaf = listen(parts.sql, me);
-  const reason = await tickUntilLost(me, standing, stop);
-  standing.role = "worker";
-  me.crew.disband();
+  const reason = await tickUntilLost(me, local, stop);
+  local.role = "worker";
+  me.monitor.disband();
   deaf();
-  await handOver(me, standing.epoch);
+  await handOver(me, local.epoch);
   parts.peers.retain([]); // or each that ever led would stay connected to all workers; whom it asks later is dialed anew
-  standing.tell(); // only now: who hears that this one no longer leads can take the seat at once
+  local.tell(); // only now: who hears that this one no longer leads can take the leader lock at once
   observe("leader.ended", { worker_id: first.worker_id, epoch: first.epoch, reason });
   return reason;
 }
 
 /** Ticks, the short way of a lone run between them, and the rest after each, until the term is over: the reason. */
-async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal): Promise<string> {
+async function tickUntilLost(me: LeaderContext, local: LocalWorkerState, stop: AbortSignal): Promise<string> {
   const contact = new Contact();
-  const house = new House();
-  const tempo = new Tempo(TICK_GAP_MS, TICK_BURST);
+  const maintenance = new Maintenance();
+  const tempo = new BatchInterval(TICK_GAP_MS, TICK_BURST);
   const times = new TickTimes();
-  const failing = new FailingTicks(standing);
+  const failing = new FailingTicks(local);
   let rings = 0;
   let look_at_ms = 0;
-  while (!stop.aborted && !standing.detached) {
-    me.settings = standing.settings;
+  while (!stop.aborted && !local.detached) {
+    me.settings = local.settings;
     const began_ms = monotonicMs();
     let next_ms = me.settings.leader_tick_seconds * 1000;
     let busy = false;
     me.given = 0;
-    if (learnNewer(me, standing)) return `a worker has seen epoch ${standing.epoch}`;
-    const lone = me.calls.takeLone(rings);
+    if (learnNewer(me, local)) return `a worker has seen epoch ${local.epoch}`;
+    const lone = me.calls.takeSingle(rings);
     try {
-      if (lone && began_ms < look_at_ms && await giveLone(me, lone)) {
+      if (lone && began_ms < look_at_ms && await dispatchSingle(me, lone)) {
         failing.note(undefined);
         look_at_ms = Math.min(look_at_ms, monotonicMs() + RENEW_SOON_MS);
         const took_ms = monotonicMs() - began_ms;
-        rings = await me.bell.rest(look_at_ms - monotonicMs(), stop);
+        rings = await me.wakeup.rest(look_at_ms - monotonicMs(), stop);
         await rest(tempo.wait(took_ms), stop);
         continue;
       }
       const { trusted_until_ms } = me.term;
-      const agenda = await look(me, contact, { hasty: rings > 0 });
-      if (typeof agenda === "string") return agenda;
+      const pending = await look(me, contact, { hasty: rings > 0 });
+      if (typeof pending === "string") return pending;
       if (me.term.trusted_until_ms === trusted_until_ms) next_ms = Math.min(next_ms, RENEW_SOON_MS);
-      failing.note(await tick(me, agenda, contact));
-      house.keep(me);
-      busy = isBusy(agenda);
-      const due_ms = Math.min(agenda.next_due_ms ?? Infinity, me.rate_wait_ms ?? Infinity);
+      failing.note(await tick(me, pending, contact));
+      maintenance.keep(me);
+      busy = isBusy(pending);
+      const due_ms = Math.min(pending.next_due_ms ?? Infinity, me.rate_wait_ms ?? Infinity);
       next_ms = Math.min(next_ms, Math.max(due_ms, 1));
     } catch (error) {
       if (!me.term.trusted) return `could not renew in time: ${messageOf(error)}`;
@@ -141,14 +141,14 @@ async function tickUntilLost(me: Leading, standing: Standing, stop: AbortSignal)
     const took_ms = monotonicMs() - began_ms;
     times.note(me, took_ms, busy);
     look_at_ms = monotonicMs() + next_ms;
-    rings = await me.bell.rest(next_ms, stop);
+    rings = await me.wakeup.rest(next_ms, stop);
     await rest(Math.max(tempo.wait(took_ms), began_ms + gapAfter(me) - monotonicMs()), stop);
   }
-  return standing.detached ? standing.detached_why : "the process is stopping";
+  return local.detached ? local.detached_why : "the process is stopping";
 }
 
 /** How long after the beginning of a tick the next one may begin, by what it gave; after one that could give no more there is room left. */
-function gapAfter({ given = 0, crowded }: Leading): number {
+function gapAfter({ given = 0, crowded }: LeaderContext): number {
   if (given < FULL_TICK_RUNS || given >= RUNS_AT_ONCE) return 0;
   return crowded ? CROWDED_GAP_MS : FULL_TICK_GAP_MS;
 }
@@ -157,24 +157,24 @@ function gapAfter({ given = 0, crowded }: Leading): number {
  * Workers obey no older epoch than they have seen. Usually that is a successor's; where Postgres was restored from an
  * older copy it is one that Postgres forgot, and whoever leads next must be above it.
  */
-function learnNewer(me: Leading, standing: Standing): boolean {
-  const newest = me.crew.newestEpoch;
+function learnNewer(me: LeaderContext, local: LocalWorkerState): boolean {
+  const newest = me.monitor.newestEpoch;
   if (newest <= me.term.epoch || newest > highestEpoch(me.term.epoch)) return false;
-  standing.sawEpoch(newest);
+  local.sawEpoch(newest);
   return true;
 }
 
-/** Renews in Postgres, in haste only when it must; the agenda, or the reason why the term is over. */
+/** Renews in Postgres, in haste only when it must; the pending work, or the reason why the term is over. */
 export async function look(
-  me: Leading,
+  me: LeaderContext,
   contact: Contact,
   { hasty }: { hasty: boolean } = { hasty: false },
-): Promise<Agenda | string> {
+): Promise<PendingWork | string> {
   const lease_ms = me.settings.leader_lease_seconds * 1000;
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms <= 0) return "its trust deadline passed";
   await failpoint("before-pg-renew");
-  const question = renewAndLook(me.sql, me.term, {
+  const question = renewAndReadWork(me.sql, me.term, {
     lease_ms,
     reassign_after_ms: me.settings.reassign_after_seconds * 1000,
     late_seconds: me.settings.skip_late_runs_after_seconds,
@@ -185,37 +185,40 @@ export async function look(
   const renewed = await within(left_ms, "renewing the term", question);
   if (!renewed) return "Postgres says that the term is over";
   me.term = renewed.term;
-  me.sight = sightFor(me, renewed.sight);
-  me.others = renewed.sight.workers.some(({ worker_id, state }) =>
+  me.snapshot = snapshotFor(me, renewed.snapshot);
+  me.others = renewed.snapshot.workers.some(({ worker_id, state }) =>
     worker_id !== me.term.worker_id && state === "ACTIVE"
   );
   me.unclear = false; // from here on the fence refuses it
   contact.made(me.settings.worker_lease_seconds * 1000);
   await failpoint("after-pg-renew");
-  return me.lost ?? (renewed.agenda.degraded ? STEP_DOWN : renewed.agenda);
+  return me.lost ?? (renewed.pending.degraded ? STEP_DOWN : renewed.pending);
 }
 
 /**
  * A renewal waits for an assignment under way, but what it reads along is of before: such an assignment would be counted
  * nowhere. Only one whose answer was not heard can still be under way, and then all is read anew after the renewal.
  */
-export function sightFor({ unclear }: Pick<Leading, "unclear">, sight: Sight): Sight | undefined {
-  return unclear ? undefined : sight;
+export function snapshotFor(
+  { unclear }: Pick<LeaderContext, "unclear">,
+  snapshot: DispatchSnapshot,
+): DispatchSnapshot | undefined {
+  return unclear ? undefined : snapshot;
 }
 
 /**
  * Not awaited, and after the work of a tick, which it only would hold up: Redis may be away, and Postgres decides. But its
  * word that the lock is not ours ends the term. Busy ticks follow each other faster than the lock needs to be prolonged.
  */
-function renewLock(me: Leading): void {
+function renewLock(me: LeaderContext): void {
   const ttl_ms = me.settings.leader_lease_seconds * 1000;
   const now_ms = monotonicMs();
   if (now_ms - (me.lock_asked_ms ?? -Infinity) < Math.min(LOCK_EVERY_MS, ttl_ms / 10)) return;
   me.lock_asked_ms = now_ms;
-  renewSeat(me.redis, { worker_id: me.term.worker_id, epoch: me.term.epoch, ttl_ms }).then((answer) => {
+  renewLeaderLock(me.redis, { worker_id: me.term.worker_id, epoch: me.term.epoch, ttl_ms }).then((answer) => {
     if (answer === "renewed") return;
     me.lost = answer === "degraded" ? STEP_DOWN : "Redis says that the lock is not ours";
-    me.bell.ring();
+    me.wakeup.signal();
   }).catch(() => undefined);
 }
 
@@ -223,29 +226,29 @@ function renewLock(me: Leading): void {
  * One round of work. Each step asks Postgres again; a step without trust is not begun. A step that fails is told and
  * does not keep the others from being done: what one event or schedule breaks must not stop all dispatch. Gives the error of the last that failed.
  */
-export async function tick(me: Leading, agenda: Agenda, contact: Contact): Promise<unknown> {
+export async function tick(me: LeaderContext, pending: PendingWork, contact: Contact): Promise<unknown> {
   const steps: [string, boolean, () => Promise<void>][] = [
-    ["slots", agenda.slots, () => planDueSlots(me)],
+    ["slots", pending.slots, () => planDueSlots(me)],
     ["overlaps", true, () => settleOverlaps(me)],
-    ["events", agenda.events, () => planEvents(me)],
-    ["bulks", agenda.bulks, () => lookAfterBulks(me)],
-    ["late", agenda.late || agenda.slots, () => planLate(me)],
-    ["cancels", agenda.cancels, () => deliverCancels(me)],
-    ["stuck", agenda.stuck, () => reassignStuck(me)],
-    ["lost", agenda.lost, () => recoverLost(me, contact)],
+    ["events", pending.events, () => planEvents(me)],
+    ["bulks", pending.bulks, () => lookAfterBulks(me)],
+    ["late", pending.late || pending.slots, () => planLate(me)],
+    ["cancels", pending.cancels, () => deliverCancels(me)],
+    ["stuck", pending.stuck, () => reassignStuck(me)],
+    ["lost", pending.lost, () => recoverLost(me, contact)],
     ["silent", true, () => Promise.resolve(detachUnheard(me))],
-    ["checks", agenda.checks, () => checkNodes(me)],
-    ["wake", agenda.asleep, () => wakeDue(me)],
-    ["moves", agenda.moves, () => movePriorities(me)],
-    ["lines", agenda.lines, () => checkLine(me)],
-    ["assign", true, () => dispatch(me, isBusy(agenda) && !me.late_left)],
+    ["checks", pending.checks, () => checkNodes(me)],
+    ["wake", pending.asleep, () => wakeDue(me)],
+    ["moves", pending.moves, () => movePriorities(me)],
+    ["lines", pending.lines, () => checkLine(me)],
+    ["assign", true, () => dispatch(me, isBusy(pending) && !me.late_left)],
   ];
   me.late_left = false;
   let failed: unknown;
   for (const [name, due, step] of steps) {
     if (!due) continue;
     if (!await mayGoOn(me, contact)) break;
-    if (CHANGES.has(name)) me.sight = undefined;
+    if (CHANGES.has(name)) me.snapshot = undefined;
     await step().catch((error) => {
       loopFailed(`leader: ${name}`, error);
       failed = error;
@@ -270,10 +273,10 @@ const CHANGES = new Set([
 ]);
 
 /**
- * A long tick renews on its way. Else, on a day when everything is slow, each leader would lose the seat before its first
+ * A long tick renews on its way. Else, on a day when everything is slow, each leader would lose the leader lock before its first
  * tick was done, and none would ever come to assigning a run.
  */
-async function mayGoOn(me: Leading, contact: Contact): Promise<boolean> {
+async function mayGoOn(me: LeaderContext, contact: Contact): Promise<boolean> {
   if (!me.term.trusted) return false;
   const left_ms = me.term.trusted_until_ms - monotonicMs();
   if (left_ms > me.settings.leader_lease_seconds * 1000 / 2) return true;
@@ -282,26 +285,26 @@ async function mayGoOn(me: Leading, contact: Contact): Promise<boolean> {
 }
 
 /** An idle tick does not look for runs to assign. */
-function isBusy(agenda: Agenda): boolean {
-  return agenda.ready || agenda.asleep || agenda.lines || agenda.slots || agenda.events || agenda.bulks ||
-    agenda.stuck || agenda.lost;
+function isBusy(pending: PendingWork): boolean {
+  return pending.ready || pending.asleep || pending.lines || pending.slots || pending.events || pending.bulks ||
+    pending.stuck || pending.lost;
 }
 
 /** So that the next tick elsewhere leads at once. Its own deadline: the stop signal has already fired. */
-async function handOver(me: Leading, newest_epoch: number): Promise<void> {
+async function handOver(me: LeaderContext, newest_epoch: number): Promise<void> {
   await Promise.allSettled([
     within(1_000, "resigning", resign(me.sql, me.term)),
-    within(1_000, "releasing the lock", releaseSeat(me.redis, me.term.worker_id)),
+    within(1_000, "releasing the lock", releaseLeaderLock(me.redis, me.term.worker_id)),
     within(1_000, "telling the newest epoch", mirrorEpoch(me.redis, newest_epoch)),
   ]);
 }
 
-function listen(sql: Sql, { bell, calls }: Leading): () => void {
+function listen(sql: Sql, { wakeup, calls }: LeaderContext): () => void {
   let silence: (() => Promise<void>) | undefined;
   let over = false;
   const hear = (what: string) => {
     calls.hear(what);
-    bell.ring();
+    wakeup.signal();
   };
   onWork(sql, hear).then((unlisten) => {
     silence = unlisten;

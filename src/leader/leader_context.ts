@@ -1,33 +1,33 @@
 /** What every step of the leader's tick is given: the term first of all, without which none of them can be called. */
 import type { Archive } from "../archive/archive.ts";
-import type { Bell } from "../platform/timers.ts";
+import type { Wakeup } from "../platform/timers.ts";
 import type { Peers } from "../rpc/peers.ts";
-import type { RedisDoor } from "../redis/connection.ts";
+import type { RedisConnection } from "../redis/connection.ts";
 import type { Sql } from "../postgres/connection.ts";
 import type { Term } from "../nodes/leadership.ts";
 import type { Settings } from "../settings/settings.ts";
-import type { Sight } from "../dispatch/dispatch_queues.ts";
-import type { Calls } from "./wakeups.ts";
-import type { Crew } from "./worker_monitor.ts";
+import type { DispatchSnapshot } from "../dispatch/dispatch_queues.ts";
+import type { Wakeups } from "./wakeups.ts";
+import type { WorkerMonitor } from "./worker_monitor.ts";
 
-export interface Leading {
+export interface LeaderContext {
   readonly sql: Sql;
-  readonly redis: RedisDoor;
+  readonly redis: RedisConnection;
   readonly peers: Peers;
-  readonly crew: Crew;
-  readonly bell: Bell;
+  readonly monitor: WorkerMonitor;
+  readonly wakeup: Wakeup;
   /** What has rung it from Postgres. */
-  readonly calls: Calls;
+  readonly calls: Wakeups;
   readonly node_id: string;
   /** For old log lines; undefined: none is configured here. */
   readonly archive?: Archive;
   /** Replaced by each renewal; a step reads it anew and stops when it is no longer trusted. */
   term: Term;
   settings: Settings;
-  /** The slots that were born have been compared with the runs of their jobs that go on. */
+  /** The slots that were created have been compared with the runs of their jobs that go on. */
   overlaps_settled?: boolean;
   /** Who is there and what waits, as the renewal read it along; undefined once something has changed what may start. */
-  sight?: Sight;
+  snapshot?: DispatchSnapshot;
   /** An assignment of an earlier tick may yet be carried out, so what was read along with a renewal may miss it. */
   unclear?: boolean;
   /** At least as much waits that may start as there was room for, and more than is read along with a look. */
@@ -37,12 +37,12 @@ export interface Leading {
   /** There may be slots that are to be skipped, and would start if this tick gave what is due. */
   late_left?: boolean;
   /** Some transaction kept a bulk's row at the last look. */
-  bulks_kept?: boolean;
+  bulks_locked?: boolean;
   /** When one last kept the row of a run that was to be assigned, or let go in its line. */
-  runs_kept_ms?: number;
+  runs_locked_ms?: number;
   /** Runs that this tick gave to workers. */
   given?: number;
-  /** Why lanes are closed, as it was last written. */
+  /** Why run queues are closed, as it was last written. */
   told?: { at_ms: number; text: string };
   /** Looking for workers to detach is under way. */
   looking?: boolean;

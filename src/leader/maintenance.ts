@@ -12,7 +12,7 @@ import { sampleLoad, trimLoadStats } from "../stats/load_stats.ts";
 import { restartCounting, rollUp, trimRunStats } from "../stats/run_stats.ts";
 import type { Settings } from "../settings/settings.ts";
 import { followPace } from "./node_checks.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 import { Retention } from "./retention/retention.ts";
 
 /** A round is followed by a rest of so many times what it took, and never a shorter one than the setting. */
@@ -20,7 +20,7 @@ const REST_FACTOR = 20;
 /** Deleting begins once in so many rounds, and goes on in the next one while more is left: a thousand jobs count more than one share in that time. */
 const TRIM_EVERY = 60;
 
-export class House {
+export class Maintenance {
   #busy = false;
   #ended_ms = -Infinity;
   #took_ms = 0;
@@ -29,7 +29,7 @@ export class House {
   readonly #retention = new Retention();
 
   /** Begins a round when it is time for one. Never waits for it. */
-  keep(me: Leading): void {
+  keep(me: LeaderContext): void {
     this.#retention.keep(me);
     const rest_ms = Math.max(me.settings.stat_interval_seconds * 1000, REST_FACTOR * this.#took_ms);
     if (this.#busy || monotonicMs() < this.#ended_ms + rest_ms) return;
@@ -43,7 +43,7 @@ export class House {
     });
   }
 
-  async #round(me: Leading): Promise<void> {
+  async #round(me: LeaderContext): Promise<void> {
     const { sql } = me;
     const steps = [
       () => restartCounting(sql, me.term),
@@ -59,7 +59,7 @@ export class House {
     }
   }
 
-  async #trim({ sql, term, settings: { stat_minute_days, stat_hour_days } }: Leading): Promise<void> {
+  async #trim({ sql, term, settings: { stat_minute_days, stat_hour_days } }: LeaderContext): Promise<void> {
     this.#trim_left = false; // what fails is tried again when it is time
     const runs = await trimRunStats(sql, term, { minute_days: stat_minute_days, hour_days: stat_hour_days });
     const load = await trimLoadStats(sql, term, stat_minute_days);
@@ -68,14 +68,14 @@ export class House {
   }
 }
 
-async function countEnded(me: Leading): Promise<void> {
+async function countEnded(me: LeaderContext): Promise<void> {
   while (me.term.trusted) {
     const share = await rollUp(me.sql, me.term);
     if (!share?.more) return;
   }
 }
 
-async function judge(me: Leading): Promise<void> {
+async function judge(me: LeaderContext): Promise<void> {
   for (const { kind, subject, message, what } of await judgeAlerts(me.sql, me.term, limitsOf(me.settings))) {
     observe(what === "opened" ? "alert.opened" : "alert.closed", { kind, subject, message });
   }

@@ -15,15 +15,22 @@ import { monotonicMs } from "../platform/timers.ts";
 import { addressText } from "../platform/text.ts";
 import type { CheckNodeResponse } from "../rpc/messages.ts";
 import type { CheckPart } from "../nodes/check_part.ts";
-import { type CheckResult, type DueCheck, dueChecks, keepPace, type Pace, recordCheck } from "../nodes/node_health.ts";
+import {
+  type CheckInterval,
+  type CheckResult,
+  type DueCheck,
+  dueChecks,
+  keepPace,
+  recordCheck,
+} from "../nodes/node_health.ts";
 import type { NodeRow } from "../nodes/workers.ts";
 import type { Settings } from "../settings/settings.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
 /** For the way there and back, beyond what the scripts may take. */
 const CALL_MS = 2_000;
 
-export async function checkNodes(me: Leading): Promise<void> {
+export async function checkNodes(me: LeaderContext): Promise<void> {
   for (const node of await dueChecks(me.sql)) {
     if (me.checking.has(node.node_id)) continue;
     me.checking.add(node.node_id);
@@ -33,7 +40,7 @@ export async function checkNodes(me: Leading): Promise<void> {
   }
 }
 
-async function checkNode(me: Leading, node: DueCheck): Promise<void> {
+async function checkNode(me: LeaderContext, node: DueCheck): Promise<void> {
   const { status, result } = await ask(me, node);
   if (!me.term.trusted) return;
   const judged = { node_id: node.node_id, due: node.due, status, result };
@@ -47,15 +54,15 @@ async function checkNode(me: Leading, node: DueCheck): Promise<void> {
       problem: result.problem ?? "",
     });
   }
-  me.bell.ring(); // what waited for it may start
+  me.wakeup.signal(); // what waited for it may start
 }
 
 /** What was planned by settings that have changed since; the next tick looks what is due. */
-export async function followPace(me: Leading): Promise<void> {
-  if (await keepPace(me.sql, me.term, paceOf(me.settings)) > 0) me.bell.ring();
+export async function followPace(me: LeaderContext): Promise<void> {
+  if (await keepPace(me.sql, me.term, paceOf(me.settings)) > 0) me.wakeup.signal();
 }
 
-function paceOf(settings: Settings): Pace {
+function paceOf(settings: Settings): CheckInterval {
   return {
     check_seconds: settings.node_check_seconds,
     retry_seconds: settings.node_retry_seconds,
@@ -65,7 +72,7 @@ function paceOf(settings: Settings): Pace {
 }
 
 /** One worker after the other until one answers: a node is there as long as one of its workers is. */
-async function ask(me: Leading, node: DueCheck): Promise<{ status: NodeRow["status"]; result: CheckResult }> {
+async function ask(me: LeaderContext, node: DueCheck): Promise<{ status: NodeRow["status"]; result: CheckResult }> {
   const began_ms = monotonicMs();
   const script_ms = Math.round(me.settings.node_script_seconds * 1000);
   const failures: string[] = [];

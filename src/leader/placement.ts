@@ -1,17 +1,17 @@
 /**
- * Who may be given what in one tick: nodes and workers with room, by what a lane or a run asks for. What a choice takes is taken
+ * Who may be given what in one tick: nodes and workers with room, by what a run queue or a run asks for. What a choice takes is taken
  * from here, so that the next one sees it.
  *
- * A crew may be large and so may be the number of lanes, so what a selector (any node, its name, its labels) leads to is found
+ * A group of workers may be large and so may be the number of run queues, so what a selector (any node, its name, its labels) leads to is found
  * out once, and the least loaded of those is kept on top of a queue. Within a tick room only shrinks and load only grows, so a place
  * whose rank is out of date is put back where it belongs when it comes up.
  */
 import TinyQueue from "tinyqueue";
-import { packOf, type Packs, QUICK_MS, waitCost } from "./prefetch.ts";
+import { type PackAllowance, packOf, QUICK_MS, waitCost } from "./prefetch.ts";
 import { isNamed, type NodeRow, type WorkerRow } from "../nodes/workers.ts";
 
 /** A worker that may be given work. */
-export interface Place {
+export interface WorkerCapacity {
   worker_id: string;
   node_id: string;
   /** Runs that it may be given: its free slots, and what is sent so that they never are. */
@@ -26,26 +26,26 @@ export interface Place {
 }
 
 /** A node with workers alive on it. */
-export interface Host {
+export interface NodeCapacity {
   node: NodeRow;
   /** Bodies of all its workers, and how many more it takes. */
   load: number;
   free: number;
   /** Its workers that may be given work, with a free slot or without. */
-  places: Place[];
+  places: WorkerCapacity[];
   /** Workers that take part here and are there to work, whether they answer just now or not. */
   staff: readonly string[];
   /** The leader's own worker, where it works for want of others; among `places` only where there is no staff. */
-  stand_in?: Place;
+  stand_in?: WorkerCapacity;
   /** All workers that take part here, the leader's too where it never works. */
   active?: readonly string[];
 }
 
 /** Who may be given work. */
 export interface Crewed {
-  places: Place[];
+  places: WorkerCapacity[];
   staff: readonly string[];
-  stand_in?: Place;
+  stand_in?: WorkerCapacity;
 }
 
 /** By worker: what it has instead of some code; null: nothing that can be read. */
@@ -60,38 +60,38 @@ export interface Versions {
   others: { digest: string | null; workers: number }[];
 }
 
-export interface Found {
-  host: Host;
-  place: Place;
+export interface Placement {
+  host: NodeCapacity;
+  place: WorkerCapacity;
 }
 
 /** What a run asks of a place. */
-export interface Wish {
+export interface PlacementRequest {
   node: string;
   avoid_node: string | null;
   digest: string;
 }
 
 /** `now`: for a run that may start. `ahead`: for one that will, which needs a slot that is free and not yet spoken for. */
-export type When = "now" | "ahead";
+export type PlacementTime = "now" | "ahead";
 
-interface Ranked extends Found {
+interface Ranked extends Placement {
   rank: number;
   order: number;
 }
 
-export class Hall {
-  readonly hosts: readonly Host[];
+export class CapacitySnapshot {
+  readonly hosts: readonly NodeCapacity[];
   /** What is left of each resource. */
   readonly resources: Map<string, { left: number; capacity: number }>;
   /** An operator stopped all dispatch. */
   readonly paused: boolean;
   readonly #lacking: (digest: string) => Lacking;
   readonly #bodyMs: (digest: string) => number;
-  readonly #packs: Packs;
-  readonly #packing = new Map<string, { places: Found[]; at: number; begun: boolean }>();
-  readonly #named = new Map<string, readonly Host[]>();
-  readonly #serving = new Map<string, readonly Host[]>();
+  readonly #packs: PackAllowance;
+  readonly #packing = new Map<string, { places: Placement[]; at: number; begun: boolean }>();
+  readonly #named = new Map<string, readonly NodeCapacity[]>();
+  readonly #serving = new Map<string, readonly NodeCapacity[]>();
   readonly #rooms = new Map<string, number>();
   readonly #alone = new Map<string, string | null>();
   readonly #queues = new Map<string, TinyQueue<Ranked>>();
@@ -99,7 +99,7 @@ export class Hall {
   readonly #too_costly = new Map<TinyQueue<Ranked>, number>();
 
   constructor(parts: {
-    hosts: Host[];
+    hosts: NodeCapacity[];
     resources?: Map<string, { left: number; capacity: number }>;
     paused?: boolean;
     /** Workers that are known to have other code for this digest. */
@@ -107,7 +107,7 @@ export class Hall {
     /** What a run of this code takes; Infinity: that is not known. */
     bodyMs?: (digest: string) => number;
     /** How many runs of quick code may go to workers in packs. */
-    packs?: Packs;
+    packs?: PackAllowance;
   }) {
     this.hosts = parts.hosts;
     this.resources = parts.resources ?? new Map();
@@ -117,7 +117,7 @@ export class Hall {
     this.#packs = { ...parts.packs ?? { left: 0, wait: false } };
   }
 
-  named(selector: string): readonly Host[] {
+  named(selector: string): readonly NodeCapacity[] {
     return kept(this.#named, selector, () => this.hosts.filter((host) => isNamed(selector, host.node)));
   }
 
@@ -125,7 +125,7 @@ export class Hall {
    * Those of the named that work for this selector. Without staff, or with staff that has other code, a host has nobody but a leader that is to be free to
    * lead: it works where nobody else ever will.
    */
-  serving(selector: string, avoid_node: string | null = null, digest = ""): readonly Host[] {
+  serving(selector: string, avoid_node: string | null = null, digest = ""): readonly NodeCapacity[] {
     const lacking = this.#lacking(digest);
     return kept(this.#serving, keyOf(lacking, digest, `${avoid_node ?? ""}\0${selector}`), () => {
       const named = this.named(selector).filter((host) => host.node.node_id !== avoid_node);
@@ -144,7 +144,7 @@ export class Hall {
     return room > 0 && lacking.size === 0 && this.#isQuick(digest) ? Math.max(room, this.#packs.left) : room;
   }
 
-  /** What a run of this code takes of `Place.line_ms`. */
+  /** What a run of this code takes of `WorkerCapacity.line_ms`. */
   costOf(digest: string): number {
     return waitCost(this.#bodyMs(digest));
   }
@@ -186,7 +186,7 @@ export class Hall {
   }
 
   /** The least loaded worker that fits; on the node that the run asked to avoid only when no other node will ever do. */
-  placeFor({ node, avoid_node, digest }: Wish, when: When): Found | undefined {
+  placeFor({ node, avoid_node, digest }: PlacementRequest, when: PlacementTime): Placement | undefined {
     const lacking = this.#lacking(digest);
     if (when === "now" && avoid_node === null && lacking.size === 0 && this.#isQuick(digest)) {
       const packed = this.#packs.left > 0 ? this.#packed(node, this.costOf(digest)) : undefined;
@@ -215,13 +215,13 @@ export class Hall {
   }
 
   /** The first that has room for half a pack, until it has a whole one. Nodes with a limit of their own have no packs. */
-  #packed(selector: string, cost: number): Found | undefined {
+  #packed(selector: string, cost: number): Placement | undefined {
     const line = kept(this.#packing, selector, () => {
       const hosts = this.serving(selector).filter(({ node, free }) => node.max_concurrent === null && free > 0);
       return { places: hosts.flatMap((host) => host.places.map((place) => ({ host, place }))), at: 0, begun: false };
     });
     for (; line.at < line.places.length; line.at++, line.begun = false) {
-      const found = line.places[line.at] as Found;
+      const found = line.places[line.at] as Placement;
       const { load, free, idle } = found.place;
       const pack = packOf(load + idle); // which are its slots
       line.begun ||= free > 0 && load <= pack / 2;
@@ -229,7 +229,7 @@ export class Hall {
     }
   }
 
-  #queueOf(selector: string, avoid_node: string | null, digest: string, when: When): TinyQueue<Ranked> {
+  #queueOf(selector: string, avoid_node: string | null, digest: string, when: PlacementTime): TinyQueue<Ranked> {
     const lacking = this.#lacking(digest);
     return kept(this.#queues, keyOf(lacking, digest, `${when}\0${avoid_node ?? ""}\0${selector}`), () => {
       const serving = this.serving(selector, avoid_node, digest);
@@ -250,21 +250,21 @@ const NOBODY: Lacking = new Map();
 const BEHIND_OTHERS = 1e9;
 
 /** A free slot before a place behind others, then whoever carries less. */
-function rankOf({ idle, load, ahead }: Place): number {
+function rankOf({ idle, load, ahead }: WorkerCapacity): number {
   return load + ahead + (idle > 0 ? 0 : BEHIND_OTHERS);
 }
 
-function isFree(place: Place, when: When): boolean {
+function isFree(place: WorkerCapacity, when: PlacementTime): boolean {
   return when === "now" ? place.free > 0 : place.idle > place.ahead;
 }
 
 /** A slot is free, or it may wait for one there. */
-function mayWait({ idle, line_ms }: Place, cost: number): boolean {
+function mayWait({ idle, line_ms }: WorkerCapacity, cost: number): boolean {
   return idle > 0 || cost <= line_ms;
 }
 
 /** Its workers that may be given this code: the staff that has it; where none of it ever will, the leader's own. */
-function placesFor({ places, staff, stand_in }: Host, lacking: Lacking): readonly Place[] {
+function placesFor({ places, staff, stand_in }: NodeCapacity, lacking: Lacking): readonly WorkerCapacity[] {
   if (lacking.size === 0) return places;
   const has = ({ worker_id }: { worker_id: string }) => !lacking.has(worker_id);
   if (staff.some((worker_id) => has({ worker_id }))) return places.filter(has);
@@ -272,19 +272,19 @@ function placesFor({ places, staff, stand_in }: Host, lacking: Lacking): readonl
 }
 
 /** How many runs of this cost a host may be given. */
-function roomIn(host: Host, cost: number, lacking: Lacking): number {
+function roomIn(host: NodeCapacity, cost: number, lacking: Lacking): number {
   const room = placesFor(host, lacking).reduce((sum, { free, idle, line_ms }) => {
     return sum + Math.max(0, Math.min(free, Math.max(0, idle) + Math.floor(Math.max(0, line_ms) / cost)));
   }, 0);
   return Math.min(host.free, room);
 }
 
-function hasRoom(host: Host, lacking: Lacking): boolean {
+function hasRoom(host: NodeCapacity, lacking: Lacking): boolean {
   return host.free > 0 && placesFor(host, lacking).some((place) => place.free > 0);
 }
 
 /** Somebody takes part there who will do it, if not just now: worth waiting for. */
-function hasWorkers(host: Host, lacking: Lacking): boolean {
+function hasWorkers(host: NodeCapacity, lacking: Lacking): boolean {
   return host.staff.some((worker_id) => !lacking.has(worker_id)) || placesFor(host, lacking).length > 0;
 }
 
@@ -297,7 +297,10 @@ function kept<V>(map: Map<string, V>, key: string, make: () => V): V {
 }
 
 /** All that has workers, by node. */
-export function hostsOf(workers: (WorkerRow & { node: NodeRow })[], { places, staff, stand_in }: Crewed): Host[] {
+export function hostsOf(
+  workers: (WorkerRow & { node: NodeRow })[],
+  { places, staff, stand_in }: Crewed,
+): NodeCapacity[] {
   const by_node = Map.groupBy(places, (place) => place.node_id);
   const works = new Set(staff);
   return [...Map.groupBy(workers, (worker) => worker.node_id)].map(([node_id, members]) => {

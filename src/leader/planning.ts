@@ -10,8 +10,8 @@ import { takeEvents } from "../events/events.ts";
 import { requestReplaced, skipForbidden } from "../runs/concurrency_policy.ts";
 import { followPriority } from "../runs/requests.ts";
 import { skipLate } from "../runs/states.ts";
-import { keptLately, noteKept } from "./row_locks.ts";
-import type { Leading } from "./leader_context.ts";
+import { lockedLately, noteLocked } from "./row_locks.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
 const SCHEDULES_AT_ONCE = 200;
 const EVENTS_AT_ONCE = 500;
@@ -23,7 +23,7 @@ const RUNS_AT_ONCE = 5_000;
 const PLANNING_MS = 500;
 
 /** Slots from the persisted last slot of each schedule to the database's now; what a dead leader left undone is done here. */
-export async function planDueSlots(me: Leading): Promise<void> {
+export async function planDueSlots(me: LeaderContext): Promise<void> {
   const { now, schedules } = await dueSchedules(me.sql, SCHEDULES_AT_ONCE, me.settings.assign_ahead_seconds);
   const until_ms = monotonicMs() + PLANNING_MS;
   const plans: SlotPlan[] = [];
@@ -41,16 +41,16 @@ export async function planDueSlots(me: Leading): Promise<void> {
   if (plans.length === 0) return;
   me.overlaps_settled = false;
   await failpoint("after-lease-check-slots");
-  const born = await createSlotRuns(me.sql, me.term, plans);
-  for (const run of born) observe("run.born", { job_run_id: run.id, job_name: run.job_name, source: "schedule" });
-  if (more) me.bell.ring();
+  const created = await createSlotRuns(me.sql, me.term, plans);
+  for (const run of created) observe("run.born", { job_run_id: run.id, job_name: run.job_name, source: "schedule" });
+  if (more) me.wakeup.signal();
 }
 
 /**
  * What new slots mean for runs of their job that go on: forbidden they are skipped, or they replace them. Done again
  * until it was heard of, and first of all by a new leader: the one before may have ended between the two statements.
  */
-export async function settleOverlaps(me: Leading): Promise<void> {
+export async function settleOverlaps(me: LeaderContext): Promise<void> {
   if (me.overlaps_settled) return;
   await failpoint("after-lease-check-forbid");
   const skipped = await skipForbidden(me.sql, me.term, OVERLAPS_AT_ONCE);
@@ -62,7 +62,7 @@ export async function settleOverlaps(me: Leading): Promise<void> {
   const more = skipped.more || replaced.more;
   me.overlaps_settled = !more && !skipped.left && !replaced.left;
   if (skipped.more) me.late_left = true;
-  if (more) me.bell.ring();
+  if (more) me.wakeup.signal();
 }
 
 /**
@@ -91,20 +91,20 @@ function planOf(schedule: DueSchedule, now: Temporal.Instant): SlotPlan | undefi
   }
 }
 
-export async function planEvents(me: Leading): Promise<void> {
+export async function planEvents(me: LeaderContext): Promise<void> {
   await failpoint("after-lease-check-events");
   const { more, ...taken } = await takeEvents(me.sql, me.term, {
     most: EVENTS_AT_ONCE,
-    leaving_kept: keptLately(me),
+    skip_locked: lockedLately(me),
   }).catch((error) => {
-    throw noteKept(me, error);
+    throw noteLocked(me, error);
   });
   if (taken.events > 0) observe("events.taken", taken);
-  if (more && taken.events > 0) me.bell.ring();
+  if (more && taken.events > 0) me.wakeup.signal();
 }
 
 /** A tick skips so many; while more are left it gives nothing that is due already, or it would start some of them. */
-export async function planLate(me: Leading): Promise<void> {
+export async function planLate(me: LeaderContext): Promise<void> {
   const late_seconds = me.settings.skip_late_runs_after_seconds;
   if (late_seconds === 0) return;
   await failpoint("after-lease-check-late");
@@ -114,10 +114,10 @@ export async function planLate(me: Leading): Promise<void> {
   }
   if (skipped.length < LATE_AT_ONCE) return;
   me.late_left = true;
-  me.bell.ring();
+  me.wakeup.signal();
 }
 
 /** A definition has another priority, by whatever means: those of its runs that wait with the old one get it. */
-export async function movePriorities(me: Leading): Promise<void> {
-  if (await followPriority(me.sql, me.term)) me.bell.ring();
+export async function movePriorities(me: LeaderContext): Promise<void> {
+  if (await followPriority(me.sql, me.term)) me.wakeup.signal();
 }

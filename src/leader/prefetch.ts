@@ -9,7 +9,7 @@
  * the slots of a worker takes, by what is known of its code, no more of them than they have within WAIT_MS (Line). Of code that is
  * unknown or slow that is one run for each slot, of quick code it is more than the pace allows.
  *
- * Each order costs statements of its own, however few runs it brings. Where a large crew shares short runs each of its workers
+ * Each order costs statements of its own, however few runs it brings. Where a large group of workers shares short runs each of its workers
  * ends only a few within that time: then one is sent up to GROUP, if they end within GROUP_HORIZON_MS, and nothing until
  * half of such a group has ended, as long as it has a run for each slot.
  *
@@ -30,7 +30,7 @@ const MEMORY_MS = 250;
 const LEAST_MS = 50;
 const MOST = 1_600;
 
-export class Pace {
+export class EndRate {
   #ends = 0;
   /** Of the time that is remembered, that in which it had something to do. */
   #busy_ms = 0;
@@ -85,7 +85,7 @@ export function waitCost(body_ms: number): number {
 }
 
 /** The time of its slots that a worker was given and cannot have spent yet. */
-export class Line {
+export class SlotBacklog {
   #ms = 0;
   #seen_ms = -Infinity;
   /** Runs that have a slot for longer than WAIT_MS, or may, and since when. */
@@ -136,7 +136,7 @@ const FIRST_PACKS = 5 * PACK;
 const PATIENCE_MS = 1_000;
 
 /** `wait`: when none is left, what is in hand ends so soon that nobody else need be woken. */
-export interface Packs {
+export interface PackAllowance {
   left: number;
   wait: boolean;
 }
@@ -146,7 +146,7 @@ export class Packing {
   #full_since_ms: number | undefined;
 
   /** How many quick runs may be sent now, when so many are in hand. */
-  packs({ ends_per_ms, in_hand }: { ends_per_ms: number; in_hand: number }, now_ms = monotonicMs()): Packs {
+  packs({ ends_per_ms, in_hand }: { ends_per_ms: number; in_hand: number }, now_ms = monotonicMs()): PackAllowance {
     const left = Math.floor(Math.max(FIRST_PACKS, ends_per_ms * HORIZON_MS)) - in_hand; // also asked of Postgres, as a number of rows
     if (left >= PACK / 2) {
       this.#full_since_ms = undefined;

@@ -10,7 +10,7 @@ import { failpoint } from "../platform/failpoint.ts";
 import { monotonicMs } from "../platform/timers.ts";
 import { buryWorkers } from "../nodes/workers.ts";
 import { orphanAssigned, orphanLost } from "../runs/states.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
 export class Contact {
   readonly #now: () => number;
@@ -35,22 +35,22 @@ export class Contact {
 }
 
 /** ASSIGNED for too long, or to a worker that is detached: given to someone else. One that is not detached answers calls but starts nothing, so it gets no more for a while. */
-export async function reassignStuck(me: Leading): Promise<void> {
+export async function reassignStuck(me: LeaderContext): Promise<void> {
   const limit_ms = me.settings.reassign_after_seconds * 1000;
   await failpoint("after-lease-check-stuck");
   const stuck = await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms });
   for (const run of stuck) observe("run.orphaned", { ...run, cause: `not started within ${limit_ms} ms` });
   for (const worker_id of new Set(stuck.map((run) => run.worker_id))) {
-    me.crew.suspect(worker_id, me.settings.suspect_seconds);
+    me.monitor.suspect(worker_id, me.settings.suspect_seconds);
   }
   await failpoint("after-lease-check-detached");
   const detached = await orphanAssigned(me.sql, me.term, "to_detached");
   for (const run of detached) observe("run.orphaned", { ...run, cause: "its worker is detached" });
-  if (stuck.length + detached.length > 0) me.bell.ring();
+  if (stuck.length + detached.length > 0) me.wakeup.signal();
 }
 
 /** Workers whose lease is over are dead, finally; only then is their work given to others. */
-export async function recoverLost(me: Leading, contact: Contact): Promise<void> {
+export async function recoverLost(me: LeaderContext, contact: Contact): Promise<void> {
   if (contact.isLongerThan(me.settings.worker_lease_seconds * 1000)) {
     await failpoint("after-lease-check-bury");
     for (const worker_id of await buryWorkers(me.sql, me.term)) {
@@ -60,6 +60,6 @@ export async function recoverLost(me: Leading, contact: Contact): Promise<void> 
   await failpoint("after-bury-before-orphan");
   for (const run of await orphanLost(me.sql, me.term)) {
     observe("run.orphaned", { ...run, cause: "its worker is dead" });
-    me.bell.ring();
+    me.wakeup.signal();
   }
 }

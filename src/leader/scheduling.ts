@@ -1,43 +1,43 @@
 /**
  * Each run, in its order, to a worker: pure. What a choice takes (a slot, a place on the node, a share of a limit, a start
- * of a rate, resources) is taken from the hall that was given, so that the next choice sees it.
+ * of a rate, resources) is taken from the capacity snapshot that was given, so that the next choice sees it.
  */
 import type { Assignment } from "../runs/states.ts";
-import type { Candidate, Lane, LaneShare, Near } from "../dispatch/dispatch_queues.ts";
-import type { Gate } from "./admission.ts";
-import type { Found, Hall } from "./placement.ts";
+import type { Candidate, QueueShare, RunQueue, UpcomingRun } from "../dispatch/dispatch_queues.ts";
+import type { Admission } from "./admission.ts";
+import type { CapacitySnapshot, Placement } from "./placement.ts";
 
-export interface OpenLane {
-  lane: Lane;
+export interface OpenQueue {
+  queue: RunQueue;
   room: number;
 }
 
-/** Rows to read of each lane: twice what is needed if all lanes were alike, and never fewer than this. */
+/** Rows to read of each run queue: twice what is needed if all run queues were alike, and never fewer than this. */
 const LEAST_SHARE = 8;
 
-/** What is read of a lane; `cut` when it has room for more than that. */
-export interface Share extends LaneShare {
+/** What is read of a run queue; `cut` when it has room for more than that. */
+export interface QueueRead extends QueueShare {
   cut: boolean;
 }
 
-/** How much to read of each open lane so that `most` runs in order are likely among it. */
-export function sharesOf(open: OpenLane[], most: number, hall: Hall): Share[] {
+/** How much to read of each open run queue so that `most` runs in order are likely among it. */
+export function sharesOf(open: OpenQueue[], most: number, capacity: CapacitySnapshot): QueueRead[] {
   const each = Math.max(LEAST_SHARE, Math.ceil(2 * most / open.length));
-  return open.map(({ lane: { job_definition_id, node, digest }, room }) => {
+  return open.map(({ queue: { job_definition_id, node, digest }, room }) => {
     const useful = Math.max(Math.min(room, most), LEAST_SHARE);
-    const alone = hall.aloneWithRoom(node, digest);
+    const alone = capacity.aloneWithRoom(node, digest);
     return { job_definition_id, node, alone, most: Math.min(each, useful), cut: each < useful };
   });
 }
 
 /**
- * The candidates that certainly come first: a lane of which only a part was read may hold more that goes before the last
+ * The candidates that certainly come first: a run queue of which only a part was read may hold more that goes before the last
  * of the others. `more`: something was left out, so the next tick must not wait.
  */
-export function inOrder(waiting: Candidate[], shares: Share[]): { sure: Candidate[]; more: boolean } {
-  const left = new Map(shares.filter((share) => share.cut).map((share) => [laneKey(share), share.most]));
+export function inOrder(waiting: Candidate[], shares: QueueRead[]): { sure: Candidate[]; more: boolean } {
+  const left = new Map(shares.filter((share) => share.cut).map((share) => [queueKey(share), share.most]));
   for (const [place, run] of waiting.entries()) {
-    const key = laneKey(run);
+    const key = queueKey(run);
     const rest = left.get(key);
     if (rest === 1) return { sure: waiting.slice(0, place + 1), more: true };
     if (rest !== undefined) left.set(key, rest - 1);
@@ -45,27 +45,27 @@ export function inOrder(waiting: Candidate[], shares: Share[]): { sure: Candidat
   return { sure: waiting, more: false };
 }
 
-export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assignment[] {
-  const lanes = new Map(open.map((one) => [laneKey(one.lane), one.lane]));
+export function choose(waiting: Candidate[], open: OpenQueue[], capacity: CapacitySnapshot): Assignment[] {
+  const lanes = new Map(open.map((one) => [queueKey(one.queue), one.queue]));
   const left = new Map<number, number>();
-  for (const { lane, room } of open) {
-    left.set(lane.job_definition_id, Math.max(left.get(lane.job_definition_id) ?? 0, definitionRoom(lane, room)));
+  for (const { queue, room } of open) {
+    left.set(queue.job_definition_id, Math.max(left.get(queue.job_definition_id) ?? 0, definitionRoom(queue, room)));
   }
   const serial = new Set<string>();
   const limited = new Map<string, number>();
   const bulks = new Map<number, number>();
   const chosen: Assignment[] = [];
   for (const run of waiting) {
-    const lane = lanes.get(laneKey(run));
+    const queue = lanes.get(queueKey(run));
     const of_definition = left.get(run.job_definition_id) ?? 0;
-    if (!lane || of_definition <= 0) continue;
+    if (!queue || of_definition <= 0) continue;
     if (run.serial_key !== null && serial.has(run.serial_key)) continue;
     const of_key = run.limit_key === null ? Infinity : limited.get(run.limit_key) ?? run.limit_left ?? Infinity;
     const of_bulk = run.bulk_id === null ? Infinity : bulks.get(run.bulk_id) ?? run.bulk_left ?? Infinity;
-    if (of_key <= 0 || of_bulk <= 0 || !hasResources(lane, hall)) continue;
-    const found = hall.placeFor(run, "now");
+    if (of_key <= 0 || of_bulk <= 0 || !hasResources(queue, capacity)) continue;
+    const found = capacity.placeFor(run, "now");
     if (!found) continue;
-    take(found, lane, hall);
+    take(found, queue, capacity);
     left.set(run.job_definition_id, of_definition - 1);
     if (run.serial_key !== null) serial.add(run.serial_key);
     if (run.limit_key !== null) limited.set(run.limit_key, of_key - 1);
@@ -79,10 +79,10 @@ export function choose(waiting: Candidate[], open: OpenLane[], hall: Hall): Assi
  * Runs that are soon due, each to the worker that most likely has a slot then: it takes none before, so nobody who may start now
  * is kept from it. Where none is free now, the run waits for its time as it would have.
  */
-export function chooseAhead(near: Near[], hall: Hall): Assignment[] {
+export function chooseAhead(near: UpcomingRun[], capacity: CapacitySnapshot): Assignment[] {
   const chosen: Assignment[] = [];
   for (const { job_run_id, version, ...run } of near) {
-    const found = hall.placeFor(run, "ahead");
+    const found = capacity.placeFor(run, "ahead");
     if (!found) continue;
     found.place.ahead++;
     if (found.host.node.max_concurrent !== null) found.host.free--;
@@ -91,35 +91,35 @@ export function chooseAhead(near: Near[], hall: Hall): Assignment[] {
   return chosen;
 }
 
-export function openOf(gates: Gate[]): OpenLane[] {
-  return gates.filter((gate): gate is OpenLane => "room" in gate && gate.room > 0);
+export function openOf(gates: Admission[]): OpenQueue[] {
+  return gates.filter((admission): admission is OpenQueue => "room" in admission && admission.room > 0);
 }
 
-/** A definition's own limits go across its lanes; a node's room is another matter, which `Hall.placeFor` sees to. */
-function definitionRoom(lane: Lane, room: number): number {
-  const limit = lane.concurrency_key === null && lane.concurrency_limit !== null
-    ? lane.concurrency_limit - lane.running
+/** A definition's own limits go across its run queues; a node's room is another matter, which `CapacitySnapshot.placeFor` sees to. */
+function definitionRoom(queue: RunQueue, room: number): number {
+  const limit = queue.concurrency_key === null && queue.concurrency_limit !== null
+    ? queue.concurrency_limit - queue.running
     : Infinity;
-  return lane.rate_count === null ? limit : Math.min(limit, room);
+  return queue.rate_count === null ? limit : Math.min(limit, room);
 }
 
-function take({ host, place }: Found, lane: Lane, hall: Hall): void {
+function take({ host, place }: Placement, queue: RunQueue, capacity: CapacitySnapshot): void {
   if (place.free > 0) host.free--; // a pack goes beyond it
   place.free--;
   place.idle--;
-  place.line_ms -= hall.costOf(lane.digest);
+  place.line_ms -= capacity.costOf(queue.digest);
   place.load++;
   host.load++;
-  for (const [name, n] of Object.entries(lane.resources)) {
-    const resource = hall.resources.get(name);
+  for (const [name, n] of Object.entries(queue.resources)) {
+    const resource = capacity.resources.get(name);
     if (resource) resource.left -= n;
   }
 }
 
-function hasResources(lane: Lane, hall: Hall): boolean {
-  return Object.entries(lane.resources).every(([name, n]) => (hall.resources.get(name)?.left ?? 0) >= n);
+function hasResources(queue: RunQueue, capacity: CapacitySnapshot): boolean {
+  return Object.entries(queue.resources).every(([name, n]) => (capacity.resources.get(name)?.left ?? 0) >= n);
 }
 
-export function laneKey({ job_definition_id, node }: { job_definition_id: number; node: string }): string {
+export function queueKey({ job_definition_id, node }: { job_definition_id: number; node: string }): string {
   return `${job_definition_id}\0${node}`;
 }

@@ -4,7 +4,7 @@
  */
 import { observe } from "../platform/facts.ts";
 import { monotonicMs } from "../platform/timers.ts";
-import type { Leading } from "./leader_context.ts";
+import type { LeaderContext } from "./leader_context.ts";
 
 const TELL_EVERY_MS = 10_000;
 
@@ -20,7 +20,7 @@ export class TickTimes {
 
   /** One tick has taken so long. `busy`: it had work. One that is longer than its interval is told by itself. */
   note(
-    { term: { worker_id, epoch }, settings }: Pick<Leading, "term" | "settings">,
+    { term: { worker_id, epoch }, settings }: Pick<LeaderContext, "term" | "settings">,
     tick_ms: number,
     busy: boolean,
   ): void {

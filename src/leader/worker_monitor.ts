@@ -8,11 +8,11 @@
  * `suspect_seconds`, doubled with each further failure. Nothing here is remembered beyond the term, and none of it is
  * needed for safety: load is counted from rows, and rows decide.
  */
-import { type Bell, monotonicMs } from "../platform/timers.ts";
+import { monotonicMs, type Wakeup } from "../platform/timers.ts";
 import type { Peers } from "../rpc/peers.ts";
 import type { WorkerStatus } from "../rpc/messages.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
-import { Line, Pace, Packing, type Packs, QUICK_MS } from "./prefetch.ts";
+import { EndRate, type PackAllowance, Packing, QUICK_MS, SlotBacklog } from "./prefetch.ts";
 
 interface Member {
   worker: WorkerRow;
@@ -29,20 +29,20 @@ interface Member {
   /** It refused an order: nothing for it until then, or the two would go round and round. */
   busy_until_ms: number;
   /** How fast bodies end there. */
-  pace: Pace;
-  line: Line;
+  pace: EndRate;
+  line: SlotBacklog;
 }
 
 const NOBODY: ReadonlyMap<string, string | null> = new Map();
 const BUSY_MS = 1_000;
 const MOST_CODES = 10_000;
 const TIMES_MS = 3_000;
-/** Streams being opened at a time. All of a large crew at once would leave a new leader no time to renew its term. */
+/** Streams being opened at a time. All of a large group of workers at once would leave a new leader no time to renew its term. */
 const OPENED_AT_ONCE = 16;
 
-export class Crew {
+export class WorkerMonitor {
   readonly #peers: Peers;
-  readonly #bell: Bell;
+  readonly #wakeup: Wakeup;
   readonly #epoch: number;
   readonly #members = new Map<string, Member>();
   /** By digest: workers that have other code, and what they have; null: none that can be read. */
@@ -55,9 +55,9 @@ export class Crew {
   #newest_epoch: number;
   readonly #bodyMsOf = (digest: string) => this.bodyMs(digest);
 
-  constructor(parts: { peers: Peers; bell: Bell; epoch: number }) {
+  constructor(parts: { peers: Peers; wakeup: Wakeup; epoch: number }) {
     this.#peers = parts.peers;
-    this.#bell = parts.bell;
+    this.#wakeup = parts.wakeup;
     this.#epoch = parts.epoch;
     this.#newest_epoch = parts.epoch;
   }
@@ -102,8 +102,8 @@ export class Crew {
       suspect_until_ms: 0,
       retry_at_ms: 0,
       busy_until_ms: 0,
-      pace: new Pace(),
-      line: new Line(),
+      pace: new EndRate(),
+      line: new SlotBacklog(),
     };
     this.#members.set(worker.worker_id, member);
     return member;
@@ -121,14 +121,14 @@ export class Crew {
         member.silent_since_ms = undefined;
         const newer = status.observed_leader_epoch > this.#newest_epoch;
         if (newer) this.#newest_epoch = status.observed_leader_epoch;
-        if (freed || newer) this.#bell.ring();
+        if (freed || newer) this.#wakeup.signal();
       },
       onEnd: () => {
         member.unwatch = undefined;
         member.status = undefined;
         member.unheard_since_ms ??= monotonicMs();
         member.retry_at_ms = monotonicMs() + Math.min(100 * 2 ** member.failures++, 5_000);
-        this.#bell.ring();
+        this.#wakeup.signal();
       },
     });
   }
@@ -205,7 +205,7 @@ export class Crew {
   }
 
   /** How many quick runs may be sent now in packs, when so many are in hand. */
-  packs(in_hand: number): Packs {
+  packs(in_hand: number): PackAllowance {
     const ends_per_ms = this.#members.values().reduce((sum, { pace }) => sum + pace.endsPerMs, 0);
     return this.#packing.packs({ ends_per_ms, in_hand });
   }

@@ -12,7 +12,7 @@
  * Not promised: that at most one process believes that it leads. Promised: only one can write.
  */
 import { monotonicMs } from "../platform/timers.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 
 /** Shorter than the lease by what a slow clock and a slow reply may cost. */
@@ -83,7 +83,7 @@ function nextEpoch(sql: Db, epoch_hint: number) {
   return sql`case when ${epoch_hint} <= epoch + ${FAR_AHEAD} then greatest(epoch, ${epoch_hint}) else epoch end + 1`;
 }
 
-/** Takes the seat if it is free. `epoch_hint` is the highest epoch seen elsewhere (Redis, other workers). */
+/** Takes the leader lock if it is free. `epoch_hint` is the highest epoch seen elsewhere (Redis, other workers). */
 export async function acquire(
   sql: Db,
   ask: { worker_id: string; lease_ms: number; epoch_hint: number },
@@ -100,7 +100,7 @@ export async function acquire(
 }
 
 /**
- * Takes the seat from a leader whose process is proven dead, without waiting for its lease. Only against the term that
+ * Takes the leader lock from a leader whose process is proven dead, without waiting for its lease. Only against the term that
  * was observed: of several that try, one succeeds. The proof only avoids flapping; what keeps this safe is the fence.
  */
 export async function depose(
@@ -158,7 +158,7 @@ export interface Degraded {
  * An operator's wish that the leader of exactly this epoch steps down; it does so with its next tick, which this starts,
  * and another worker leads. Audited in the same statement. Undefined: that epoch leads no more, or was asked before.
  */
-export async function requestDegrade(sql: Db, epoch: number, by: By): Promise<Degraded | undefined> {
+export async function requestDegrade(sql: Db, epoch: number, by: Actor): Promise<Degraded | undefined> {
   const [row] = await sql<Degraded[]>`
     with asked as (
       update leader_term set degrade_epoch = epoch
@@ -179,7 +179,7 @@ export interface TermView {
   worker_id: string | null;
   node_id: string | null;
   acquired_at: Date | null;
-  /** How often the seat was taken from a leader that had not given it back. */
+  /** How often the leader lock was taken from a leader that had not given it back. */
   failovers: number;
   /** The epoch that was asked to step down last. */
   degrade_epoch: number | null;

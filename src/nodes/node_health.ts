@@ -9,7 +9,7 @@
  * a result that arrives after such a wish is kept, and the node is checked again.
  */
 import type { CheckPart } from "./check_part.ts";
-import { type By, recordAct } from "../access/audit.ts";
+import { type Actor, recordAudit } from "../access/audit.ts";
 import { type Db, type Fragment, json, type Sql } from "../postgres/connection.ts";
 import { fence, fenceBeside, type Term } from "./leadership.ts";
 import type { NodeRow, WorkerAddress } from "./workers.ts";
@@ -52,14 +52,14 @@ export async function dueChecks(sql: Db): Promise<DueCheck[]> {
       from node n where n.next_check_at <= clock_timestamp() order by n.next_check_at limit ${NODES_AT_ONCE}`;
 }
 
-export interface Pace {
+export interface CheckInterval {
   check_seconds: number;
   retry_seconds: number;
   retry_count: number;
   recheck_seconds: number;
 }
 
-export interface Judged {
+export interface NodeVerdict {
   node_id: string;
   due: string;
   status: NodeRow["status"];
@@ -74,8 +74,8 @@ export interface Judged {
 export async function recordCheck(
   sql: Db,
   term: Term,
-  { node_id, due, status, result }: Judged,
-  pace: Pace,
+  { node_id, due, status, result }: NodeVerdict,
+  pace: CheckInterval,
 ): Promise<{ status_was: NodeRow["status"]; failed_checks: number } | undefined> {
   const nobody = result.worker_id === null;
   const [row] = await sql<{ status_was: NodeRow["status"]; failed_checks: number }[]>`
@@ -98,13 +98,13 @@ export async function recordCheck(
   return row;
 }
 
-function until(sql: Db, failed_checks: Fragment, pace: Pace) {
+function until(sql: Db, failed_checks: Fragment, pace: CheckInterval) {
   return sql`interval '1 second' * case when ${failed_checks} = 0 then ${pace.check_seconds}::float8
                when ${failed_checks} <= ${pace.retry_count}::int then ${pace.retry_seconds}::float8 else ${pace.recheck_seconds}::float8 end`;
 }
 
 /** Checks that were planned at a slower pace than this one come sooner; how many. */
-export async function keepPace(sql: Db, term: Term, pace: Pace): Promise<number> {
+export async function keepPace(sql: Db, term: Term, pace: CheckInterval): Promise<number> {
   const rows = await sql`
     with ${fenceBeside(sql, term)}
     update node n set next_check_at = n.checked_at + ${until(sql, sql`n.failed_checks`, pace)} from fence
@@ -114,7 +114,7 @@ export async function keepPace(sql: Db, term: Term, pace: Pace): Promise<number>
 }
 
 /** An operator's wish to have it checked now, by which its answer is known, audited in the same statement. Undefined: no such node. */
-export async function requestCheck(sql: Db, node_id: string, by: By): Promise<string | undefined> {
+export async function requestCheck(sql: Db, node_id: string, by: Actor): Promise<string | undefined> {
   const [row] = await sql<{ due: string }[]>`
     with asked as (
       update node set next_check_at = clock_timestamp(), check_parts = null where node_id = ${node_id}
@@ -193,7 +193,7 @@ export interface NodeChange {
  * Changes a node, audited in the same statement; false: there is none of that name. After maintenance it is checked at once, and takes no
  * work before that has passed.
  */
-export async function changeNode(sql: Db, node_id: string, change: NodeChange, by: By): Promise<boolean> {
+export async function changeNode(sql: Db, node_id: string, change: NodeChange, by: Actor): Promise<boolean> {
   const { maintenance = null, max_concurrent, labels = {} } = change;
   const rows = await sql`
     with was as (select * from node where node_id = ${node_id} for update),
@@ -227,7 +227,7 @@ export async function changeNode(sql: Db, node_id: string, change: NodeChange, b
 export async function removeNode(
   sql: Sql,
   node_id: string,
-  by: By,
+  by: Actor,
 ): Promise<"removed" | "unknown" | { lives: string } | { carries: number }> {
   return await sql.begin(async (tx) => {
     const [node] = await tx`select is_active, max_concurrent, labels from node where node_id = ${node_id} for update`;
@@ -240,7 +240,7 @@ export async function removeNode(
     if (left?.job_run_id) return { carries: left.job_run_id };
     await tx`delete from worker where node_id = ${node_id}`;
     await tx`delete from node where node_id = ${node_id}`;
-    await recordAct(tx, { ...by, action: "node.remove", target_type: "node", target_id: node_id, before: node });
+    await recordAudit(tx, { ...by, action: "node.remove", target_type: "node", target_id: node_id, before: node });
     return "removed";
   }) as "removed" | "unknown" | { lives: string } | { carries: number };
 }

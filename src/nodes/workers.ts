@@ -9,7 +9,7 @@
  * Only after that mark are the runs of a lost worker given to others.
  */
 import { monotonicMs } from "../platform/timers.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { type Db, json } from "../postgres/connection.ts";
 import type { CheckPart } from "./check_part.ts";
 import { fence, type Term } from "./leadership.ts";
@@ -198,7 +198,7 @@ export async function setDraining(sql: Db, worker_id: string, draining: boolean)
 export async function requestDrain(
   sql: Db,
   name: string,
-  wish: By & { draining: boolean },
+  wish: Actor & { draining: boolean },
 ): Promise<{ worker_id: string; node_id: string }[]> {
   const [from, to] = wish.draining ? ["ACTIVE", "DRAINING"] : ["DRAINING", "ACTIVE"];
   return await sql<{ worker_id: string; node_id: string }[]>`

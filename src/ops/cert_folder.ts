@@ -14,7 +14,13 @@
 import { createPrivateKey } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { readIfThere } from "../platform/paths.ts";
-import { addPin, type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../rpc/certificates.ts";
+import {
+  addPin,
+  type CertificateAuthority,
+  makeAuthority,
+  makeCertificate,
+  type NodeCertificate,
+} from "../rpc/certificates.ts";
 import { type Certificate, certificatesIn, outsideItsDates, trustDigest } from "../rpc/trust.ts";
 
 export class CertFolderError extends Error {
@@ -239,7 +245,7 @@ export class CertFolder {
     return await makeCertificate(node_id, { days, hosts, authority: this.#signer() });
   }
 
-  #signer(): Authority | undefined {
+  #signer(): CertificateAuthority | undefined {
     if (!this.hasAuthority) return undefined;
     const signer = this.authority();
     if (!signer) {

@@ -19,7 +19,7 @@ import { readTlsFiles } from "../rpc/tls_files.ts";
 import { connectDb, type Sql } from "../postgres/connection.ts";
 import { readDefinitions } from "../definitions/definition_rows.ts";
 import { listJobs } from "../runs/job_view.ts";
-import { longestKeeper } from "../postgres/row_locks.ts";
+import { longestLockHolder } from "../postgres/row_locks.ts";
 import { currentLeader } from "../nodes/leadership.ts";
 import { countOverdueLogs } from "../runs/log_retention.ts";
 import { listWorkers } from "../nodes/workers.ts";
@@ -146,11 +146,14 @@ async function disk(): Promise<Answer> {
   const { state_dir } = readConfigForFiles();
   const [free_mb, least_mb] = [await freeMb(state_dir), DEFAULT_SETTINGS.node_min_free_disk_mb];
   if (free_mb < 0) {
-    return problem(`${state_dir} cannot be looked at`, "set DANDORI_STATE_DIR to a folder that can be written to");
+    return problem(`${state_dir} cannot be looked at`, "set SCHEDULER_STATE_DIR to a folder that can be written to");
   }
   const detail = `${free_mb} MB free for ${state_dir}`;
   if (free_mb >= least_mb) return ok(detail);
-  return problem(`${detail}, less than ${least_mb}`, "make room, or set DANDORI_STATE_DIR to a folder on another disk");
+  return problem(
+    `${detail}, less than ${least_mb}`,
+    "make room, or set SCHEDULER_STATE_DIR to a folder on another disk",
+  );
 }
 
 async function postgres(sql: Sql): Promise<Answer> {
@@ -223,7 +226,9 @@ const MOST_SHOWN = 5;
 
 /** Whether somebody keeps rows that are to be moved: a run whose row is kept neither starts nor ends. */
 async function transactions(sql: Sql): Promise<Answer> {
-  const keeper = await longestKeeper(sql, ["job_run", "job_definition", "bulk", "event", "worker"], { to_write: true });
+  const keeper = await longestLockHolder(sql, ["job_run", "job_definition", "bulk", "event", "worker"], {
+    to_write: true,
+  });
   if (!keeper || keeper.seconds < MOST_OPEN_SECONDS) {
     return ok("none that keeps rows of Dandori's has been open for long");
   }

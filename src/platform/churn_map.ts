@@ -8,7 +8,7 @@
  */
 const DELETED = 500;
 
-export class FleetingMap<Key, Value> {
+export class ChurnMap<Key, Value> {
   #map = new Map<Key, Value>();
   #deletions = 0;
   #renewed_at = 0;

@@ -12,7 +12,7 @@
  * | SCHEDULER_GRPC_PORT | 0 (any free one) | port of the same |
  * | SCHEDULER_GRPC_ADVERTISE | where it listens | `host:port` or `[fd00::7]:port` that peers are told, when something stands in between |
  * | SCHEDULER_SLOTS | `max_jobs_per_worker` setting | bodies that this worker runs at once |
- * | DANDORI_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
+ * | SCHEDULER_STATE_DIR | .dandori | outcomes that wait for Postgres, temp folders of bodies, what `dev` keeps |
  * | SCHEDULER_JOBS_DIR | jobs | folder of job files |
  * | SCHEDULER_TLS | mtls | `mtls`, or `mesh`: plain text, for a service mesh that encrypts and identifies (docs/tls.md) |
  * | SCHEDULER_CHECKS_DIR | none | folder of an operator's executables that must succeed for this node to be available |
@@ -243,7 +243,7 @@ export function isLoopback(host: string): boolean {
 export function readConfigForFiles(env: Env = environment()): { jobs_dir: string; state_dir: string } {
   return {
     jobs_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_JOBS_DIR || "jobs"),
-    state_dir: resolvePath(PROJECT_DIR, env.DANDORI_STATE_DIR || ".dandori"),
+    state_dir: resolvePath(PROJECT_DIR, env.SCHEDULER_STATE_DIR || ".dandori"),
   };
 }
 

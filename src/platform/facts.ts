@@ -17,7 +17,7 @@ export interface Facts {
   "worker.detached": { worker_id: string; by: string; reason: string };
   "worker.certified": { worker_id: string; by: string };
   "worker.uncertified": { worker_id: string; by: string; left: string };
-  "worker.remains_killed": { worker_id: string; by: string; groups: number };
+  "worker.orphans_killed": { worker_id: string; by: string; groups: number };
   "worker.buried": { worker_id: string; epoch: number };
   "node.status": { node_id: string; status: string; was: string; problem: string };
   "leader.elected": { worker_id: string; epoch: number };

@@ -4,7 +4,7 @@ import { monotonicMs } from "./timers.ts";
 /** Of so many different things it is known when they were last said; then all of them are forgotten. */
 const MOST_KNOWN = 1_000;
 
-export class Seldom {
+export class LogThrottle {
   readonly #again_ms: number;
   readonly #said = new Map<string, { until_ms: number; times: number }>();
 

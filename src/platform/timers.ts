@@ -72,7 +72,7 @@ export function after(ms: number, act: () => void): () => void {
  * For what is nearly always called off before its time, many times a second: one timer for all of them, which is not moved
  * when one is called off. When the last one is, a timer that rings soon is left to find nothing: the next alarm comes before.
  */
-export class Alarms {
+export class TimerSet {
   /** In no order: one that is called off gives its place to the last. */
   readonly #set: Alarm[] = [];
   #armed_ms = Infinity;
@@ -114,10 +114,10 @@ export class Alarms {
     this.#disarm();
     this.#armed_ms = at_ms;
     const ms = Math.min(Math.ceil(at_ms - monotonicMs()), MOST_TIMER_MS); // a timer that rang early would be set again
-    this.#disarm = at_ms === Infinity ? () => {} : after(ms, () => this.#ring());
+    this.#disarm = at_ms === Infinity ? () => {} : after(ms, () => this.#signal());
   }
 
-  #ring(): void {
+  #signal(): void {
     const now_ms = monotonicMs();
     try {
       const due = this.#set.filter(({ at_ms }) => at_ms <= now_ms).sort((a, b) => a.at_ms - b.at_ms);
@@ -147,7 +147,7 @@ const MOST_TIMER_MS = 2 ** 31 - 1;
  * those of one machine do not all wake at once.
  */
 const BEAT_MS = 1_000;
-const beats = new Alarms();
+const beats = new TimerSet();
 
 function restOnBeat(ms: number, act: () => void): () => void {
   if (ms < BEAT_MS) return after(ms, act);
@@ -180,11 +180,11 @@ export async function within<T>(ms: number, what: string, promise: Promise<T>): 
 }
 
 /** Wakes one sleeper early. A ring while nobody sleeps is kept, so nothing that happened during a tick is missed. */
-export class Bell {
+export class Wakeup {
   #rings = 0;
   #wake: (() => void) | undefined;
 
-  ring(): void {
+  signal(): void {
     this.#rings += 1;
     this.#wake?.();
   }
@@ -219,7 +219,7 @@ export class Bell {
  * is TIMES_AS_LONG as what the last round took, at most `gap_ms`: where rounds are quick, who waits for the next one (the next run of
  * a serial key does) need not wait long, and where all are busy they are rare.
  */
-export class Tempo {
+export class BatchInterval {
   readonly #gap_ms: number;
   readonly #burst: number;
   #allowed: number;
@@ -245,7 +245,7 @@ const TIMES_AS_LONG = 4;
 export interface LoopOptions {
   name: string;
   stop: AbortSignal;
-  bell?: Bell;
+  wakeup?: Wakeup;
 }
 
 /**
@@ -253,7 +253,7 @@ export interface LoopOptions {
  * A tick that throws is reported and tried again. `tick` may return how many ms to rest instead of `interval_ms`.
  */
 export async function every(interval_ms: number, tick: () => Promise<number | void>, on: LoopOptions): Promise<void> {
-  const bell = on.bell ?? new Bell();
+  const wakeup = on.wakeup ?? new Wakeup();
   while (!on.stop.aborted) {
     let rest_ms: number | void = undefined;
     try {
@@ -261,15 +261,15 @@ export async function every(interval_ms: number, tick: () => Promise<number | vo
     } catch (error) {
       loopFailed(on.name, error);
     }
-    await bell.rest(rest_ms ?? interval_ms, on.stop);
+    await wakeup.rest(rest_ms ?? interval_ms, on.stop);
   }
 }
 
-export interface GroupOptions {
+export interface KeyedBatcherOptions {
   /** Of one group; default 500. */
   most?: number;
   /** How soon one group may follow another; default: at once. */
-  tempo?: Tempo;
+  tempo?: BatchInterval;
   /** So many that wait need not wait for the tempo; default: as many as one group has at most. */
   enough?: number;
   /** Groups that may be dealt with at a time; default 1. */
@@ -282,21 +282,21 @@ export interface GroupOptions {
  * groups of a busy time, since a statement of three items costs nearly what one of thirty does; `enough` of them do not wait for it.
  * What becomes of each item is for `act` to tell; it is not to throw.
  */
-export class Groups<Item> {
+export class KeyedBatcher<Item> {
   #waiting: Item[] = [];
   #busy = 0;
   readonly #act: (items: Item[]) => Promise<void>;
   readonly #most: number;
-  readonly #tempo: Tempo | undefined;
+  readonly #tempo: BatchInterval | undefined;
   readonly #enough: number;
   readonly #at_once: number;
-  readonly #bell = new Bell();
+  readonly #wakeup = new Wakeup();
   #resting = false;
   #took_ms = 0;
 
   constructor(
     act: (items: Item[]) => Promise<void>,
-    { most = 500, tempo, enough = most, at_once = 1 }: GroupOptions = {},
+    { most = 500, tempo, enough = most, at_once = 1 }: KeyedBatcherOptions = {},
   ) {
     this.#act = act;
     this.#most = most;
@@ -308,7 +308,7 @@ export class Groups<Item> {
   add(item: Item): void {
     this.#waiting.push(item);
     if (this.#busy < this.#at_once) this.#drain();
-    else if (this.#resting && this.#waiting.length >= this.#enough) this.#bell.ring();
+    else if (this.#resting && this.#waiting.length >= this.#enough) this.#wakeup.signal();
   }
 
   async #drain(): Promise<void> {
@@ -317,7 +317,7 @@ export class Groups<Item> {
     while (this.#waiting.length > 0) {
       const wait_ms = this.#waiting.length < this.#enough ? this.#tempo?.wait(this.#took_ms) ?? 0 : 0;
       this.#resting = true;
-      if (wait_ms > 0) await this.#bell.rest(wait_ms);
+      if (wait_ms > 0) await this.#wakeup.rest(wait_ms);
       this.#resting = false;
       const began_ms = monotonicMs();
       await this.#act(this.#waiting.splice(0, this.#most));
@@ -331,11 +331,11 @@ export class Groups<Item> {
  * Groups whose items are questions. `flush` answers in the order of its items, also with promises; when it throws, each of its
  * items is rejected with that error.
  */
-export class Gather<Item, Answer> {
-  readonly #groups: Groups<Asked<Item, Answer>>;
+export class Batcher<Item, Answer> {
+  readonly #groups: KeyedBatcher<Asked<Item, Answer>>;
 
-  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, on?: GroupOptions) {
-    this.#groups = new Groups(
+  constructor(flush: (items: Item[]) => Promise<(Answer | Promise<Answer>)[]>, on?: KeyedBatcherOptions) {
+    this.#groups = new KeyedBatcher(
       async (asked) => {
         try {
           const answers = await flush(asked.map(({ item }) => item));

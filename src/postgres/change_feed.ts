@@ -6,10 +6,10 @@
 import type { Db } from "./connection.ts";
 
 export const TOPICS = ["runs", "jobs", "bulks", "events", "nodes", "settings", "audit", "alerts"] as const;
-/** `run:812` is that run with its log; `runs` all births, starts and ends. */
+/** `run:812` is that run with its log; `runs` all new runs, starts and ends. */
 export type Topic = typeof TOPICS[number] | `run:${number}`;
 
-export async function readPulse(sql: Db, topics: readonly Topic[]): Promise<Map<Topic, string>> {
+export async function readChanges(sql: Db, topics: readonly Topic[]): Promise<Map<Topic, string>> {
   const run_ids = topics.filter((topic) => topic.startsWith("run:")).map((topic) => Number(topic.slice("run:".length)));
   const rows = await sql<{ topic: Topic; mark: string | null }[]>`
     select topic, case topic

@@ -35,7 +35,7 @@ export interface DbOptions {
   statement_timeout_ms?: number;
   /**
    * For those who ask the same statements all day: each is planned once per session, and by indexes alone. Postgres would plan
-   * our longer ones anew each time (5 of 7 ms of a look at the agenda), and a plan that was made while tables were small
+   * our longer ones anew each time (5 of 7 ms of a look at the pending work), and a plan that was made while tables were small
    * would read all of them until they are analyzed again. Nor by bitmaps: an index scan marks the entries of rows that have moved
    * on, and the next one passes over them; a bitmap reads all of them each time, 13,000 of 8,000 runs that had ended. Nor by sorting
    * where an index has the order: where a table was analyzed with one row, that was all runs of a job for the first 16 of them.
@@ -64,12 +64,12 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
   const open = () => openPool(address, { ...options, statement_timeout_ms });
   let pool = open();
   if (statement_timeout_ms === 0) return pool;
-  const ears = new Set<() => void>();
+  const listener = new Set<() => void>();
   const leave = (silent: Sql) => {
     if (pool !== silent) return;
     pool = open();
     silent.end({ timeout: LEAVE_SECONDS }).catch(() => undefined); // which ends its listening too
-    for (const hearAgain of ears) hearAgain();
+    for (const hearAgain of listener) hearAgain();
   };
   const listen = async (...what: Parameters<Sql["listen"]>) => {
     let heard = pool.listen(...what);
@@ -77,15 +77,15 @@ export function connectDb(database_url: string, options: DbOptions): Sql {
       heard = pool.listen(...what);
       heard.catch(() => undefined); // the driver tries again by itself
     };
-    ears.add(hearAgain);
+    listener.add(hearAgain);
     const unlisten = async () => {
-      ears.delete(hearAgain);
+      listener.delete(hearAgain);
       await (await heard).unlisten();
     };
     return { ...await heard, unlisten };
   };
   const end = (...how: Parameters<Sql["end"]>) => {
-    ears.clear();
+    listener.clear();
     return pool.end(...how);
   };
   const own = { listen, end };
@@ -195,8 +195,8 @@ function openPool(
 }
 
 /** Calls `ring` for each notification on `scheduler`, and once after every reconnect, when some may have been missed. */
-export async function onWork(sql: Sql, ring: (what: string) => void): Promise<() => Promise<void>> {
-  const { unlisten } = await sql.listen("scheduler", ring, () => ring("reconnected"));
+export async function onWork(sql: Sql, signal: (what: string) => void): Promise<() => Promise<void>> {
+  const { unlisten } = await sql.listen("scheduler", signal, () => signal("reconnected"));
   return unlisten;
 }
 

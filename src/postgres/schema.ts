@@ -9,7 +9,7 @@
 import { createHash } from "node:crypto";
 import { monotonicMs, rest } from "../platform/timers.ts";
 import { type Db, isLockTimeout, type Sql } from "./connection.ts";
-import { longestKeeper } from "./row_locks.ts";
+import { longestLockHolder } from "./row_locks.ts";
 
 /**
  * Longer than Postgres lets a vacuum go on that is waited for, and shorter than it takes to call an application's transaction a deadlock
@@ -78,7 +78,7 @@ async function refusePlace(sql: Db, there: { name: string }[]): Promise<void> {
 }
 
 async function whoKeeps(sql: Sql, tables: string[]): Promise<string> {
-  const keeper = await longestKeeper(sql, tables);
+  const keeper = await longestLockHolder(sql, tables);
   if (!keeper) return "its tables were in use; try again";
   const { table, pid, who, seconds, query } = keeper;
   return `table ${table} is kept by "${who}" (pid ${pid}), in a transaction for ${seconds} s, last: ${query}; ` +

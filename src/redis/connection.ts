@@ -1,5 +1,5 @@
 /**
- * The one door to Redis, which carries what lives for seconds: the leader's seat, heartbeats, flags. Nothing here is
+ * The one door to Redis, which carries what lives for seconds: the leader lock, heartbeats, flags. Nothing here is
  * the truth; Redis may lose it all, and work goes on from Postgres.
  *
  * A command answers within a second or fails with `RedisAway`; none waits in a queue for better times, and none is sent
@@ -18,13 +18,13 @@ import { observe } from "../platform/facts.ts";
 import { DeadlineExceeded, monotonicMs, rest, within } from "../platform/timers.ts";
 import beat from "./lua/heartbeat.lua" with { type: "text" };
 import lease_runs from "./lua/lease_runs.lua" with { type: "text" };
-import claim_seat from "./lua/claim_subleader.lua" with { type: "text" };
-import number_worker from "./lua/next_worker_number.lua" with { type: "text" };
+import claim_subleader from "./lua/claim_subleader.lua" with { type: "text" };
+import next_worker_number from "./lua/next_worker_number.lua" with { type: "text" };
 import mirror_epoch from "./lua/mirror_epoch.lua" with { type: "text" };
-import release_seat from "./lua/release_lock.lua" with { type: "text" };
-import renew_seat from "./lua/renew_leader_lock.lua" with { type: "text" };
-import take_seat from "./lua/take_leader_lock.lua" with { type: "text" };
-import { parseRedisUrl, type RedisPlace } from "./redis_url.ts";
+import release_lock from "./lua/release_lock.lua" with { type: "text" };
+import renew_leader_lock from "./lua/renew_leader_lock.lua" with { type: "text" };
+import take_leader_lock from "./lua/take_leader_lock.lua" with { type: "text" };
+import { parseRedisUrl, type RedisLocation } from "./redis_url.ts";
 
 /** Longest wait for an answer, for a connection, and for a silent socket. */
 const PATIENCE_MS = 1_000;
@@ -32,14 +32,14 @@ const LONGEST_PAUSE_MS = 500;
 
 /** Our scripts, and how many keys each has; undefined: the call says. */
 export const SCRIPTS = {
-  take_seat: { lua: take_seat, numberOfKeys: 3 },
-  renew_seat: { lua: renew_seat, numberOfKeys: 4 },
-  release_seat: { lua: release_seat, numberOfKeys: 1 },
-  claim_seat: { lua: claim_seat, numberOfKeys: 2 },
+  take_leader_lock: { lua: take_leader_lock, numberOfKeys: 3 },
+  renew_leader_lock: { lua: renew_leader_lock, numberOfKeys: 4 },
+  release_lock: { lua: release_lock, numberOfKeys: 1 },
+  claim_subleader: { lua: claim_subleader, numberOfKeys: 2 },
   mirror_epoch: { lua: mirror_epoch, numberOfKeys: 1 },
   lease_runs: { lua: lease_runs, numberOfKeys: undefined },
   beat: { lua: beat, numberOfKeys: 5 },
-  number_worker: { lua: number_worker, numberOfKeys: 1 },
+  next_worker_number: { lua: next_worker_number, numberOfKeys: 1 },
 };
 export type ScriptName = keyof typeof SCRIPTS;
 
@@ -56,7 +56,7 @@ export interface RedisSettings {
 }
 
 /** Starts to connect and returns at once; `ready` waits for the connection. Throws when the URL or prefix is wrong. */
-export function connectRedis(url: string, settings: RedisSettings): RedisDoor {
+export function connectRedis(url: string, settings: RedisSettings): RedisConnection {
   const place = parseRedisUrl(url);
   if (place.kind === "cluster" && !/^[^{]*\{[^}]+\}/.test(settings.prefix)) {
     throw new Error(
@@ -64,7 +64,7 @@ export function connectRedis(url: string, settings: RedisSettings): RedisDoor {
         `set SCHEDULER_REDIS_PREFIX={scheduler}:`,
     );
   }
-  return new RedisDoor(place, settings);
+  return new RedisConnection(place, settings);
 }
 
 /** Redis counts in whole milliseconds, and refuses the 2009.9999999999998 that 2.01 seconds are. */
@@ -72,17 +72,17 @@ export function wholeMs(ms: number): number {
   return Math.round(ms);
 }
 
-export class RedisDoor {
+export class RedisConnection {
   readonly prefix: string;
   /** Where it is, without passwords. */
   readonly server: string;
-  readonly #kind: RedisPlace["kind"];
+  readonly #kind: RedisLocation["kind"];
   readonly #client: Redis | Cluster;
   #away_since: number | undefined;
   #last_error = "no connection yet";
   #closed = false;
 
-  constructor(place: RedisPlace, settings: RedisSettings) {
+  constructor(place: RedisLocation, settings: RedisSettings) {
     this.prefix = settings.prefix;
     this.server = place.shown;
     this.#kind = place.kind;
@@ -170,7 +170,7 @@ export class RedisDoor {
   }
 }
 
-function open(place: RedisPlace, settings: RedisSettings): Redis | Cluster {
+function open(place: RedisLocation, settings: RedisSettings): Redis | Cluster {
   const common = {
     scripts: SCRIPTS,
     enableOfflineQueue: false,

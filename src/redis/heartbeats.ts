@@ -8,8 +8,8 @@
  * Not the truth about a worker: where it listens and whether it may work is its row in Postgres. An address found only
  * here must not be dialled.
  */
-import type { Role, RunningJob } from "../rpc/messages.ts";
-import { RedisAway, type RedisDoor, wholeMs } from "./connection.ts";
+import type { ClusterRole, RunningJob } from "../rpc/messages.ts";
+import { RedisAway, type RedisConnection, wholeMs } from "./connection.ts";
 import { LOCK, subleaderKey } from "./leader_lock.ts";
 
 const WORKERS = "workers";
@@ -21,14 +21,14 @@ export interface Heartbeat {
   pid: number;
   grpc_host: string;
   grpc_port: number;
-  role: Role;
+  role: ClusterRole;
   slots: number;
   draining: boolean;
   running: RunningJob[];
 }
 
 /** What is asked of a worker here. The rest of its hash is for whoever looks into Redis. */
-export interface RosterEntry extends Pick<Heartbeat, "worker_id" | "node_id" | "role"> {
+export interface LiveWorker extends Pick<Heartbeat, "worker_id" | "node_id" | "role"> {
   /** By Redis' clock, when the list was read. */
   heartbeat_age_ms: number;
 }
@@ -37,8 +37,8 @@ export interface RosterEntry extends Pick<Heartbeat, "worker_id" | "node_id" | "
  * A new worker's name, `w<number>-<8 hex>`. The number is above all that Redis or Postgres (`highest_number`) knows, so
  * it does not fall when one of them forgets. Without Redis two workers may get the same number; the rest tells them apart.
  */
-export async function nextWorkerId(redis: RedisDoor, highest_number: number): Promise<string> {
-  const number = await redis.script("number_worker", ["worker:id_seq"], [highest_number]).catch((error) => {
+export async function nextWorkerId(redis: RedisConnection, highest_number: number): Promise<string> {
+  const number = await redis.script("next_worker_number", ["worker:id_seq"], [highest_number]).catch((error) => {
     if (error instanceof RedisAway) return highest_number + 1;
     throw error;
   });
@@ -48,18 +48,18 @@ export async function nextWorkerId(redis: RedisDoor, highest_number: number): Pr
 export interface BeatAnswer {
   /** Somebody detached it. */
   detached: boolean;
-  /** It has its node's subleader seat, for `ttl_ms`. */
+  /** It has its node's subleader lock, for `ttl_ms`. */
   seated: boolean;
-  /** When the leader's seat, which is somebody else's, is free unless it is renewed; 0: it may be free now, or was not asked for. */
-  seat_free_in_ms: number;
+  /** When the leader lock, which is somebody else's, is free unless it is renewed; 0: it may be free now, or was not asked for. */
+  lock_free_in_ms: number;
 }
 
 /**
- * Says that the worker lives, for `ttl_ms`. One that stands by also takes or keeps its node's subleader seat and hears of the
+ * Says that the worker lives, for `ttl_ms`. One that stands by also takes or keeps its node's subleader lock and hears of the
  * leader's: one round trip, since each wakes a process that does nothing else.
  */
 export async function beat(
-  redis: RedisDoor,
+  redis: RedisConnection,
   heartbeat: Heartbeat,
   options: { ttl_ms: number; stands_by?: boolean },
 ): Promise<BeatAnswer> {
@@ -73,12 +73,12 @@ export async function beat(
   }).flat();
   const keys = [workerKey(worker_id), WORKERS, detachKey(worker_id), subleaderKey(heartbeat.node_id), LOCK];
   const args = [worker_id, options.ttl_ms, options.stands_by ? 1 : 0, ...pairs];
-  const [detached, seated, seat_free_in_ms] = await redis.script("beat", keys, args) as [number, number, number];
-  return { detached: detached === 1, seated: seated === 1, seat_free_in_ms };
+  const [detached, seated, lock_free_in_ms] = await redis.script("beat", keys, args) as [number, number, number];
+  return { detached: detached === 1, seated: seated === 1, lock_free_in_ms };
 }
 
 /** The workers whose heartbeat has not run out, freshest first. Ids whose hash is gone are struck off on the way. */
-export async function list(redis: RedisDoor): Promise<RosterEntry[]> {
+export async function list(redis: RedisConnection): Promise<LiveWorker[]> {
   const [time, ids] = await redis.pipeline("list workers", [["time"], ["zrange", WORKERS, 0, -1]]);
   const [seconds, micros] = (time as string[]).map(Number) as [number, number];
   const now_ms = seconds * 1_000 + Math.floor(micros / 1_000);
@@ -86,7 +86,7 @@ export async function list(redis: RedisDoor): Promise<RosterEntry[]> {
   if (worker_ids.length === 0) return [];
   const hashes = await redis.pipeline("list workers", worker_ids.map((id) => ["hgetall", workerKey(id)]));
   const gone: string[] = [];
-  const entries: RosterEntry[] = [];
+  const entries: LiveWorker[] = [];
   worker_ids.forEach((worker_id, place) => {
     const entry = entryFrom(worker_id, hashes[place] as Record<string, string>, now_ms);
     if (entry) entries.push(entry);
@@ -98,16 +98,16 @@ export async function list(redis: RedisDoor): Promise<RosterEntry[]> {
 }
 
 /** Takes a worker off the list, e.g. when it stops. */
-export async function remove(redis: RedisDoor, worker_id: string): Promise<void> {
+export async function remove(redis: RedisConnection, worker_id: string): Promise<void> {
   await redis.pipeline("remove a worker", [["del", workerKey(worker_id)], ["zrem", WORKERS, worker_id]]);
 }
 
 /** Tells a worker to stop working; it learns of it with its next heartbeat. Forgotten after `ttl_ms`. */
-export async function setDetach(redis: RedisDoor, worker_id: string, options: { ttl_ms: number }): Promise<void> {
+export async function setDetach(redis: RedisConnection, worker_id: string, options: { ttl_ms: number }): Promise<void> {
   await redis.ask("detach a worker", (client) => client.set(detachKey(worker_id), 1, "PX", wholeMs(options.ttl_ms)));
 }
 
-export async function clearDetach(redis: RedisDoor, worker_id: string): Promise<void> {
+export async function clearDetach(redis: RedisConnection, worker_id: string): Promise<void> {
   await redis.ask("end a detach", (client) => client.del(detachKey(worker_id)));
 }
 
@@ -119,13 +119,13 @@ function detachKey(worker_id: string): string {
   return `detach:${worker_id}`;
 }
 
-function entryFrom(worker_id: string, hash: Record<string, string>, now_ms: number): RosterEntry | undefined {
+function entryFrom(worker_id: string, hash: Record<string, string>, now_ms: number): LiveWorker | undefined {
   const last_heartbeat_ts = Number(hash.last_heartbeat_ts);
   if (!last_heartbeat_ts) return undefined;
   return {
     worker_id,
     node_id: hash.node_id ?? "",
-    role: (hash.role ?? "worker") as Role,
+    role: (hash.role ?? "worker") as ClusterRole,
     heartbeat_age_ms: Math.max(0, now_ms - last_heartbeat_ts),
   };
 }

@@ -1,24 +1,24 @@
 /** Makes Redis forget, for drills and tests: nothing that is in it is the truth, so nothing may be lost by this. */
 import { Redis } from "ioredis";
-import type { RedisDoor } from "./connection.ts";
+import type { RedisConnection } from "./connection.ts";
 
 /** Keys with our prefix. */
-export async function countKeys(redis: RedisDoor): Promise<number> {
+export async function countKeys(redis: RedisConnection): Promise<number> {
   return (await ourKeys(redis)).length;
 }
 
 /** Deletes the keys with our prefix, and no other. */
-export async function forgetKeys(redis: RedisDoor): Promise<void> {
+export async function forgetKeys(redis: RedisConnection): Promise<void> {
   const keys = await ourKeys(redis); // without the prefix, which the connection puts before each
   if (keys.length > 0) await redis.ask("delete our keys", (client) => client.del(...keys));
 }
 
 /** Deletes everything on the server. */
-export async function flushAll(redis: RedisDoor): Promise<void> {
+export async function flushAll(redis: RedisConnection): Promise<void> {
   await redis.ask("delete everything", (client) => client.flushall());
 }
 
-async function ourKeys(redis: RedisDoor): Promise<string[]> {
+async function ourKeys(redis: RedisConnection): Promise<string[]> {
   const pattern = redis.prefix.replace(/[*?[\]\\]/g, "\\$&") + "*";
   const keys = new Set<string>();
   let cursor = "0";

@@ -9,7 +9,7 @@
  */
 import { ConfigError } from "../platform/config.ts";
 
-export interface RedisPlace {
+export interface RedisLocation {
   kind: "single" | "sentinel" | "cluster";
   servers: { host: string; port: number }[];
   tls: boolean;
@@ -31,7 +31,7 @@ function refused(message: string): ConfigError {
 }
 
 /** Throws with the accepted forms when the text is none of them. Never repeats a password. */
-export function parseRedisUrl(text: string): RedisPlace {
+export function parseRedisUrl(text: string): RedisLocation {
   const url = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^/]*)@)?([^/@?]+)((?:\/[^/?]*)*)(?:\?(.*))?$/.exec(text);
   const [, scheme, kind = "single", login, hosts = "", path = "", query] = url ?? [];
   // With an @ that is in no login, nobody can tell what of it is a password.
@@ -45,8 +45,8 @@ export function parseRedisUrl(text: string): RedisPlace {
   const servers = hosts.split(",").map((host) => serverFrom(host, kind === "sentinel" ? 26379 : 6379, shown));
   const parts = path.split("/").slice(1).filter((part) => part !== "");
   const colon = login?.indexOf(":") ?? -1;
-  const place: RedisPlace = {
-    kind: kind as RedisPlace["kind"],
+  const place: RedisLocation = {
+    kind: kind as RedisLocation["kind"],
     servers,
     tls: scheme === "rediss",
     username: login && colon > 0 ? decodeURIComponent(login.slice(0, colon)) : undefined,

@@ -8,13 +8,13 @@
 import type { ChannelCredentials } from "@grpc/grpc-js";
 import type { Socket } from "node:net";
 
-export interface Cuttable {
+export interface AbruptlyClosable {
   credentials: ChannelCredentials;
   /** Destroys every connection that was made with these credentials, and refuses to make more. */
   cut(): void;
 }
 
-export function cuttable(credentials: ChannelCredentials): Cuttable {
+export function abruptlyClosable(credentials: ChannelCredentials): AbruptlyClosable {
   const sockets = new Set<Socket>();
   let over = false;
   const create = credentials._createSecureConnector.bind(credentials);

@@ -9,14 +9,14 @@ export interface Failure {
   code: FailureCode;
   message: string;
 }
-export type Answer<T> = { ok: true; value: T } | Failure;
+export type CallResult<T> = { ok: true; value: T } | Failure;
 
 export function failureFrom(error: Pick<ServiceError, "code" | "details" | "message">): Failure {
   return { ok: false, code: (status[error.code] ?? "UNKNOWN") as FailureCode, message: error.details || error.message };
 }
 
 /** A message as it came, made ours. */
-export function read<T>(message: unknown): Answer<T> {
+export function read<T>(message: unknown): CallResult<T> {
   try {
     return { ok: true, value: admit<T>(message) };
   } catch (error) {

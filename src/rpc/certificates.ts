@@ -36,7 +36,7 @@ export interface NodeCertificate {
 }
 
 /** What signs certificates: an authority's own, and its key. */
-export type Authority = NodeCertificate;
+export type CertificateAuthority = NodeCertificate;
 
 interface Asked {
   days: number;
@@ -48,7 +48,7 @@ interface Asked {
 /** A new key pair and its certificate, PEM: signed by itself, to be pinned, or by an authority. */
 export async function makeCertificate(
   node_id: string,
-  options: Asked & { authority?: Authority },
+  options: Asked & { authority?: CertificateAuthority },
 ): Promise<NodeCertificate> {
   // An authority's word must not make a node "localhost" to all others.
   const here = options.authority ? [] : ["localhost", "127.0.0.1", "::1"];
@@ -61,7 +61,7 @@ export async function makeCertificate(
 }
 
 /** An authority that signs nodes' certificates, and no further authorities. */
-export async function makeAuthority(name: string, options: Asked): Promise<Authority> {
+export async function makeAuthority(name: string, options: Asked): Promise<CertificateAuthority> {
   return await make(name, options, [
     new x509.BasicConstraintsExtension(true, 0, true),
     new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
@@ -70,7 +70,7 @@ export async function makeAuthority(name: string, options: Asked): Promise<Autho
 
 async function make(
   name: string,
-  options: Asked & { authority?: Authority },
+  options: Asked & { authority?: CertificateAuthority },
   extensions: x509.Extension[],
 ): Promise<NodeCertificate> {
   const slack_ms = options.from ? 0 : CLOCKS_DIFFER_MS;
@@ -100,7 +100,7 @@ async function make(
   };
 }
 
-async function signingKey({ private_key }: Authority): Promise<CryptoKey> {
+async function signingKey({ private_key }: CertificateAuthority): Promise<CryptoKey> {
   return await crypto.subtle.importKey(
     "pkcs8",
     x509.PemConverter.decodeFirst(private_key),

@@ -1,8 +1,8 @@
 /** One gRPC channel to one address, with the certificates of the moment at which it was made. */
 import { Client } from "@grpc/grpc-js";
 import { addressText } from "../platform/text.ts";
-import type { Meant, Shown } from "./trust.ts";
-import type { Wire } from "./transport.ts";
+import type { Meant, PresentedCertificates } from "./trust.ts";
+import type { Transport } from "./transport.ts";
 
 const CHANNEL_OPTIONS = {
   "grpc.client_idle_timeout_ms": 2 ** 31 - 1, // it would close in good order, see abrupt_close.ts
@@ -22,14 +22,14 @@ export interface Channel {
 
 /** `meant` is asked at each connection, `onServer` hears whom it found, and why that one is refused if it is. */
 export function openChannel(
-  wire: Wire,
+  transport: Transport,
   at: { grpc_host: string; grpc_port: number },
-  on: { meant(): Meant; onServer(server: Shown | undefined, refusal: string | undefined): void },
+  on: { meant(): Meant; onServer(server: PresentedCertificates | undefined, refusal: string | undefined): void },
 ): Channel {
-  const { credentials, cut } = wire.clientCredentials(on.meant, on.onServer);
+  const { credentials, cut } = transport.clientCredentials(on.meant, on.onServer);
   const client = new Client(addressText(at.grpc_host, at.grpc_port), credentials, {
     ...CHANNEL_OPTIONS,
-    ...wire.client_options,
+    ...transport.client_options,
   });
   return {
     client,

@@ -5,13 +5,13 @@
  */
 import { credentials } from "@grpc/grpc-js";
 import { createServer, type Server } from "node:net";
-import { cuttable } from "./abrupt_close.ts";
-import type { ListenerEvents, Wire } from "./transport.ts";
+import { abruptlyClosable } from "./abrupt_close.ts";
+import type { ListenerEvents, Transport } from "./transport.ts";
 
 /** Stands where a certificate's fingerprint would. A peer with certificates never has it, so the two kinds cannot mix. */
 export const MESH = "mesh";
 
-export class MeshWire implements Wire {
+export class MeshTransport implements Transport {
   readonly fingerprint = MESH;
   readonly former_fingerprint = null;
   readonly trust_digest = MESH;
@@ -33,7 +33,7 @@ export class MeshWire implements Wire {
   }
 
   clientCredentials() {
-    return cuttable(credentials.createInsecure());
+    return abruptlyClosable(credentials.createInsecure());
   }
 
   whoIsAt(): Promise<undefined> {

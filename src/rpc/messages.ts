@@ -9,10 +9,10 @@ import { loadSync } from "@grpc/proto-loader";
 import type { ServiceDefinition } from "@grpc/grpc-js";
 import { fromFileUrl } from "../platform/paths.ts";
 
-export type Role = "leader" | "subleader" | "worker";
+export type ClusterRole = "leader" | "subleader" | "worker";
 
 export interface PingRequest {
-  caller_role: Role;
+  caller_role: ClusterRole;
   leader_epoch: number;
 }
 export interface PingResponse {
@@ -26,7 +26,7 @@ export type GetStatusRequest = PingRequest;
 export interface GetStatusResponse {
   worker_id: string;
   node_id: string;
-  role: Role;
+  role: ClusterRole;
   detached: boolean;
   draining: boolean;
   load: number;
@@ -183,7 +183,7 @@ export interface WatchRequest extends PingRequest {
 export interface WorkerStatus {
   worker_id: string;
   node_id: string;
-  role: Role;
+  role: ClusterRole;
   detached: boolean;
   draining: boolean;
   slots: number;
@@ -213,7 +213,7 @@ export interface Caller {
 }
 
 /** The unary calls: their requests and replies. */
-export interface Calls {
+export interface UnaryCalls {
   ping: { request: PingRequest; response: PingResponse };
   getStatus: { request: GetStatusRequest; response: GetStatusResponse };
   startJob: { request: StartJobRequest; response: StartJobResponse };
@@ -223,7 +223,7 @@ export interface Calls {
   confirmContinuation: { request: ConfirmContinuationRequest; response: ConfirmContinuationResponse };
   checkNode: { request: CheckNodeRequest; response: CheckNodeResponse };
 }
-export type CallName = keyof Calls;
+export type CallName = keyof UnaryCalls;
 
 /**
  * What a worker does on each call. A refusal by rule is a value; a `RpcRefusal` that is thrown becomes its status, and
@@ -232,9 +232,9 @@ export type CallName = keyof Calls;
 export type WorkerHandlers =
   & {
     [Name in CallName]: (
-      request: Calls[Name]["request"],
+      request: UnaryCalls[Name]["request"],
       caller: Caller,
-    ) => Calls[Name]["response"] | Promise<Calls[Name]["response"]>;
+    ) => UnaryCalls[Name]["response"] | Promise<UnaryCalls[Name]["response"]>;
   }
   & {
     /** Status now and at each change. `stop` fires when the watcher is gone; the iteration must end then. */

@@ -7,7 +7,7 @@
 import type { Client, ClientDuplexStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
 import { Metadata, status } from "@grpc/grpc-js";
 import { after } from "../platform/timers.ts";
-import { type Answer, type Failure, failureFrom, read } from "./call_result.ts";
+import { type CallResult, type Failure, failureFrom, read } from "./call_result.ts";
 import {
   type OrdersRequest,
   type OrdersResponse,
@@ -18,7 +18,7 @@ import {
 
 export class OrderStream {
   readonly #stream: ClientDuplexStream<OrdersRequest, OrdersResponse>;
-  readonly #waiting = new Map<number, (answer: Answer<StartJobsResponse>) => void>();
+  readonly #waiting = new Map<number, (answer: CallResult<StartJobsResponse>) => void>();
   #number = 0;
   #over: Failure | undefined;
 
@@ -43,11 +43,11 @@ export class OrderStream {
     this.#stream.on("end", () => end({ ok: false, code: "UNAVAILABLE", message: "the peer ended the stream" }));
   }
 
-  ask(request: StartJobsRequest, deadline_ms: number): Promise<Answer<StartJobsResponse>> {
+  ask(request: StartJobsRequest, deadline_ms: number): Promise<CallResult<StartJobsResponse>> {
     return new Promise((resolve) => {
       if (this.#over) return resolve(this.#over);
       const number = ++this.#number;
-      const answer = (answer: Answer<StartJobsResponse>) => {
+      const answer = (answer: CallResult<StartJobsResponse>) => {
         cancel();
         this.#waiting.delete(number);
         resolve(answer);

@@ -10,10 +10,10 @@
 import { connect, type Server, type Socket } from "node:net";
 import { observe } from "../platform/facts.ts";
 import { after, every, rest } from "../platform/timers.ts";
-import { Seldom } from "../platform/log_throttle.ts";
+import { LogThrottle } from "../platform/log_throttle.ts";
 import type { Caller } from "./messages.ts";
-import type { Shown } from "./trust.ts";
-import type { Wire } from "./transport.ts";
+import type { PresentedCertificates } from "./trust.ts";
+import type { Transport } from "./transport.ts";
 
 /** Silence after which TCP asks whether the other machine is still there. */
 const LOST_PEER_PROBE_MS = 60_000;
@@ -24,7 +24,7 @@ export const CLOSE_GRACE_MS = 500;
 const SAY_AGAIN_MS = 60_000;
 
 /** `patience_ms`: until a knock counts as unheard. Two in a row must be: after a stall a timer comes before what has arrived. */
-export interface Knocking {
+export interface IncomingConnection {
   every_ms: number;
   patience_ms: number;
 }
@@ -37,10 +37,13 @@ interface Opening {
   letIn: (socket: Socket) => void;
 }
 
-export class Door {
-  readonly #wire: Wire;
-  readonly #said = new Seldom(SAY_AGAIN_MS);
-  readonly #inside = new Map<string, { socket: Socket; fingerprint: string; shown: Shown | undefined }>();
+export class PeerListener {
+  readonly #transport: Transport;
+  readonly #said = new LogThrottle(SAY_AGAIN_MS);
+  readonly #inside = new Map<
+    string,
+    { socket: Socket; fingerprint: string; shown: PresentedCertificates | undefined }
+  >();
   readonly #knocking = new Set<Socket>();
   readonly #closing = new AbortController();
   #listener: Server | undefined;
@@ -48,21 +51,21 @@ export class Door {
   /** Ends a knock of our own. */
   #heard = () => {};
 
-  constructor(wire: Wire) {
-    this.#wire = wire;
+  constructor(transport: Transport) {
+    this.#transport = transport;
   }
 
   /** Gives the port. @throws with the fix, where it cannot listen */
-  async open(opening: Opening, knocking: Knocking = KNOCKING): Promise<number> {
+  async open(opening: Opening, knocking: IncomingConnection = KNOCKING): Promise<number> {
     const port = await this.#listen(opening);
-    this.#unhear = this.#wire.onChange(() => this.#closeUnwelcome());
+    this.#unhear = this.#transport.onChange(() => this.#closeUnwelcome());
     const on = { name: "grpc port", stop: this.#closing.signal };
     void every(knocking.every_ms, () => this.#stayOpen({ ...opening, port }, knocking), on);
     return port;
   }
 
   #listen({ host, port, letIn }: Opening): Promise<number> {
-    const listener = this.#wire.listener({
+    const listener = this.#transport.listener({
       letIn: (socket, peer) => this.#admit(socket, peer) && letIn(socket),
       handshakeFailed: (socket, error) => {
         // Somebody who connects and goes, as a health check does, is no peer that was refused.
@@ -85,7 +88,7 @@ export class Door {
     });
   }
 
-  async #stayOpen(opening: Opening, { patience_ms }: Knocking): Promise<void> {
+  async #stayOpen(opening: Opening, { patience_ms }: IncomingConnection): Promise<void> {
     if (await this.#hears(opening, patience_ms) || await this.#hears(opening, patience_ms)) return;
     this.#listener?.close();
     await this.#listen(opening);
@@ -114,7 +117,7 @@ export class Door {
     const connection = this.#inside.get(address);
     if (!connection) return "its connection is not known";
     const { fingerprint, shown } = connection;
-    return this.#wire.refusal(shown) ?? { fingerprint, address };
+    return this.#transport.refusal(shown) ?? { fingerprint, address };
   }
 
   expel(address: string, reason: string): void {
@@ -141,11 +144,11 @@ export class Door {
 
   #admit(
     socket: Socket,
-    peer: { fingerprint: string | undefined; shown: Shown | undefined; problem?: string },
+    peer: { fingerprint: string | undefined; shown: PresentedCertificates | undefined; problem?: string },
   ): boolean {
     socket.on("error", () => socket.destroy()); // a peer that resets is gone, no more
     const { fingerprint, shown } = peer;
-    const reason = this.#wire.refusal(shown) ?? peer.problem;
+    const reason = this.#transport.refusal(shown) ?? peer.problem;
     if (fingerprint === undefined || reason !== undefined) {
       this.#refuse(socket, { reason: reason ?? "it showed no certificate", theirs: fingerprint ?? "none" });
       return false;
@@ -163,14 +166,14 @@ export class Door {
   #refuse(socket: Socket, why: { reason: string; theirs: string }): void {
     const from = socket.remoteAddress ?? "unknown address";
     socket.destroy();
-    const fact = { ...why, reason: `client ${from}: ${why.reason}`, ours: this.#wire.fingerprint };
+    const fact = { ...why, reason: `client ${from}: ${why.reason}`, ours: this.#transport.fingerprint };
     const what = Object.values(fact).join();
     if (this.#said.times(what) !== undefined) observe("peer.refused", fact);
   }
 
   #closeUnwelcome(): void {
     for (const { socket, fingerprint, shown } of this.#inside.values()) {
-      const reason = this.#wire.refusal(shown);
+      const reason = this.#transport.refusal(shown);
       if (reason) this.#refuse(socket, { reason, theirs: fingerprint });
     }
   }

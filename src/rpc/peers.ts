@@ -10,10 +10,9 @@
 import { type ClientReadableStream, Metadata, type MethodDefinition, type ServiceError } from "@grpc/grpc-js";
 import { observe } from "../platform/facts.ts";
 import { after, afterOnBeat, rest, wallClock } from "../platform/timers.ts";
-import { type Answer, type Failure, failureFrom, read } from "./call_result.ts";
+import { type CallResult, type Failure, failureFrom, read } from "./call_result.ts";
 import {
   type CallName,
-  type Calls,
   type CancelJobRequest,
   type CheckNodeRequest,
   type ConfirmContinuationRequest,
@@ -22,6 +21,7 @@ import {
   type StartJobRequest,
   type StartJobsRequest,
   type StartJobsResponse,
+  type UnaryCalls,
   type WatchRequest,
   workerService,
   type WorkerStatus,
@@ -29,8 +29,8 @@ import {
 import { type Channel, openChannel } from "./channel.ts";
 import { OrderStream } from "./order_stream.ts";
 import { RefusedServers } from "./refused_servers.ts";
-import type { Meant, Shown } from "./trust.ts";
-import type { Wire } from "./transport.ts";
+import type { Meant, PresentedCertificates } from "./trust.ts";
+import type { Transport } from "./transport.ts";
 
 /** Where a worker is, as its row in Postgres says; with its fingerprint, nobody else is taken for it. */
 export interface PeerAddress {
@@ -44,7 +44,7 @@ export interface PeerAddress {
   tls_former_fingerprint?: string | null;
 }
 
-export type { Answer, Failure } from "./call_result.ts";
+export type { CallResult, Failure } from "./call_result.ts";
 
 export interface CallOptions {
   deadline_ms?: number;
@@ -78,13 +78,13 @@ export const OLD_CHANNEL_MS = 5_000;
 
 /** All workers that this process talks to. */
 export class Peers {
-  readonly #wire: Wire;
+  readonly #transport: Transport;
   readonly #peers = new Map<string, Peer>();
   readonly #unhear: () => void;
 
-  constructor(wire: Wire) {
-    this.#wire = wire;
-    this.#unhear = wire.onChange(() => {
+  constructor(transport: Transport) {
+    this.#transport = transport;
+    this.#unhear = transport.onChange(() => {
       for (const peer of this.#peers.values()) peer.renewIdentity();
     });
   }
@@ -97,7 +97,7 @@ export class Peers {
       known.expect(address);
       return known;
     }
-    const peer = new Peer(address, this.#wire);
+    const peer = new Peer(address, this.#transport);
     this.#peers.set(key, peer);
     return peer;
   }
@@ -122,7 +122,7 @@ export class Peers {
 class Peer {
   readonly worker_id: string;
   #address: PeerAddress;
-  readonly #wire: Wire;
+  readonly #transport: Transport;
   readonly #calls = new Set<{ cancel(): void }>();
   #channel: Channel;
   #orders: OrderStream | undefined;
@@ -132,14 +132,14 @@ class Peer {
   #missed_deadlines = 0;
   readonly #told = new Set<string>();
   /** Whom the latest connection found, if that was right. */
-  #server: Shown | undefined;
+  #server: PresentedCertificates | undefined;
   readonly #refused: RefusedServers;
 
-  constructor(address: PeerAddress, wire: Wire) {
+  constructor(address: PeerAddress, transport: Transport) {
     this.worker_id = address.worker_id;
     this.#address = address;
-    this.#wire = wire;
-    this.#refused = new RefusedServers(wire);
+    this.#transport = transport;
+    this.#refused = new RefusedServers(transport);
     this.#channel = this.#connect();
   }
 
@@ -194,13 +194,13 @@ class Peer {
     const before = meantBy(this.#address).fingerprints.join();
     this.#address = address;
     if (meantBy(address).fingerprints.join() === before) return;
-    const kept = this.#server && this.#wire.refusal(this.#server, meantBy(address)) === undefined;
+    const kept = this.#server && this.#transport.refusal(this.#server, meantBy(address)) === undefined;
     if (!kept) this.#reconnect();
   }
 
   /** Uses the certificates of now: new calls on a new connection, old calls to their end, unless the pin is gone. */
   renewIdentity(): void {
-    if (this.#server && this.#wire.refusal(this.#server) !== undefined) this.#cancelAll();
+    if (this.#server && this.#transport.refusal(this.#server) !== undefined) this.#cancelAll();
     this.#reconnect();
   }
 
@@ -213,9 +213,9 @@ class Peer {
 
   async #call<Name extends CallName>(
     name: Name,
-    request: Calls[Name]["request"],
+    request: UnaryCalls[Name]["request"],
     options: CallOptions = {},
-  ): Promise<Answer<Calls[Name]["response"]>> {
+  ): Promise<CallResult<UnaryCalls[Name]["response"]>> {
     const { deadline_ms, tries } = { ...PATIENCE[name], ...options };
     if (!(deadline_ms > 0 && deadline_ms < Infinity)) {
       throw new RangeError(`Cannot call ${name} with deadline ${deadline_ms} ms: it must be above 0 and finite`);
@@ -232,11 +232,11 @@ class Peer {
 
   async #try<Name extends CallName>(
     name: Name,
-    request: Calls[Name]["request"],
+    request: UnaryCalls[Name]["request"],
     deadline_ms: number,
-  ): Promise<Answer<Calls[Name]["response"]>> {
+  ): Promise<CallResult<UnaryCalls[Name]["response"]>> {
     const answer = name === "startJobs"
-      ? await this.#order(request as StartJobsRequest, deadline_ms) as Answer<Calls[Name]["response"]>
+      ? await this.#order(request as StartJobsRequest, deadline_ms) as CallResult<UnaryCalls[Name]["response"]>
       : await this.#once(methodOf(name), request, deadline_ms);
     if (!answer.ok && answer.code === "DEADLINE_EXCEEDED") {
       this.#missed_deadlines += 1;
@@ -248,7 +248,7 @@ class Peer {
   }
 
   /** Over the stream for orders; a worker of a version without it is called. */
-  async #order(request: StartJobsRequest, deadline_ms: number): Promise<Answer<StartJobsResponse>> {
+  async #order(request: StartJobsRequest, deadline_ms: number): Promise<CallResult<StartJobsResponse>> {
     if (this.#streams_orders) {
       const answer = await (this.#orders ??= this.#openOrders()).ask(request, deadline_ms);
       if (answer.ok || answer.code !== "UNIMPLEMENTED") return answer;
@@ -270,7 +270,7 @@ class Peer {
     method: MethodDefinition<Request, Response>,
     request: Request,
     deadline_ms: number,
-  ): Promise<Answer<Response>> {
+  ): Promise<CallResult<Response>> {
     return new Promise((resolve) => {
       const call = this.#channel.client.makeUnaryRequest(
         method.path,
@@ -323,7 +323,7 @@ class Peer {
   }
 
   #connect(): Channel {
-    return openChannel(this.#wire, this.#address, {
+    return openChannel(this.#transport, this.#address, {
       meant: () => meantBy(this.#address),
       onServer: (server, refusal) => {
         this.#server = refusal === undefined ? server : undefined;
@@ -382,7 +382,7 @@ function meantBy({ tls_fingerprint, tls_former_fingerprint, node_id }: PeerAddre
 const METHODS = new Map(Object.values(workerService).map((method) => [method.originalName, method]));
 
 function methodOf<Name extends CallName>(name: Name) {
-  return METHODS.get(name) as MethodDefinition<Calls[Name]["request"], Calls[Name]["response"]>;
+  return METHODS.get(name) as MethodDefinition<UnaryCalls[Name]["request"], UnaryCalls[Name]["response"]>;
 }
 
 function isOfTheNetwork(failure: Failure): boolean {

@@ -24,7 +24,7 @@ import type { Socket } from "node:net";
 import { observe } from "../platform/facts.ts";
 import { rest } from "../platform/timers.ts";
 import { addressText } from "../platform/text.ts";
-import { CLOSE_GRACE_MS, Door, type Knocking } from "./peer_listener.ts";
+import { CLOSE_GRACE_MS, type IncomingConnection, PeerListener } from "./peer_listener.ts";
 import {
   admit,
   BadMessage,
@@ -39,7 +39,7 @@ import {
   workerService,
   type WorkerStatus,
 } from "./messages.ts";
-import type { Wire } from "./transport.ts";
+import type { Transport } from "./transport.ts";
 
 /** Room for about 2,000 orders in one StartJobs. */
 const MAX_REQUEST_BYTES = 256 * 1024;
@@ -56,10 +56,10 @@ export interface ServerOptions {
   host: string;
   /** 0: any free one. */
   port: number;
-  wire: Wire;
+  transport: Transport;
   handlers: WorkerHandlers;
   /** How it looks whether what connects to it arrives; default: twice a minute. */
-  knocking?: Knocking;
+  knocking?: IncomingConnection;
 }
 
 export interface RunningServer {
@@ -72,7 +72,7 @@ export interface RunningServer {
 
 /** Listens; rejects with the reason and the fix when the address cannot be had. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const door = new Door(options.wire);
+  const door = new PeerListener(options.transport);
   const stop = new AbortController();
   const grpc = new Server(SERVER_OPTIONS);
   const under_way = new UnderWay();
@@ -115,7 +115,7 @@ class UnderWay {
 }
 
 interface Inside {
-  door: Door;
+  door: PeerListener;
   stop: AbortSignal;
   under_way: UnderWay;
 }
@@ -146,7 +146,7 @@ function implementation(handlers: WorkerHandlers, inside: Inside): UntypedServic
 async function answer(
   handlers: WorkerHandlers,
   name: CallName,
-  on: { call: { request: object; getPeer(): string }; door: Door },
+  on: { call: { request: object; getPeer(): string }; door: PeerListener },
 ): Promise<object> {
   const caller = callerOf(on.call, on.door);
   try {
@@ -204,7 +204,7 @@ async function serveWatch(
   }
 }
 
-function callerOf(call: { getPeer(): string }, door: Door): Caller {
+function callerOf(call: { getPeer(): string }, door: PeerListener): Caller {
   const address = call.getPeer();
   const caller = door.caller(address);
   if (typeof caller !== "string") return caller;

@@ -32,18 +32,18 @@ import type { TlsFiles } from "../platform/config.ts";
 import { observe } from "../platform/facts.ts";
 import { every, monotonicMs, wallClock } from "../platform/timers.ts";
 import { messageOf } from "../platform/text.ts";
-import { type Cuttable, cuttable } from "./abrupt_close.ts";
+import { type AbruptlyClosable, abruptlyClosable } from "./abrupt_close.ts";
 import { readTlsFiles, type TlsMaterial } from "./tls_files.ts";
 import {
   type Certificate,
   certificatesIn,
   type Meant,
-  type Shown,
+  type PresentedCertificates,
   shownBy,
   trustDigest,
   whyNotTrusted,
 } from "./trust.ts";
-import type { ListenerEvents, Wire } from "./transport.ts";
+import type { ListenerEvents, Transport } from "./transport.ts";
 
 /** All workers answer to this name in the handshake; who they are is said by their certificate. */
 const SERVER_NAME = "dandori-worker";
@@ -64,7 +64,7 @@ interface Waiting {
   usable_at_ms: number | undefined;
 }
 
-export class Tls implements Wire {
+export class Tls implements Transport {
   announce: (() => Promise<number>) | undefined;
   readonly #files: TlsFiles;
   readonly #listeners = new Set<() => void>();
@@ -183,7 +183,7 @@ export class Tls implements Wire {
     this.#told_problems.add(problem);
   }
 
-  refusal(shown: Shown | undefined, meant?: Meant): string | undefined {
+  refusal(shown: PresentedCertificates | undefined, meant?: Meant): string | undefined {
     return shown ? whyNotTrusted(this.#material.trust, shown, meant) : "it showed no certificate";
   }
 
@@ -219,11 +219,11 @@ export class Tls implements Wire {
 
   clientCredentials(
     meant: () => Meant,
-    onServer: (shown: Shown | undefined, refusal: string | undefined) => void,
-  ): Cuttable {
+    onServer: (shown: PresentedCertificates | undefined, refusal: string | undefined) => void,
+  ): AbruptlyClosable {
     const { chain, private_key } = this.#material;
     const context = createSecureContext({ ca: this.#roots(), key: private_key, cert: chain, minVersion: OLDEST });
-    return cuttable(credentials.createFromSecureContext(context, {
+    return abruptlyClosable(credentials.createFromSecureContext(context, {
       rejectUnauthorized: true, // said aloud, so that no environment variable can turn it off
       checkServerIdentity: (_name, server) => {
         const shown = shownIn(server);
@@ -237,7 +237,7 @@ export class Tls implements Wire {
   readonly client_options = { "grpc.ssl_target_name_override": SERVER_NAME };
 
   /** When a server is not trusted the handshake fails before anybody is told its certificate. */
-  whoIsAt(host: string, port: number): Promise<Shown | undefined> {
+  whoIsAt(host: string, port: number): Promise<PresentedCertificates | undefined> {
     const { chain, private_key } = this.#material;
     return new Promise((resolve) => {
       const socket = connectTls({
@@ -290,7 +290,7 @@ export function daysLeft(not_after: Date): number {
 }
 
 /** As Deno gives it: each certificate with that of its issuer, the last with itself or with nothing. */
-function shownIn(peer: PeerCertificate | undefined): Shown | undefined {
+function shownIn(peer: PeerCertificate | undefined): PresentedCertificates | undefined {
   const ders: Uint8Array[] = [];
   let at = peer as Partial<DetailedPeerCertificate> | undefined;
   while (at?.raw && ders.length < MOST_SHOWN) {

@@ -3,10 +3,10 @@
  * said by SCHEDULER_TLS and by nothing else; neither falls back to the other.
  */
 import type { Server, Socket } from "node:net";
-import type { Cuttable } from "./abrupt_close.ts";
-import type { Meant, Shown } from "./trust.ts";
+import type { AbruptlyClosable } from "./abrupt_close.ts";
+import type { Meant, PresentedCertificates } from "./trust.ts";
 
-export interface Wire {
+export interface Transport {
   /** Of the certificate in use; `MESH` where a mesh identifies. Goes into the worker's row, and orders are known by it. */
   readonly fingerprint: string;
   /** That of before, for as long as connections made with it may live; null when there is none. */
@@ -22,22 +22,25 @@ export interface Wire {
   /** Makes a new certificate known, and gives the ms after which it may be used; a failure puts the change off. */
   announce: (() => Promise<number>) | undefined;
   /** Why a peer is not acceptable now, undefined when it is. */
-  refusal(shown: Shown | undefined, meant?: Meant): string | undefined;
+  refusal(shown: PresentedCertificates | undefined, meant?: Meant): string | undefined;
   /** A listener that is not listening yet. `letIn` hears of each peer before a byte of it is read, and judges it. */
   listener(on: ListenerEvents): Server;
   /** For a gRPC channel. Made anew after each change. `meant` is asked at each connection, `onServer` hears the outcome. */
   clientCredentials(
     meant: () => Meant,
-    onServer: (shown: Shown | undefined, refusal: string | undefined) => void,
-  ): Cuttable;
+    onServer: (shown: PresentedCertificates | undefined, refusal: string | undefined) => void,
+  ): AbruptlyClosable;
   /** Channel options that go with `clientCredentials`. */
   readonly client_options: Record<string, string>;
   /** Who listens there, for the log only: nothing is trusted and nothing is sent. */
-  whoIsAt(host: string, port: number): Promise<Shown | undefined>;
+  whoIsAt(host: string, port: number): Promise<PresentedCertificates | undefined>;
   close(): Promise<void>;
 }
 
 export interface ListenerEvents {
-  letIn(socket: Socket, peer: { fingerprint: string | undefined; shown: Shown | undefined; problem?: string }): void;
+  letIn(
+    socket: Socket,
+    peer: { fingerprint: string | undefined; shown: PresentedCertificates | undefined; problem?: string },
+  ): void;
   handshakeFailed(socket: Socket, error: Error): void;
 }

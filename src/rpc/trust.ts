@@ -20,7 +20,7 @@ export interface Certificate {
 }
 
 /** What a peer showed in the handshake. */
-export interface Shown {
+export interface PresentedCertificates {
   certificate: Certificate;
   /** Those that come after it, up to its authority. */
   issuers: Certificate[];
@@ -40,7 +40,7 @@ export interface Trust {
   pins: Map<string, Certificate>;
   authorities: Certificate[];
   /** What was found of peers, who are judged again at each call: following signatures costs most of a millisecond. */
-  paths: WeakMap<Shown, Certificate[]>;
+  paths: WeakMap<PresentedCertificates, Certificate[]>;
 }
 
 const MOST_ISSUERS = 5;
@@ -56,7 +56,7 @@ export function fingerprintOf(der: Uint8Array): string {
 }
 
 /** From the bytes of a handshake: the peer's own, then its issuers. Undefined when the first cannot be read. */
-export function shownBy(ders: Uint8Array[]): Shown | undefined {
+export function shownBy(ders: Uint8Array[]): PresentedCertificates | undefined {
   try {
     const [certificate, ...issuers] = ders.map((der) => certificateOf(new X509Certificate(der), ""));
     return certificate && { certificate, issuers };
@@ -66,7 +66,7 @@ export function shownBy(ders: Uint8Array[]): Shown | undefined {
 }
 
 /** Why a certificate is not acceptable now, undefined when it is. */
-export function whyNotTrusted(trust: Trust, shown: Shown, meant?: Meant): string | undefined {
+export function whyNotTrusted(trust: Trust, shown: PresentedCertificates, meant?: Meant): string | undefined {
   const { certificate } = shown;
   const pinned = trust.pins.has(certificate.fingerprint);
   const unknown = pinned ? undefined : whyUnknown(trust, shown);
@@ -83,13 +83,13 @@ export function whyNotTrusted(trust: Trust, shown: Shown, meant?: Meant): string
   return `its certificate is for ${names.join(", ") || "no name"}, and the node meant is ${node_id}`;
 }
 
-function whyUnknown(trust: Trust, shown: Shown): string | undefined {
+function whyUnknown(trust: Trust, shown: PresentedCertificates): string | undefined {
   if (trust.authorities.length === 0) return "its certificate is not pinned here";
   const problem = whyNotVouchedFor(shown, trust);
   return problem && (trust.pins.size > 0 ? `its certificate is not pinned here, and ${problem}` : problem);
 }
 
-function whyNotVouchedFor(shown: Shown, trust: Trust): string | undefined {
+function whyNotVouchedFor(shown: PresentedCertificates, trust: Trust): string | undefined {
   let path = trust.paths.get(shown);
   if (!path) trust.paths.set(shown, path = pathUp(shown, trust.authorities));
   for (const issuer of path) {
@@ -100,7 +100,7 @@ function whyNotVouchedFor(shown: Shown, trust: Trust): string | undefined {
 }
 
 /** Follows the signatures up to an authority; empty when they lead to none. */
-function pathUp({ certificate, issuers }: Shown, authorities: Certificate[]): Certificate[] {
+function pathUp({ certificate, issuers }: PresentedCertificates, authorities: Certificate[]): Certificate[] {
   const path: Certificate[] = [];
   for (let below = certificate; path.length <= MOST_ISSUERS;) {
     const authority = authorities.find((one) => hasSigned(one, below));

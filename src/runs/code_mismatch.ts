@@ -5,7 +5,7 @@
  *   a worker is ordered to start other code than it has: refuseCode --> such a row, and the run is as it was before the assignment
  *
  * A row is about one digest: after the next sync it says nothing any more. The leader gives no run of that digest to that worker, and reads the rows
- * when it is rung or every few seconds (leader/assignment.ts). A refusal is no attempt: nothing was tried, so neither the attempt's number nor any
+ * when it is woken or every few seconds (leader/assignment.ts). A refusal is no attempt: nothing was tried, so neither the attempt's number nor any
  * budget changes, and no attempt is kept.
  */
 import { type Db, json } from "../postgres/connection.ts";

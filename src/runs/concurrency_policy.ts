@@ -1,9 +1,9 @@
 /**
  * Runs of one job that may not go on beside each other, by its `concurrency`: the newer slot is SKIPPED (`forbid`, `queueOne`), or the older run is
- * asked to end (`replace`). Looked at when slots are born and when they come due, until all is settled.
+ * asked to end (`replace`). Looked at when slots are created and when they come due, until all is settled.
  */
 import type { Db } from "../postgres/connection.ts";
-import { leavingKept } from "../postgres/row_locks.ts";
+import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { type AttemptRef, over } from "./states.ts";
 
@@ -57,7 +57,7 @@ export async function skipForbidden(sql: Db, term: Term, most = 5_000): Promise<
                else 'an older slot of this job was waiting, and its concurrency is "queueOne"' end
         from fence, job_definition d
        where r.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from forbidden)) ${
-      leavingKept(sql)
+      skipLocked(sql)
     }))
          and r.state is not distinct from 'PENDING' and r.cancel_requested_at is null and d.id = r.job_definition_id + 0
       returning r.id, r.attempt)
@@ -90,7 +90,7 @@ export async function requestReplaced(sql: Db, term: Term, most = 5_000): Promis
              cancel_reason = 'replaced by a newer run of this job'
         from fence
        where o.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from replaced)) ${
-      leavingKept(sql)
+      skipLocked(sql)
     }))
          and num_nulls(o.cancel_requested_at, o.finished_at) = 2
       returning o.id, o.attempt)

@@ -1,30 +1,30 @@
 /**
  * How runs come to be: from slots of schedules, from enqueue, (events.ts) from events and (bulk_dispatch.ts) from bulks. The only file that
- * inserts into job_run; states.ts moves what was born here.
+ * inserts into job_run; states.ts moves what was created here.
  *
- * An idempotency key, unique as long as its run is kept (run_retention.ts), is what makes a birth exactly-once, and nothing else does. Every
- * birth has one but for an enqueue whose caller gave none, which makes a run each time it is sent:
+ * An idempotency key, unique as long as its run is kept (run_retention.ts), is what makes a new run exactly-once, and nothing else does. Every
+ * creation has one but for an enqueue whose caller gave none, which makes a run each time it is sent:
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
  *   bulk:{bulk_id}:{seq}
  *
  * Runs of a definition that is not `allow` share a serial key, so that two of them are never live at once.
  *
- * A run that is not yet due, or that is plainly behind another of its serial key or limit key, is born `held` (key_queues.ts).
- * "Plainly" is as this statement sees it, so each such birth leaves a line_check behind it: if what it saw has changed
+ * A run that is not yet due, or that is plainly behind another of its serial key or limit key, is created `held` (key_queues.ts).
+ * "Plainly" is as this statement sees it, so each such creation leaves a key_recheck behind it: if what it saw has changed
  * meanwhile, the leader lets it go.
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { type Db, json } from "../postgres/connection.ts";
 import type { Demands } from "../definitions/definition_rows.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { named } from "./fast_path.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
 
-export interface Birth {
+export interface NewRun {
   job_name: string;
   args: unknown;
-  /** Unique per job. Without one, the same birth sent twice makes two runs. */
+  /** Unique per job. Without one, the same creation sent twice makes two runs. */
   idempotency_key?: string;
   priority?: number;
   run_at?: Date;
@@ -33,31 +33,31 @@ export interface Birth {
   rerun_of?: number;
 }
 
-/** What came of a birth: its run, old or new; or no run, since no such job takes runs. */
-export interface Born {
+/** What came of a new run: its run, old or new; or no run, since no such job takes runs. */
+export interface CreatedRun {
   job_run_id: number | undefined;
   /** False: the key was used before, and this is the run of that time. */
   is_new: boolean;
 }
 
-/** Enqueues runs in one statement, on the pool or inside the caller's transaction; answers in the order of the births. */
-export async function createRuns(sql: Db, births: Birth[]): Promise<Born[]> {
-  return await bear(sql, births) as Born[];
+/** Enqueues runs in one statement, on the pool or inside the caller's transaction; answers in the order of the new runs. */
+export async function createRuns(sql: Db, new_runs: NewRun[]): Promise<CreatedRun[]> {
+  return await insertRuns(sql, new_runs) as CreatedRun[];
 }
 
 /** The same for runs of one job that were checked by these demands. Undefined: it has others by now, and nothing was done. */
-export async function createCheckedRuns(sql: Db, births: Birth[], by: Demands): Promise<Born[] | undefined> {
-  return await bear(sql, births, by);
+export async function createCheckedRuns(sql: Db, new_runs: NewRun[], by: Demands): Promise<CreatedRun[] | undefined> {
+  return await insertRuns(sql, new_runs, by);
 }
 
 /** `by`: what the job is to ask for still. Undefined: it asks for something else. */
-async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | undefined> {
+async function insertRuns(sql: Db, new_runs: NewRun[], by?: Demands): Promise<CreatedRun[] | undefined> {
   const holds = by
     ? sql`(d.args_schema::text, d.node, d.resources) is not distinct from (${by.args_schema}::text, ${by.node}::text, ${
       json(sql, by.resources)
     }::jsonb)`
     : sql`true`;
-  const asked = births.map((birth, place) => ({ ...birth, place, args: birth.args ?? {} }));
+  const asked = new_runs.map((new_run, place) => ({ ...new_run, place, args: new_run.args ?? {} }));
   const rows = await sql<
     { place: number; id: number | null; old_id: number | null; known: boolean; changed: boolean }[]
   >`
@@ -71,16 +71,16 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
         from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
                priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
         left join job_definition d on d.name = a.job_name and d.removed_at is null),
-    ${bearing(sql)}${births.length === 1 ? sql`, ${named(sql)}` : sql``}
+    ${insertingRuns(sql)}${new_runs.length === 1 ? sql`, ${named(sql)}` : sql``}
     select ask.place, born.id, ask.job_definition_id is not null as known, ask.changed,
            case when born.id is null then (select old.id from job_run old where old.idempotency_key = ask.key) end as old_id
       from ask left join lined using (place) left join born on born.id = lined.id ${
-    births.length === 1 ? sql`, named` : sql``
+    new_runs.length === 1 ? sql`, named` : sql``
   } order by ask.place`;
   if (rows.some((row) => row.changed)) return undefined;
-  // A key that another transaction committed after this statement began is neither born nor visible, nor is one that is given twice: ask again.
+  // A key that another transaction committed after this statement began is neither created nor visible, nor is one that is given twice: ask again.
   const unseen = rows.filter((row) => row.known && row.id === null && row.old_id === null);
-  const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => births[row.place] as Birth));
+  const found = unseen.length === 0 ? [] : await createRuns(sql, unseen.map((row) => new_runs[row.place] as NewRun));
   const later = new Map(unseen.map((row, place) => [row.place, found[place]]));
   return rows.map(({ place, id, old_id }) =>
     later.get(place) ?? { job_run_id: id ?? old_id ?? undefined, is_new: id !== null }
@@ -96,7 +96,7 @@ async function bear(sql: Db, births: Birth[], by?: Demands): Promise<Born[] | un
 export async function rerunWhere(
   sql: Db,
   filter: RunFilter,
-  by: By & { most: number; wish: string },
+  by: Actor & { most: number; wish: string },
 ): Promise<{ id: number; rerun_of: number }[]> {
   return await sql<{ id: number; rerun_of: number }[]>`
     with ask as (
@@ -112,7 +112,7 @@ export async function rerunWhere(
          and not exists (select from job_run again where again.idempotency_key = 'rerun:' || ${by.wish}::text || ':' || r.id)
          and (r.rerun_of is null or r.idempotency_key is distinct from 'rerun:' || ${by.wish}::text || ':' || r.rerun_of)
        order by r.id limit ${by.most}),
-    ${bearing(sql)},
+    ${insertingRuns(sql)},
     fresh as (select id, lined.rerun_of from born join lined using (id)),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
@@ -120,7 +120,7 @@ export async function rerunWhere(
     select id, rerun_of from fresh order by id`;
 }
 
-/** What an enqueue gave run `r` of definition `d` that does not follow from its job and args; null: nothing. No other birth gives any. */
+/** What an enqueue gave run `r` of definition `d` that does not follow from its job and args; null: nothing. No other creation gives any. */
 function ownNode(sql: Db) {
   return sql`case when r.source = 'enqueue' and r.node is distinct from fill_template(d.node, r.args_json) then r.node end`;
 }
@@ -173,7 +173,7 @@ export async function createSlotRuns(
              fill_template(d.node, d.default_args_json || a.args_json) as node, null::bigint as rerun_of, null as own_serial_key,
              a.id as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, fence.epoch as leader_epoch
         from advanced a cross join unnest(a.slots, a.starts) as s(slot, start) join job_definition d on d.id = a.job_definition_id and d.enabled, fence),
-    ${bearing(sql)}
+    ${insertingRuns(sql)}
     select born.id, d.name as job_name from born join job_definition d on d.id = born.job_definition_id order by born.id`;
 }
 
@@ -184,10 +184,10 @@ export function now(sql: Db) {
 
 /**
  * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key, job_schedule_id,
- * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `born`: the keys of each run, its place in their lines, its id, and the row. Among those asked for
+ * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `created`: the keys of each run, its place in their lines, its id, and the row. Among those asked for
  * together the first of each key is let go, if nobody has the key yet.
  */
-export function bearing(sql: Db, { event_keys = false } = {}) {
+export function insertingRuns(sql: Db, { event_keys = false } = {}) {
   const event_key = event_keys ? sql`event_key` : sql`null`;
   return sql`keyed as materialized (
       select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit,
@@ -218,7 +218,7 @@ export function bearing(sql: Db, { event_keys = false } = {}) {
       on conflict (idempotency_key) where idempotency_key is not null do nothing
       returning id, idempotency_key, job_definition_id),
     checked as (
-      insert into line_check (line)
+      insert into key_recheck (line)
       select 'serial:' || serial_key from lined where behind and serial_key is not null
       union select 'limit:' || limit_key from lined where behind and limit_key is not null)`;
 }

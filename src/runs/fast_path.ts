@@ -1,21 +1,21 @@
 /**
- * A run that is born while nothing else waits, and of which nothing has to be counted, compared or weighed: no limit, rate, resource,
- * key, bulk or node of its own. Its birth names it when it rings the leader, who may then give it to a worker without looking what else
+ * A run that is created while nothing else waits, and of which nothing has to be counted, compared or weighed: no limit, rate, resource,
+ * key, bulk or node of its own. Its creation names it when it wakes the leader, who may then give it to a worker without looking what else
  * there is (leader/fast_path.ts). What it was named with is a hint; whether it is such a run is asked in the statement that assigns it.
  */
 import type { Db, Fragment } from "../postgres/connection.ts";
 
 /** What a worker is told of a run. */
-export interface BornRun {
+export interface AnnouncedRun {
   job_run_id: number;
   command_name: string;
   digest: string;
 }
 
 /** The first version of a row, and the number of its first attempt. */
-export const BORN = { version: 0, attempt: 1 };
+export const FIRST_VERSION = { version: 0, attempt: 1 };
 
-/** A part of a `with` after `bearing`, to be named in a `from`: one row, which rings the leader with the run that was born. */
+/** A part of a `with` after `bearing`, to be named in a `from`: one row, which wakes the leader with the run that was created. */
 export function named(sql: Db): Fragment {
   return sql`named as materialized (
     select count(pg_notify('scheduler', jsonb_build_object('job_run_id', born.id, 'command_name', d.command_name, 'digest', d.digest)::text))
@@ -24,7 +24,7 @@ export function named(sql: Db): Fragment {
 }
 
 /** The run that rang; undefined: something else did. Anybody may ring with anything. */
-export function bornFrom(what: string): BornRun | undefined {
+export function announcedRun(what: string): AnnouncedRun | undefined {
   if (!what.startsWith("{")) return undefined;
   try {
     const { job_run_id, command_name, digest } = JSON.parse(what);

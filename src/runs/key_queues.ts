@@ -9,8 +9,8 @@
  *   held until wakes_at --that time comes: wake--> not held
  *
  * Held says nothing about a run's state. Births hold what is plainly behind (create_runs.ts); everything else here is done by
- * the leader, which is one, so holding and letting go never race. What ends a run, moves its priority or is born held
- * leaves a row in `line_check` in the same transaction (a trigger does it); the leader empties that table before it
+ * the leader, which is one, so holding and letting go never race. What ends a run, moves its priority or is created held
+ * leaves a row in `key_recheck` in the same transaction (a trigger does it); the leader empties that table before it
  * looks at candidates. So whatever commits late is found by the next check: no run stays held behind a free key.
  *
  * `= any(array(...))` where a join would do: the planner takes the array for a few ids and looks each up; with its stale
@@ -20,7 +20,7 @@
  * found by their ids name what an index is of (`held`, `wakes_at is not null`): it would be read as a whole.
  */
 import type { Db, Fragment } from "../postgres/connection.ts";
-import { leavingKept } from "../postgres/row_locks.ts";
+import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 
 /** Lets go who has come due; whether there are more, and whether slots of schedules are among them, which may be skipped for others. */
@@ -30,30 +30,30 @@ export async function wake(sql: Db, term: Term, most = 1000): Promise<{ more: bo
     update job_run r set held = false, wakes_at = null
       from fence
      where r.id = any(array(select id from job_run where exists (select from fence) and wakes_at <= clock_timestamp() order by wakes_at limit ${most} ${
-    leavingKept(sql)
+    skipLocked(sql)
   }))
        and num_nulls(r.wakes_at) = 0 returning r.source`;
   return { more: rows.length === most, slots: rows.some(({ source }) => source === "schedule") };
 }
 
 /**
- * Looks at lines in which something has changed, and lets go who is next in them. `leaving_kept`: of those whose rows are kept the lines are looked at
+ * Looks at lines in which something has changed, and lets go who is next in them. `skip_locked`: of those whose rows are kept the lines are looked at
  * again.
  */
 export async function checkLines(
   sql: Db,
   term: Term,
-  { most = 1000, leaving_kept = false } = {},
+  { most = 1000, skip_locked = false } = {},
 ): Promise<{ more: boolean }> {
-  const free = leaving_kept
+  const free = skip_locked
     ? sql`select id from job_run where exists (select from fence) and id = any(array(select id from next)) ${
-      leavingKept(sql)
+      skipLocked(sql)
     }`
     : sql`select id from next`;
   const [row] = await sql<{ taken: number; bulks: number }[]>`
     with ${fence(sql, term)},
     taken as (
-      delete from line_check c using fence where c.id in (select id from line_check order by id limit ${most}) returning c.line),
+      delete from key_recheck c using fence where c.id in (select id from key_recheck order by id limit ${most}) returning c.line),
     serial as (select distinct substr(line, 8) as key from taken where line like 'serial:%'),
     limited as (
       select l.key, d.concurrency_limit as most from (
@@ -66,7 +66,7 @@ export async function checkLines(
            and not ${behindBulk(sql, sql`r`)}
          order by r.priority, r.due_at, r.id limit 1) n
        where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') offset 0)
-         and not exists (select from serial_key_stop s where s.serial_key = k.key offset 0)
+         and not exists (select from serial_key_pause s where s.serial_key = k.key offset 0)
       union
       select n.id from limited k cross join lateral (
         select r.id from job_run r
@@ -81,10 +81,10 @@ export async function checkLines(
       returning r.id),
     kept as (
       select r.serial_key, r.limit_key from job_run r
-       where ${leaving_kept} and r.id = any(array(select id from next)) and r.held::int = 1 and r.id not in (select id from freed)),
+       where ${skip_locked} and r.id = any(array(select id from next)) and r.held::int = 1 and r.id not in (select id from freed)),
     again as (${checksOf(sql, "kept")}),
     bulks as (
-      insert into bulk_check (bulk_id)
+      insert into bulk_recheck (bulk_id)
       select b.id from serial k join bulk b on b.serial_key = k.key and b.finished_at is null and b.started_at is null returning 1)
     select (select count(*) from taken)::int as taken, (select count(*) from freed)::int as freed, (select count(*) from bulks)::int as bulks`;
   return { more: row !== undefined && (row.taken === most || row.bulks > 0) };
@@ -102,7 +102,7 @@ export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<
       update job_run r set held = true
         from fence
        where r.id = any(array(select id from job_run where exists (select from fence) and id = any(${job_run_ids}::bigint[]) ${
-    leavingKept(sql)
+    skipLocked(sql)
   })) and not r.held
          and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
       returning r.serial_key, r.limit_key),
@@ -113,7 +113,7 @@ export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<
 
 function checksOf(sql: Db, runs: "held" | "kept") {
   return sql`
-    insert into line_check (line)
+    insert into key_recheck (line)
     select 'serial:' || serial_key from ${sql(runs)} where serial_key is not null
     union select 'limit:' || limit_key from ${sql(runs)} where limit_key is not null`;
 }
@@ -128,7 +128,7 @@ export function behindKey(sql: Db) {
     of(sql, sql`o.state`, ["PENDING"])
   } and o.due_at <= clock_timestamp()
              and (o.priority, o.due_at, o.id) < (r.priority, r.due_at, r.id) and not ${behindBulk(sql, sql`o`)})
-    or exists (select from serial_key_stop s where s.serial_key = r.serial_key offset 0)))`;
+    or exists (select from serial_key_pause s where s.serial_key = r.serial_key offset 0)))`;
 }
 
 /** Whether a bulk of its serial key goes before this run, which is of none: it began, or was asked for before the run. */
@@ -147,7 +147,7 @@ export function bulkBehindKey(sql: Db) {
   } offset 0)
     or exists (select from job_run o where o.serial_key = b.serial_key and ${of(sql, sql`o.state`, ["PENDING"])}
                 and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp() offset 0)
-    or exists (select from serial_key_stop s where s.serial_key = b.serial_key offset 0)))`;
+    or exists (select from serial_key_pause s where s.serial_key = b.serial_key offset 0)))`;
 }
 
 /** Whether run `r` may not start because its limit key has as many at once as definition `d` allows. */

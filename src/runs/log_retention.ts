@@ -4,7 +4,7 @@
  *   job_run_log --read--> an object of the archive --moveLines--> job_run.log_ref
  *
  * The walk goes along the index of lines by run, from run to run: it costs what there is to move, and not what there are runs. Ids of runs are in
- * the order of their birth, so those that may be old come first; what is passed over are old runs that ended lately.
+ * the order of their creation, so those that may be old come first; what is passed over are old runs that ended lately.
  *
  * `moveLines` is one guarded statement. A run is moved only when exactly the lines that were read are there between the first and the last of
  * them, and its log_ref is what it was then; those lines, by their ids, are deleted and no others. So of two that move the same lines one does,

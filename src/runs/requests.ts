@@ -2,9 +2,9 @@
  * What people, and newer runs, ask of a run. A request is written into the row and moves no state: the leader cancels
  * what has no body, and the worker that owns a body kills it first and writes CANCELED after (states.ts).
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
-import { leavingKept } from "../postgres/row_locks.ts";
+import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
 import type { AttemptRef, RunState } from "./states.ts";
@@ -13,7 +13,7 @@ import type { AttemptRef, RunState } from "./states.ts";
 export async function requestCancel(
   sql: Db,
   job_run_id: number,
-  by: By,
+  by: Actor,
 ): Promise<{ state: RunState; requested: boolean } | undefined> {
   const [row] = await sql<{ state: RunState; requested: boolean }[]>`
     with asked as (
@@ -89,20 +89,20 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
   const [row] = await sql<{ more: boolean }[]>`
     with ${fence(sql, term)},
     move as materialized (
-      select m.id, m.job_definition_id, m.was, d.priority from priority_move m join job_definition d on d.id = m.job_definition_id
+      select m.id, m.job_definition_id, m.was, d.priority from priority_change m join job_definition d on d.id = m.job_definition_id
        where ${canMove(sql)} order by m.id limit 1),
     waiting as materialized (
       select w.id from move m cross join lateral (
         select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.priority = m.was
-            and r.bulk_id is null limit ${most} ${leavingKept(sql)}) held
+            and r.bulk_id is null limit ${most} ${skipLocked(sql)}) held
         union all
         select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id
             and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null
-          limit ${most} ${leavingKept(sql)}) ready
+          limit ${most} ${skipLocked(sql)}) ready
         union all
         select id from (select r.id from job_run r where r.job_definition_id + 0 = m.job_definition_id
             and r.state in ('ASSIGNED', 'RUNNING') and r.priority = m.was and r.bulk_id is null limit ${most} ${
-    leavingKept(sql)
+    skipLocked(sql)
   }) active) w
        where m.was <> m.priority and exists (select from fence) limit ${most}),
     moved as (
@@ -110,16 +110,16 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
         from move m, fence
        where r.id = any(array(select id from waiting)) and r.priority = m.was and r.finished_at is null),
     looked as (
-      update priority_move m set until_xid = pg_current_xact_id() from fence
+      update priority_change m set until_xid = pg_current_xact_id() from fence
        where m.id = (select id from move) and (select count(*) from waiting) < ${most} and ${
     untilXid(sql)
   } is null returning m.id),
     done as (
-      delete from priority_move m using fence
+      delete from priority_change m using fence
        where m.id = (select id from move) and (select count(*) from waiting) < ${most} and ${
     untilXid(sql)
   } is not null returning m.id)
-    select exists (select from priority_move m where ${canMove(sql)}
+    select exists (select from priority_change m where ${canMove(sql)}
                     and m.id not in (select id from done union all select id from looked)) as more from fence`;
   return row?.more ?? false;
 }
@@ -151,6 +151,6 @@ export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, mo
      where b.id = ${bulk_id} and b.state = 'CANCELED' and num_nulls(r.cancel_requested_at, r.finished_at) = 2
        and r.id = any(array(
          select id from job_run where exists (select from fence) and bulk_id = ${bulk_id} and cancel_requested_at is null
-            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit ${most} ${leavingKept(sql)}))
+            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit ${most} ${skipLocked(sql)}))
     returning r.id as job_run_id, r.attempt`;
 }

@@ -4,7 +4,7 @@
  *
  * What must not break when a row is gone:
  *
- * - A slot is born once. Its key goes with its run, so how far slots of a schedule are forgotten is kept (`slots_forgotten`), in the same statement;
+ * - A slot is created once. Its key goes with its run, so how far slots of a schedule are forgotten is kept (`schedule_watermark`), in the same statement;
  *   a backfill makes none up to there. The leader itself never comes back to a slot: `last_slot` only grows.
  * - A bulk counts its runs while it goes on, and repeats those that failed: its runs stay as long as it does, and go with their items.
  * - What ended is counted once (run_stats.ts): a run that was not counted yet stays.
@@ -28,16 +28,16 @@ export interface DoomedRun {
 }
 
 /** A piece of a walk: what is found, and after which id it goes on; null: it is over. */
-export interface Found<Row> {
+export interface RetentionPiece<Row> {
   rows: Row[];
   looked_to: number | null;
 }
 
-/** Runs that may go, among the next `look` from the oldest on. Ids are in the order of births: the walk ends where all are young. */
+/** Runs that may go, among the next `look` from the oldest on. Ids are in the order of new runs: the walk ends where all are young. */
 export async function findOldRuns(
   sql: Db,
   { after, days, look = 500 }: { after: number; days: number; look?: number },
-): Promise<Found<DoomedRun>> {
+): Promise<RetentionPiece<DoomedRun>> {
   const rows = await sql<(DoomedRun & { id: number; old: boolean; young: boolean })[]>`
     with cut as materialized (select ${before(sql, days)} as at),
     seen as materialized (
@@ -192,7 +192,7 @@ function isLast(sql: Db) {
 }
 
 function stopsKey(sql: Db) {
-  return sql`exists (select from serial_key_stop s where s.job_run_id = r.id)`;
+  return sql`exists (select from serial_key_pause s where s.job_run_id = r.id)`;
 }
 
 function linesOf(sql: Db, id: ReturnType<typeof stopsKey>) {
@@ -204,7 +204,7 @@ function linesOf(sql: Db, id: ReturnType<typeof stopsKey>) {
 /** Of schedules that are there still. */
 function forget(sql: Db) {
   return sql`
-    insert into slots_forgotten (job_schedule_id, upto)
+    insert into schedule_watermark (job_schedule_id, upto)
     select s.id, max(d.scheduled_for) from doomed d join job_schedule s on s.id = d.job_schedule_id group by s.id
-    on conflict (job_schedule_id) do update set upto = greatest(slots_forgotten.upto, excluded.upto)`;
+    on conflict (job_schedule_id) do update set upto = greatest(schedule_watermark.upto, excluded.upto)`;
 }

@@ -10,7 +10,7 @@ import type { RunFilter } from "./run_filter.ts";
 import { type RunState, STATES, TERMINAL } from "./states.ts";
 
 /** A part of what is meant; no run is in two parts. */
-export interface Part {
+export interface ScanPart {
   /** A condition on run `r`. */
   lead: Fragment;
   /** walk: an index gives it in the order of ids. heap: it has none, and is small as a rule. jobs: it is one walk for each job. */
@@ -24,13 +24,13 @@ export interface Part {
 }
 
 /** `job_definition_id`: of the filter's job. */
-export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | null): Part[] {
+export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | null): ScanPart[] {
   const { states = STATES } = filter;
   const ended = states.filter((state) => TERMINAL.includes(state));
   const open = states.filter((state) => !TERMINAL.includes(state));
   const besides = (leading: (keyof RunFilter)[]) =>
     ASKED.some((name) => filter[name] !== undefined && !leading.includes(name));
-  const walk = (lead: Fragment, ...leading: (keyof RunFilter)[]): Part => ({
+  const walk = (lead: Fragment, ...leading: (keyof RunFilter)[]): ScanPart => ({
     lead,
     kind: "walk",
     sifted: besides(leading),
@@ -50,7 +50,7 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
   }
   if (job_definition_id === null && (filter.states === undefined || besides(["states"]))) return [walk(sql`true`)];
   const job = job_definition_id === null ? sql`` : sql`and r.job_definition_id = ${job_definition_id}`;
-  const past = (state: RunState): Part => ({
+  const past = (state: RunState): ScanPart => ({
     ...walk(sql`${of(state)} and r.finished_at is not null ${job}`, "states", "job_name"),
     kind: job_definition_id === null ? "jobs" : "walk",
   });
@@ -70,8 +70,8 @@ function ofBulk(
   sql: Db,
   filter: RunFilter,
   state: RunState,
-  walk: (lead: Fragment, ...leading: (keyof RunFilter)[]) => Part,
-): Part {
+  walk: (lead: Fragment, ...leading: (keyof RunFilter)[]) => ScanPart,
+): ScanPart {
   const { bulk_id = 0, before_id = Number.MAX_SAFE_INTEGER, after_id = 0 } = filter;
   const lead =
     sql`r.bulk_id = ${bulk_id} and (r.state, r.id) < (${state}::text, ${before_id}::bigint) and (r.state, r.id) > (${state}::text, ${after_id}::bigint)`;
@@ -87,11 +87,11 @@ export function newestOf(sql: Db, job_definition_id: Fragment, most: number): Fr
 }
 
 /** All runs from the newest on, whatever leads. */
-export function byAge(sql: Db): Part {
+export function byAge(sql: Db): ScanPart {
   return { lead: sql`true`, kind: "walk", sifted: true };
 }
 
-function heap(lead: Fragment): Part {
+function heap(lead: Fragment): ScanPart {
   return { lead, kind: "heap", sifted: false };
 }
 

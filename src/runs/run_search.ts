@@ -5,10 +5,10 @@
  */
 import type { Db, Fragment } from "../postgres/connection.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
-import { byAge, inStates, type Part, partsOf } from "./run_scans.ts";
+import { byAge, inStates, partsOf, type ScanPart } from "./run_scans.ts";
 import { STATES, TERMINAL } from "./states.ts";
 
-export interface Found {
+export interface SearchResult {
   /** The newest first; after a run (`after_id`), or where it is wished, the oldest first. */
   ids: number[];
   /** Only runs from where it began to this one were looked at; null: all. */
@@ -28,7 +28,7 @@ const LARGEST_HEAP = 10_000;
 /** States without a job are looked for among so many of the newest runs before they are for each job. */
 const NEAR = 5_000;
 
-export async function searchRuns(sql: Db, filter: RunFilter, effort: Effort): Promise<Found> {
+export async function searchRuns(sql: Db, filter: RunFilter, effort: Effort): Promise<SearchResult> {
   const search = await searchOf(sql, filter, effort);
   if (!search) return { ids: [], looked_to: null };
   if (search.parts.some(({ kind }) => kind === "jobs")) {
@@ -53,7 +53,7 @@ export async function countRuns(sql: Db, filter: RunFilter, effort: Effort): Pro
 }
 
 interface Search extends Required<Effort> {
-  parts: Part[];
+  parts: ScanPart[];
   /** Conditions on run `r`: where to begin and to end; and all that is asked for. */
   edge: Fragment;
   /** The same for a heap, which has an index of its own: by that of ids the planner would read all runs up to the edge. */
@@ -128,7 +128,7 @@ function firstSince(sql: Db, at: Date): Fragment {
     select low from half where low >= high limit 1`;
 }
 
-async function anyTooLarge(sql: Db, { heap_edge }: Search, heaps: Part[]): Promise<boolean> {
+async function anyTooLarge(sql: Db, { heap_edge }: Search, heaps: ScanPart[]): Promise<boolean> {
   if (heaps.length === 0) return false;
   const sizes = heaps.map(({ lead }) =>
     sql`(select count(*)::int as n from (select from job_run r where ${lead} and ${heap_edge} limit ${
@@ -146,7 +146,7 @@ async function idsOf(sql: Db, search: Search): Promise<number[]> {
 }
 
 /** The first runs of a part, in the order of the search. */
-function rowsOf(sql: Db, search: Search, part: Part): Fragment {
+function rowsOf(sql: Db, search: Search, part: ScanPart): Fragment {
   const { edge, fits, most } = search;
   const order = orderOf(sql, search, part);
   const { lead, kind, sifted, besides = sql`true` } = part;
@@ -184,7 +184,7 @@ function share({ parts, look }: Search): number {
   return Math.ceil(look / Math.max(1, parts.filter(({ sifted }) => sifted).length));
 }
 
-function orderOf(sql: Db, search: Search, { first }: Part): Fragment {
+function orderOf(sql: Db, search: Search, { first }: ScanPart): Fragment {
   const ids = sql`r.id ${way(sql, search)}`;
   return first ? sql`order by ${first} ${way(sql, search)}, ${ids}` : sql`order by ${ids}`;
 }

@@ -148,7 +148,7 @@ function columns(sql: Db) {
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id,
     (select w.node_id from worker w where w.worker_id = r.assigned_worker_id) as ran_on, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when r.state in ('PENDING', 'RETRYING', 'ORPHANED') then why_waiting(r) end as waits,
+    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when r.state in ('PENDING', 'RETRYING', 'ORPHANED') then wait_reason_parts(r) end as waits,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
 

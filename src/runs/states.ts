@@ -26,11 +26,11 @@
  *
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { type Db, type Fragment, json, unsynced } from "../postgres/connection.ts";
 import { type Ending, endingsOf } from "./finished_runs.ts";
 import { fence, fenceOfTick, type Term } from "../nodes/leadership.ts";
-import { leavingKept } from "../postgres/row_locks.ts";
+import { skipLocked } from "../postgres/row_locks.ts";
 import { byId, placeAmong, textAt } from "../postgres/array_params.ts";
 import { dueUnix } from "../nodes/workers.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
@@ -122,7 +122,7 @@ export async function assignRuns(
     select job_run_id, attempt, worker_id, command_name, digest, due_unix_us, priority from moved`;
 }
 
-export interface StartOrder extends AttemptRef {
+export interface StartRequest extends AttemptRef {
   token: string;
   /** Of the code that this worker has; a definition with another is not started here. */
   digest: string;
@@ -140,7 +140,7 @@ export const START_AHEAD_MS = 50;
 export async function startRuns(
   sql: Db,
   me: { worker_id: string; epoch: number },
-  orders: StartOrder[],
+  orders: StartRequest[],
 ): Promise<StartedRun[]> {
   const sorted = byId(orders);
   const ids = sorted.map(({ job_run_id }) => job_run_id);
@@ -228,7 +228,7 @@ export async function orphanAssigned(
         from fence
        where r.id = any(array(
                select r.id from job_run r where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen} ${
-    leavingKept(sql)
+    skipLocked(sql)
   }))
          and r.state is not distinct from 'ASSIGNED'
       returning r.*),
@@ -254,7 +254,7 @@ export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { w
                   and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
                   and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp()
                        or exists (select from worker w where w.worker_id = r.assigned_worker_id and w.lease_until = '-infinity'))
-                ${leavingKept(sql)}))
+                ${skipLocked(sql)}))
          and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
       returning r.*),
     kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
@@ -274,7 +274,7 @@ export interface GivenBack extends AttemptRef {
  */
 export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): Promise<AttemptRef[]> {
   const free = sql`r.id = any(array(
-    select id from job_run where id = any(array(select job_run_id from x)) ${leavingKept(sql)}))`;
+    select id from job_run where id = any(array(select job_run_id from x)) ${skipLocked(sql)}))`;
   return await sql<AttemptRef[]>`
     with x as (
       select * from jsonb_to_recordset(${
@@ -323,7 +323,7 @@ export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<Att
      where r.id = any(array(
              select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
               where exists (select from fence) and r.state = 'ORPHANED' and r.interruptions > d.max_interruptions limit ${most} ${
-    leavingKept(sql, sql`r`)
+    skipLocked(sql, sql`r`)
   }))
        and r.state is not distinct from 'ORPHANED' and d.id = r.job_definition_id + 0
     returning r.id as job_run_id, r.attempt`;
@@ -345,7 +345,7 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number, most =
      where r.id = any(array(
              select r.id from job_run r
               where exists (select from fence) and r.state = 'PENDING' and r.source = 'schedule' and ${late} order by r.due_at limit ${most} ${
-    leavingKept(sql)
+    skipLocked(sql)
   }))
        and r.state is not distinct from 'PENDING' and ${late}
     returning r.id as job_run_id, r.attempt`;
@@ -368,13 +368,13 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
            error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
       from fence
      where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${wanted} order by r.id limit ${most} ${
-    leavingKept(sql)
+    skipLocked(sql)
   })) and ${wanted}
     returning r.id as job_run_id, r.attempt, r.cancel_requested_by as by`;
 }
 
 /** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
-export async function forceClose(sql: Db, job_run_id: number, by: By): Promise<boolean> {
+export async function forceClose(sql: Db, job_run_id: number, by: Actor): Promise<boolean> {
   const rows = await sql`
     with was as (
       select id, jsonb_build_object('state', state, 'attempt', attempt, 'worker_id', assigned_worker_id, 'started_at', started_at) as before

@@ -1,20 +1,20 @@
 /**
- * Why a run, a bulk or a lane waits, for programs: a code and what the sentence is about. The sentence itself stands beside
+ * Why a run, a bulk or a run queue waits, for programs: a code and what the sentence is about. The sentence itself stands beside
  * it as `text`, in English, for the log, the command line and whoever does not know a code. Codes of runs are given by
- * `why_waiting` (schema.sql), of bulks by bulk_view.ts, of lanes by the leader (leader/admission.ts).
+ * `wait_reason_parts` (schema.sql), of bulks by bulk_view.ts, of run queues by the leader (leader/admission.ts).
  */
 import type { CheckPart } from "../nodes/check_part.ts";
 import type { OtherCode } from "../nodes/other_code.ts";
 
 /** Why a node is not available: what failed in its check, if that is known; `checked` false: there was none yet. */
-export interface Found {
+export interface NodeProblem {
   node: string;
   failed?: CheckPart;
   checked: boolean;
 }
 
-/** Why nothing of a lane starts. `node` is what it names: "" (any), a node, or labels such as "gpu=a100". */
-export type LaneWait =
+/** Why nothing of a run queue starts. `node` is what it names: "" (any), a node, or labels such as "gpu=a100". */
+export type QueueBlock =
   | { code: "dispatch_paused" }
   | { code: "job_removed"; job_name: string }
   | { code: "job_paused"; job_name: string; by: string; reason: string | null }
@@ -24,8 +24,8 @@ export type LaneWait =
   | { code: "resource_short"; resource: string; needed: number; free: number; capacity: number }
   | { code: "nobody_there"; node: string }
   | { code: "maintenance"; nodes: string[]; by: string | null; reason: string | null }
-  | { code: "unavailable"; nodes: string[]; problem: string; found?: Found[] }
-  | { code: "busy"; nodes: string[]; problem: string; found?: Found[] }
+  | { code: "unavailable"; nodes: string[]; problem: string; found?: NodeProblem[] }
+  | { code: "busy"; nodes: string[]; problem: string; found?: NodeProblem[] }
   | { code: "none_takes_work"; node: string }
   | { code: "node_full"; node: string; load: number; limit: number }
   | { code: "no_slot"; node: string }
@@ -53,7 +53,7 @@ export interface OtherVersion {
 
 /** Times are ISO 8601. */
 export type Wait =
-  | LaneWait
+  | QueueBlock
   | { code: "canceling"; by: string }
   | { code: "retry_at"; at: string }
   | { code: "due_at"; at: string }

@@ -12,19 +12,19 @@
  * end it before that is to take it back, and to tell it when it has become the front meanwhile.
  */
 import { observe } from "../platform/facts.ts";
-import { Alarms, monotonicMs } from "../platform/timers.ts";
+import { monotonicMs, TimerSet } from "../platform/timers.ts";
 import { type FromBody, MOST_UNTOLD_MS, type ToBody } from "./frames.ts";
-import { lackOf } from "./resource_shortage.ts";
-import type { Body, BodyEars, BodyOrder } from "./body_order.ts";
+import { shortageOf } from "./resource_shortage.ts";
+import type { Body, BodyListener, BodyOrder } from "./body_order.ts";
 import {
+  type BodyHistory,
+  type BodyVerdict,
   type EndedByUs,
   notStarted,
   type Outcome,
   outcomeOf,
-  type Story,
-  type Subject,
+  type OutcomeSubject,
   succeeded,
-  type Verdict,
   verdictOutcome,
 } from "./outcome.ts";
 import { Output, type Stream } from "./output.ts";
@@ -55,7 +55,7 @@ export interface BodySetting {
 }
 
 /** Of all bodies: several for each, and few that ever ring. */
-export const alarms = new Alarms();
+export const alarms = new TimerSet();
 const nothing = () => {};
 const NOTICE_MS = 1_000;
 const LEAVE_MS = 1_000;
@@ -77,7 +77,7 @@ export class RunningBody implements Body {
   readonly key: string;
   /** A process that had served others ended when it was to begin there: should that come again it is to blame. */
   suspect = false;
-  readonly #ears: BodyEars;
+  readonly #listener: BodyListener;
   readonly #setting: BodySetting;
   /** Made when it says something: most say nothing. */
   #made_output: Output | undefined;
@@ -86,7 +86,7 @@ export class RunningBody implements Body {
   #own = false;
   #first = false;
   #lapses_before = 0;
-  #verdict: Verdict | undefined;
+  #verdict: BodyVerdict | undefined;
   #ended_by_us: EndedByUs | undefined;
   /** It was really told; until then an end of its own comes first. */
   #told = false;
@@ -102,10 +102,10 @@ export class RunningBody implements Body {
   #cancelStep = nothing;
   #resolve: (outcome: Outcome) => void = nothing;
 
-  constructor(order: BodyOrder, on: { key: string; ears: BodyEars; setting: BodySetting }) {
+  constructor(order: BodyOrder, on: { key: string; listener: BodyListener; setting: BodySetting }) {
     this.order = order;
     this.key = on.key;
-    this.#ears = on.ears;
+    this.#listener = on.listener;
     this.#setting = on.setting;
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
   }
@@ -214,7 +214,7 @@ export class RunningBody implements Body {
 
   get #output(): Output {
     return this.#made_output ??= new Output({
-      onLog: (lines) => this.#ears.onLog(lines),
+      onLog: (lines) => this.#listener.onLog(lines),
       onFlood: () => this.#killFor("flood", "too much output"),
     });
   }
@@ -233,7 +233,7 @@ export class RunningBody implements Body {
       case "log":
         return this.#output.log(frame.level, frame.message, frame.fields);
       case "progress":
-        return this.#ears.onProgress(frame.fraction, frame.message?.slice(0, 500));
+        return this.#listener.onProgress(frame.fraction, frame.message?.slice(0, 500));
       case "noticed":
         return this.#noticed(frame.listening);
       case "exiting":
@@ -245,7 +245,7 @@ export class RunningBody implements Body {
     }
   }
 
-  #judged(verdict: Verdict): void {
+  #judged(verdict: BodyVerdict): void {
     if (this.#verdict) return;
     this.#verdict = verdict;
     if (this.#started_ms !== undefined) this.#took_ms = tookMs(verdict, monotonicMs() - this.#started_ms);
@@ -274,7 +274,7 @@ export class RunningBody implements Body {
     this.#finish(outcomeOf(this.#story(end), this.#subject));
   }
 
-  #story(end: ChildEnd): Story {
+  #story(end: ChildEnd): BodyHistory {
     return {
       ended_by_us: this.#ended_by_us,
       verdict: this.#verdict,
@@ -285,7 +285,7 @@ export class RunningBody implements Body {
     };
   }
 
-  get #subject(): Subject {
+  get #subject(): OutcomeSubject {
     return { ...this.order, project_dir: this.#setting.project_dir };
   }
 
@@ -296,7 +296,7 @@ export class RunningBody implements Body {
       this.#cancelTimeout();
       this.enter(this.#setting.replace(this), { last: this.#last, own: true });
     } catch (error) {
-      if (lackOf(error) === undefined) return false; // what ended the first one is then the outcome
+      if (shortageOf(error) === undefined) return false; // what ended the first one is then the outcome
       this.refuse(error as Error);
     }
     return true;
@@ -370,7 +370,7 @@ export class RunningBody implements Body {
 }
 
 /** By its own clock where it tells: both words may be heard at once, by a worker that was busy, or long after they were said. */
-function tookMs(verdict: Verdict, heard_ms: number): number {
+function tookMs(verdict: BodyVerdict, heard_ms: number): number {
   if (verdict.kind === "error") return heard_ms;
   return Math.max(0, verdict.took_ms ?? Math.min(heard_ms, MOST_UNTOLD_MS));
 }

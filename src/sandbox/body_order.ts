@@ -23,7 +23,7 @@ export interface BodyOrder {
   isolation_reuse: number;
 }
 
-export interface BodyEars {
+export interface BodyListener {
   onLog(lines: LogLine[]): void;
   onProgress(fraction: number, message: string | undefined): void;
 }

@@ -22,13 +22,13 @@ interface Known {
   runs: number;
 }
 
-export interface CodePace {
+export interface CodeDuration {
   digest: string;
   body_us: number;
   runs: number;
 }
 
-export class Pace {
+export class DurationEstimates {
   readonly #of = new Map<string, Known>();
   /** Whose run was told last, and is so again most of the time. */
   #latest: Known | undefined;
@@ -79,7 +79,7 @@ export class Pace {
   }
 
   /** What a run of each code takes, where that is known, and from how many: of each job file the newest. */
-  times(): CodePace[] {
+  times(): CodeDuration[] {
     return [...this.#keys.values()].flatMap(({ digest, key }) => {
       const known = this.#of.get(key);
       return known && known.runs >= FEWEST_RUNS

@@ -126,7 +126,7 @@ export function* records(frame: FromBody, nonce: Uint8Array): Generator<Uint8Arr
   }
 }
 
-export interface FrameEars {
+export interface FrameListener {
   onText(bytes: Uint8Array): void;
   onFrame(frame: FromBody): void;
 }
@@ -134,14 +134,14 @@ export interface FrameEars {
 /** Tells frames from text in a stream of bytes. Keeps at most one frame and one record in memory. */
 export class FrameReader {
   readonly #nonce: Uint8Array;
-  readonly #ears: FrameEars;
+  readonly #listener: FrameListener;
   #rest: Uint8Array = new Uint8Array();
   #pieces: Uint8Array[] = [];
   #piece_bytes = 0;
 
-  constructor(nonce: Uint8Array, ears: FrameEars) {
+  constructor(nonce: Uint8Array, listener: FrameListener) {
     this.#nonce = nonce;
-    this.#ears = ears;
+    this.#listener = listener;
   }
 
   feed(chunk: Uint8Array): void {
@@ -155,19 +155,19 @@ export class FrameReader {
         at = bytes.indexOf(MARK, at + 1);
         continue;
       }
-      if (at > text_from) this.#ears.onText(bytes.subarray(text_from, at));
+      if (at > text_from) this.#listener.onText(bytes.subarray(text_from, at));
       this.#take(bytes.subarray(at + HEAD_BYTES - 1, end));
       text_from = end + 1;
       at = bytes.indexOf(MARK, text_from);
     }
     const text_to = at === -1 ? bytes.length : at;
-    if (text_to > text_from) this.#ears.onText(bytes.subarray(text_from, text_to));
+    if (text_to > text_from) this.#listener.onText(bytes.subarray(text_from, text_to));
     this.#rest = text_to < bytes.length ? bytes.slice(text_to) : NOTHING;
   }
 
   /** The stream is over: what looked like the beginning of a record is text. */
   end(): void {
-    if (this.#rest.length > 0) this.#ears.onText(this.#rest);
+    if (this.#rest.length > 0) this.#listener.onText(this.#rest);
     this.#rest = new Uint8Array();
   }
 
@@ -197,7 +197,7 @@ export class FrameReader {
 
   #hear(json: Uint8Array): void {
     const frame = usual(json) ?? readFrame(decoder.decode(json));
-    if (frame) this.#ears.onFrame(frame);
+    if (frame) this.#listener.onFrame(frame);
   }
 }
 

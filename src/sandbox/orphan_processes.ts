@@ -17,8 +17,8 @@ import { fieldsOf } from "../platform/process_stat.ts";
 import { membersOf, runs, signalGroup } from "./process_table.ts";
 
 /** The variables that carry the worker's id: in bodies, and in the guard beside the worker. */
-export const BODY_MARK = "DANDORI_WORKER";
-export const GUARD_MARK = "DANDORI_GUARD_OF";
+export const BODY_MARK = "SCHEDULER_WORKER";
+export const GUARD_MARK = "SCHEDULER_GUARD_OF";
 /** In the command line of a process that is to become a body's, until it leads a group of its own. */
 export const STARTER = "dandori-start";
 
@@ -28,7 +28,7 @@ export interface DeadWorker {
   process_started: string;
 }
 
-export interface Remains {
+export interface OrphanProcesses {
   /** Groups that had to be killed. */
   killed: number;
   /** Pids that could not be ended or judged in time. Empty: all is proven gone. */
@@ -43,7 +43,7 @@ const BODY_ENTRY = "host.ts";
 const PF_KTHREAD = 0x00200000;
 
 /** Ends all that is left of a worker whose process is gone. */
-export async function endRemains(of: DeadWorker, within_ms: number): Promise<Remains> {
+export async function endOrphanProcesses(of: DeadWorker, within_ms: number): Promise<OrphanProcesses> {
   const began_ms = monotonicMs();
   const killed = new Set<number>();
   const groups = new Set<number>();

@@ -14,7 +14,7 @@ import type { BodyError, FromBody } from "./frames.ts";
 import { FLOOD_BYTES } from "./output.ts";
 import { lineThatGrants } from "./permissions.ts";
 import type { ChildEnd } from "./process.ts";
-import { lackOf } from "./resource_shortage.ts";
+import { shortageOf } from "./resource_shortage.ts";
 import { MayRunNothing } from "./watchdog.ts";
 
 export type Outcome =
@@ -35,7 +35,7 @@ export type Outcome =
    */
   | { kind: "LOST"; error_summary: string; exit_code: number | null; unbegun?: boolean; lack?: string };
 
-export type Verdict = Extract<FromBody, { kind: "result" | "error" }>;
+export type BodyVerdict = Extract<FromBody, { kind: "result" | "error" }>;
 
 /** Why and how far we went to end a body. */
 export interface EndedByUs {
@@ -44,9 +44,9 @@ export interface EndedByUs {
   step: "signal" | "TERM" | "KILL";
 }
 
-export interface Story {
+export interface BodyHistory {
   ended_by_us: EndedByUs | undefined;
-  verdict: Verdict | undefined;
+  verdict: BodyVerdict | undefined;
   /** The code of a call of Deno.exit, when it was seen. */
   exiting: number | undefined;
   /** `run` was called. */
@@ -56,7 +56,7 @@ export interface Story {
   end: ChildEnd;
 }
 
-export interface Subject {
+export interface OutcomeSubject {
   job_name: string;
   timeout_ms: number;
   memory_mb: number;
@@ -70,7 +70,7 @@ const MOST_FRAMES = 12;
 export const NEVER_RESOLVED = /Top-level await promise never resolved/;
 const OWN_CODE = new URL("./", import.meta.url).href;
 
-export function outcomeOf(story: Story, subject: Subject): Outcome {
+export function outcomeOf(story: BodyHistory, subject: OutcomeSubject): Outcome {
   const { code } = story.end;
   if (story.end.unguarded) {
     return notStarted(story.end.unguarded);
@@ -86,7 +86,7 @@ export function outcomeOf(story: Story, subject: Subject): Outcome {
 
 /** Nothing of the job was run. When that was for want of the right to, or of room, the job can have had no part in it. */
 export function notStarted(why: Error): Outcome {
-  const lack = lackOf(why);
+  const lack = shortageOf(why);
   const unbegun = why instanceof MayRunNothing || lack !== undefined;
   return {
     kind: "LOST",
@@ -97,12 +97,12 @@ export function notStarted(why: Error): Outcome {
   };
 }
 
-export function succeeded({ result }: Extract<Verdict, { kind: "result" }>, exit_code: number): Outcome {
+export function succeeded({ result }: Extract<BodyVerdict, { kind: "result" }>, exit_code: number): Outcome {
   return { kind: "SUCCEEDED", result, exit_code };
 }
 
 /** The outcome of a verdict; `exit_code` is null when the process was killed after it. */
-export function verdictOutcome(verdict: Verdict, subject: Subject & { exit_code: number | null }): Outcome {
+export function verdictOutcome(verdict: BodyVerdict, subject: OutcomeSubject & { exit_code: number | null }): Outcome {
   if (verdict.kind === "result") return succeeded(verdict, subject.exit_code ?? 0);
   const error = named(verdict.error);
   const denied = error.denied !== undefined;
@@ -121,7 +121,7 @@ function named(error: BodyError): BodyError {
   return missing === undefined ? error : { ...error, name: "NotInstalled", message: missing };
 }
 
-function endedByUs(by: EndedByUs, story: Story, subject: Subject): Outcome {
+function endedByUs(by: EndedByUs, story: BodyHistory, subject: OutcomeSubject): Outcome {
   const { code, left_others } = story.end;
   const how = story.started ? howEnded(by, story, left_others) : "ended by KILL before run() was called";
   switch (by.cause) {
@@ -144,7 +144,7 @@ function endedByUs(by: EndedByUs, story: Story, subject: Subject): Outcome {
   }
 }
 
-function howEnded(by: EndedByUs, story: Story, left_others: boolean): string {
+function howEnded(by: EndedByUs, story: BodyHistory, left_others: boolean): string {
   if (left_others && by.step !== "KILL") return `ended by ${by.step}, and what it had started by KILL`;
   if (by.step === "signal") {
     return `it ended by itself after its signal${story.verdict?.kind === "error" ? ", throwing" : ""}`;
@@ -152,7 +152,7 @@ function howEnded(by: EndedByUs, story: Story, left_others: boolean): string {
   return `ended by ${by.step}`;
 }
 
-function endWithoutVerdict(story: Story, subject: Subject): { error_name: string; error_summary: string } {
+function endWithoutVerdict(story: BodyHistory, subject: OutcomeSubject): { error_name: string; error_summary: string } {
   const { code, signal, last_words, was_ready } = story.end;
   const words = tidy(last_words.trim().split("\n").slice(-8).join("\n"), subject.project_dir).slice(-2_000);
   if (/out of memory|memory allocation of \d+ bytes failed|Failed to reserve virtual memory/i.test(last_words)) {
@@ -184,7 +184,7 @@ function endWithoutVerdict(story: Story, subject: Subject): { error_name: string
   };
 }
 
-function summaryOf(error: BodyError, subject: Subject): string {
+function summaryOf(error: BodyError, subject: OutcomeSubject): string {
   const where =
     { load: "Loading the job file failed: ", uncaught: "Uncaught outside of run(): " }[error.phase as "load"] ?? "";
   const parts = [
@@ -200,7 +200,7 @@ function summaryOf(error: BodyError, subject: Subject): string {
   return hint ? `${text}\n${hint}` : text;
 }
 
-function hintFor(denied: string, subject: Subject): string | undefined {
+function hintFor(denied: string, subject: OutcomeSubject): string | undefined {
   if (denied.includes("<TMP>")) return "Use the body's own folder instead: Deno.makeTempFile({ dir: tempDir })";
   const line = lineThatGrants(denied, subject.permissions, subject.project_dir);
   return line && `To allow it, write in the job file:\n${line}`;

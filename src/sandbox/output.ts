@@ -34,14 +34,14 @@ const CONTROL =
   // deno-lint-ignore no-control-regex
   /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]|[\x00-\x08\x0a-\x1f\x7f-\x9f]/g;
 
-export interface OutputEars {
+export interface OutputListener {
   onLog(lines: LogLine[]): void;
   /** Called once. */
   onFlood(): void;
 }
 
 export class Output {
-  readonly #ears: OutputEars;
+  readonly #listener: OutputListener;
   /** Made when there is text: most bodies print nothing. */
   readonly #texts: Partial<Record<Stream, LineCutter>> = {};
   #batch: LogLine[] = [];
@@ -57,8 +57,8 @@ export class Output {
   /** Of those that came too fast, and are not handed over yet. */
   #too_fast = new LastLines({ bytes: TAIL_BYTES, lines: LAST_LINES });
 
-  constructor(ears: OutputEars) {
-    this.#ears = ears;
+  constructor(listener: OutputListener) {
+    this.#listener = listener;
   }
 
   text(stream: Stream, bytes: Uint8Array): void {
@@ -96,7 +96,7 @@ export class Output {
   #count(bytes: number): void {
     const before = this.#said_bytes;
     this.#said_bytes += bytes;
-    if (before <= FLOOD_BYTES && this.#said_bytes > FLOOD_BYTES) this.#ears.onFlood();
+    if (before <= FLOOD_BYTES && this.#said_bytes > FLOOD_BYTES) this.#listener.onFlood();
   }
 
   #keep(line: LogLine): void {
@@ -158,7 +158,7 @@ export class Output {
   #flush(): void {
     const lines = this.#batch;
     this.#batch = [];
-    if (lines.length > 0) this.#ears.onLog(lines);
+    if (lines.length > 0) this.#listener.onLog(lines);
   }
 }
 

@@ -69,7 +69,7 @@ function problemsInUnsafe(unsafe: unknown): string[] {
   ];
 }
 
-export interface Place {
+export interface PermissionPaths {
   /** What relative paths are below. */
   project_dir: string;
   /** The body's own folder, readable and writable to it. */
@@ -79,7 +79,7 @@ export interface Place {
 }
 
 /** Deno's flags that grant exactly this. */
-export function permissionFlags(permissions: Permissions, at: Place): string[] {
+export function permissionFlags(permissions: Permissions, at: PermissionPaths): string[] {
   const flags: string[] = [];
   const grant = (flag: string, list: readonly string[] | true | undefined) => {
     if (list === true) flags.push(`--allow-${flag}`);

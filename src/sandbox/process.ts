@@ -18,7 +18,7 @@ import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, isThere, signalGroup, signalProcess } from "./process_table.ts";
 import { BODY_MARK, STARTER } from "./orphan_processes.ts";
 import { removeFolder } from "./temp_folders.ts";
-import type { Warden } from "./watchdog.ts";
+import type { Watchdog } from "./watchdog.ts";
 
 export interface ChildPlan {
   mode: "run" | "describe";
@@ -36,7 +36,7 @@ export interface ChildPlan {
 }
 
 /** What is heard of a process while it works for somebody. */
-export interface ChildEars {
+export interface ChildListener {
   onFrame(frame: FromBody): void;
   onText(stream: Stream, bytes: Uint8Array): void;
   /** Called once, with the last of all that is heard. */
@@ -92,7 +92,7 @@ export class Child {
   readonly #frames: FrameReader;
   readonly #error_frames: FrameReader;
   readonly #readers: ReadableStreamBYOBReader[] = [];
-  #ears: ChildEars | undefined;
+  #listener: ChildListener | undefined;
   #early: [Stream, Uint8Array][] = [];
   #early_bytes = 0;
   #unguarded: Error | undefined;
@@ -109,7 +109,7 @@ export class Child {
   #last = false;
 
   /** @throws when the process cannot be started. */
-  constructor(plan: ChildPlan, warden: Warden) {
+  constructor(plan: ChildPlan, watchdog: Watchdog) {
     const nonce = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
     this.temp_dir = plan.temp_dir;
     const reader = (stream: Stream) =>
@@ -122,7 +122,7 @@ export class Child {
     this.#process = command(plan).spawn();
     this.pid = this.#process.pid;
     this.#writer = this.#process.stdin.getWriter();
-    this.#opened = this.#leadsGroup().then(() => warden.add(this.pid)).then(
+    this.#opened = this.#leadsGroup().then(() => watchdog.add(this.pid)).then(
       () => {
         this.#is_open = true;
         return this.#write({ kind: "hello", nonce, granted: wholeKinds(plan.permissions) });
@@ -132,7 +132,7 @@ export class Child {
         this.kill();
       },
     );
-    this.ended = this.#end(warden);
+    this.ended = this.#end(watchdog);
   }
 
   get alive(): boolean {
@@ -149,19 +149,19 @@ export class Child {
     return this.#alive && !this.#failed && !this.#last;
   }
 
-  /** From now on `ears` hear it; what it printed before comes first. */
-  listen(ears: ChildEars): void {
-    this.#ears = ears;
+  /** From now on `listener` hear it; what it printed before comes first. */
+  listen(listener: ChildListener): void {
+    this.#listener = listener;
     this.#hushed = false;
     const early = this.#early;
     this.#early = [];
     this.#early_bytes = 0;
-    for (const [stream, bytes] of early) ears.onText(stream, bytes);
+    for (const [stream, bytes] of early) listener.onText(stream, bytes);
   }
 
   /** It has done its work and may be given other work, unless it prints anything before: then it is not done, and killed. */
   hush(): void {
-    this.#ears = undefined;
+    this.#listener = undefined;
     this.#hushed = true;
   }
 
@@ -226,18 +226,18 @@ export class Child {
 
   #hear(frame: FromBody): void {
     if (frame.kind === "ready") this.#beReady();
-    if (frame.kind === "exiting" || (frame.kind === "error" && !this.#ears)) this.#failed = true;
-    this.#ears?.onFrame(frame);
+    if (frame.kind === "exiting" || (frame.kind === "error" && !this.#listener)) this.#failed = true;
+    this.#listener?.onFrame(frame);
   }
 
   #beReady(): void {
-    if (!this.#ready && !this.#ears) this.#tell(REHEARSAL);
+    if (!this.#ready && !this.#listener) this.#tell(REHEARSAL);
     this.#ready = true;
   }
 
   #text(stream: Stream, bytes: Uint8Array): void {
     if (stream === "stderr") this.#last_words = lastOf(this.#last_words, bytes);
-    if (this.#ears) return this.#ears.onText(stream, bytes);
+    if (this.#listener) return this.#listener.onText(stream, bytes);
     if (this.#early_bytes + bytes.length <= EARLY_BYTES) this.#early.push([stream, bytes.slice()]);
     this.#early_bytes += bytes.length;
     if (!this.#hushed && this.#early_bytes <= FLOOD_BYTES) return;
@@ -245,7 +245,7 @@ export class Child {
     this.kill();
   }
 
-  async #end(warden: Warden): Promise<ChildEnd> {
+  async #end(watchdog: Watchdog): Promise<ChildEnd> {
     const heard = Promise.all([
       this.#listenTo(this.#process.stdout, (bytes) => this.#frames.feed(bytes)),
       this.#listenTo(this.#process.stderr, (bytes) => this.#error_frames.feed(bytes)),
@@ -253,7 +253,7 @@ export class Child {
     const { code, signal } = await this.#process.status;
     this.#alive = false;
     const left_others = await emptyGroup(this.pid, () => monotonicMs() < this.#patient_until_ms);
-    warden.remove(this.pid);
+    watchdog.remove(this.pid);
     const all_heard = await within(PIPES_CLOSE_MS, "the output of a body", heard).then(() => true, async () => {
       await Promise.all(this.#readers.map((reader) => reader.cancel().catch(() => {})));
       return false;
@@ -272,7 +272,7 @@ export class Child {
       heard: all_heard,
       unguarded: this.#unguarded,
     };
-    this.#ears?.onEnd(end);
+    this.#listener?.onEnd(end);
     return end;
   }
 

@@ -18,28 +18,28 @@
  * Bodies may run only while `hold`'s function says so: without the beat that depends on it their guard kills them.
  */
 import { observe } from "../platform/facts.ts";
-import { FleetingMap } from "../platform/churn_map.ts";
-import { after, Bell, every, monotonicMs } from "../platform/timers.ts";
+import { ChurnMap } from "../platform/churn_map.ts";
+import { after, every, monotonicMs, Wakeup } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
 import { alarms, type BodySetting, RunningBody } from "./body.ts";
 import { type Described, descriptionFrom } from "./describe.ts";
-import type { Body, BodyEars, BodyOrder } from "./body_order.ts";
+import type { Body, BodyListener, BodyOrder } from "./body_order.ts";
 import { notStarted } from "./outcome.ts";
 import { isUnsafe, permissionsKey } from "./permissions.ts";
-import { Line } from "./process_queue.ts";
-import { type CodePace, Pace, START_MS } from "./duration_estimate.ts";
+import { ProcessQueue } from "./process_queue.ts";
+import { type CodeDuration, DurationEstimates, START_MS } from "./duration_estimate.ts";
 import { Child } from "./process.ts";
 import { GUARD_MARK } from "./orphan_processes.ts";
 import { makeTempRoot } from "./temp_folders.ts";
-import { BEAT_MS, MayRunNothing, Warden } from "./watchdog.ts";
+import { BEAT_MS, MayRunNothing, Watchdog } from "./watchdog.ts";
 
-export type { Body, BodyEars, BodyOrder } from "./body_order.ts";
+export type { Body, BodyListener, BodyOrder } from "./body_order.ts";
 export type { Described, Description } from "./describe.ts";
 export type { Outcome } from "./outcome.ts";
 export type { LogLine } from "./output.ts";
 
-export interface SandboxOptions {
+export interface ProcessPoolOptions {
   /** The folder of deno.json, whose import map job files use. Relative paths in permissions are below it. */
   project_dir: string;
   /** Where the bodies' temp folders are made. */
@@ -55,7 +55,7 @@ export interface SandboxOptions {
   /** The worker's id, when it is one: what it leaves behind at its death is found by that; orphan_processes.ts. */
   owner?: string;
   /** How many runs of a job may wait in one process; by default as it was measured here. */
-  pace?: Pace;
+  pace?: DurationEstimates;
   /** How long their guard waits for a sign of life; by default as is right for a worker's lease. */
   guard_window_seconds?: number;
 }
@@ -65,7 +65,7 @@ type ProcessKind = Pick<BodyOrder, "job_file" | "digest" | "permissions" | "memo
 
 interface Spare {
   key: string;
-  line: Line;
+  line: ProcessQueue;
   idle_since_ms: number;
 }
 
@@ -77,20 +77,20 @@ const SURPLUS_LIFE_MS = 15_000;
 const SETTLED_MS = 3_000;
 const DESCRIBE_MEMORY_MB = 512;
 
-export class Sandbox {
-  readonly #options: SandboxOptions;
-  readonly #warden: Warden;
+export class ProcessPool {
+  readonly #options: ProcessPoolOptions;
+  readonly #watchdog: Watchdog;
   readonly #children = new Set<Child>();
-  readonly #bodies = new FleetingMap<RunningBody, RunningBody>();
+  readonly #bodies = new ChurnMap<RunningBody, RunningBody>();
   readonly #setting: BodySetting;
   readonly #running = new Map<string, number>();
   /** Of jobs whose processes serve several runs: the processes that serve, by key. */
-  readonly #lines = new Map<string, Set<Line>>();
-  readonly #served = new WeakMap<Line, number>();
+  readonly #lines = new Map<string, Set<ProcessQueue>>();
+  readonly #served = new WeakMap<ProcessQueue, number>();
   /** Those in which a body runs. */
-  readonly #serving = new Set<Line>();
-  readonly #pace: Pace;
-  readonly #bell = new Bell();
+  readonly #serving = new Set<ProcessQueue>();
+  readonly #pace: DurationEstimates;
+  readonly #wakeup = new Wakeup();
   readonly #stop = new AbortController();
   #spares: Spare[] = [];
   #mayRun = () => true;
@@ -98,18 +98,18 @@ export class Sandbox {
   #temp_root: string | undefined;
   #folders = 0;
 
-  constructor(options: SandboxOptions) {
+  constructor(options: ProcessPoolOptions) {
     this.#options = options;
-    this.#pace = options.pace ?? new Pace();
+    this.#pace = options.pace ?? new DurationEstimates();
     this.#setting = {
       project_dir: options.project_dir,
       replace: ({ key, order }) => this.#serve(this.#lineOf(key, this.#spawn(order))),
       onLastStarted: ({ key, order }) => this.#makeSpareSoon(key, order),
       onOver: (body) => this.#over(body),
-      lapses: () => this.#warden.lapses,
+      lapses: () => this.#watchdog.lapses,
     };
     const { env, owner, guard_window_seconds } = options;
-    this.#warden = new Warden(owner === undefined ? env : { ...env, [GUARD_MARK]: owner }, {
+    this.#watchdog = new Watchdog(owner === undefined ? env : { ...env, [GUARD_MARK]: owner }, {
       mayRun: () => this.#mayRun(),
       window_seconds: guard_window_seconds,
     });
@@ -123,14 +123,14 @@ export class Sandbox {
   /** Bodies live only while this says true; asked each second. */
   hold(mayRun: () => boolean): void {
     this.#mayRun = mayRun;
-    this.#bell.ring();
+    this.#wakeup.signal();
   }
 
   /** Starts a body. Never throws: what prevents a start is an outcome too. */
-  start(order: BodyOrder, ears: BodyEars): Body {
+  start(order: BodyOrder, listener: BodyListener): Body {
     if (this.#stop.signal.aborted) return neverStarted(new MayRunNothing("this worker is stopping"));
     if (!this.#mayRun()) return neverStarted(new MayRunNothing("this worker may run nothing now"));
-    const body = this.#bodyOf(order, ears);
+    const body = this.#bodyOf(order, listener);
     this.#place(body);
     return body;
   }
@@ -152,7 +152,7 @@ export class Sandbox {
   }
 
   /** What a run of each code takes of its slot. */
-  codeTimes(): CodePace[] {
+  codeTimes(): CodeDuration[] {
     return this.#pace.times();
   }
 
@@ -174,7 +174,7 @@ export class Sandbox {
           ...this.#plan({ job_file, permissions: {}, memory_mb: DESCRIBE_MEMORY_MB }),
           mode: "describe",
           temp_dir: undefined,
-        }, this.#warden),
+        }, this.#watchdog),
       );
       return await descriptionFrom(child, { job_file, deadline_ms, project_dir: this.#options.project_dir });
     } catch (error) {
@@ -189,15 +189,15 @@ export class Sandbox {
     for (const body of this.#bodies.values()) body.abandon("its worker is stopping");
     for (const child of this.#children) child.kill();
     await Promise.all([...this.#children].map((child) => child.ended));
-    await Promise.all([this.#beating, this.#warden.close()]);
+    await Promise.all([this.#beating, this.#watchdog.close()]);
     alarms.quit();
     if (this.#temp_root) await Deno.remove(this.#temp_root, { recursive: true }).catch(() => {});
   }
 
-  #bodyOf(order: BodyOrder, ears: BodyEars): RunningBody {
+  #bodyOf(order: BodyOrder, listener: BodyListener): RunningBody {
     const key = keyOf(order);
     this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
-    const body = new RunningBody(order, { key, ears, setting: this.#setting });
+    const body = new RunningBody(order, { key, listener, setting: this.#setting });
     this.#bodies.set(body, body);
     return body;
   }
@@ -249,7 +249,7 @@ export class Sandbox {
     return this.#serving.size >= (this.#options.slots?.() ?? Infinity);
   }
 
-  #serve(line: Line): Line {
+  #serve(line: ProcessQueue): ProcessQueue {
     this.#serving.add(line);
     return line;
   }
@@ -267,17 +267,17 @@ export class Sandbox {
   }
 
   /** The shortest line that moves on within milliseconds. */
-  #lineToWaitIn(order: BodyOrder, { key, most }: { key: string; most: number }): Line | undefined {
+  #lineToWaitIn(order: BodyOrder, { key, most }: { key: string; most: number }): ProcessQueue | undefined {
     if (most === 1 || !this.#mayReuse(order)) return undefined;
-    let shortest: Line | undefined;
+    let shortest: ProcessQueue | undefined;
     for (const line of this.#lines.get(key) ?? []) {
       if (line.length < Math.min(most, shortest?.length ?? Infinity) && line.open) shortest = line;
     }
     return shortest;
   }
 
-  #lineOf(key: string, child: Child): Line {
-    const line = new Line(child, {
+  #lineOf(key: string, child: Child): ProcessQueue {
+    const line = new ProcessQueue(child, {
       onReturned: (body) => this.#placeAgain(body),
       onIdle: () => {
         this.#serving.delete(line);
@@ -336,7 +336,7 @@ export class Sandbox {
   #spawn(order: ProcessKind): Child {
     this.#temp_root ??= makeTempRoot(this.#options.state_dir);
     const temp_dir = resolvePath(this.#temp_root, String(++this.#folders));
-    return this.#adopt(new Child({ ...this.#plan(order), mode: "run", temp_dir }, this.#warden));
+    return this.#adopt(new Child({ ...this.#plan(order), mode: "run", temp_dir }, this.#watchdog));
   }
 
   #plan(order: Omit<ProcessKind, "digest">) {
@@ -354,13 +354,13 @@ export class Sandbox {
     this.#beating ??= every(BEAT_MS, () => this.#beat(), {
       name: "sandbox beat",
       stop: this.#stop.signal,
-      bell: this.#bell,
+      wakeup: this.#wakeup,
     });
     return child;
   }
 
   #beat(): Promise<void> {
-    this.#warden.beat();
+    this.#watchdog.beat();
     const now_ms = monotonicMs();
     const beyond = this.#spares.length - this.#options.spares;
     const surplus_life_ms = beyond > 0 && isMemoryShort() ? 0 : SURPLUS_LIFE_MS;

@@ -21,16 +21,16 @@ const PATIENCE_MS = 50;
 /** With so many runs in line each word is heard as soon as it is said. */
 const MOST_HEARD_AT_ONCE = 3;
 
-export interface LineEars {
+export interface ProcessQueueListener {
   /** Not begun, and it will not begin here. */
   onReturned(body: RunningBody): void;
   /** It serves nobody any more, and may serve others. */
-  onIdle(line: Line): void;
+  onIdle(line: ProcessQueue): void;
 }
 
-export class Line implements BodyLine {
+export class ProcessQueue implements BodyLine {
   readonly child: Child;
-  readonly #ears: LineEars;
+  readonly #listener: ProcessQueueListener;
   /** In their order: those whose verdict is heard and whose stderr is not yet read, the front, those behind. */
   #bodies: RunningBody[] = [];
   /** Place of the front: as many are judged. */
@@ -47,9 +47,9 @@ export class Line implements BodyLine {
   /** The run for which the process was killed. */
   #killed_for: RunningBody | undefined;
 
-  constructor(child: Child, ears: LineEars) {
+  constructor(child: Child, listener: ProcessQueueListener) {
     this.child = child;
-    this.#ears = ears;
+    this.#listener = listener;
   }
 
   /** Whether one more may be put behind. */
@@ -180,14 +180,14 @@ export class Line implements BodyLine {
     this.#recalling = false;
     for (const act of this.#whenAlone.splice(0)) act();
     if (this.#bodies.length === 0) this.#rest();
-    for (const body of returned) this.#ears.onReturned(body);
+    for (const body of returned) this.#listener.onReturned(body);
   }
 
   /** Nobody is left: the process may be given to others. */
   #rest(): void {
     if (this.#recalling) return; // its answer is still to come, and until then it drops what it is given
     this.child.hush();
-    this.#ears.onIdle(this);
+    this.#listener.onIdle(this);
   }
 
   #end(end: ChildEnd): void {
@@ -198,7 +198,7 @@ export class Line implements BodyLine {
     for (const [place, body] of bodies.entries()) {
       const innocent = place > judged || (place === judged && !this.#isToBlame(body));
       if (place === judged && this.child.ready && !this.#killed_for) body.suspect = true;
-      if (innocent && end.heard) this.#ears.onReturned(body);
+      if (innocent && end.heard) this.#listener.onReturned(body);
       else body.ended(end, this.#killed_for === body ? undefined : this.#killed_for);
     }
   }

@@ -3,8 +3,8 @@
 const OF_THE_MACHINE = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN"]);
 
 /** The system's words, when the error or what caused it says that the machine lacks something. */
-export function lackOf(error: unknown): string | undefined {
+export function shortageOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code } = error as { code?: unknown };
-  return typeof code === "string" && OF_THE_MACHINE.has(code) ? error.message : lackOf(error.cause);
+  return typeof code === "string" && OF_THE_MACHINE.has(code) ? error.message : shortageOf(error.cause);
 }

@@ -51,7 +51,7 @@ interface Guard {
   writer: WritableStreamDefaultWriter<Uint8Array>;
 }
 
-export class Warden {
+export class Watchdog {
   readonly #env: Record<string, string>;
   readonly #groups = new Set<number>();
   /** Proven empty since the last beat. */

@@ -41,7 +41,7 @@ export async function readSlotRuns(
     sql<SlotPlace[]>`
       select s.id as job_schedule_id, s.job_definition_id, s.last_slot, d.created_at as job_since, f.upto + interval '1 s' as known_from
         from job_schedule s join job_definition d on d.id = s.job_definition_id
-        left join slots_forgotten f on f.job_schedule_id = s.id
+        left join schedule_watermark f on f.job_schedule_id = s.id
        where s.id = any(${job_schedule_ids}::bigint[])`,
     sql<SlotRun[]>`
       select ${shown(sql)} from unnest(${job_schedule_ids}::bigint[]) as s(id) cross join lateral (

@@ -46,7 +46,7 @@ export async function readFigures(sql: Db): Promise<Figures> {
       (select coalesce(extract(epoch from clock_timestamp() - min(created_at)), 0)::float8 from event where processed_at is null) as event_oldest_seconds,
       (select json_build_object('running', count(*) filter (where state = 'RUNNING'), 'paused', count(*) filter (where state = 'PAUSED'),
                                 'canceling', count(*) filter (where state = 'CANCELED')) from bulk where finished_at is null) as bulks,
-      (select count(*)::int from serial_key_stop) as keys_stopped,
+      (select count(*)::int from serial_key_pause) as keys_stopped,
       (select count(*)::int from job_definition where paused_at is not null) as jobs_paused,
       (select coalesce(json_object_agg(kind, open), '{}') from (
          select kind, count(*)::int as open from alert where closed_at is null group by kind) a) as alerts,

@@ -5,7 +5,7 @@
 import { type Db, json } from "../postgres/connection.ts";
 import { PRIORITIES, type PriorityName } from "../job.ts";
 import { fenceBeside, type Term } from "../nodes/leadership.ts";
-import { type Range, RANGES } from "./run_stats.ts";
+import { RANGES, type StatsRange } from "./run_stats.ts";
 
 const NAMED = Object.entries(PRIORITIES) as [PriorityName, number][];
 
@@ -65,7 +65,7 @@ export async function trimLoadStats(sql: Db, term: Term, days: number, most = 5_
   return rows.length === most;
 }
 
-export interface Waiting {
+export interface BacklogRow {
   /** The named one that is nearest to the runs' own. */
   priority: PriorityName;
   /** Due, and not started; also behind a serial key, a limit or a bulk. */
@@ -76,8 +76,8 @@ export interface Waiting {
 }
 
 /** What waits, as the leader last saw it, the most urgent first. Empty: nobody has looked for two minutes. */
-export async function readBacklog(sql: Db): Promise<Waiting[]> {
-  const rows = await sql<(Omit<Waiting, "priority"> & { subject: string })[]>`
+export async function readBacklog(sql: Db): Promise<BacklogRow[]> {
+  const rows = await sql<(Omit<BacklogRow, "priority"> & { subject: string })[]>`
     select subject, used_now as waiting, oldest_seconds, sampled_at from (${
     newest(sql, "queue")
   }) s order by subject::int`;
@@ -110,13 +110,13 @@ function newest(sql: Db, kind: "queue" | "node") {
 /** How much waited in each step of a range, at most and on average; a step without a look is null. Of a week every fifth minute is looked at. */
 export async function readBacklogSeries(
   sql: Db,
-  range: Range,
+  range: StatsRange,
 ): Promise<{ at: Date; waiting: number | null; most: number | null }[]> {
   return await series(sql, "queue", range, (one) => ({ at: one.at, waiting: one.used, most: one.most }));
 }
 
 /** Which share of all slots was used in each step of a range, 0 to 1; null: there was no worker, or no look. */
-export async function readUseSeries(sql: Db, range: Range): Promise<{ at: Date; use: number | null }[]> {
+export async function readUseSeries(sql: Db, range: StatsRange): Promise<{ at: Date; use: number | null }[]> {
   return await series(
     sql,
     "node",
@@ -126,7 +126,7 @@ export async function readUseSeries(sql: Db, range: Range): Promise<{ at: Date; 
 }
 
 /** So many minutes from one that is read to the next: of a week all of them would be 10,000 for each priority and node. Of the last step all are. */
-const EACH_MINUTES: Record<Range, number> = { "1h": 1, "24h": 1, "7d": 5 };
+const EACH_MINUTES: Record<StatsRange, number> = { "1h": 1, "24h": 1, "7d": 5 };
 
 interface Step {
   at: Date;
@@ -135,7 +135,7 @@ interface Step {
   capacity: number | null;
 }
 
-async function series<T>(sql: Db, kind: "queue" | "node", range: Range, shown: (step: Step) => T): Promise<T[]> {
+async function series<T>(sql: Db, kind: "queue" | "node", range: StatsRange, shown: (step: Step) => T): Promise<T[]> {
   const { seconds, step_seconds } = RANGES[range];
   const rows = await sql<Step[]>`
     with minutes as (

@@ -223,10 +223,10 @@ export const RANGES = {
   "24h": { seconds: 86_400, step_seconds: 600 },
   "7d": { seconds: 604_800, step_seconds: 3_600 },
 } as const;
-export type Range = keyof typeof RANGES;
+export type StatsRange = keyof typeof RANGES;
 
 /** Runs that ended, and how long those that had started waited (due to started) and ran (started to finished), in seconds. */
-export interface Ended {
+export interface EndedCounts {
   succeeded: number;
   failed: number;
   timed_out: number;
@@ -242,7 +242,7 @@ export interface Ended {
   run_p95: number | null;
 }
 
-export interface Sums extends Pick<Ended, typeof COUNTS[number]> {
+export interface Sums extends Pick<EndedCounts, typeof COUNTS[number]> {
   wait_seconds: number;
   run_seconds: number;
   /** How many in each bucket of BOUNDS, and above. */
@@ -251,7 +251,7 @@ export interface Sums extends Pick<Ended, typeof COUNTS[number]> {
 }
 
 /** What ended in each step of a range until now, of all jobs together: for plots. Steps in which nothing ended are there. */
-export async function readSeries(sql: Db, range: Range): Promise<({ at: Date } & Ended)[]> {
+export async function readSeries(sql: Db, range: StatsRange): Promise<({ at: Date } & EndedCounts)[]> {
   const { seconds, step_seconds } = RANGES[range];
   const rows = await sql<({ at: Date } & Partial<Sums>)[]>`
     select g.at, ${columns(sql)}
@@ -266,8 +266,8 @@ export async function readSeries(sql: Db, range: Range): Promise<({ at: Date } &
 /** The same for a whole range, of each job in which something ended, most failures first. Of a day or a week: from a full hour on. */
 export async function readJobTotals(
   sql: Db,
-  range: Range,
-): Promise<({ job_definition_id: number; job_name: string } & Ended)[]> {
+  range: StatsRange,
+): Promise<({ job_definition_id: number; job_name: string } & EndedCounts)[]> {
   const seconds = RANGES[range].seconds;
   const grain_seconds = seconds > 3_600 ? 3_600 : 60;
   const rows = await sql<({ job_definition_id: number; job_name: string } & Sums)[]>`
@@ -279,7 +279,7 @@ export async function readJobTotals(
 }
 
 /** The same for a whole range and all jobs. */
-export async function readTotal(sql: Db, range: Range): Promise<Ended> {
+export async function readTotal(sql: Db, range: StatsRange): Promise<EndedCounts> {
   const { seconds, step_seconds } = RANGES[range];
   const [row] = await sql<Sums[]>`
     select ${summed(sql)} from run_stat s
@@ -301,7 +301,7 @@ export async function readAllTime(sql: Db): Promise<AllTime[]> {
 }
 
 const NOTHING_ENDED: Sums = {
-  ...Object.fromEntries(COUNTS.map((name) => [name, 0])) as Pick<Ended, typeof COUNTS[number]>,
+  ...Object.fromEntries(COUNTS.map((name) => [name, 0])) as Pick<EndedCounts, typeof COUNTS[number]>,
   wait_seconds: 0,
   run_seconds: 0,
   waits: Array(BOUNDS.length + 1).fill(0),
@@ -320,9 +320,9 @@ function summed(sql: Db) {
     ${sumOf(sql, "waits")} as waits, ${sumOf(sql, "runs")} as runs`;
 }
 
-function endedOf(sums: Partial<Sums>): Ended {
+function endedOf(sums: Partial<Sums>): EndedCounts {
   const counts = Object.fromEntries(COUNTS.map((name) => [name, sums[name] ?? 0])) as Pick<
-    Ended,
+    EndedCounts,
     typeof COUNTS[number]
   >;
   const bad = counts.failed + counts.timed_out;

@@ -6,13 +6,13 @@
  */
 import { type Permissions, type Priority, priorityNumber } from "../job.ts";
 import { problemsInPermissions } from "../sandbox/permissions.ts";
-import type { Described, Description, Sandbox } from "../sandbox/process_pool.ts";
+import type { Described, Description, ProcessPool } from "../sandbox/process_pool.ts";
 import type { DefinitionSetting, ScheduleSetting } from "../definitions/definition_rows.ts";
 import { eventsOf } from "./event_options.ts";
 import { flowOf, templateOf, unknownFields } from "./flow_options.ts";
 import type { JobFile } from "./job_files.ts";
 import { isPlainObject, Options } from "./option_reader.ts";
-import { type Complaint, placeOf, type Problem, shown } from "./problem.ts";
+import { type Complaint, placeOf, shown, type SyncProblem } from "./problem.ts";
 import { parseSchedule } from "./schedule_input.ts";
 import { unknownKeys, unknownKeyText } from "./unknown_keys.ts";
 
@@ -26,12 +26,12 @@ export interface DescribedJob {
   warnings: string[];
 }
 
-export type DescribeAnswer = { ok: true; job: DescribedJob } | { ok: false; problems: Problem[] };
+export type DescribeAnswer = { ok: true; job: DescribedJob } | { ok: false; problems: SyncProblem[] };
 
 /** Describes one job file; `digest` is that of its graph, `now` the database's clock. */
 export async function describeJob(
   file: JobFile,
-  on: { sandbox: Pick<Sandbox, "describe">; digest: string; now: Temporal.Instant; describe_ms?: number },
+  on: { sandbox: Pick<ProcessPool, "describe">; digest: string; now: Temporal.Instant; describe_ms?: number },
 ): Promise<DescribeAnswer> {
   const described = await on.sandbox.describe(file.path, on.describe_ms ?? DESCRIBE_MS);
   if (!described.ok) return { ok: false, problems: [refusalOf(file, described)] };
@@ -60,7 +60,7 @@ const FIXES: Record<Exclude<Described, { ok: true }>["kind"], string> = {
   crashed: "a job file may only declare things when it is loaded: move what it does into run()",
 };
 
-function refusalOf(file: JobFile, refused: Exclude<Described, { ok: true }>): Problem {
+function refusalOf(file: JobFile, refused: Exclude<Described, { ok: true }>): SyncProblem {
   return {
     file: file.command_name,
     ...(refused.line === undefined ? {} : { line: refused.line }),

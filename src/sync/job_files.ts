@@ -4,7 +4,7 @@
  * Folders only sort; names are unique through all of them.
  */
 import { messageOf } from "../platform/text.ts";
-import { type Problem, shown } from "./problem.ts";
+import { shown, type SyncProblem } from "./problem.ts";
 
 export interface JobFile {
   /** The job's name: the file's, without its extension. */
@@ -20,8 +20,8 @@ const SCRIPT = /\.(ts|mts|tsx|js|mjs|jsx)$/;
 const NO_JOB = /(^_|^\.(?!\.)|[._]test\.\w+$|\.d\.m?ts$)/;
 
 /** All job files, in the order of their paths, and everything that is wrong with their names and places. */
-export async function findJobFiles(jobs_dir: string): Promise<{ files: JobFile[]; problems: Problem[] }> {
-  const problems: Problem[] = [];
+export async function findJobFiles(jobs_dir: string): Promise<{ files: JobFile[]; problems: SyncProblem[] }> {
+  const problems: SyncProblem[] = [];
   const found: JobFile[] = [];
   try {
     await Deno.stat(jobs_dir);
@@ -39,7 +39,7 @@ export async function findJobFiles(jobs_dir: string): Promise<{ files: JobFile[]
 interface Search {
   jobs_dir: string;
   found: JobFile[];
-  problems: Problem[];
+  problems: SyncProblem[];
 }
 
 /** Also for files that jobs import (module_walk.ts). Links to folders above a file do no harm. */
@@ -78,7 +78,7 @@ async function entriesOf(search: Search, folder: string): Promise<Deno.DirEntry[
   }
 }
 
-function problemWithName(file_name: string): Omit<Problem, "file"> | undefined {
+function problemWithName(file_name: string): Omit<SyncProblem, "file"> | undefined {
   if (JOB_NAME.test(nameOf(file_name))) return undefined;
   const wish = nameOf(file_name).toLowerCase().replace(/[^a-z0-9_.-]+/g, "_").replace(/^[_.-]+/, "").slice(0, 64);
   return {
@@ -90,7 +90,7 @@ function problemWithName(file_name: string): Omit<Problem, "file"> | undefined {
 }
 
 /** Leaves out files that share a name, and says so once for each name. */
-function uniqueFiles(found: JobFile[], problems: Problem[]): JobFile[] {
+function uniqueFiles(found: JobFile[], problems: SyncProblem[]): JobFile[] {
   const by_name = Map.groupBy(found, (file) => file.name);
   for (const [name, files] of by_name) {
     if (files.length === 1) continue;

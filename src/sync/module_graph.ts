@@ -10,11 +10,11 @@
 import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { relative } from "node:path";
-import { after, Gather, monotonicMs, wallClock } from "../platform/timers.ts";
+import { after, Batcher, monotonicMs, wallClock } from "../platform/timers.ts";
 import { resolvePath, toFileUrl } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
-import { type Folders, isBelow, type Module, type Roots, unixPath, Walk } from "./module_walk.ts";
-import { type Problem, problemText } from "./problem.ts";
+import { type Folders, isBelow, type Module, ModuleWalk, type Roots, unixPath } from "./module_walk.ts";
+import { problemText, type SyncProblem } from "./problem.ts";
 
 export interface Graph {
   /** Hex SHA-256. */
@@ -25,7 +25,7 @@ export interface Graph {
   packages: string[];
 }
 
-export type GraphAnswer = { ok: true; graph: Graph } | { ok: false; problems: Problem[] };
+export type GraphAnswer = { ok: true; graph: Graph } | { ok: false; problems: SyncProblem[] };
 
 /**
  * Files whose names do not fit one argument are asked for in several: Linux takes 128 KiB. A letter of a name may become fifteen
@@ -109,14 +109,14 @@ export class Digests {
   readonly #folders: Folders;
   readonly #known = new Map<string, Known>();
   readonly #asked = new Map<string, Promise<Digest>>();
-  readonly #looks = new Gather<Known, boolean>(async (asked) => {
+  readonly #looks = new Batcher<Known, boolean>(async (asked) => {
     const holds = new Map([...new Set(asked)].map((known) => [known, this.#look(known)]));
     await Promise.allSettled(holds.values());
     return asked.map((known) => holds.get(known) as Promise<boolean>);
   });
 
   /** Those who ask while `deno info` is asked share its next answer. */
-  readonly #graphs = new Gather<string, GraphAnswer>((files) => this.#graphsOf(files), { most: GRAPHS_AT_ONCE });
+  readonly #graphs = new Batcher<string, GraphAnswer>((files) => this.#graphsOf(files), { most: GRAPHS_AT_ONCE });
 
   constructor(folders: Folders) {
     this.#folders = folders;
@@ -283,7 +283,7 @@ async function askDeno(files: string[], project_dir: string): Promise<Map<string
 
 async function graphOf(job_file: string, modules: Map<string, Module>, roots: Roots): Promise<GraphAnswer> {
   try {
-    const walked = await new Walk(modules, roots).from(job_file);
+    const walked = await new ModuleWalk(modules, roots).from(job_file);
     if (!walked.ok) return walked;
     const { files, packages } = walked;
     return { ok: true, graph: { digest: await digestOf(files, packages, roots), files, packages } };

@@ -6,7 +6,7 @@
 import { relative, sep } from "node:path";
 import { fromFileUrl, resolvePath, toFileUrl } from "../platform/paths.ts";
 import { LINK } from "./job_files.ts";
-import type { Problem } from "./problem.ts";
+import type { SyncProblem } from "./problem.ts";
 
 interface Span {
   start: { line: number; character: number };
@@ -37,13 +37,13 @@ export interface Roots extends Folders {
 }
 
 /** What one walk found: absolute paths, the job's own first, and packages such as "zod@4.6.7". */
-export type Walked = { ok: true; files: string[]; packages: string[] } | { ok: false; problems: Problem[] };
+export type Walked = { ok: true; files: string[]; packages: string[] } | { ok: false; problems: SyncProblem[] };
 
 /** One walk through the modules, from one job file. */
-export class Walk {
+export class ModuleWalk {
   readonly #modules: Map<string, Module>;
   readonly #roots: Roots;
-  readonly #problems: Problem[] = [];
+  readonly #problems: SyncProblem[] = [];
   readonly #files: string[] = [];
   readonly #packages = new Set<string>();
   readonly #seen = new Set<string>();

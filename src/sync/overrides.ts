@@ -4,7 +4,7 @@
  * shows both (job_options.ts, plan.ts).
  */
 import type { Json } from "../job.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import type { Sql, TransactionSql } from "../postgres/connection.ts";
 import {
   changeDefinition,
@@ -41,7 +41,7 @@ import { sameJson } from "./plan.ts";
 import { type Complaint, shown, wordLike } from "./problem.ts";
 import { nextSlots } from "../schedules/calendar.ts";
 import { type ParsedSchedule, parseSchedule } from "./schedule_input.ts";
-import { whyNever } from "../dispatch/feasibility.ts";
+import { whyInfeasible } from "../dispatch/feasibility.ts";
 
 export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | {
   ok: false;
@@ -53,11 +53,11 @@ export async function setOverrides(
   sql: Sql,
   job_name: string,
   wishes: { readonly [option: string]: Json },
-  by: By,
+  by: Actor,
 ): Promise<OverrideAnswer | undefined> {
   const { node } = wishes;
   const fixed = typeof node === "string" && isText(node, 200) && !node.includes("{") ? [node] : [];
-  const nowhere = await whyNever(sql, { selectors: fixed, resources: {} });
+  const nowhere = await whyInfeasible(sql, { selectors: fixed, resources: {} });
   return await inTurn(sql, job_name, by, (on) => {
     const complaints: Complaint[] = [];
     const values = { ...jobValues(wishes, complaints), ...scheduleValues(wishes, on, complaints) };
@@ -72,7 +72,7 @@ export function resetOverrides(
   sql: Sql,
   job_name: string,
   names: readonly string[] | "all",
-  by: By,
+  by: Actor,
 ): Promise<OverrideAnswer | undefined> {
   return inTurn(sql, job_name, by, ({ overrides }) => {
     const known = overrides.map((one) => one.name);
@@ -123,7 +123,7 @@ const TRIES = 3;
 async function inTurn(
   sql: Sql,
   job_name: string,
-  by: By,
+  by: Actor,
   decide: (on: Stored) => OverrideAnswer,
 ): Promise<OverrideAnswer | undefined> {
   for (let attempt = 1;; attempt++) {
@@ -145,7 +145,7 @@ async function inTurn(
   }
 }
 
-async function write(tx: TransactionSql, changed: OverrideChange[], on: Stored, by: By): Promise<void> {
+async function write(tx: TransactionSql, changed: OverrideChange[], on: Stored, by: Actor): Promise<void> {
   const { definition } = on;
   await changeOverrides(tx, definition, changed, by);
   const columns = columnsOf(changed.filter(({ name }) => name in OF_JOB));

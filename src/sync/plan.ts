@@ -113,14 +113,14 @@ const FIRES_SHOWN = 5;
 const WARN_AHEAD = Temporal.Duration.from({ hours: 366 * 24 });
 
 /** What is stored. */
-export interface Known {
+export interface StoredState {
   definitions: StoredDefinition[];
   overrides: Override[];
 }
 
 /** Makes the plan. @throws Error when a file without a description is not the one that is stored: read everything again. */
 export function makePlan(
-  { definitions: stored, overrides }: Known,
+  { definitions: stored, overrides }: StoredState,
   files: FileState[],
   now: Temporal.Instant,
 ): { plan: Plan; changes: Changes } {

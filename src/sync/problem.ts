@@ -1,9 +1,9 @@
 /** What is wrong with a job file: where, why, and what to do about it. Every refusal of a sync is one of these. */
 import type { CronMistake } from "../schedules/cron.ts";
 import type { DaysMistake } from "../schedules/exclusion.ts";
-import type { Lack } from "../dispatch/feasibility.ts";
+import type { Shortage } from "../dispatch/feasibility.ts";
 
-export interface Problem {
+export interface SyncProblem {
   /** Relative to the jobs folder; undefined: it is about no single file. */
   file?: string;
   /** From 1. */
@@ -26,7 +26,7 @@ export interface Complaint {
 }
 
 export type Says =
-  | Lack["says"]
+  | Shortage["says"]
   | { code: "number"; least: number; most: number; whole: boolean }
   | { code: "choice"; words: readonly string[] }
   | { code: "text"; most: number }
@@ -56,7 +56,7 @@ export function complaintLine({ reason, fix }: Complaint): string {
 }
 
 /** "jobs/billing/export.ts:12:3: why" and below it what to do; `folder` is what the file's name is below. */
-export function problemText(problem: Problem, folder?: string): string {
+export function problemText(problem: SyncProblem, folder?: string): string {
   const file = problem.file !== undefined && folder ? `${folder.replace(/\/$/, "")}/${problem.file}` : problem.file;
   const place = [file, problem.line, problem.column].filter((part) => part !== undefined).join(":");
   return `${place ? `${place}: ` : ""}${problem.reason}\n  fix: ${problem.fix}`;

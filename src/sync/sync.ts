@@ -9,7 +9,7 @@
  * that its description can depend on.
  */
 import { observe } from "../platform/facts.ts";
-import type { Sandbox } from "../sandbox/process_pool.ts";
+import type { ProcessPool } from "../sandbox/process_pool.ts";
 import type { Db, Sql, TransactionSql } from "../postgres/connection.ts";
 import {
   countWaitingRuns,
@@ -20,7 +20,7 @@ import {
   saveDefinitions,
   type StoredDefinition,
 } from "../definitions/definition_rows.ts";
-import type { By } from "../access/audit.ts";
+import type { Actor } from "../access/audit.ts";
 import { noteFileValues, readOverrides } from "../definitions/override_rows.ts";
 import { type Checkout, goingBack, lastSync, recordSync, type SyncedJob, type SyncView } from "../definitions/syncs.ts";
 import { checkoutOf } from "./checkout.ts";
@@ -32,21 +32,21 @@ import {
   type Changes,
   type FileState,
   isDrift,
-  type Known,
   makePlan,
   type Plan,
   type PlanWarning,
   sameJson,
+  type StoredState,
 } from "./plan.ts";
 import { whyAsk } from "./confirmation.ts";
-import type { Problem } from "./problem.ts";
-import { whyNever } from "../dispatch/feasibility.ts";
+import type { SyncProblem } from "./problem.ts";
+import { whyInfeasible } from "../dispatch/feasibility.ts";
 
 export interface SyncParts {
   sql: Sql;
   /** For the audit. */
-  by: By;
-  sandbox: Pick<Sandbox, "describe">;
+  by: Actor;
+  sandbox: Pick<ProcessPool, "describe">;
   jobs_dir: string;
   project_dir: string;
 }
@@ -68,7 +68,7 @@ export interface SyncOptions {
 export interface SyncReport {
   mode: SyncOptions["mode"];
   /** When there are any, nothing was changed, and there is no plan. */
-  problems: Problem[];
+  problems: SyncProblem[];
   plan: Plan | null;
   applied: boolean;
   /** Whether files and definitions differ, or did before this was applied. */
@@ -131,7 +131,7 @@ export async function sync(parts: SyncParts, options: SyncOptions): Promise<Sync
 async function readFiles(
   parts: SyncParts,
   on: { stored: StoredDefinition[]; now: Temporal.Instant; describe_ms?: number },
-): Promise<{ files: FileState[]; problems: Problem[] }> {
+): Promise<{ files: FileState[]; problems: SyncProblem[] }> {
   const { files, problems } = await findJobFiles(parts.jobs_dir);
   if (files.length === 0) return { files: [], problems };
   const paths = files.map((file) => file.path);
@@ -156,7 +156,7 @@ async function readFiles(
 }
 
 /** By file and line; a shared module that is broken is told of once, not by each job that imports it. */
-function inOrder(problems: Problem[]): Problem[] {
+function inOrder(problems: SyncProblem[]): SyncProblem[] {
   const told = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
   return [...told.values()].sort((a, b) =>
     (a.file ?? "").localeCompare(b.file ?? "", "en") || (a.line ?? 0) - (b.line ?? 0)
@@ -167,7 +167,7 @@ async function readFile(
   file: JobFile,
   answer: GraphAnswer,
   on: { sandbox: SyncParts["sandbox"]; known_digest: string | undefined; now: Temporal.Instant; describe_ms?: number },
-): Promise<FileState | { problems: Problem[] }> {
+): Promise<FileState | { problems: SyncProblem[] }> {
   if (!answer.ok) return { problems: answer.problems };
   const { digest } = answer.graph;
   if (digest === on.known_digest) return { file, digest };
@@ -178,7 +178,7 @@ async function readFile(
 /** Stores the changes if the definitions still are what the plan was made against; undefined: they are not. */
 async function store(
   { sql, by }: SyncParts,
-  on: { plan: Plan; changes: Changes; checkout: Checkout; planned_against: Known },
+  on: { plan: Plan; changes: Changes; checkout: Checkout; planned_against: StoredState },
 ): Promise<number | undefined> {
   const { plan, changes, checkout, planned_against } = on;
   try {
@@ -197,7 +197,7 @@ async function store(
 }
 
 /** Each job that changes, as the audit keeps it. */
-function syncedJobs(plan: Plan, { changes, stored }: { changes: Changes; stored: Known }): SyncedJob[] {
+function syncedJobs(plan: Plan, { changes, stored }: { changes: Changes; stored: StoredState }): SyncedJob[] {
   const kept = ["added", "changed", "removed"] as const;
   return kept.flatMap((change) =>
     plan[change].map(({ name, fields, schedules, permissions_gained }) => {
@@ -218,12 +218,12 @@ function syncedJobs(plan: Plan, { changes, stored }: { changes: Changes; stored:
 
 const DEADLOCK = "40P01";
 
-async function readKnown(sql: Db): Promise<Known> {
+async function readKnown(sql: Db): Promise<StoredState> {
   return { definitions: await readDefinitions(sql), overrides: await readOverrides(sql) };
 }
 
 /** What is known without what the leader moves on, as plain JSON. */
-function withoutSlots({ definitions, overrides }: Known): unknown {
+function withoutSlots({ definitions, overrides }: StoredState): unknown {
   const rows = definitions.map(({ schedules, removed_at, ...definition }) => ({
     ...definition,
     removed_at: removed_at?.toString() ?? null,
@@ -256,14 +256,14 @@ async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> 
 /** Of all jobs, as long as it is so: what their runs need, and nothing that there is could give. */
 async function supplyWarnings(
   sql: Sql,
-  stored: Known,
+  stored: StoredState,
   { plan, changes }: { plan: Plan; changes: Changes },
 ): Promise<PlanWarning[]> {
   const kept = stored.definitions.filter(({ name }) => plan.unchanged.includes(name));
   const warnings: PlanWarning[] = [];
   for (const { name, node, resources } of [...changes.save, ...kept]) {
     const selectors = node !== null && !node.includes("{") ? [node] : []; // what a template names, its runs will tell
-    const lack = await whyNever(sql, { selectors, resources });
+    const lack = await whyInfeasible(sql, { selectors, resources });
     if (lack) warnings.push({ job: name, warning: `its runs will wait: ${lack.reason}; ${lack.fix}` });
   }
   return warnings;

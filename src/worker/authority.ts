@@ -8,25 +8,25 @@ import { observe } from "../platform/facts.ts";
 import { type Caller, RpcRefusal, type StartJobResponse } from "../rpc/messages.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { currentLeader } from "../nodes/leadership.ts";
-import type { Standing } from "./worker_state.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 export type OldEpoch = Pick<StartJobResponse, "message"> & { result: "REJECTED_OLD_EPOCH" };
 
-export class Authority {
+export class LeaderAuthority {
   readonly #sql: Sql;
-  readonly #standing: Standing;
+  readonly #local: LocalWorkerState;
   #holder: { epoch: number; fingerprint: string; former: string | null } | undefined;
 
-  constructor(parts: { sql: Sql; standing: Standing }) {
+  constructor(parts: { sql: Sql; local: LocalWorkerState }) {
     this.#sql = parts.sql;
-    this.#standing = parts.standing;
+    this.#local = parts.local;
   }
 
   /** A refusal when the term is over; undefined: obey. Throws when the caller is not who leads. */
   async refusal(epoch: number, caller: Caller): Promise<OldEpoch | undefined> {
-    if (epoch < this.#standing.epoch) return this.#old(epoch);
+    if (epoch < this.#local.epoch) return this.#old(epoch);
     if (this.#holder?.epoch !== epoch) await this.#learn(epoch);
-    if (epoch < this.#standing.epoch) return this.#old(epoch);
+    if (epoch < this.#local.epoch) return this.#old(epoch);
     if (this.#holder?.fingerprint === caller.fingerprint) return undefined;
     await this.#learn(epoch); // it may have rotated its certificate since, and still use a connection of before
     const holder = this.#holder;
@@ -38,7 +38,7 @@ export class Authority {
 
   async #learn(epoch: number): Promise<void> {
     const leader = await currentLeader(this.#sql);
-    this.#standing.sawEpoch(leader.epoch);
+    this.#local.sawEpoch(leader.epoch);
     if (epoch > leader.epoch) {
       throw new RpcRefusal("FAILED_PRECONDITION", `Epoch ${epoch} was never issued: the newest is ${leader.epoch}`);
     }
@@ -48,7 +48,7 @@ export class Authority {
   }
 
   #old(epoch: number): OldEpoch {
-    const message = `Epoch ${epoch} is over: the newest seen is ${this.#standing.epoch}`;
+    const message = `Epoch ${epoch} is over: the newest seen is ${this.#local.epoch}`;
     return { result: "REJECTED_OLD_EPOCH", message };
   }
 }

@@ -3,7 +3,7 @@
  * that the leader knows before it gives it a run; and what it is ordered to start in spite of that it refuses, which is no attempt of the run.
  */
 import { loopFailed } from "../platform/facts.ts";
-import { Bell, chance, every, Gather, monotonicMs } from "../platform/timers.ts";
+import { Batcher, chance, every, monotonicMs, Wakeup } from "../platform/timers.ts";
 import type { Digest, Digests } from "../sync/module_graph.ts";
 import { type Mismatch, type Refusal, refuseCode, reportCode, syncedJobs } from "../runs/code_mismatch.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
@@ -28,13 +28,13 @@ export class CodeReport {
   readonly #parts: Parts;
   /** What Postgres has of it; undefined: not known. */
   #reported: string | undefined;
-  readonly #refusals: Gather<Refusal, undefined>;
-  readonly #bell = new Bell();
+  readonly #refusals: Batcher<Refusal, undefined>;
+  readonly #wakeup = new Wakeup();
   #not_before_ms = -Infinity;
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#refusals = new Gather(async (refusals) => {
+    this.#refusals = new Batcher(async (refusals) => {
       this.#reported = undefined;
       await refuseCode(parts.sql, parts.worker_id, refusals);
       this.#lookAgain();
@@ -57,14 +57,14 @@ export class CodeReport {
         if (!isUnreachable(error)) loopFailed("comparing job files", error);
       });
       return Math.max(LOOK_MS, REST_FACTOR * (monotonicMs() - began_ms)) * (0.8 + 0.4 * chance());
-    }, { name: "job files", stop, bell: this.#bell });
+    }, { name: "job files", stop, wakeup: this.#wakeup });
   }
 
   #lookAgain(): void {
     const now_ms = monotonicMs();
     if (this.#not_before_ms > now_ms) return;
     this.#not_before_ms = now_ms + LOOK_AGAIN_MS;
-    this.#bell.ring();
+    this.#wakeup.signal();
   }
 
   /** Compares all files once, and reports what has changed. */

@@ -15,30 +15,30 @@ import {
   RpcRefusal,
 } from "../rpc/messages.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
-import { confirm, type Verdict } from "../dispatch/detach.ts";
-import type { Standing } from "./worker_state.ts";
+import { confirm, type ContinuationVerdict } from "../dispatch/detach.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 /** Shorter than those who ask wait for us: an answer that nobody hears helps nobody. */
 const PATIENCE_MS = 800;
 
 export async function answerContinuation(
-  parts: { sql: Sql; standing: Standing },
+  parts: { sql: Sql; local: LocalWorkerState },
   request: ConfirmContinuationRequest,
   caller: Caller,
 ): Promise<ConfirmContinuationResponse> {
-  const { sql, standing } = parts;
-  if (standing.role === "worker" || standing.detached) {
-    return unavailable(`${standing.worker_id} is neither leader nor subleader now: ask one that is`);
+  const { sql, local } = parts;
+  if (local.role === "worker" || local.detached) {
+    return unavailable(`${local.worker_id} is neither leader nor subleader now: ask one that is`);
   }
   const { worker_id, job_run_id, attempt } = request;
-  const lease_ms = Math.round(standing.settings.worker_lease_seconds * 1000); // 32.3 s are 32299.999999999996 ms, which the wire refuses
+  const lease_ms = Math.round(local.settings.worker_lease_seconds * 1000); // 32.3 s are 32299.999999999996 ms, which the wire refuses
   const question = { worker_id, job_run_id, attempt, lease_ms, tls_fingerprint: caller.fingerprint };
-  let verdict: Verdict;
+  let verdict: ContinuationVerdict;
   try {
     verdict = await within(PATIENCE_MS, "Postgres", confirm(sql, question));
   } catch (error) {
     if (!isUnreachable(error) && !(error instanceof DeadlineExceeded)) throw error;
-    return unavailable(`Postgres could not be asked from ${standing.worker_id}: ${(error as Error).message}`);
+    return unavailable(`Postgres could not be asked from ${local.worker_id}: ${(error as Error).message}`);
   }
   if (!verdict.known) {
     const reason = `it asks for worker ${worker_id}, which is not known by this certificate`;
@@ -56,11 +56,11 @@ function unavailable(message: string): ConfirmContinuationResponse {
   return { decision: "UNAVAILABLE", message, lease_ms: 0, canceled: false };
 }
 
-function isMine(asked: ConfirmContinuationRequest, found: Verdict): boolean {
+function isMine(asked: ConfirmContinuationRequest, found: ContinuationVerdict): boolean {
   return found.state === "RUNNING" && found.attempt === asked.attempt && found.assigned_worker_id === asked.worker_id;
 }
 
-function whyNot(asked: ConfirmContinuationRequest, found: Verdict): string {
+function whyNot(asked: ConfirmContinuationRequest, found: ContinuationVerdict): string {
   if (found.worker_state === "DEAD") return "the worker is DEAD";
   if (found.state === null) return "there is no such run";
   if (isMine(asked, found)) return found.canceled ? "a cancel was requested" : "it changed in this moment";

@@ -20,13 +20,13 @@ import { beginConfirming } from "../dispatch/detach.ts";
 import type { Renewal, WorkerAddress } from "../nodes/workers.ts";
 import type { AttemptRef } from "../runs/states.ts";
 import type { Executor } from "./executor.ts";
-import type { Standing } from "./worker_state.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 export interface ContinuationParts {
   sql: Sql;
   peers: Pick<Peers, "to">;
   executor: Pick<Executor, "held" | "cancel" | "abandon">;
-  standing: Standing;
+  local: LocalWorkerState;
 }
 
 /** After a round in which nobody decided. */
@@ -36,15 +36,15 @@ const WAVE = 20;
 const PATIENCE_MS = 1_000;
 
 /** What a renewal says of a detach is taken over; the reason to leave once nothing runs here. */
-export function heedDetach(standing: Standing, renewal: Renewal): void {
-  if (renewal.state !== "DETACHED" || standing.detached) return;
+export function heedDetach(local: LocalWorkerState, renewal: Renewal): void {
+  if (renewal.state !== "DETACHED" || local.detached) return;
   const [by, reason] = [renewal.detached_by ?? "unknown", renewal.detach_reason ?? ""];
-  standing.detached = true;
-  standing.detached_why = `detached by ${by}: ${reason}`;
-  observe("worker.detached", { worker_id: standing.worker_id, by, reason });
-  standing.watchers.add(standing.lease_bell); // the end of the last body is when it may leave
-  standing.continuation_bell.ring();
-  standing.tell();
+  local.detached = true;
+  local.detached_why = `detached by ${by}: ${reason}`;
+  observe("worker.detached", { worker_id: local.worker_id, by, reason });
+  local.watchers.add(local.lease_wakeup); // the end of the last body is when it may leave
+  local.continuation_wakeup.signal();
+  local.tell();
 }
 
 export class Continuation {
@@ -59,22 +59,22 @@ export class Continuation {
   }
 
   async tend(stop: AbortSignal): Promise<void> {
-    const bell = this.#parts.standing.continuation_bell;
-    await every(PAUSE_MS, () => this.look(stop), { name: "continuation", stop, bell });
+    const wakeup = this.#parts.local.continuation_wakeup;
+    await every(PAUSE_MS, () => this.look(stop), { name: "continuation", stop, wakeup });
   }
 
   /** Asks if it is time to; gives how long to rest. */
   async look(stop: AbortSignal): Promise<number> {
-    const { standing, executor } = this.#parts;
-    const { worker_lease_seconds, worker_margin_seconds, worker_renew_seconds } = standing.settings;
+    const { local, executor } = this.#parts;
+    const { worker_lease_seconds, worker_margin_seconds, worker_renew_seconds } = local.settings;
     const renew_ms = worker_renew_seconds * 1000;
     const half_ms = (worker_lease_seconds - worker_margin_seconds) * 500;
-    const overdue_ms = standing.detached ? -Infinity : standing.renewed_ms + 1.5 * renew_ms;
+    const overdue_ms = local.detached ? -Infinity : local.renewed_ms + 1.5 * renew_ms;
     const now_ms = monotonicMs();
     const ask_ms = Math.max(overdue_ms, this.#answered_ms + half_ms);
     if (now_ms < ask_ms) return Math.min(ask_ms - now_ms, renew_ms);
     if (executor.held.length === 0) return renew_ms;
-    if (standing.detached) await this.#sayThatWeAsk();
+    if (local.detached) await this.#sayThatWeAsk();
     const all_decided = await this.#ask(executor.held, stop);
     if (all_decided) this.#answered_ms = now_ms;
     return all_decided ? Math.min(half_ms, renew_ms) : PAUSE_MS;
@@ -82,9 +82,9 @@ export class Continuation {
 
   /** Without Postgres the questions are asked all the same. */
   async #sayThatWeAsk(): Promise<void> {
-    const { sql, standing } = this.#parts;
+    const { sql, local } = this.#parts;
     try {
-      await within(PATIENCE_MS, "saying that runs are being confirmed", beginConfirming(sql, standing.worker_id));
+      await within(PATIENCE_MS, "saying that runs are being confirmed", beginConfirming(sql, local.worker_id));
     } catch (error) {
       if (!isUnreachable(error) && !(error instanceof DeadlineExceeded)) throw error;
     }
@@ -92,13 +92,13 @@ export class Continuation {
 
   /** One round. True: somebody decided about each of the runs. */
   async #ask(runs: AttemptRef[], stop: AbortSignal): Promise<boolean> {
-    const { standing } = this.#parts;
-    const { continuation_retry_count, continuation_retry_interval_seconds } = standing.settings;
+    const { local } = this.#parts;
+    const { continuation_retry_count, continuation_retry_interval_seconds } = local.settings;
     const [first, ...others] = runs;
     if (!first) return true;
     for (let tries = 0; tries < continuation_retry_count && !stop.aborted; tries++) {
       if (tries > 0) await rest(continuation_retry_interval_seconds * 1000, stop);
-      for (const answerer of standing.answerers) {
+      for (const answerer of local.answerers) {
         if (stop.aborted) return false;
         if (!await this.#askOne(answerer, first)) continue;
         return await this.#askForAll(answerer, others);
@@ -117,16 +117,16 @@ export class Continuation {
 
   /** Asks one about one run, and does what it says. False: it did not decide. */
   async #askOne(answerer: WorkerAddress, run: AttemptRef): Promise<boolean> {
-    const { peers, standing } = this.#parts;
+    const { peers, local } = this.#parts;
     const asked_ms = monotonicMs();
     const answer = await peers.to(answerer).confirmContinuation({
-      leader_epoch: standing.epoch,
-      worker_id: standing.worker_id,
+      leader_epoch: local.epoch,
+      worker_id: local.worker_id,
       ...run,
     });
     if (!answer.ok) return false; // told by the peer itself, once
     const { decision, message } = answer.value;
-    const { worker_id } = standing;
+    const { worker_id } = local;
     const decided = this.#obey(run, answer.value, asked_ms);
     if (decided || !this.#undecided.has(answerer.worker_id)) {
       observe("run.continuation", { ...run, worker_id, asked: answerer.worker_id, decision, message });
@@ -137,9 +137,9 @@ export class Continuation {
   }
 
   #obey(run: AttemptRef, said: ConfirmContinuationResponse, asked_ms: number): boolean {
-    const { executor, standing } = this.#parts;
+    const { executor, local } = this.#parts;
     if (said.decision === "ALLOW_CONTINUE") {
-      standing.confirmedUntil(asked_ms + said.lease_ms);
+      local.confirmedUntil(asked_ms + said.lease_ms);
     } else if (said.decision === "MUST_ABORT") {
       if (said.canceled) executor.cancel(run, "requested");
       else executor.abandon(run, said.message);

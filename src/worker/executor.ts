@@ -14,13 +14,13 @@
  */
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
-import { FleetingMap } from "../platform/churn_map.ts";
-import { after, Bell, chance, monotonicMs, restUntil } from "../platform/timers.ts";
+import { ChurnMap } from "../platform/churn_map.ts";
+import { after, chance, monotonicMs, restUntil, Wakeup } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
 import type { Digest, Digests } from "../sync/module_graph.ts";
-import type { CodePace } from "../sandbox/duration_estimate.ts";
-import type { Outcome, Sandbox } from "../sandbox/process_pool.ts";
+import type { CodeDuration } from "../sandbox/duration_estimate.ts";
+import type { Outcome, ProcessPool } from "../sandbox/process_pool.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
 import { checkSoon } from "../nodes/workers.ts";
 import { type AttemptRef, giveBack } from "../runs/states.ts";
@@ -29,15 +29,21 @@ import { bodyOrder } from "./body_order.ts";
 import { CodeReport } from "./code_report.ts";
 import { EndedLately } from "./recently_ended.ts";
 import { endingOf } from "../runs/retry_policy.ts";
-import { type Acceptance, againAfter, aGoing, codeRefusal, type Going, type Gone, type Order } from "./inflight_run.ts";
-import { type Ended, Records } from "./result_batcher.ts";
+import {
+  type Acceptance,
+  againAfter,
+  codeRefusal,
+  type FinishedBody,
+  type InflightRun,
+  newInflightRun,
+  type RunOrder,
+} from "./inflight_run.ts";
+import { type BodyResult, Records } from "./result_batcher.ts";
 import { beginsAt, type Started, Starts } from "./start_batcher.ts";
-import { Sayings } from "./log_writer.ts";
-import type { Spool } from "./result_journal.ts";
-import { type Standing, UNABLE_MS } from "./worker_state.ts";
+import { LogWriter } from "./log_writer.ts";
+import type { ResultJournal } from "./result_journal.ts";
+import { type LocalWorkerState, UNABLE_MS } from "./worker_state.ts";
 import { untilHeard } from "./retry_until_available.ts";
-
-export type { Acceptance, Order } from "./inflight_run.ts";
 
 /** No end of its own: the body was ended before it had one. */
 type Lost = Extract<Outcome, { kind: "LOST" }>;
@@ -49,49 +55,56 @@ const ACCEPTED: Acceptance = { result: "ACCEPTED", message: "" };
 
 export class Executor {
   readonly #sql: Sql;
-  readonly #sandbox: Sandbox;
+  readonly #sandbox: ProcessPool;
   readonly #digests: Digests;
-  readonly #me: Standing;
+  readonly #me: LocalWorkerState;
   readonly #jobs_dir: string;
   /** Absolute paths of job files, by their names in orders. */
   readonly #files = new Map<string, string>();
-  readonly #going = new FleetingMap<number, Going>();
+  readonly #inflight = new ChurnMap<number, InflightRun>();
   #starting = 0;
   readonly #ended = new EndedLately();
-  readonly #starts: Starts<Going>;
-  readonly #records: Records<Ended & Gone>;
+  readonly #starts: Starts<InflightRun>;
+  readonly #records: Records<BodyResult & FinishedBody>;
   /** Fires when outcomes are no longer waited for. */
   readonly #over = new AbortController();
   /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
   #ending_why: string | undefined;
-  readonly #sayings: Sayings;
-  readonly #spool: Spool | undefined;
+  readonly #log_writer: LogWriter;
+  readonly #journal: ResultJournal | undefined;
   /** What it says of its job files. */
   readonly code: CodeReport;
 
   constructor(
-    parts: { sql: Sql; sandbox: Sandbox; digests: Digests; standing: Standing; jobs_dir: string; spool?: Spool },
+    parts: {
+      sql: Sql;
+      sandbox: ProcessPool;
+      digests: Digests;
+      local: LocalWorkerState;
+      jobs_dir: string;
+      journal?: ResultJournal;
+    },
   ) {
     this.#sql = parts.sql;
     this.#sandbox = parts.sandbox;
     this.#digests = parts.digests;
-    this.#me = parts.standing;
+    this.#me = parts.local;
     this.#jobs_dir = parts.jobs_dir;
-    this.#spool = parts.spool;
-    this.code = new CodeReport({ sql: parts.sql, worker_id: parts.standing.worker_id, digests: parts.digests });
-    this.#sayings = new Sayings(parts.sql);
+    this.#journal = parts.journal;
+    this.code = new CodeReport({ sql: parts.sql, worker_id: parts.local.worker_id, digests: parts.digests });
+    this.#log_writer = new LogWriter(parts.sql);
     const asking = {
       sql: parts.sql,
-      worker_id: parts.standing.worker_id,
-      standing: parts.standing,
+      worker_id: parts.local.worker_id,
+      local: parts.local,
       untilHeard: <T>(ask: () => Promise<T>) => untilHeard(ask, this.#over.signal),
     };
     this.#starts = new Starts({
       ...asking,
-      onStarted: (going, run) => this.#begin(going, run),
-      onLost: (going) => this.#lose(going),
-      onFailed: (going, error) => this.#fail(going, error),
-      presses: (going) => this.#going.size >= this.#me.slots && !this.#sandbox.isQuick(this.#codeOf(going)),
+      onStarted: (inflight, run) => this.#begin(inflight, run),
+      onLost: (inflight) => this.#lose(inflight),
+      onFailed: (inflight, error) => this.#fail(inflight, error),
+      presses: (inflight) => this.#inflight.size >= this.#me.slots && !this.#sandbox.isQuick(this.#codeOf(inflight)),
     });
     this.#records = new Records({
       ...asking,
@@ -104,22 +117,22 @@ export class Executor {
   /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
   get load(): number {
     let load = 0;
-    for (const { stage, body } of this.#going.values()) if (stage !== "recording" && !body?.waits) load++;
+    for (const { stage, body } of this.#inflight.values()) if (stage !== "recording" && !body?.waits) load++;
     return load;
   }
 
   /** Runs that have or will have a body here. */
   get runs(): AttemptRef[] {
-    return [...this.#going.values()].map(refOf);
+    return [...this.#inflight.values()].map(refOf);
   }
 
   /** How many are not in hand any more, since it began. */
   get released(): number {
-    return this.#going.deletions;
+    return this.#inflight.deletions;
   }
 
   /** What a run of each code takes of its slot. */
-  codeTimes(): CodePace[] {
+  codeTimes(): CodeDuration[] {
     return this.#sandbox.codeTimes();
   }
 
@@ -130,25 +143,25 @@ export class Executor {
 
   /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */
   get held(): AttemptRef[] {
-    return [...this.#going.values()].filter(({ stage, lost }) => stage !== "starting" && !lost).map(refOf);
+    return [...this.#inflight.values()].filter(({ stage, lost }) => stage !== "starting" && !lost).map(refOf);
   }
 
   /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
   knows(run: AttemptRef): boolean {
-    return this.#going.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(run);
+    return this.#inflight.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(run);
   }
 
   /** Idempotent: an order that is repeated gets the answer of the first. */
-  accept(order: Order): Promise<Acceptance> {
-    const going = this.#going.get(order.job_run_id);
-    if (going?.attempt === order.attempt) {
-      if (going.assigning && !order.assigning) going.assigned_since = true;
-      return going.accepted;
+  accept(order: RunOrder): Promise<Acceptance> {
+    const inflight = this.#inflight.get(order.job_run_id);
+    if (inflight?.attempt === order.attempt) {
+      if (inflight.assigning && !order.assigning) inflight.assigned_since = true;
+      return inflight.accepted;
     }
-    const refusal = this.#refusal(order, going);
+    const refusal = this.#refusal(order, inflight);
     if (refusal) return Promise.resolve(refusal);
-    const fresh = aGoing(order);
-    this.#going.set(order.job_run_id, fresh);
+    const fresh = newInflightRun(order);
+    this.#inflight.set(order.job_run_id, fresh);
     this.#starting++;
     const mine = this.#digests.of(order.command_name);
     const start = (mine: Digest) => this.#withCode(fresh, mine, () => this.#starts.add(fresh));
@@ -158,31 +171,27 @@ export class Executor {
     return fresh.accepted;
   }
 
-  #refusal(order: Order, going: Going | undefined): Acceptance | undefined {
+  #refusal(order: RunOrder, inflight: InflightRun | undefined): Acceptance | undefined {
     const run = `run "${order.job_run_id}"`;
     const refusal = this.#me.refusal(run);
     if (refusal) return refusal;
-    if (going) {
-      const message = `Cannot start ${run}: attempt ${going.attempt} of it is still here`;
-      return { result: "REJECTED_ALREADY_RUNNING", message };
-    }
-    if (!this.hasRoomFor(order)) {
-      return { result: "REJECTED_FULL", message: `Cannot start ${run}: all ${this.#me.slots} slots are taken` };
-    }
+    const refuse = (result: Acceptance["result"], why: string) => ({ result, message: `Cannot start ${run}: ${why}` });
+    if (inflight) return refuse("REJECTED_ALREADY_RUNNING", `attempt ${inflight.attempt} of it is still here`);
+    if (!this.hasRoomFor(order)) return refuse("REJECTED_FULL", `all ${this.#me.slots} slots are taken`);
   }
 
   /** A free slot, or a place behind others of a quick job. */
-  hasRoomFor(order: Order): boolean {
+  hasRoomFor(order: RunOrder): boolean {
     const { slots } = this.#me;
-    return this.#going.size < slots || this.#mayWaitBehind(order) || this.load < slots; // the load is counted one by one
+    return this.#inflight.size < slots || this.#mayWaitBehind(order) || this.load < slots; // the load is counted one by one
   }
 
   /** Whether its job is so quick that it is soon served by a process that serves others of it: that takes no slot more. */
-  #mayWaitBehind(order: Order): boolean {
+  #mayWaitBehind(order: RunOrder): boolean {
     return this.#sandbox.roomBehind(this.#codeOf(order)) > this.#starting;
   }
 
-  #codeOf({ command_name, digest }: Order): { job_file: string; digest: string } {
+  #codeOf({ command_name, digest }: RunOrder): { job_file: string; digest: string } {
     return { job_file: this.#fileOf(command_name), digest };
   }
 
@@ -193,66 +202,69 @@ export class Executor {
   }
 
   /** Its files were as they should be at the last look, and the next one takes as long as half the statement. */
-  #startMeanwhile(going: Going, look: Promise<Digest>): void {
-    going.look = look.catch((error) => ({ problem: messageOf(error) }));
-    this.#starts.add(going);
+  #startMeanwhile(inflight: InflightRun, look: Promise<Digest>): void {
+    inflight.look = look.catch((error) => ({ problem: messageOf(error) }));
+    this.#starts.add(inflight);
   }
 
   /** Goes on with the files that were synced. With others nothing of it may begin here, also if it is RUNNING by now: it is as before its assignment. */
-  #withCode(going: Going, mine: Digest, goOn: () => void): void {
-    const refusal = codeRefusal(going, mine);
+  #withCode(inflight: InflightRun, mine: Digest, goOn: () => void): void {
+    const refusal = codeRefusal(inflight, mine);
     if (!refusal) return goOn();
-    untilHeard(() => this.code.refuse(going, mine), this.#over.signal)
-      .catch((error) => loopFailed(`refusing run ${going.job_run_id}`, error))
-      .then(() => this.#drop(going, refusal));
+    untilHeard(() => this.code.refuse(inflight, mine), this.#over.signal)
+      .catch((error) => loopFailed(`refusing run ${inflight.job_run_id}`, error))
+      .then(() => this.#drop(inflight, refusal));
   }
 
-  #lose(going: Going): void {
-    const again_ms = againAfter(going);
-    const { job_run_id, attempt, assigning } = going;
-    if (again_ms === 0) return this.#starts.add(going);
-    if (again_ms) return void after(again_ms, () => this.#starts.add(going));
+  #lose(inflight: InflightRun): void {
+    const again_ms = againAfter(inflight);
+    const { job_run_id, attempt, assigning } = inflight;
+    if (again_ms === 0) return this.#starts.add(inflight);
+    if (again_ms) return void after(again_ms, () => this.#starts.add(inflight));
     if (!assigning) {
       observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
-      this.#me.lease_bell.ring(); // it may be more than this run that is no longer ours
+      this.#me.lease_wakeup.signal(); // it may be more than this run that is no longer ours
     }
     const why = "since it was assigned it was taken back or canceled, or its job, its node or all dispatch was stopped";
     const message = `Cannot start run "${job_run_id}" as attempt ${attempt}: ${why}`;
-    this.#drop(going, { result: "REJECTED_INVALID", message });
+    this.#drop(inflight, { result: "REJECTED_INVALID", message });
   }
 
   /** Without Postgres it says nothing of the run nor of the code: another order will do. */
-  #fail(going: Going, error: unknown): void {
-    const message = `Cannot start run "${going.job_run_id}": ${messageOf(error)}`;
-    this.#drop(going, { result: isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID", message });
+  #fail(inflight: InflightRun, error: unknown): void {
+    const message = `Cannot start run "${inflight.job_run_id}": ${messageOf(error)}`;
+    this.#drop(inflight, { result: isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID", message });
   }
 
-  #drop(going: Going, answer: Acceptance): void {
-    if (going.stage === "starting") this.#starting--;
-    if (this.#going.get(going.job_run_id) === going) this.#going.delete(going.job_run_id);
+  #drop(inflight: InflightRun, answer: Acceptance): void {
+    if (inflight.stage === "starting") this.#starting--;
+    if (this.#inflight.get(inflight.job_run_id) === inflight) this.#inflight.delete(inflight.job_run_id);
     this.#me.tell();
-    going.answer(answer);
+    inflight.answer(answer);
   }
 
   /** At its time, which is now for all but those that are known ahead; and not before its files have been looked at. */
-  #begin(going: Going, run: Started): void {
-    if (!going.look) this.#beginAtTime(going, run);
-    else going.look.then((mine) => this.#withCode(going, mine, () => this.#beginAtTime(going, run)));
+  #begin(inflight: InflightRun, run: Started): void {
+    if (!inflight.look) this.#beginAtTime(inflight, run);
+    else inflight.look.then((mine) => this.#withCode(inflight, mine, () => this.#beginAtTime(inflight, run)));
   }
 
-  #beginAtTime(going: Going, run: Started): void {
-    if (run.due_in_ms <= 0) this.#launch(going, run);
-    else restUntil(beginsAt(run, going.due_ms)).then(() => this.#launch(going, run));
+  #beginAtTime(inflight: InflightRun, run: Started): void {
+    if (run.due_in_ms <= 0) this.#launch(inflight, run);
+    else restUntil(beginsAt(run, inflight.due_ms)).then(() => this.#launch(inflight, run));
   }
 
-  #launch(going: Going, run: StartedRun): void {
+  #launch(inflight: InflightRun, run: StartedRun): void {
     const began_ms = monotonicMs();
-    going.stage = "running";
+    inflight.stage = "running";
     this.#starting--;
-    going.body = this.#sandbox.start(bodyOrder(run, this.#fileOf(run.command_name)), this.#sayings.earsOf(run));
-    const abandoned_why = this.#ending_why ?? going.abandoned_why;
-    if (abandoned_why) going.body.abandon(abandoned_why);
-    else if (going.cancel_reason) going.body.cancel(going.cancel_reason);
+    inflight.body = this.#sandbox.start(
+      bodyOrder(run, this.#fileOf(run.command_name)),
+      this.#log_writer.listenerOf(run),
+    );
+    const abandoned_why = this.#ending_why ?? inflight.abandoned_why;
+    if (abandoned_why) inflight.body.abandon(abandoned_why);
+    else if (inflight.cancel_reason) inflight.body.cancel(inflight.cancel_reason);
     observe("run.started", {
       job_run_id: run.job_run_id,
       attempt: run.attempt,
@@ -262,32 +274,34 @@ export class Executor {
       fence: run.fence,
     });
     this.#me.tell();
-    going.body.outcome.then((outcome) => this.#end({ going, run, outcome, duration_ms: monotonicMs() - began_ms }));
-    this.#answer(going).catch((error) => this.#fail(going, error));
+    inflight.body.outcome.then((outcome) =>
+      this.#end({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms })
+    );
+    this.#answer(inflight).catch((error) => this.#fail(inflight, error));
   }
 
-  async #answer(going: Going): Promise<void> {
+  async #answer(inflight: InflightRun): Promise<void> {
     await failpoint("after-spawn");
-    going.answer(ACCEPTED);
+    inflight.answer(ACCEPTED);
   }
 
-  #end(gone: Gone): void {
-    const { going, run, outcome } = gone;
-    going.stage = "recording";
-    going.lost = outcome.kind === "LOST";
+  #end(gone: FinishedBody): void {
+    const { inflight, run, outcome } = gone;
+    inflight.stage = "recording";
+    inflight.lost = outcome.kind === "LOST";
     if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
     const ended = outcome.kind === "LOST"
       ? undefined
-      : { going, run, outcome, duration_ms: gone.duration_ms, ending: endingOf(run, outcome, chance()) };
-    if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
+      : { inflight, run, outcome, duration_ms: gone.duration_ms, ending: endingOf(run, outcome, chance()) };
+    if (ended) this.#journal?.keep(ended.ending); // before anything that waits for Postgres
     this.#me.tell();
     const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);
-    const said = this.#sayings.settled(run);
+    const said = this.#log_writer.settled(run);
     if (said) said.then(record);
     else record();
   }
 
-  #giveBack(gone: Gone, { unbegun, error_summary }: Lost): void {
+  #giveBack(gone: FinishedBody, { unbegun, error_summary }: Lost): void {
     const how = this.#me.draining || unbegun ? "GIVEN_BACK" as const : "LOST" as const;
     const back = { ...refOf(gone.run), from: "RUNNING" as const, outcome: how, cause: error_summary };
     const given = async () => {
@@ -300,20 +314,20 @@ export class Executor {
     );
   }
 
-  #recorded(gone: Gone & Partial<Ended>, state: string | undefined): void {
-    if (gone.ending) this.#spool?.drop(gone.ending);
+  #recorded(gone: FinishedBody & Partial<BodyResult>, state: string | undefined): void {
+    if (gone.ending) this.#journal?.drop(gone.ending);
     this.#ended.add(gone.run);
     this.#leave(gone, state ?? "not ours any more");
   }
 
   /** Its row is given up at the next look at what is mine. */
-  #unrecorded(gone: Gone, error: unknown): void {
+  #unrecorded(gone: FinishedBody, error: unknown): void {
     loopFailed(`recording run ${gone.run.job_run_id}`, error);
     this.#leave(gone, "not recorded");
   }
 
-  #leave({ going, run, outcome, duration_ms }: Gone, state: string): void {
-    if (this.#going.get(run.job_run_id) === going) this.#going.delete(run.job_run_id);
+  #leave({ inflight, run, outcome, duration_ms }: FinishedBody, state: string): void {
+    if (this.#inflight.get(run.job_run_id) === inflight) this.#inflight.delete(run.job_run_id);
     observe("run.finished", {
       job_run_id: run.job_run_id,
       attempt: run.attempt,
@@ -336,20 +350,20 @@ export class Executor {
 
   /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
   cancel(run: AttemptRef, reason: string): boolean {
-    const going = this.#going.get(run.job_run_id);
-    if (run.attempt !== 0 && going?.attempt !== run.attempt) return false;
-    if (!going || going.stage === "recording") return false;
-    going.cancel_reason = reason;
-    going.body?.cancel(reason);
+    const inflight = this.#inflight.get(run.job_run_id);
+    if (run.attempt !== 0 && inflight?.attempt !== run.attempt) return false;
+    if (!inflight || inflight.stage === "recording") return false;
+    inflight.cancel_reason = reason;
+    inflight.body?.cancel(reason);
     return true;
   }
 
   /** Kills a body that Postgres does not know as ours; nothing is recorded for it by that. */
   abandon(run: AttemptRef, reason: string): void {
-    const going = this.#going.get(run.job_run_id);
-    if (going?.attempt !== run.attempt) return;
-    going.abandoned_why = reason;
-    going.body?.abandon(reason);
+    const inflight = this.#inflight.get(run.job_run_id);
+    if (inflight?.attempt !== run.attempt) return;
+    inflight.abandoned_why = reason;
+    inflight.body?.abandon(reason);
   }
 
   /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
@@ -357,7 +371,7 @@ export class Executor {
     this.#me.draining = true;
     await failpoint("during-drain");
     const until_ms = monotonicMs() + grace_ms;
-    await this.#whileGoing(() => monotonicMs() < until_ms && !hurry.aborted, hurry);
+    await this.#whileInflight(() => monotonicMs() < until_ms && !hurry.aborted, hurry);
     await this.stop("its worker is stopping", hurry);
   }
 
@@ -367,17 +381,17 @@ export class Executor {
    */
   async stop(reason: string, hurry: AbortSignal): Promise<void> {
     this.#ending_why = reason;
-    for (const going of this.#going.values()) going.body?.abandon(reason);
+    for (const inflight of this.#inflight.values()) inflight.body?.abandon(reason);
     const until_ms = monotonicMs() + LEAVE_MS;
-    await this.#whileGoing(() => monotonicMs() < until_ms || (this.#me.mayRun && !hurry.aborted));
+    await this.#whileInflight(() => monotonicMs() < until_ms || (this.#me.mayRun && !hurry.aborted));
     this.#over.abort();
   }
 
-  async #whileGoing(patient: () => boolean, stop?: AbortSignal): Promise<void> {
-    const bell = new Bell();
-    this.#me.watchers.add(bell);
-    while (this.#going.size > 0 && patient()) await bell.rest(LOOK_MS, stop);
-    this.#me.watchers.delete(bell);
+  async #whileInflight(patient: () => boolean, stop?: AbortSignal): Promise<void> {
+    const wakeup = new Wakeup();
+    this.#me.watchers.add(wakeup);
+    while (this.#inflight.size > 0 && patient()) await wakeup.rest(LOOK_MS, stop);
+    this.#me.watchers.delete(wakeup);
   }
 }
 

@@ -2,24 +2,25 @@
  * What this worker answers on gRPC. Every handler is idempotent, and orders are obeyed only on authority (authority.ts).
  */
 import { failpoint } from "../platform/failpoint.ts";
-import { Bell, monotonicMs, rest, Tempo, wallClock } from "../platform/timers.ts";
+import { BatchInterval, monotonicMs, rest, Wakeup, wallClock } from "../platform/timers.ts";
 import { type CodeTime, RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../rpc/messages.ts";
-import type { CodePace } from "../sandbox/duration_estimate.ts";
+import type { CodeDuration } from "../sandbox/duration_estimate.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { noteCheckPart } from "../nodes/node_health.ts";
 import { setDraining } from "../nodes/workers.ts";
-import { Authority } from "./authority.ts";
+import { LeaderAuthority } from "./authority.ts";
 import { answerContinuation } from "./confirm.ts";
 import type { CheckUp } from "./node_probe.ts";
-import type { Acceptance, Executor } from "./executor.ts";
-import type { Hand } from "./pending_starts.ts";
-import type { Standing } from "./worker_state.ts";
+import type { Executor } from "./executor.ts";
+import type { Acceptance } from "./inflight_run.ts";
+import type { PendingStarts } from "./pending_starts.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 export interface HandlerParts {
   sql: Sql;
-  standing: Standing;
+  local: LocalWorkerState;
   executor: Executor;
-  hand: Pick<Hand, "take" | "late">;
+  pending_starts: Pick<PendingStarts, "take" | "late">;
   check_up: CheckUp;
 }
 
@@ -31,13 +32,13 @@ const STATUS_BURST = 10;
 const MOST_TIMES = 200;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
-  const { standing, executor, hand } = parts;
-  const authority = new Authority(parts);
-  const observed = () => ({ observed_leader_epoch: standing.epoch });
+  const { local, executor, pending_starts } = parts;
+  const authority = new LeaderAuthority(parts);
+  const observed = () => ({ observed_leader_epoch: local.epoch });
   return {
     ping: () => ({
-      worker_id: standing.worker_id,
-      node_id: standing.node_id,
+      worker_id: local.worker_id,
+      node_id: local.node_id,
       now_unix_ms: wallClock().getTime(),
       ...observed(),
     }),
@@ -49,7 +50,7 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
         running,
         load: executor.load,
         current_job_run_id,
-        last_heartbeat_unix_ms: standing.last_heartbeat_unix_ms,
+        last_heartbeat_unix_ms: local.last_heartbeat_unix_ms,
       };
     },
     startJob: async (request, caller) => {
@@ -58,7 +59,9 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     startJobs: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
-      const answers: (Acceptance | Promise<Acceptance>)[] = request.orders.map((order) => old ?? hand.take(order));
+      const answers: (Acceptance | Promise<Acceptance>)[] = request.orders.map((order) =>
+        old ?? pending_starts.take(order)
+      );
       const results = [];
       for (const [place, { job_run_id, attempt }] of request.orders.entries()) {
         const answer = answers[place] as Acceptance | Promise<Acceptance>;
@@ -77,22 +80,22 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     drain: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
-      if (old) return { draining: standing.draining, result: "REJECTED_OLD_EPOCH", ...observed() };
-      if (standing.stopping && !request.enable) {
+      if (old) return { draining: local.draining, result: "REJECTED_OLD_EPOCH", ...observed() };
+      if (local.stopping && !request.enable) {
         throw new RpcRefusal("FAILED_PRECONDITION", "Cannot end the drain: this worker's process is stopping");
       }
-      standing.draining = request.enable;
-      await setDraining(parts.sql, standing.worker_id, request.enable);
-      return { draining: standing.draining, result: "ACCEPTED", ...observed() };
+      local.draining = request.enable;
+      await setDraining(parts.sql, local.worker_id, request.enable);
+      return { draining: local.draining, result: "ACCEPTED", ...observed() };
     },
     confirmContinuation: (request, caller) => answerContinuation(parts, request, caller),
     checkNode: async (request) => {
       const measured = await parts.check_up.take(
         request.script_ms,
-        (part) => noteCheckPart(parts.sql, standing.node_id, part),
+        (part) => noteCheckPart(parts.sql, local.node_id, part),
       );
-      const lack = standing.lack || measured.lack;
-      return { worker_id: standing.worker_id, node_id: standing.node_id, bodies: executor.load, ...measured, lack };
+      const lack = local.lack || measured.lack;
+      return { worker_id: local.worker_id, node_id: local.node_id, bodies: executor.load, ...measured, lack };
     },
     watch: ({ status_every_ms = 0 }, _caller, stop) => watch(parts, Math.max(status_every_ms, STATUS_EVERY_MS), stop),
   };
@@ -103,22 +106,22 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
  * comes with the first, in one of each second, and when of some code it becomes known.
  */
 async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal): AsyncGenerator<WorkerStatus> {
-  const bell = new Bell();
-  const tempo = new Tempo(STATUS_GAP_MS, STATUS_BURST);
+  const wakeup = new Wakeup();
+  const tempo = new BatchInterval(STATUS_GAP_MS, STATUS_BURST);
   const told = new Map<string, number>();
   let said = "";
   let said_ms = 0;
   let silent = true;
   let whole_ms = -Infinity;
   let codes_known = 0;
-  parts.standing.watchers.add(bell);
+  parts.local.watchers.add(wakeup);
   try {
     while (!stop.aborted) {
       const { executor } = parts;
       const whole = monotonicMs() - whole_ms >= STATUS_EVERY_MS || executor.codesKnown > codes_known;
       if (whole) [whole_ms, codes_known] = [monotonicMs(), executor.codesKnown];
       const { released } = executor;
-      const status = { ...statusOf(parts), released, lack: parts.standing.lack, late: parts.hand.late };
+      const status = { ...statusOf(parts), released, lack: parts.local.lack, late: parts.pending_starts.late };
       const text = JSON.stringify(status);
       const news: boolean = silent || whole || text !== said; // the bell also rings for what is nobody's concern, as that a body has begun
       if (news) {
@@ -127,30 +130,30 @@ async function* watch(parts: HandlerParts, every_ms: number, stop: AbortSignal):
         yield { ...status, running: whole ? executor.runs : [], code_times };
         await rest(tempo.wait(), stop);
       }
-      silent = await bell.rest(news ? every_ms : said_ms + every_ms - monotonicMs(), stop) === 0;
+      silent = await wakeup.rest(news ? every_ms : said_ms + every_ms - monotonicMs(), stop) === 0;
     }
   } finally {
-    parts.standing.watchers.delete(bell);
+    parts.local.watchers.delete(wakeup);
   }
 }
 
 /** Of code that has run since it was told last; where that is much code, what has run most since then. */
-function newsOf(times: CodePace[], told: Map<string, number>): CodeTime[] {
-  const untold = ({ digest, runs }: CodePace) => runs - (told.get(digest) ?? 0);
+function newsOf(times: CodeDuration[], told: Map<string, number>): CodeTime[] {
+  const untold = ({ digest, runs }: CodeDuration) => runs - (told.get(digest) ?? 0);
   const news = times.filter((one) => untold(one) !== 0).sort((a, b) => untold(b) - untold(a)).slice(0, MOST_TIMES);
   for (const { digest, runs } of news) told.set(digest, runs);
   return news.map(({ digest, body_us }) => ({ digest, body_us }));
 }
 
 /** What every status says, asked for or watched. */
-function statusOf({ standing }: HandlerParts) {
+function statusOf({ local }: HandlerParts) {
   return {
-    worker_id: standing.worker_id,
-    node_id: standing.node_id,
-    role: standing.role,
-    detached: standing.detached,
-    draining: standing.draining,
-    slots: standing.slots,
-    observed_leader_epoch: standing.epoch,
+    worker_id: local.worker_id,
+    node_id: local.node_id,
+    role: local.role,
+    detached: local.detached,
+    draining: local.draining,
+    slots: local.slots,
+    observed_leader_epoch: local.epoch,
   };
 }

@@ -6,7 +6,7 @@ import type { AttemptRef } from "../runs/states.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
 
 /** What a leader may say about a run; everything else is read from Postgres. */
-export interface Order extends AttemptRef {
+export interface RunOrder extends AttemptRef {
   command_name: string;
   digest: string;
   /** Monotonic: when it is due, as the worker reckons. What its row says of that goes before. */
@@ -17,7 +17,7 @@ export interface Order extends AttemptRef {
 
 export type Acceptance = Pick<StartJobResponse, "result" | "message" | "other_code">;
 
-export interface Going extends Order {
+export interface InflightRun extends RunOrder {
   /** Of its start, by which a lost reply is read back. */
   token: string;
   stage: "starting" | "running" | "recording";
@@ -38,14 +38,14 @@ export interface Going extends Order {
 }
 
 /** One whose body is gone. */
-export interface Gone {
-  going: Going;
+export interface FinishedBody {
+  inflight: InflightRun;
   run: StartedRun;
   outcome: Outcome;
   duration_ms: number;
 }
 
-export function aGoing(order: Order): Going {
+export function newInflightRun(order: RunOrder): InflightRun {
   const { promise: accepted, resolve: answer } = Promise.withResolvers<Acceptance>();
   const { job_run_id, attempt, command_name, digest, due_ms = Infinity, assigning = false } = order;
   return {
@@ -76,14 +76,14 @@ export function aGoing(order: Order): Going {
 const AGAIN_AFTER_MS = [0, 1];
 
 /** After how long a start that was lost is asked for once more; undefined: it is not. */
-export function againAfter(going: Going): number | undefined {
-  if (!going.assigned_since) return going.assigning ? AGAIN_AFTER_MS[going.lost_starts++] : undefined;
-  going.assigned_since = going.assigning = false;
+export function againAfter(inflight: InflightRun): number | undefined {
+  if (!inflight.assigned_since) return inflight.assigning ? AGAIN_AFTER_MS[inflight.lost_starts++] : undefined;
+  inflight.assigned_since = inflight.assigning = false;
   return 0;
 }
 
 /** Of a run that cannot be run with the files that are here; undefined: they are those that were synced. */
-export function codeRefusal({ job_run_id, command_name, digest }: Order, mine: Digest): Acceptance | undefined {
+export function codeRefusal({ job_run_id, command_name, digest }: RunOrder, mine: Digest): Acceptance | undefined {
   if ("digest" in mine && mine.digest === digest) return undefined;
   const [other, found] = "digest" in mine
     ? [mine.digest, `this worker has ${mine.digest.slice(0, 12)}`]

@@ -1,13 +1,13 @@
 /**
- * What a worker leaves when it dies, and what its heir does with it: a worker that shares its state folder and its
+ * What a worker leaves when it dies, and what its recovering worker does with it: a worker that shares its state folder and its
  * kernel's view of pids.
  *
  *   its process is gone -> what it left running is killed and proven gone -> the outcomes in its file are recorded
  *     -> certified dead: its row becomes DEAD at once, whatever is left of its lease -> its file is removed
  *
- * Each step may be done twice, by two heirs at once, or be cut short by the heir's own death: killing, recording (guarded
+ * Each step may be done twice, by two heirs at once, or be cut short by the recovering worker's own death: killing, recording (guarded
  * by run, attempt and token) and certifying (guarded by worker, pid, start time and host) change nothing the second time.
- * What cannot be proven is not certified, and the lease decides as it would without an heir.
+ * What cannot be proven is not certified, and the lease decides as it would without a recovering worker.
  *
  * A file of another host or of an earlier boot proves nothing about its process. Its outcomes are true all the same and
  * are recorded; the file stays until Postgres says that its worker is dead.
@@ -15,7 +15,7 @@
 import { observe } from "../platform/facts.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
-import { endRemains } from "../sandbox/orphan_processes.ts";
+import { endOrphanProcesses } from "../sandbox/orphan_processes.ts";
 import { recordOnce } from "../access/audit.ts";
 import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../postgres/connection.ts";
 import type { Ending } from "../runs/finished_runs.ts";
@@ -23,13 +23,13 @@ import { certifyDeath, workerState } from "../nodes/workers.ts";
 import { recordedBefore } from "../runs/run_view.ts";
 import { finishRuns } from "../runs/states.ts";
 import { unstorable } from "../runs/retry_policy.ts";
-import { draftOf, estatesFolder, fileNameOf, type Identity, readSpool } from "./result_journal.ts";
+import { draftOf, fileNameOf, type Identity, journalsFolder, readJournal } from "./result_journal.ts";
 
-export interface Heir {
+export interface JournalRecoverer {
   sql: Sql;
   worker_id: string;
   state_dir: string;
-  /** What was said already of estates that cannot be settled: it is tried again and again. */
+  /** What was said already of journals that cannot be settled: it is tried again and again. */
   told: Set<string>;
 }
 
@@ -42,54 +42,58 @@ const REMAINS_MS = 3_000;
 const AT_ONCE = 50;
 
 /** `proven`: its process is gone. @throws while Postgres is away. */
-export async function settleEstate(heir: Heir, of: Identity, proven: boolean): Promise<Settled> {
-  const { sql } = heir;
+export async function recoverJournal(recoverer: JournalRecoverer, of: Identity, proven: boolean): Promise<Settled> {
+  const { sql } = recoverer;
   if (await workerState(sql, of.worker_id) === undefined) return "not ours";
-  const gone = proven && await leftNothing(heir, of);
-  const replayed = await replay(heir, of);
+  const gone = proven && await leftNothing(recoverer, of);
+  const replayed = await replay(recoverer, of);
   if (gone && await certifyDeath(sql, of)) {
-    observe("worker.certified", { worker_id: of.worker_id, by: heir.worker_id });
+    observe("worker.certified", { worker_id: of.worker_id, by: recoverer.worker_id });
   }
   if (!replayed || await workerState(sql, of.worker_id) !== "DEAD") return "not yet";
-  const file = fileOf(heir, of);
-  for (const path of [file, draftOf(file)]) await Deno.remove(path).catch(() => {}); // another heir was quicker
+  const file = fileOf(recoverer, of);
+  for (const path of [file, draftOf(file)]) await Deno.remove(path).catch(() => {}); // another recovering worker was quicker
   return "settled";
 }
 
 /** Kills what it left running. True: proven gone. */
-async function leftNothing(heir: Heir, of: Identity): Promise<boolean> {
-  const { killed, left } = await endRemains(of, REMAINS_MS);
+async function leftNothing(recoverer: JournalRecoverer, of: Identity): Promise<boolean> {
+  const { killed, left } = await endOrphanProcesses(of, REMAINS_MS);
   const { worker_id } = of;
-  if (killed > 0) observe("worker.remains_killed", { worker_id, by: heir.worker_id, groups: killed });
-  if (left.length > 0 && isNews(heir, `remains ${worker_id}`)) {
-    observe("worker.uncertified", { worker_id, by: heir.worker_id, left: left.join(" ") });
+  if (killed > 0) observe("worker.orphans_killed", { worker_id, by: recoverer.worker_id, groups: killed });
+  if (left.length > 0 && isNews(recoverer, `remains ${worker_id}`)) {
+    observe("worker.uncertified", { worker_id, by: recoverer.worker_id, left: left.join(" ") });
   }
   return left.length === 0;
 }
 
 /** Records the outcomes in a worker's file. False: it cannot be read. */
-async function replay(heir: Heir, of: Identity): Promise<boolean> {
+async function replay(recoverer: JournalRecoverer, of: Identity): Promise<boolean> {
   const { worker_id } = of;
-  const file = fileOf(heir, of);
+  const file = fileOf(recoverer, of);
   let endings: Ending[];
   try {
-    endings = await readSpool(file);
+    endings = await readJournal(file);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return true; // another heir was quicker
-    if (isNews(heir, `file ${worker_id}`)) observe("spool.failed", { file, error: messageOf(error) });
+    if (error instanceof Deno.errors.NotFound) return true; // another recovering worker was quicker
+    if (isNews(recoverer, `file ${worker_id}`)) observe("spool.failed", { file, error: messageOf(error) });
     return false;
   }
   if (endings.length === 0) return true;
   let recorded = 0;
   for (let at = 0; at < endings.length; at += AT_ONCE) {
-    recorded += await record(heir, of, endings.slice(at, at + AT_ONCE));
+    recorded += await record(recoverer, of, endings.slice(at, at + AT_ONCE));
   }
-  observe("outcomes.replayed", { worker_id, by: heir.worker_id, found: endings.length, recorded });
+  observe("outcomes.replayed", { worker_id, by: recoverer.worker_id, found: endings.length, recorded });
   return true;
 }
 
 /** As the worker itself would have done: its token is the proof. How many runs that moved. */
-async function record({ sql, worker_id: by }: Heir, { worker_id }: Identity, endings: Ending[]): Promise<number> {
+async function record(
+  { sql, worker_id: by }: JournalRecoverer,
+  { worker_id }: Identity,
+  endings: Ending[],
+): Promise<number> {
   const done = new Set((await finishAll(sql, worker_id, endings)).map(({ job_run_id }) => job_run_id));
   const others = endings.filter(({ job_run_id }) => !done.has(job_run_id));
   if (others.length === 0) return done.size;
@@ -126,11 +130,11 @@ async function finishAll(sql: Sql, worker_id: string, endings: Ending[]): Promis
   }
 }
 
-function fileOf(heir: Heir, of: Identity): string {
-  return resolvePath(estatesFolder(heir.state_dir), fileNameOf(of));
+function fileOf(recoverer: JournalRecoverer, of: Identity): string {
+  return resolvePath(journalsFolder(recoverer.state_dir), fileNameOf(of));
 }
 
-function isNews({ told }: Heir, what: string): boolean {
+function isNews({ told }: JournalRecoverer, what: string): boolean {
   const news = !told.has(what);
   told.add(what);
   return news;

@@ -3,8 +3,8 @@
  * is away, up to a cap; beyond it they are dropped and counted, since an outcome matters more than its log.
  */
 import { loopFailed } from "../platform/facts.ts";
-import { Gather, rest, within } from "../platform/timers.ts";
-import type { BodyEars, LogLine } from "../sandbox/process_pool.ts";
+import { Batcher, rest, within } from "../platform/timers.ts";
+import type { BodyListener, LogLine } from "../sandbox/process_pool.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
 import { appendLogs, type LogRow, reportProgress } from "../runs/run_logs.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
@@ -22,31 +22,31 @@ interface Report {
   message: string | null;
 }
 
-export class Sayings {
-  readonly #logs: Gather<LogRow[], undefined>;
-  readonly #reports: Gather<Report, undefined>;
+export class LogWriter {
+  readonly #logs: Batcher<LogRow[], undefined>;
+  readonly #reports: Batcher<Report, undefined>;
   /** What is not on its way to Postgres yet: a newer report takes its place, however long Postgres is away. */
   readonly #newest = new Map<string, Report>();
   readonly #last = new Map<string, Promise<unknown>>();
   #waiting = 0;
 
   constructor(sql: Sql) {
-    this.#logs = new Gather(async (batches) => {
+    this.#logs = new Batcher(async (batches) => {
       const lines = batches.flat();
       for (let at = 0; at < lines.length; at += MOST_AT_ONCE) {
         await persist(() => appendLogs(sql, lines.slice(at, at + MOST_AT_ONCE)));
       }
       return batches.map(() => undefined);
     }, { most: 50 });
-    this.#reports = new Gather(async (reports) => {
+    this.#reports = new Batcher(async (reports) => {
       for (const { start_token } of reports) this.#newest.delete(start_token);
       await persist(() => reportProgress(sql, reports));
       return reports.map(() => undefined);
     });
   }
 
-  earsOf(run: StartedRun): BodyEars {
-    return new Ears(this, run);
+  listenerOf(run: StartedRun): BodyListener {
+    return new Listener(this, run);
   }
 
   log(run: StartedRun, lines: LogLine[]): void {
@@ -98,21 +98,21 @@ export class Sayings {
 }
 
 /** Of one run; most say nothing. */
-class Ears implements BodyEars {
-  readonly #sayings: Sayings;
+class Listener implements BodyListener {
+  readonly #log_writer: LogWriter;
   readonly #run: StartedRun;
 
-  constructor(sayings: Sayings, run: StartedRun) {
-    this.#sayings = sayings;
+  constructor(log_writer: LogWriter, run: StartedRun) {
+    this.#log_writer = log_writer;
     this.#run = run;
   }
 
   onLog(lines: LogLine[]): void {
-    this.#sayings.log(this.#run, lines);
+    this.#log_writer.log(this.#run, lines);
   }
 
   onProgress(fraction: number, message: string | undefined): void {
-    this.#sayings.progress(this.#run, fraction, message);
+    this.#log_writer.progress(this.#run, fraction, message);
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { statfs } from "node:fs/promises";
 import type { CheckNodeResponse } from "../rpc/messages.ts";
-import { lackOf } from "../sandbox/resource_shortage.ts";
+import { shortageOf } from "../sandbox/resource_shortage.ts";
 import { runScripts } from "../sandbox/check_scripts.ts";
 import type { CheckPart } from "../nodes/check_part.ts";
 
@@ -70,7 +70,7 @@ async function lackIn(folder: string): Promise<string> {
     await Deno.writeFile(`${made}/file`, new Uint8Array(4096));
     return "";
   } catch (error) {
-    return lackOf(error) ?? ""; // also when it is not there: it is made only when it is needed
+    return shortageOf(error) ?? ""; // also when it is not there: it is made only when it is needed
   } finally {
     if (made) await Deno.remove(made, { recursive: true }).catch(() => {});
   }

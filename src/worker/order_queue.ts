@@ -1,5 +1,5 @@
 /** Orders that wait for a slot: by priority, lower first, and those of one priority in the order in which they came. */
-import { FleetingMap } from "../platform/churn_map.ts";
+import { ChurnMap } from "../platform/churn_map.ts";
 import { attemptKey, type AttemptRef } from "../runs/states.ts";
 
 interface Prior extends AttemptRef {
@@ -13,7 +13,7 @@ interface Waiting<Order> {
 
 export class OrderQueue<Order extends Prior> {
   /** Few at a time. */
-  readonly #lines = new Map<number, FleetingMap<string, Waiting<Order>>>();
+  readonly #lines = new Map<number, ChurnMap<string, Waiting<Order>>>();
   #size = 0;
 
   get size(): number {
@@ -29,7 +29,7 @@ export class OrderQueue<Order extends Prior> {
   /** Until then it is not overdue: no sooner than any of the same priority that came before. */
   add(order: Order, until_ms: number): void {
     let line = this.#lines.get(order.priority);
-    if (!line) this.#lines.set(order.priority, line = new FleetingMap());
+    if (!line) this.#lines.set(order.priority, line = new ChurnMap());
     line.set(attemptKey(order), { order, until_ms });
     this.#size++;
   }
@@ -45,7 +45,7 @@ export class OrderQueue<Order extends Prior> {
   get first(): Order | undefined {
     if (this.#size === 0) return undefined;
     const next = Math.min(...this.#lines.keys());
-    return firstOf(this.#lines.get(next) as FleetingMap<string, Waiting<Order>>).order;
+    return firstOf(this.#lines.get(next) as ChurnMap<string, Waiting<Order>>).order;
   }
 
   /** When the first of them is overdue; Infinity: there is none. */
@@ -67,7 +67,7 @@ export class OrderQueue<Order extends Prior> {
   }
 }
 
-function firstOf<Value>(line: FleetingMap<string, Value>): Value {
+function firstOf<Value>(line: ChurnMap<string, Value>): Value {
   for (const first of line.values()) return first;
   throw new Error("an empty line was kept");
 }

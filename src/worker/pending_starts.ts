@@ -8,7 +8,7 @@
  *                                                --the database's clock reaches it--> as one that is due
  *         --cannot start then, or no slot came free for QUEUE_MS--> given back, ASSIGNED -> ORPHANED, uncharged
  *
- * The leader sends more than there are slots only where bodies end faster than an order takes to come (crew.ts), so that no
+ * The leader sends more than there are slots only where bodies end faster than an order takes to come (workers.ts), so that no
  * slot waits for a round trip. QUEUE_MS bounds what a wrong guess costs.
  *
  * Nothing here says that a run may start. Its row does, as for every order, in the statement that makes it RUNNING: that asks
@@ -18,18 +18,19 @@
  * A worker that drains or is detached gives back at once what it has in hand.
  */
 import { loopFailed, observe } from "../platform/facts.ts";
-import { Bell, monotonicMs, rest, restUntil } from "../platform/timers.ts";
+import { monotonicMs, rest, restUntil, Wakeup } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import type { Digests } from "../sync/module_graph.ts";
 import type { Permissions } from "../job.ts";
-import type { Sandbox } from "../sandbox/process_pool.ts";
+import type { ProcessPool } from "../sandbox/process_pool.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { DatabaseClock } from "../postgres/database_clock.ts";
 import { readBodyPlan } from "../definitions/definition_rows.ts";
 import { attemptKey, giveBack, START_AHEAD_MS } from "../runs/states.ts";
-import type { Acceptance, Executor, Order } from "./executor.ts";
+import type { Executor } from "./executor.ts";
+import type { Acceptance, RunOrder } from "./inflight_run.ts";
 import { OrderQueue } from "./order_queue.ts";
-import type { Standing } from "./worker_state.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 /** Before a run is due its time is asked for once more. */
 const ASK_AHEAD_MS = 250;
@@ -42,49 +43,49 @@ const MOST_QUEUED = 2_000;
 /** Longer than the leader remembers how fast runs left this worker (leader/prefetch.ts): those that are given back have left it as well. */
 const LATE_MS = 2_000;
 
-const IN_HAND: Acceptance = { result: "ACCEPTED", message: "" };
+const QUEUED: Acceptance = { result: "ACCEPTED", message: "" };
 
-export interface HandParts {
+export interface PendingStartsParts {
   sql: Sql;
   executor: Executor;
-  standing: Standing;
-  sandbox: Pick<Sandbox, "expect">;
+  local: LocalWorkerState;
+  sandbox: Pick<ProcessPool, "expect">;
   digests: Pick<Digests, "of">;
   jobs_dir: string;
 }
 
 /** An order that may lie ahead. */
-export interface TimedOrder extends Order {
+export interface TimedOrder extends RunOrder {
   /** By the database's clock, in microseconds since 1970; 0: now. */
   due_unix_us: number;
   /** Lower goes first. */
   priority: number;
 }
 
-export class Hand {
-  readonly #parts: HandParts;
+export class PendingStarts {
+  readonly #parts: PendingStartsParts;
   readonly #clock: DatabaseClock;
   readonly #held = new Map<string, { digest: string; until: AbortController }>();
   readonly #queue = new OrderQueue<TimedOrder>();
   #late_until_ms = -Infinity;
 
-  constructor(parts: HandParts) {
+  constructor(parts: PendingStartsParts) {
     this.#parts = parts;
     this.#clock = new DatabaseClock(parts.sql);
   }
 
   /** Idempotent, as the executor is. An order that must wait is accepted at once: what comes of it shows in its row. */
   take(order: TimedOrder): Acceptance | Promise<Acceptance> {
-    const { executor, standing } = this.#parts;
+    const { executor, local } = this.#parts;
     if (executor.knows(order)) return executor.accept(order);
-    if (this.#has(order)) return IN_HAND;
-    if (standing.detached || standing.draining || !standing.mayRun) return executor.accept(order); // which refuses it
+    if (this.#has(order)) return QUEUED;
+    if (local.detached || local.draining || !local.mayRun) return executor.accept(order); // which refuses it
     if (order.due_unix_us === 0) return this.#startOrQueue(order);
     const key = attemptKey(order);
     const held = { digest: order.digest, until: new AbortController() };
     this.#held.set(key, held);
     this.#hold(order, held.until.signal).catch(reportFailure).finally(() => this.#held.delete(key));
-    return IN_HAND;
+    return QUEUED;
   }
 
   /** Whether it was sent more lately than it has slots for: told to the leader, which else would send as many again. */
@@ -109,29 +110,29 @@ export class Hand {
     if (!full || this.#queue.size >= MOST_QUEUED) return executor.accept(order);
     this.#queue.add(order, monotonicMs() + QUEUE_MS);
     if (this.#queue.size === 1) this.#serve();
-    return IN_HAND;
+    return QUEUED;
   }
 
   /** Starts who is next whenever a slot is free, until nobody waits. */
   async #serve(): Promise<void> {
-    const { executor, standing } = this.#parts;
-    const bell = new Bell();
-    standing.watchers.add(bell);
+    const { executor, local } = this.#parts;
+    const wakeup = new Wakeup();
+    local.watchers.add(wakeup);
     try {
       for (let next = this.#queue.first; next; next = this.#queue.first) {
         const left_ms = this.#queue.until_ms - monotonicMs();
         if (left_ms <= 0) {
           this.#late_until_ms = monotonicMs() + LATE_MS;
-          standing.tell(); // before its rows do
+          local.tell(); // before its rows do
           const overdue = this.#queue.take(monotonicMs());
           this.#giveBack(overdue, `no slot came free within ${QUEUE_MS} ms`).catch(reportFailure);
         } else if (executor.hasRoomFor(next)) {
           this.#queue.remove(next);
           this.#settle(next, executor.accept(next));
-        } else await bell.rest(left_ms);
+        } else await wakeup.rest(left_ms);
       }
     } finally {
-      standing.watchers.delete(bell);
+      local.watchers.delete(wakeup);
     }
   }
 
@@ -159,14 +160,14 @@ export class Hand {
 
   #refuse(order: TimedOrder, { result, message, other_code }: Acceptance): void {
     const { job_run_id, attempt } = order;
-    observe("run.refused", { job_run_id, attempt, worker_id: this.#parts.standing.worker_id, result, message });
+    observe("run.refused", { job_run_id, attempt, worker_id: this.#parts.local.worker_id, result, message });
     if (other_code) return; // it is not ours any more
     this.#giveBack([order], message).catch(reportFailure);
   }
 
   async #giveBack(orders: TimedOrder[], cause: string): Promise<void> {
     if (orders.length === 0) return;
-    const { sql, standing: { worker_id } } = this.#parts;
+    const { sql, local: { worker_id } } = this.#parts;
     const back = { from: "ASSIGNED" as const, outcome: "GIVEN_BACK" as const, cause };
     const runs = orders.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, ...back }));
     for (const run of await giveBack(sql, worker_id, runs)) observe("run.orphaned", { ...run, worker_id, cause });

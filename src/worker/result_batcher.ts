@@ -8,20 +8,20 @@
  */
 import { observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
-import { Groups, rest } from "../platform/timers.ts";
+import { KeyedBatcher, rest } from "../platform/timers.ts";
 import { messageOf } from "../platform/text.ts";
-import { recordAct } from "../access/audit.ts";
+import { recordAudit } from "../access/audit.ts";
 import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../postgres/connection.ts";
 import type { Ending } from "../runs/finished_runs.ts";
-import { keptRows } from "../postgres/row_locks.ts";
+import { lockedRows } from "../postgres/row_locks.ts";
 import { readAttempts, readRun } from "../runs/run_view.ts";
 import { finishRuns, type RunState } from "../runs/states.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
 import { unstorable } from "../runs/retry_policy.ts";
-import { flushTempo } from "./batch_interval.ts";
+import { batchInterval } from "./batch_interval.ts";
 
 /** A run whose body is gone, and what came of it. */
-export interface Ended {
+export interface BodyResult {
   run: StartedRun;
   ending: Ending;
 }
@@ -53,11 +53,14 @@ class Kept extends Error {
   override name = "Kept";
 }
 
-export class Records<End extends Ended> {
+export class Records<End extends BodyResult> {
   readonly #parts: RecordsParts<End>;
-  readonly #groups = new Groups<End>((group) => this.#recordAll(group), { most: MOST_AT_ONCE, tempo: flushTempo() });
+  readonly #groups = new KeyedBatcher<End>((group) => this.#recordAll(group), {
+    most: MOST_AT_ONCE,
+    tempo: batchInterval(),
+  });
   /** Those whose rows were found kept: only they wait for one another. */
-  readonly #kept = new Groups<End>(async (group) => {
+  readonly #kept = new KeyedBatcher<End>(async (group) => {
     await rest(KEPT_PAUSE_MS, this.#parts.over);
     await this.#recordFree(group);
   }, { most: MOST_AT_ONCE });
@@ -103,7 +106,7 @@ export class Records<End extends Ended> {
     const ids = group.map(({ run }) => run.job_run_id);
     let kept: Set<number>;
     try {
-      kept = new Set(over.aborted ? [] : await untilHeard(() => keptRows(sql, "job_run", ids)));
+      kept = new Set(over.aborted ? [] : await untilHeard(() => lockedRows(sql, "job_run", ids)));
     } catch (error) {
       return group.forEach((ended) => onFailed(ended, error));
     }
@@ -149,7 +152,7 @@ export class Records<End extends Ended> {
     if (attempts.some((kept) => kept.attempt === attempt && kept.outcome === ending.outcome)) return "RETRYING";
     const late = { job_run_id, attempt, worker_id, outcome: ending.outcome };
     observe("run.late_result", late);
-    await recordAct(sql, {
+    await recordAudit(sql, {
       actor: worker_id,
       action: "run.late_result",
       target_type: "run",

@@ -1,5 +1,5 @@
 /**
- * The outcomes that a worker has and Postgres has not confirmed, in a file of its own: `estates/<who>` below the state
+ * The outcomes that a worker has and Postgres has not confirmed, in a file of its own: `journals/<who>` below the state
  * folder. The name says which process it is, so the file, even while it is empty, is also by what siblings know each
  * other (sibling_monitor.ts); when the process is gone they record what is in it and remove it (journal_recovery.ts).
  *
@@ -11,7 +11,7 @@
  * with an outcome in hand has its run run again.
  */
 import { observe } from "../platform/facts.ts";
-import { FleetingMap } from "../platform/churn_map.ts";
+import { ChurnMap } from "../platform/churn_map.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
 import { processStarted } from "../platform/process_stat.ts";
@@ -40,10 +40,10 @@ const MOST_BYTES = 64 * 1024 * 1024;
 const TIDY_BYTES = 1024 * 1024;
 const OUTCOMES = ["SUCCEEDED", "FAILED", "TIMED_OUT", "CANCELED"];
 
-export class Spool {
+export class ResultJournal {
   readonly #folder: string;
   readonly #path: string;
-  readonly #waiting = new FleetingMap<string, Ending>();
+  readonly #waiting = new ChurnMap<string, Ending>();
   /** Of those, what is not written yet. */
   #unwritten: Ending[] = [];
   #file: Deno.FsFile | undefined;
@@ -52,7 +52,7 @@ export class Spool {
   #told = false;
 
   constructor(state_dir: string, me: Identity) {
-    this.#folder = estatesFolder(state_dir);
+    this.#folder = journalsFolder(state_dir);
     this.#path = resolvePath(this.#folder, fileNameOf(me));
   }
 
@@ -159,7 +159,7 @@ function entriesOf(endings: Iterable<Ending>): Uint8Array {
   return encoder.encode(text);
 }
 
-/** Those that are found room for one after the other: an heir reads no file that is larger. */
+/** Those that are found room for one after the other: a recovering worker reads no file that is larger. */
 function* fitting(endings: Iterable<Ending>): Iterable<Ending> {
   let bytes = 0;
   for (const ending of endings) {
@@ -177,7 +177,7 @@ export function draftOf(path: string): string {
   return `${path}.new`;
 }
 
-export function estatesFolder(state_dir: string): string {
+export function journalsFolder(state_dir: string): string {
   return resolvePath(state_dir, "estates");
 }
 
@@ -195,7 +195,7 @@ export function identityIn(file_name: string): Identity | undefined {
 }
 
 /** The outcomes in a worker's file; what is torn or foreign is left out. @throws where it cannot be read. */
-export async function readSpool(path: string): Promise<Ending[]> {
+export async function readJournal(path: string): Promise<Ending[]> {
   const { size } = await Deno.stat(path);
   if (size === 0) return [];
   if (size > MOST_BYTES) throw new Error(`it has ${size} bytes, more than any worker writes`);

@@ -1,6 +1,6 @@
 /**
  * Looks after siblings: workers that share the state folder, each known by its file there (result_journal.ts). A few times a second
- * the process of each is looked up in /proc; when it is gone its estate is settled (journal_recovery.ts), at the start as well.
+ * the process of each is looked up in /proc; when it is gone its journal is settled (journal_recovery.ts), at the start as well.
  *
  * No message takes part: none can be lost, nobody has to be asked, and it does not matter who leads or whether anyone
  * does. Seeing a sibling alive costs one small file of /proc. Both must see the same pids, which the host in the file's
@@ -10,8 +10,8 @@ import { loopFailed } from "../platform/facts.ts";
 import { every, monotonicMs } from "../platform/timers.ts";
 import { isGone } from "../sandbox/process_table.ts";
 import { isUnreachable } from "../postgres/connection.ts";
-import { type Heir, type Settled, settleEstate } from "./journal_recovery.ts";
-import { estatesFolder, type Identity, identityIn } from "./result_journal.ts";
+import { type JournalRecoverer, recoverJournal, type Settled } from "./journal_recovery.ts";
+import { type Identity, identityIn, journalsFolder } from "./result_journal.ts";
 
 const LOOK_MS = 250;
 /** While nobody is known whose end would be seen: one who comes is known a second later. */
@@ -21,14 +21,18 @@ const TRY_AGAIN_MS = 2_000;
 const ASK_AGAIN_MS = 500;
 
 /** Until stopped; what is under way then is finished first. */
-export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: AbortSignal): Promise<void> {
+export async function monitorSiblings(
+  recoverer: Omit<JournalRecoverer, "told">,
+  me: Identity,
+  stop: AbortSignal,
+): Promise<void> {
   const told = new Set<string>();
   const under_way = new Map<string, Promise<void>>();
   const not_before_ms = new Map<string, number>();
   let of_others: Set<string> | undefined;
   const look = () => {
     let watched = false;
-    const estates = estatesIn(heir.state_dir);
+    const estates = estatesIn(recoverer.state_dir);
     of_others ??= new Set([...estates].filter(([, of]) => !sharesPids(of, me)).map(([name]) => name));
     for (const [name, of] of estates) {
       const not_before = not_before_ms.get(name) ?? 0;
@@ -38,7 +42,7 @@ export async function keepVigil(heir: Omit<Heir, "told">, me: Identity, stop: Ab
       if (under_way.has(name) || monotonicMs() < not_before) continue;
       const proven = isProvenGone(of, me);
       if (!proven && !of_others.has(name)) continue;
-      const settling = settle({ ...heir, told }, of, proven).then((how) => {
+      const settling = settle({ ...recoverer, told }, of, proven).then((how) => {
         const once = how === "not ours" || (how === "not yet" && !proven);
         const wait_ms = once ? Infinity : how === undefined ? ASK_AGAIN_MS : TRY_AGAIN_MS;
         not_before_ms.set(name, monotonicMs() + wait_ms);
@@ -64,9 +68,9 @@ function sharesPids(of: Identity, me: Identity): boolean {
 }
 
 /** Undefined: Postgres is away, or something went wrong that a later try may not meet. */
-async function settle(heir: Heir, of: Identity, proven: boolean): Promise<Settled | undefined> {
+async function settle(recoverer: JournalRecoverer, of: Identity, proven: boolean): Promise<Settled | undefined> {
   try {
-    return await settleEstate(heir, of, proven);
+    return await recoverJournal(recoverer, of, proven);
   } catch (error) {
     if (isUnreachable(error)) return;
     loopFailed(`estate of ${of.worker_id}`, error);
@@ -76,7 +80,7 @@ async function settle(heir: Heir, of: Identity, proven: boolean): Promise<Settle
 function estatesIn(state_dir: string): Map<string, Identity> {
   const found = new Map<string, Identity>();
   try {
-    for (const { name, isFile } of Deno.readDirSync(estatesFolder(state_dir))) {
+    for (const { name, isFile } of Deno.readDirSync(journalsFolder(state_dir))) {
       const identity = isFile ? identityIn(name) : undefined;
       if (identity) found.set(name, identity);
     }

@@ -3,13 +3,13 @@
  * known ahead at the instant when it is due, which its row, asked a moment before, says better than any clock of this machine.
  */
 import { failpoint } from "../platform/failpoint.ts";
-import { Groups, monotonicMs, Tempo } from "../platform/timers.ts";
+import { BatchInterval, KeyedBatcher, monotonicMs } from "../platform/timers.ts";
 import { isLockTimeout, isUnreachable, type Sql } from "../postgres/connection.ts";
-import { keptRows } from "../postgres/row_locks.ts";
-import { type StartOrder, startRuns } from "../runs/states.ts";
+import { lockedRows } from "../postgres/row_locks.ts";
+import { type StartRequest, startRuns } from "../runs/states.ts";
 import { readStarted, type StartedRun } from "../runs/started_runs.ts";
-import { flushTempo } from "./batch_interval.ts";
-import type { Standing } from "./worker_state.ts";
+import { batchInterval } from "./batch_interval.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 /** A run that is RUNNING here, and between which instants its row was read. */
 export interface Started extends StartedRun {
@@ -19,7 +19,7 @@ export interface Started extends StartedRun {
 
 export interface StartsParts<Order> {
   sql: Sql;
-  standing: Standing;
+  local: LocalWorkerState;
   /** Asks until Postgres answers. */
   untilHeard<T>(ask: () => Promise<T>): Promise<T>;
   onStarted(order: Order, run: Started): void;
@@ -38,18 +38,18 @@ const ENOUGH = 200;
 const PRESSING_GAP_MS = 5;
 const PRESSING_BURST = 10;
 
-export class Starts<Order extends StartOrder> {
+export class Starts<Order extends StartRequest> {
   readonly #parts: StartsParts<Order>;
-  readonly #groups = new Groups<Order>((orders) => this.#startAll(orders), {
+  readonly #groups = new KeyedBatcher<Order>((orders) => this.#startAll(orders), {
     most: MOST_AT_ONCE,
-    tempo: flushTempo(),
+    tempo: batchInterval(),
     enough: ENOUGH,
   });
 
   /** Those that press do not wait for more to come. */
-  readonly #pressing = new Groups<Order>((orders) => this.#startAll(orders), {
+  readonly #pressing = new KeyedBatcher<Order>((orders) => this.#startAll(orders), {
     most: MOST_AT_ONCE,
-    tempo: new Tempo(PRESSING_GAP_MS, PRESSING_BURST),
+    tempo: new BatchInterval(PRESSING_GAP_MS, PRESSING_BURST),
   });
 
   constructor(parts: StartsParts<Order>) {
@@ -83,7 +83,7 @@ export class Starts<Order extends StartOrder> {
   async #startFree(orders: Order[], error: unknown): Promise<void> {
     const { sql, untilHeard, onFailed } = this.#parts;
     const ids = orders.map(({ job_run_id }) => job_run_id);
-    const kept = new Set(await untilHeard(() => keptRows(sql, "job_run", ids)));
+    const kept = new Set(await untilHeard(() => lockedRows(sql, "job_run", ids)));
     const free = kept.size > 0 ? orders.filter(({ job_run_id }) => !kept.has(job_run_id)) : [];
     for (const order of orders) if (!free.includes(order)) onFailed(order, error);
     if (free.length > 0) await this.#startAll(free);
@@ -91,8 +91,8 @@ export class Starts<Order extends StartOrder> {
 
   /** When the reply is lost the statement may have been carried out: read our own tokens back before anything else. */
   async #ask(orders: Order[]): Promise<{ found: Map<number, Started>; unheard: { error: unknown } | undefined }> {
-    const { sql, standing, untilHeard } = this.#parts;
-    const me = { worker_id: standing.worker_id, epoch: standing.epoch };
+    const { sql, local, untilHeard } = this.#parts;
+    const me = { worker_id: local.worker_id, epoch: local.epoch };
     let asked_ms = monotonicMs();
     let started: StartedRun[];
     let unheard: { error: unknown } | undefined;

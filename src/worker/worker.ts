@@ -10,43 +10,43 @@
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
 import { every, monotonicMs, wallClock, within } from "../platform/timers.ts";
-import { RedisAway, type RedisDoor } from "../redis/connection.ts";
+import { RedisAway, type RedisConnection } from "../redis/connection.ts";
 import { beat } from "../redis/heartbeats.ts";
-import type { Wire } from "../rpc/transport.ts";
+import type { Transport } from "../rpc/transport.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { type OwnRun, renewWorker } from "../nodes/workers.ts";
 import { attemptKey, type AttemptRef, giveBack, type GivenBack } from "../runs/states.ts";
 import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
-import type { Hand } from "./pending_starts.ts";
-import type { Standing } from "./worker_state.ts";
+import type { PendingStarts } from "./pending_starts.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 
 export interface WorkerParts {
   sql: Sql;
   /** A pool of one session, for the lease alone. */
   lease_sql: Sql;
-  redis: RedisDoor;
+  redis: RedisConnection;
   executor: Executor;
-  hand: Pick<Hand, "take" | "empty">;
-  standing: Standing;
+  pending_starts: Pick<PendingStarts, "take" | "empty">;
+  local: LocalWorkerState;
   /** Its certificate of now goes into the row, so that peers know it after a rotation. */
-  wire: Pick<Wire, "fingerprint" | "former_fingerprint" | "trust_digest" | "not_after">;
+  transport: Pick<Transport, "fingerprint" | "former_fingerprint" | "trust_digest" | "not_after">;
   pid: number;
   grpc: { host: string; port: number };
 }
 
 /** Renews until stopped. Resolves early, with the reason, when this worker is dead to the others. */
 export async function holdLease(parts: WorkerParts, stop: AbortSignal): Promise<string | undefined> {
-  const { standing } = parts;
+  const { local } = parts;
   const over = new AbortController();
   let reason: string | undefined;
   const until = AbortSignal.any([stop, over.signal]);
   await every(RETRY_MS, async () => {
-    const { worker_renew_seconds } = standing.settings; // those of the lease that is asked for; what it brings may fit a longer one
+    const { worker_renew_seconds } = local.settings; // those of the lease that is asked for; what it brings may fit a longer one
     reason = await renewOnce(parts);
     if (reason) over.abort();
-    return Math.min(worker_renew_seconds, standing.settings.worker_renew_seconds) * 1000;
-  }, { name: "worker lease", stop: until, bell: standing.lease_bell });
+    return Math.min(worker_renew_seconds, local.settings.worker_renew_seconds) * 1000;
+  }, { name: "worker lease", stop: until, wakeup: local.lease_wakeup });
   return reason;
 }
 
@@ -55,53 +55,53 @@ const RETRY_MS = 1_000;
 
 /** One renewal, and all that follows from it. The reason when the lease cannot be had any more. */
 export async function renewOnce(parts: WorkerParts): Promise<string | undefined> {
-  const { standing, executor } = parts;
-  const { worker_lease_seconds, worker_renew_seconds } = standing.settings;
-  if (isDone(parts)) return standing.detached_why;
+  const { local, executor } = parts;
+  const { worker_lease_seconds, worker_renew_seconds } = local.settings;
+  if (isDone(parts)) return local.detached_why;
   const before = executor.held; // not what still starts: an order may come before its assignment is to be seen (lone.ts)
   const asked_ms = monotonicMs();
   const asked_at = wallClock().getTime();
-  const question = renewWorker(parts.lease_sql, standing.worker_id, {
+  const question = renewWorker(parts.lease_sql, local.worker_id, {
     lease_ms: worker_lease_seconds * 1000,
-    slots: standing.slots,
-    subleader: standing.role === "subleader",
-    tls_fingerprint: parts.wire.fingerprint,
-    tls_former_fingerprint: parts.wire.former_fingerprint,
-    tls_trust_digest: parts.wire.trust_digest,
-    tls_not_after: parts.wire.not_after,
-    clock_skew_ms: standing.clock_skew_ms,
+    slots: local.slots,
+    subleader: local.role === "subleader",
+    tls_fingerprint: parts.transport.fingerprint,
+    tls_former_fingerprint: parts.transport.former_fingerprint,
+    tls_trust_digest: parts.transport.trust_digest,
+    tls_not_after: parts.transport.not_after,
+    clock_skew_ms: local.clock_skew_ms,
   });
   const renewal = await within(worker_renew_seconds * 2_000, "renewing the worker's lease", question);
   await failpoint("after-worker-renew");
   if (!renewal) {
-    standing.may_run_until_ms = 0;
+    local.may_run_until_ms = 0;
     return "Postgres says that this worker is dead";
   }
   if (renewal.lease_until_ms !== undefined) {
-    standing.holdsUntil(renewal.lease_until_ms);
-    standing.renewed_ms = asked_ms;
+    local.holdsUntil(renewal.lease_until_ms);
+    local.renewed_ms = asked_ms;
   }
-  standing.clock_skew_ms = Math.round((asked_at + wallClock().getTime()) / 2 - renewal.now.getTime());
-  standing.sawEpoch(renewal.epoch);
-  if (!renewal.led && standing.led_ms > -Infinity) standing.seat_bell.ring();
-  standing.led_ms = renewal.led ? asked_ms : -Infinity;
-  standing.answerers = renewal.answerers;
-  heedDetach(standing, renewal);
-  if (isDone(parts)) return standing.detached_why;
-  standing.draining = standing.stopping || renewal.state === "DRAINING"; // the row is what operators change
+  local.clock_skew_ms = Math.round((asked_at + wallClock().getTime()) / 2 - renewal.now.getTime());
+  local.sawEpoch(renewal.epoch);
+  if (!renewal.led && local.led_ms > -Infinity) local.election_wakeup.signal();
+  local.led_ms = renewal.led ? asked_ms : -Infinity;
+  local.answerers = renewal.answerers;
+  heedDetach(local, renewal);
+  if (isDone(parts)) return local.detached_why;
+  local.draining = local.stopping || renewal.state === "DRAINING"; // the row is what operators change
   // Not awaited: it starts runs and asks the other pool, and the lease must not wait for either.
   reconcile(parts, renewal.runs, before).catch((error) => loopFailed("reconcile", error));
-  standing.settings = renewal.settings;
+  local.settings = renewal.settings;
 }
 
 /** A detached worker with nothing in hand leaves at once, to come back under a new id. */
-function isDone({ standing, executor }: WorkerParts): boolean {
-  return standing.detached && executor.runs.length === 0;
+function isDone({ local, executor }: WorkerParts): boolean {
+  return local.detached && executor.runs.length === 0;
 }
 
 /** `before`: what ran here when the question was asked; what changed since then is not judged by an older answer. */
 async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[]): Promise<void> {
-  const { executor, standing } = parts;
+  const { executor, local } = parts;
   const mine = new Set(rows.map(attemptKey));
   for (const run of before) {
     if (!mine.has(attemptKey(run))) executor.abandon(run, "Postgres says that this run is not this worker's");
@@ -113,39 +113,39 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
     if (executor.knows(row)) continue;
     if (row.state === "RUNNING") {
       back.push({ job_run_id, attempt, from, outcome: "LOST", cause: "its worker had no body for it" });
-    } else if (standing.draining || standing.detached) {
-      const how = standing.detached ? "detached" : "draining";
+    } else if (local.draining || local.detached) {
+      const how = local.detached ? "detached" : "draining";
       back.push({ job_run_id, attempt, from, outcome: "GIVEN_BACK", cause: `its worker is ${how}` });
-    } else parts.hand.take(row); // never rejects; its answer is for those who ordered
+    } else parts.pending_starts.take(row); // never rejects; its answer is for those who ordered
   }
   if (back.length === 0) return;
-  for (const run of await giveBack(parts.sql, standing.worker_id, back)) {
+  for (const run of await giveBack(parts.sql, local.worker_id, back)) {
     const cause = back.find((one) => one.job_run_id === run.job_run_id)?.cause ?? "";
-    observe("run.orphaned", { ...run, worker_id: standing.worker_id, cause });
+    observe("run.orphaned", { ...run, worker_id: local.worker_id, cause });
   }
 }
 
-/** Tells Redis that we are here, every second, for pages and for peers' hints; who stands by hears of the seats with that. */
+/** Tells Redis that we are here, every second, for pages and for peers' hints; who stands by hears of the lock with that. */
 export async function beatHeart(parts: WorkerParts, stop: AbortSignal): Promise<void> {
-  const { standing, executor } = parts;
+  const { local, executor } = parts;
   let flagged = false;
-  await every(standing.settings.heartbeat_interval_seconds * 1000, async () => {
-    const { heartbeat_ttl_seconds, heartbeat_interval_seconds } = standing.settings;
-    const stands_by = standing.standsBy;
+  await every(local.settings.heartbeat_interval_seconds * 1000, async () => {
+    const { heartbeat_ttl_seconds, heartbeat_interval_seconds } = local.settings;
+    const stands_by = local.standsBy;
     const told = await beat(parts.redis, {
-      worker_id: standing.worker_id,
-      node_id: standing.node_id,
+      worker_id: local.worker_id,
+      node_id: local.node_id,
       pid: parts.pid,
       grpc_host: parts.grpc.host,
       grpc_port: parts.grpc.port,
-      role: standing.role,
-      slots: standing.slots,
-      draining: standing.draining,
+      role: local.role,
+      slots: local.slots,
+      draining: local.draining,
       running: executor.runs,
     }, { ttl_ms: heartbeat_ttl_seconds * 1000, stands_by }).catch(unlessAway);
-    if (told) standing.last_heartbeat_unix_ms = wallClock().getTime();
-    if (told && stands_by && standing.standsBy) standing.heardOfSeats(told);
-    if (told?.detached && !flagged) standing.lease_bell.ring(); // the flag is a hint: the row says whether it is so
+    if (told) local.last_heartbeat_unix_ms = wallClock().getTime();
+    if (told && stands_by && local.standsBy) local.heardOfSeats(told);
+    if (told?.detached && !flagged) local.lease_wakeup.signal(); // the flag is a hint: the row says whether it is so
     flagged = told?.detached ?? flagged;
     return heartbeat_interval_seconds * 1000;
   }, { name: "heartbeat", stop });

@@ -2,7 +2,7 @@
  * What a worker process knows of itself, shared by its roles: who it is, whether it takes work, how long its lease
  * lets bodies run, and the newest epoch it has seen. Written by the worker's own loop; read by everyone.
  */
-import { Bell, monotonicMs } from "../platform/timers.ts";
+import { monotonicMs, Wakeup } from "../platform/timers.ts";
 import type { StartJobResponse, StartResultCode } from "../rpc/messages.ts";
 import type { WorkerAddress } from "../nodes/workers.ts";
 import type { Settings } from "../settings/settings.ts";
@@ -10,7 +10,7 @@ import type { Settings } from "../settings/settings.ts";
 /** Long enough not to go round and round, short enough for what passes by itself. */
 export const UNABLE_MS = 5_000;
 
-export class Standing {
+export class LocalWorkerState {
   readonly worker_id: string;
   readonly node_id: string;
   settings: Settings;
@@ -29,23 +29,23 @@ export class Standing {
   led_ms = -Infinity;
   /** How often in succession it stepped down since its ticks failed, with none between that succeeded. */
   failed_terms = 0;
-  /** It looks for the leader's seat, as whoever neither leads nor ends does. */
-  looks_for_seat = false;
-  /** Whether it has its node's subleader seat, as its last heartbeat was told; undefined: not yet. */
+  /** It looks for the leader lock, as whoever neither leads nor ends does. */
+  wants_to_lead = false;
+  /** Whether it has its node's subleader lock, as its last heartbeat was told; undefined: not yet. */
   seated: boolean | undefined;
-  /** Monotonic: until then the leader's seat is somebody else's, as its last heartbeat was told, unless it is given up; 0: not known. */
-  seat_taken_until_ms = 0;
-  /** Rings when the seat may be free, the subleader has won a term, or the node's seat was taken or lost. */
-  readonly seat_bell = new Bell();
+  /** Monotonic: until then the leader lock is somebody else's, as its last heartbeat was told, unless it is given up; 0: not known. */
+  lock_held_until_ms = 0;
+  /** Rings when the leader lock may be free, the subleader has won a term, or the node's subleader lock was taken or lost. */
+  readonly election_wakeup = new Wakeup();
   /** Wakes the loop that renews, and the one that asks in its stead. */
-  readonly lease_bell = new Bell();
-  readonly continuation_bell = new Bell();
+  readonly lease_wakeup = new Wakeup();
+  readonly continuation_wakeup = new Wakeup();
   /** How far this machine's clock was ahead of the database's at the last renewal; null: not known yet. */
   clock_skew_ms: number | null = null;
   /** When Redis last took a heartbeat, by this machine's wall clock; 0: never. For display. */
   last_heartbeat_unix_ms = 0;
   /** Ring whenever what a Watch stream tells has changed. */
-  readonly watchers = new Set<Bell>();
+  readonly watchers = new Set<Wakeup>();
   /** Monotonic: bodies may run until then. */
   may_run_until_ms = 0;
   /** Of the environment; it goes before the live setting. */
@@ -90,7 +90,7 @@ export class Standing {
 
   /** Tells those who watch this worker that something changed. */
   tell(): void {
-    for (const bell of this.watchers) bell.ring();
+    for (const wakeup of this.watchers) wakeup.signal();
   }
 
   /** The newest epoch that Postgres, Redis or an accepted call has shown. It never falls. */
@@ -102,16 +102,16 @@ export class Standing {
     if (epoch > this.#epoch) this.#epoch = epoch;
   }
 
-  /** Whether its heartbeats ask for the seats. */
+  /** Whether its heartbeats ask for the lock. */
   get standsBy(): boolean {
-    return this.looks_for_seat && !this.draining && !this.detached;
+    return this.wants_to_lead && !this.draining && !this.detached;
   }
 
-  heardOfSeats({ seated, seat_free_in_ms }: { seated: boolean; seat_free_in_ms: number }): void {
+  heardOfSeats({ seated, lock_free_in_ms }: { seated: boolean; lock_free_in_ms: number }): void {
     const news = seated !== this.seated;
     this.seated = seated;
-    this.seat_taken_until_ms = seat_free_in_ms > 0 ? monotonicMs() + seat_free_in_ms : 0;
-    if (news) this.seat_bell.ring();
+    this.lock_held_until_ms = lock_free_in_ms > 0 ? monotonicMs() + lock_free_in_ms : 0;
+    if (news) this.election_wakeup.signal();
   }
 
   /** The lease was granted until then, by this process' clock; bodies end a margin before. */

@@ -16,7 +16,7 @@ async function fed(story: Story, bulk_id: number, items: number): Promise<number
   await feed(story.sql, story.term, [{ bulk_id, next_seq: 1, items }]);
   const runs = await story.sql<{ id: number; idempotency_key: string }[]>`
     select id, idempotency_key from job_run where bulk_id = ${bulk_id} order by id`;
-  story.evidence.births.push(...runs.map((run) => run.idempotency_key));
+  story.evidence.new_runs.push(...runs.map((run) => run.idempotency_key));
   return runs.map((run) => run.id);
 }
 
@@ -27,7 +27,7 @@ export const OF_LIMITS: Breach[] = [
     detail: /became ASSIGNED as number 2 of "1:", of which 1 may be/,
     async spoil(story) {
       await story.sql`update job_definition set concurrency_limit = 1, concurrency_key = '{tenant}'`;
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      const bodies = [await story.started(await story.created()), await story.started(await story.created())];
       for (const body of bodies) await story.ended(body);
     },
   },
@@ -38,7 +38,7 @@ export const OF_LIMITS: Breach[] = [
     async spoil(story) {
       await story.sql`insert into resource (name, capacity) values ('license', 3)`;
       await story.sql`update job_definition set resources = '{"license": 2}'`;
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      const bodies = [await story.started(await story.created()), await story.started(await story.created())];
       for (const body of bodies) await story.ended(body);
     },
   },
@@ -48,7 +48,7 @@ export const OF_LIMITS: Breach[] = [
     detail: /became ASSIGNED \d+\.\d ms before the rate of "job" allowed it/,
     async spoil(story) {
       await story.sql`update job_definition set rate_count = 1, rate_seconds = 3600`;
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      const bodies = [await story.started(await story.created()), await story.started(await story.created())];
       for (const body of bodies) await story.ended(body);
     },
   },
@@ -58,7 +58,7 @@ export const OF_LIMITS: Breach[] = [
     detail: /became ASSIGNED as number 2 on node here, where 1 may be/,
     async spoil(story) {
       await story.sql`update node set max_concurrent = 1`;
-      const bodies = [await story.started(await story.born()), await story.started(await story.born())];
+      const bodies = [await story.started(await story.created()), await story.started(await story.created())];
       for (const body of bodies) await story.ended(body);
     },
   },
@@ -88,7 +88,7 @@ export const OF_EVENTS: Breach[] = [
     detail: /event 1 has 0 runs of "job" and is 0 times told as absorbed/,
     async spoil(story) {
       await ofRule(story, { debounce_seconds: 60 });
-      await story.sql`delete from event_absorbed`;
+      await story.sql`delete from event_suppressed`;
     },
   },
   {
@@ -97,7 +97,7 @@ export const OF_EVENTS: Breach[] = [
     detail: /event 2 was debounced, and its run is that of event 1/,
     async spoil(story) {
       await ofRule(story, { throttle_seconds: 60 });
-      await story.sql`update event_absorbed set outcome = 'debounced'`;
+      await story.sql`update event_suppressed set outcome = 'debounced'`;
     },
   },
   {

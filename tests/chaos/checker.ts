@@ -26,9 +26,9 @@ export interface Effect {
 export interface Evidence {
   effects: Effect[];
   /** Slots, events and enqueues that were made, by the idempotency key of the run that each must have. */
-  births?: string[];
+  new_runs?: string[];
   /** Whether those are all: a run with another key is then one that nobody asked for. */
-  only_these_births?: boolean;
+  only_these_new_runs?: boolean;
   /** Bodies for which the lease rule promises nothing, e.g. of runs that an operator closed by force. */
   exempt?: { job_run_id: number; attempt: number; reason: string }[];
   /** Processes of bodies that are still there at the end, each in a few words. */
@@ -83,7 +83,7 @@ async function lay(tx: TransactionSql, evidence: Evidence): Promise<void> {
   await tx`create index on effect (job_run_id, attempt)`;
   await tx`
     create temp table birth on commit drop as
-    select jsonb_array_elements_text(${json(tx, evidence.births ?? [])}) as idempotency_key`;
+    select jsonb_array_elements_text(${json(tx, evidence.new_runs ?? [])}) as idempotency_key`;
   await tx`analyze effect`;
 }
 

@@ -1,6 +1,6 @@
 /** The checker must be able to fail: for each invariant a history that breaks it, and one that breaks none. */
 import assert from "node:assert/strict";
-import { recordAct } from "../../src/access/audit.ts";
+import { recordAudit } from "../../src/access/audit.ts";
 import { buryWorkers } from "../../src/nodes/workers.ts";
 import { aWorker } from "../support/factories.ts";
 import { OF_BULKS, OF_EVENTS, OF_LIMITS } from "./breaches.ts";
@@ -10,7 +10,7 @@ import { type Story, withStory, WORKER } from "./story.ts";
 
 Deno.test("a history in which all went well breaks no invariant, and can be told", () =>
   withStory(async (story) => {
-    const id = await story.born();
+    const id = await story.created();
     await story.ended(await story.started(id), "FAILED");
     await story.ended(await story.started(id));
     assert.deepEqual(await check(story.sql, story.evidence), []);
@@ -30,7 +30,7 @@ export interface Breach {
 
 /** A run that was done well in one attempt. */
 async function done(story: Story, columns?: { serial_key?: string }): Promise<Effect> {
-  const body = await story.started(await story.born(columns));
+  const body = await story.started(await story.created(columns));
   await story.ended(body);
   return body;
 }
@@ -41,7 +41,7 @@ const OF_BODIES: Breach[] = [
     broken: ["I1"],
     detail: /attempt 2 began 5.0 ms before/,
     async spoil(story) {
-      const id = await story.born();
+      const id = await story.created();
       const first = await story.started(id);
       await story.ended(first, "FAILED");
       const second = await story.started(id);
@@ -103,14 +103,14 @@ const OF_BODIES: Breach[] = [
     what: "a failure that may be retried is final",
     broken: ["I10"],
     detail: /became FAILED with 1 of 2 retries used/,
-    spoil: async (story) => await story.ended(await story.started(await story.born()), "FAILED", 0),
+    spoil: async (story) => await story.ended(await story.started(await story.created()), "FAILED", 0),
   },
   {
     what: "a failure that may not be retried is",
     broken: ["I10"],
     detail: /became RETRYING .* was not to be retried/,
     async spoil(story) {
-      const id = await story.born();
+      const id = await story.created();
       const body = await story.started(id);
       await story.ended(body, "FAILED");
       body.retryable = false;
@@ -122,7 +122,7 @@ const OF_BODIES: Breach[] = [
     broken: ["I14"],
     detail: /attempt 1 succeeded, the run is FAILED/,
     async spoil(story) {
-      const body = await story.started(await story.born());
+      const body = await story.started(await story.created());
       await story.ended(body, "FAILED", 0);
       body.outcome = "SUCCEEDED";
     },
@@ -134,7 +134,7 @@ const OF_BODIES: Breach[] = [
     async spoil(story) {
       const { job_run_id, attempt } = await done(story);
       const act = { actor: WORKER, action: "run.late_result", target_type: "run", target_id: job_run_id };
-      await recordAct(story.sql, { ...act, after: { attempt } });
+      await recordAudit(story.sql, { ...act, after: { attempt } });
     },
   },
   {
@@ -142,7 +142,7 @@ const OF_BODIES: Breach[] = [
     broken: ["repeats"],
     detail: /attempt 1 was followed by another/,
     async spoil(story) {
-      const id = await story.born();
+      const id = await story.created();
       await story.ended(await story.started(id), "FAILED");
       await story.ended(await story.started(id));
       await story.sql`delete from job_run_attempt`;
@@ -161,19 +161,19 @@ const OF_BODIES: Breach[] = [
   },
 ];
 
-const OF_BIRTHS: Breach[] = [
+const OF_NEW_RUNS: Breach[] = [
   {
     what: "a slot has no run",
     broken: ["I5"],
     detail: /slot time:1:.* has no run/,
-    spoil: (story) => Promise.resolve(story.evidence.births.push("time:1:2026-01-01T00:00:00Z")),
+    spoil: (story) => Promise.resolve(story.evidence.new_runs.push("time:1:2026-01-01T00:00:00Z")),
   },
   {
     what: "a slot has two runs",
     broken: ["I5"],
     detail: /has 2 runs for the slot/,
     async spoil(story) {
-      for (const id of [await story.born(), await story.born()]) {
+      for (const id of [await story.created(), await story.created()]) {
         await story.sql`
           with s as (
             insert into job_schedule (job_definition_id, schedule_id, schedule_type, schedule_value)
@@ -188,7 +188,7 @@ const OF_BIRTHS: Breach[] = [
     what: "an enqueue has no run",
     broken: ["I6"],
     detail: /enqueue:1:lost has no run/,
-    spoil: (story) => Promise.resolve(story.evidence.births.push("enqueue:1:lost")),
+    spoil: (story) => Promise.resolve(story.evidence.new_runs.push("enqueue:1:lost")),
   },
   {
     what: "an event was forgotten",
@@ -200,7 +200,7 @@ const OF_BIRTHS: Breach[] = [
     what: "a run was not asked for",
     broken: ["I6"],
     detail: /nobody asked for enqueue:1:k0/,
-    spoil: async (story) => (await done(story), story.evidence.births = []),
+    spoil: async (story) => (await done(story), story.evidence.new_runs = []),
   },
 ];
 
@@ -209,14 +209,14 @@ const OF_ROWS: Breach[] = [
     what: "a run does not end",
     broken: ["I4"],
     detail: /it is still RUNNING/,
-    spoil: async (story) => await story.started(await story.born()),
+    spoil: async (story) => await story.started(await story.created()),
   },
   {
     what: "a live run belongs to a dead worker",
     broken: ["I4", "I13"],
     detail: /belongs to w1-0000000a, which is DEAD/,
     async spoil(story) {
-      await story.started(await story.born());
+      await story.started(await story.created());
       await story.sql`update worker set state = 'DEAD', ended_at = now()`;
     },
   },
@@ -226,7 +226,7 @@ const OF_ROWS: Breach[] = [
     detail: /became ASSIGNED while another run held "k"/,
     async spoil(story) {
       await story.sql`drop index job_run_serial`;
-      const ids = [await story.born({ serial_key: "k" }), await story.born({ serial_key: "k" })];
+      const ids = [await story.created({ serial_key: "k" }), await story.created({ serial_key: "k" })];
       const bodies = [await story.started(ids[0] as number), await story.started(ids[1] as number)];
       for (const body of bodies) await story.ended(body);
     },
@@ -237,7 +237,7 @@ const OF_ROWS: Breach[] = [
     detail: /assigned before run 1 of "k"/,
     async spoil(story) {
       story.evidence.leader_lease_ms = 0;
-      const [first, second] = [await story.born({ serial_key: "k" }), await story.born({ serial_key: "k" })];
+      const [first, second] = [await story.created({ serial_key: "k" }), await story.created({ serial_key: "k" })];
       await story.ended(await story.started(second));
       await story.ended(await story.started(first));
     },
@@ -247,7 +247,7 @@ const OF_ROWS: Breach[] = [
     broken: ["I11"],
     detail: /failures went from 0 to 1 when it became ASSIGNED/,
     async spoil(story) {
-      const id = await story.born();
+      const id = await story.created();
       await story.sql`update job_run set failures = 1, version = version + 1 where id = ${id}`;
       await story.sql`update job_run_event set to_state = 'PENDING', from_state = 'PENDING' where version = 1`;
       await story.ended(await story.started(id));
@@ -259,7 +259,7 @@ const OF_ROWS: Breach[] = [
     broken: ["I11"],
     detail: /attempt 1 was LOST and charged 2/,
     async spoil(story) {
-      const id = await story.born();
+      const id = await story.created();
       await story.started(id);
       await story.sql`
         with lost as (update job_run set state = 'ORPHANED', interruptions = 2, version = version + 1 where id = ${id} returning id)
@@ -301,7 +301,7 @@ const OF_ROWS: Breach[] = [
     broken: ["transitions"],
     detail: /made it CANCELED while it was RUNNING on a worker that was ACTIVE/,
     async spoil(story) {
-      const { job_run_id } = await story.started(await story.born());
+      const { job_run_id } = await story.started(await story.created());
       await story.sql`
         with fence as materialized (select 1) update job_run set state = 'CANCELED', finished_at = now(), version = version + 1 where id = ${job_run_id}`;
     },
@@ -350,7 +350,9 @@ const OF_LEADERS: Breach[] = [
   },
 ];
 
-for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS]) {
+for (
+  const breach of [...OF_BODIES, ...OF_NEW_RUNS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS]
+) {
   Deno.test(`${breach.broken.join(", ")} is found broken: ${breach.what}`, () =>
     withStory(async (story) => {
       await breach.spoil(story);
@@ -363,9 +365,9 @@ for (const breach of [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...O
 
 Deno.test("every invariant has a history that breaks it", () => {
   const shown = new Set(
-    [...OF_BODIES, ...OF_BIRTHS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS].flatMap((breach) =>
-      breach.broken
-    ),
+    [...OF_BODIES, ...OF_NEW_RUNS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS].flatMap((
+      breach,
+    ) => breach.broken),
   );
   assert.deepEqual(INVARIANTS.map(({ invariant }) => invariant).filter((name) => !shown.has(name)), []);
 });

@@ -33,7 +33,7 @@ Deno.test("a worker that is killed between two steps loses no run, and its run i
       const notes = readLedger(cluster).filter((note) => note.job_run_id === id && note.attempt === attempt);
       if (worked !== "maybe") assert.equal(notes.some(({ what }) => what === "end"), worked, point);
     }
-    await judge(cluster, { births: DEATHS.length });
+    await judge(cluster, { new_runs: DEATHS.length });
   }, { jobs, settings: STEADY, more_workers: DEATHS.length });
 });
 
@@ -57,7 +57,7 @@ Deno.test("a worker whose replies are lost runs each run once, and records its e
       const view = await readRun(cluster.sql, id);
       assert.deepEqual([view?.failures, view?.interruptions], [0, 0]);
     }
-    await judge(cluster, { births: runs.length });
+    await judge(cluster, { new_runs: runs.length });
     for (const worker of workers) await cluster.hears("failpoint.hit", {}, { by: worker });
     const { result } = await cluster.hears("run.refused"); // by the one that could not ask for it
     assert.equal(result, "REJECTED_DETACHED", "not as if it had other code, which would be believed of it for a while");
@@ -78,7 +78,7 @@ Deno.test("what is asked between a start's commit and its body is done, and the 
     const ends = await Promise.all(runs.map((id) => cluster.ends(id)));
     for (const { id, state } of ends) assert.equal(state, id === unwanted ? "CANCELED" : "SUCCEEDED");
     assert.deepEqual(readLedger(cluster).filter((note) => note.job_run_id === unwanted), []);
-    await judge(cluster, { births: 2 });
+    await judge(cluster, { new_runs: 2 });
   }, { jobs, settings: { ...STEADY, drain_grace_seconds: 0 } });
 });
 

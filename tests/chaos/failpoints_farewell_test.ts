@@ -32,16 +32,16 @@ Deno.test("a worker that dies or freezes in the middle of leaving loses nothing,
       return (await readAttempts(cluster.sql, id)).find((kept) => kept.attempt === attempt)?.outcome;
     }));
     assert.deepEqual(outcomes, ["LOST", "LOST", "LOST"]);
-    await judge(cluster, { births: runs.length });
+    await judge(cluster, { new_runs: runs.length });
   }, { jobs, settings: STEADY });
 });
 
 Deno.test("a worker that freezes when it has just come, renewed or ended its bodies is another when it wakes", async () => {
   await withProcesses(1, async (cluster) => {
     await cluster.hears("leader.elected");
-    const going = await startDoomed(cluster, "after-bodies-gone-before-retire:1:stop");
-    going.kill("SIGTERM");
-    await reaches(cluster, going, "after-bodies-gone-before-retire");
+    const inflight = await startDoomed(cluster, "after-bodies-gone-before-retire:1:stop");
+    inflight.kill("SIGTERM");
+    await reaches(cluster, inflight, "after-bodies-gone-before-retire");
     const renewing = await startDoomed(cluster, "after-worker-renew:6:stop");
     const id = await cluster.enqueue("ledger", { hold_ms: [60_000, 100] });
     await reaches(cluster, renewing, "after-worker-renew");
@@ -55,11 +55,11 @@ Deno.test("a worker that freezes when it has just come, renewed or ended its bod
       return row?.dead === 3 || undefined;
     });
     for (const worker of cluster.workers) worker.kill("SIGCONT");
-    assert.equal((await going.ended).code, 0);
+    assert.equal((await inflight.ended).code, 0);
     await cluster.hears("worker.lost", {}, { by: renewing });
     const late = await coming;
     await cluster.hears("worker.lost", {}, { by: late });
-    await judge(cluster, { births: 1 });
+    await judge(cluster, { new_runs: 1 });
   }, { jobs, settings: STEADY });
 });
 

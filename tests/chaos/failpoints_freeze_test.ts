@@ -46,7 +46,7 @@ Deno.test("workers that wake after their lease begin no body, record nothing, an
       const noted = notesOf(cluster, id, attempt).join(" ");
       assert(notes.startsWith(noted) && (noted === notes || notes === "begin"), `${point}: ${noted}`);
     }
-    await judge(cluster, { births: stories.length });
+    await judge(cluster, { new_runs: stories.length });
     const late = stories.find(({ point }) => point === "after-body-exit-before-finish");
     const [act] = await cluster.sql`select action from admin_action_log where target_type = 'run' and target_id = ${
       String(late?.id)

@@ -1,5 +1,5 @@
 /**
- * Leaders die at every step of leading, and candidates at every step to the seat, while there is work of every kind.
+ * Leaders die at every step of leading, and candidates at every step to the leader lock, while there is work of every kind.
  * The next one does what is left, once; nobody leads beside another.
  */
 import assert from "node:assert/strict";
@@ -11,7 +11,7 @@ import { giveWork, holdSchedules, leaderJobs, type Work, workIsDone } from "../s
 import { judge } from "../support/ledger.ts";
 import { PATIENCE_MS } from "../support/waiting.ts";
 
-/** Not after the lock in Redis: who deposes a dead leader comes to the seat without it. */
+/** Not after the lock in Redis: who deposes a dead leader comes to the leader lock without it. */
 const DEATHS_OF_LEADERS: FailpointName[] = [
   "after-pg-acquire",
   "before-pg-renew",

@@ -1,5 +1,5 @@
 /**
- * A leader is stopped between its check of the lease and a statement, and goes on when another has the seat. The statement
+ * A leader is stopped between its check of the lease and a statement, and goes on when another has the leader lock. The statement
  * is refused, it steps down, and its successor does all that there was to do. One or two statements of each family stand
  * here for all: that each statement of a leader is fenced is shown by tests/store/cluster/fencing_test.ts, and that a leader may die
  * before each by failpoints_seat_test.ts.

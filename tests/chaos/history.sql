@@ -8,7 +8,7 @@ create table if not exists job_run_event (
   seq bigint generated always as identity primary key,  -- rises in real time; of one run, in the order of its versions
   job_run_id bigint not null,
   version int not null,
-  from_state text,                    -- null: born
+  from_state text,                    -- null: created
   to_state text not null,             -- the same as from_state: only a request was written into the row
   attempt int not null,
   worker_id text,

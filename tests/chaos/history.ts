@@ -1,6 +1,6 @@
 /**
  * Installs the history of runs, terms and workers that the checker judges (history.sql says what is kept). For chaos
- * tests alone; before the first run is born, since what was there before has no history.
+ * tests alone; before the first run is created, since what was there before has no history.
  */
 import type { Sql } from "../../src/postgres/connection.ts";
 import history from "./history.sql" with { type: "text" };

@@ -1,10 +1,10 @@
 /**
  * The invariants of the protocol as SQL, one statement each; a row is a violation. `effect` is the ledger of bodies and
- * `birth` what was asked for (checker.ts); job_run_event, worker_event and leader_term_event are the history.
+ * `creation` what was asked for (checker.ts); job_run_event, worker_event and leader_term_event are the history.
  */
 import type { Db } from "../../src/postgres/connection.ts";
 import type { Evidence } from "./checker.ts";
-import { BIRTH_INVARIANTS } from "./invariants_births.ts";
+import { NEW_RUN_INVARIANTS } from "./invariants_births.ts";
 import { BULK_INVARIANTS } from "./invariants_bulks.ts";
 import { EVENT_INVARIANTS } from "./invariants_events.ts";
 import { LEADER_INVARIANTS } from "./invariants_leader.ts";
@@ -260,7 +260,7 @@ const ROW_INVARIANTS: Invariant[] = [
 
 export const INVARIANTS: Invariant[] = [
   ...BODY_INVARIANTS,
-  ...BIRTH_INVARIANTS,
+  ...NEW_RUN_INVARIANTS,
   ...EVENT_INVARIANTS,
   ...ROW_INVARIANTS,
   ...LIMIT_INVARIANTS,

@@ -1,7 +1,7 @@
-/** That every slot, event and enqueue has exactly one run. Keys are those of births.ts. */
+/** That every slot, event and enqueue has exactly one run. Keys are those of new runs.ts. */
 import type { Found, Invariant } from "./invariants.ts";
 
-export const BIRTH_INVARIANTS: Invariant[] = [
+export const NEW_RUN_INVARIANTS: Invariant[] = [
   {
     invariant: "I5",
     says: "of each schedule's slots none is missing and none is doubled",
@@ -32,8 +32,8 @@ export const BIRTH_INVARIANTS: Invariant[] = [
   {
     invariant: "I6",
     says: "no run that nobody asked for",
-    violations: async (sql, { only_these_births }) =>
-      only_these_births
+    violations: async (sql, { only_these_new_runs }) =>
+      only_these_new_runs
         ? await sql<Found[]>`
           select id as job_run_id, 'nobody asked for ' || coalesce(idempotency_key, 'it') as detail from job_run r
            where not exists (select from birth b where b.idempotency_key = r.idempotency_key)

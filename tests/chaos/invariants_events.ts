@@ -18,7 +18,7 @@ export const EVENT_INVARIANTS: Invariant[] = [
         select null::bigint as job_run_id, 'event ' || event_id || ' has ' || runs || ' runs of "' || name || '" and is ' || absorbed
                  || ' times told as absorbed' as detail
           from (select u.*, (select count(*) from job_run r where r.event_id = u.event_id and r.job_definition_id = u.job_definition_id) as runs,
-                       (select count(*) from event_absorbed a where a.event_id = u.event_id and a.job_definition_id = u.job_definition_id) as absorbed
+                       (select count(*) from event_suppressed a where a.event_id = u.event_id and a.job_definition_id = u.job_definition_id) as absorbed
                   from ruled u) c
          where runs + absorbed <> 1`,
   },
@@ -30,7 +30,7 @@ export const EVENT_INVARIANTS: Invariant[] = [
       sql<Found[]>`
         select a.job_run_id, 'event ' || a.event_id || ' was ' || a.outcome || ', and its run is that of '
                  || coalesce('event ' || r.event_id || ' with args ' || r.args_json, 'none') as detail
-          from event_absorbed a join event e on e.id = a.event_id join job_definition d on d.id = a.job_definition_id
+          from event_suppressed a join event e on e.id = a.event_id join job_definition d on d.id = a.job_definition_id
                left join job_run r on r.id = a.job_run_id
          where r.event_id is null or (a.outcome = 'debounced') <> (r.event_id > a.event_id)
             or fill_template(d.event_rules -> e.event_type ->> 'key', e.payload_json)

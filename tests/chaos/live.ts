@@ -66,11 +66,11 @@ export async function chaos(options: ChaosOptions): Promise<{ report: Report; st
     const left_behind = await leftBehind(world);
     const { effects, overlaps } = witness.bodies(world.marks_file, watchman.seen);
     say(`Judging ${effects.length} bodies`);
-    const births = await load.births();
+    const new_runs = await load.new_runs();
     const found = await check(world.sql, {
       effects,
-      births,
-      only_these_births: true,
+      new_runs,
+      only_these_new_runs: true,
       left_behind,
       clock: { zero: new Date(0), tolerance_ms: SAME_CLOCK_MS },
       leader_lease_ms: CHAOS_SETTINGS.leader_lease_seconds * 1000,

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { stress, type StressReport } from "./stress.ts";
 import { type Mistake, MISTAKES } from "./stress/mistakes.ts";
+import { sourcesIn } from "../support/source_tree.ts";
 
 const SEEDS = 10;
 const SECONDS = 3;
@@ -25,8 +26,7 @@ for (const mistake of MISTAKES) {
 }
 
 Deno.test("what the mistakes alter is there to be altered", async () => {
-  const store = new URL("../../src/store/", import.meta.url);
-  const files = await Array.fromAsync(Deno.readDir(store), ({ name }) => Deno.readTextFile(new URL(name, store)));
+  const files = sourcesIn("src").map(({ text }) => text);
   for (const { name, changes = [] } of MISTAKES) {
     for (const [from] of changes.flat()) assert(files.some((text) => text.includes(from)), `${name}: ${from}`);
   }

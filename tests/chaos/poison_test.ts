@@ -36,7 +36,7 @@ Deno.test("a run that kills its worker is given up after a few, and other runs g
     assert.deepEqual(attempts.map(({ outcome }) => outcome), attempts.map(() => "LOST"));
     others.push(await cluster.enqueue("ledger"));
     for (const id of others) assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
-    await judge(cluster, { births: others.length + 1, apart: [poison] });
+    await judge(cluster, { new_runs: others.length + 1, apart: [poison] });
     assert.equal(await stateOf(cluster, survivor.worker_id), "ACTIVE");
   }, {
     jobs: (dir) => ({ "ledger.ts": ledgerJob(dir), "poison.ts": KILLS_ITS_WORKER }),

@@ -14,9 +14,9 @@ export const WORKER = "w1-0000000a";
 export interface Story {
   sql: Sql;
   term: Term;
-  evidence: Evidence & { births: string[] };
+  evidence: Evidence & { new_runs: string[] };
   /** A run that was enqueued. */
-  born(columns?: { serial_key?: string }): Promise<number>;
+  created(columns?: { serial_key?: string }): Promise<number>;
   /** PENDING, RETRYING or ORPHANED -> ASSIGNED -> RUNNING, with a body that lasts 10 ms. */
   started(id: number): Promise<Effect>;
   /** RUNNING -> its end, or RETRYING. */
@@ -32,8 +32,8 @@ export function withStory(test: (story: Story) => Promise<void>): Promise<void> 
     const term = await acquire(sql, { worker_id: WORKER, lease_ms: 60_000, epoch_hint: 0 }) as Term;
     const evidence: Story["evidence"] = {
       effects: [],
-      births: [],
-      only_these_births: true,
+      new_runs: [],
+      only_these_new_runs: true,
       leader_lease_ms: 1_000,
       worker_lease_ms: 5_000,
     };
@@ -43,9 +43,9 @@ export function withStory(test: (story: Story) => Promise<void>): Promise<void> 
       sql,
       term,
       evidence,
-      async born(columns = {}) {
-        const key = `k${evidence.births.length}`;
-        evidence.births.push(`enqueue:${definition.id}:${key}`);
+      async created(columns = {}) {
+        const key = `k${evidence.new_runs.length}`;
+        evidence.new_runs.push(`enqueue:${definition.id}:${key}`);
         const [run] = await createRuns(sql, [{ job_name: "job", args: {}, idempotency_key: key, ...columns }]);
         return run?.job_run_id as number;
       },

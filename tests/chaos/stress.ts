@@ -74,7 +74,7 @@ async function stressIn(stores: Stores, options: StressOptions): Promise<StressR
     await load.end(world.sql);
     if (!mistake) count(world, "rest after ms", await untilAtRest(world));
     await leave();
-    return await judge(world, { options, births: load.births, errors });
+    return await judge(world, { options, new_runs: load.new_runs, errors });
   } finally {
     await leave().catch(() => undefined);
     silence();
@@ -187,13 +187,13 @@ function note(world: World, errors: Errors, { name, fact }: { name: FactName; fa
 
 async function judge(
   world: World,
-  of: { options: StressOptions; births: string[]; errors: Errors },
+  of: { options: StressOptions; new_runs: string[]; errors: Errors },
 ): Promise<StressReport> {
-  const { options, births, errors } = of;
+  const { options, new_runs, errors } = of;
   const violations = await check(world.sql, {
     effects: world.ledger,
-    births,
-    only_these_births: true,
+    new_runs,
+    only_these_new_runs: true,
     clock: world.clock,
     leader_lease_ms: world.settings.leader_lease_seconds * 1000,
     worker_lease_ms: world.settings.worker_lease_seconds * 1000,

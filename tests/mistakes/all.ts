@@ -2,7 +2,7 @@
 import { ACCESS_MISTAKES } from "./access.ts";
 import { ALERTS_MISTAKES } from "./alerts.ts";
 import { BODY_MISTAKES } from "./bodies.ts";
-import { BIRTH_MISTAKES } from "./births.ts";
+import { NEW_RUN_MISTAKES } from "./births.ts";
 import { BULK_MISTAKES } from "./bulks.ts";
 import { CLIENT_MISTAKES } from "./client.ts";
 import { CODE_MISTAKES } from "./code.ts";
@@ -24,7 +24,7 @@ export const MISTAKES: Mistake[] = [
   ...ACCESS_MISTAKES,
   ...ALERTS_MISTAKES,
   ...BODY_MISTAKES,
-  ...BIRTH_MISTAKES,
+  ...NEW_RUN_MISTAKES,
   ...BULK_MISTAKES,
   ...CLIENT_MISTAKES,
   ...CODE_MISTAKES,

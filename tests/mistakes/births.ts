@@ -1,14 +1,14 @@
 /** Mistakes about how runs come to be, and about what people ask of many of them at once. */
 import type { Mistake } from "./mistake.ts";
 
-const BIRTHS = "src/runs/create_runs.ts";
+const NEW_RUNS = "src/runs/create_runs.ts";
 const REQUESTS = "src/runs/requests.ts";
 const TESTS = ["tests/store/runs/create_runs_test.ts"];
 
-export const BIRTH_MISTAKES: Mistake[] = [
+export const NEW_RUN_MISTAKES: Mistake[] = [
   {
     id: "later-run-never-wakes",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "early or behind, case when early then due_at end",
     replace: "early or behind, null::timestamptz",
     tests: TESTS,
@@ -17,7 +17,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "later-run-is-not-held",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "early or behind, case when early then due_at end",
     replace: "behind, null::timestamptz",
     tests: TESTS,
@@ -26,7 +26,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "own-key-leaves-the-jobs-line",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find:
       "case when d.concurrency_policy <> 'allow' then 'job:' || d.name\n                  else coalesce(ask.own_serial_key, fill_template(d.serial_key, ask.args)) end as serial_key",
     replace:
@@ -37,7 +37,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "replace-has-no-line",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "case when d.concurrency_policy <> 'allow' then 'job:' || d.name\n",
     replace: "case when d.concurrency_policy = 'forbid' then 'job:' || d.name\n",
     tests: TESTS,
@@ -46,7 +46,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "removed-job-takes-runs",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "left join job_definition d on d.name = a.job_name and d.removed_at is null)",
     replace: "left join job_definition d on d.name = a.job_name)",
     tests: TESTS,
@@ -55,7 +55,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "slot-of-a-disabled-schedule",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "where s.id = plan.job_schedule_id and s.enabled and s.paused_at is null",
     replace: "where s.id = plan.job_schedule_id and s.paused_at is null",
     tests: TESTS,
@@ -64,7 +64,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "slot-of-a-paused-schedule",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "where s.id = plan.job_schedule_id and s.enabled and s.paused_at is null",
     replace: "where s.id = plan.job_schedule_id and s.enabled",
     tests: TESTS,
@@ -73,7 +73,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "slot-of-a-disabled-job",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "join job_definition d on d.id = a.job_definition_id and d.enabled, fence)",
     replace: "join job_definition d on d.id = a.job_definition_id, fence)",
     tests: TESTS,
@@ -91,7 +91,7 @@ export const BIRTH_MISTAKES: Mistake[] = [
   },
   {
     id: "live-run-is-run-again",
-    file: BIRTHS,
+    file: NEW_RUNS,
     find: "where d.removed_at is null and r.finished_at is not null and ${matches(sql, filter)}",
     replace: "where d.removed_at is null and ${matches(sql, filter)}",
     tests: TESTS,

@@ -200,9 +200,9 @@ export const BULK_MISTAKES: Mistake[] = [
     id: "bulk-end-checks-no-line",
     file: "src/bulks/bulk_dispatch.ts",
     find:
-      "    line as (insert into line_check (line) select 'serial:' || serial_key from ended where serial_key is not null),",
+      "    line as (insert into key_recheck (line) select 'serial:' || serial_key from ended where serial_key is not null),",
     replace:
-      "    line as (insert into line_check (line) select 'serial:' || serial_key from ended where serial_key is null),",
+      "    line as (insert into key_recheck (line) select 'serial:' || serial_key from ended where serial_key is null),",
     tests: ["tests/store/bulks/bulk_order_test.ts"],
     filter: "waits until all of the bulk has ended",
     why: "Runs that wait behind a bulk wait for ever.",

@@ -58,7 +58,7 @@ export const CLIENT_MISTAKES: Mistake[] = [
   {
     id: "enqueue-many-half-made",
     file: "src/actions/enqueue.ts",
-    find: '  if (enqueued.length < births.length) throw await noSuchJob(sql, name, "enqueue");',
+    find: '  if (enqueued.length < new_runs.length) throw await noSuchJob(sql, name, "enqueue");',
     replace: "",
     tests: ["tests/store/client/client_test.ts"],
     why: "A run of a job that is not there is said to be enqueued.",

@@ -2,7 +2,7 @@
 import type { Mistake } from "./mistake.ts";
 
 const STORE = "src/runs/code_mismatch.ts";
-const HALL = "src/leader/placement.ts";
+const CAPACITY = "src/leader/placement.ts";
 const ALERTS = "src/alerts/alerts.ts";
 const FAILING = "src/leader/failing_ticks.ts";
 const CODE = ["tests/store/cluster/code_mismatch_test.ts"];
@@ -92,7 +92,7 @@ export const CODE_MISTAKES: Mistake[] = [
   {
     id: "refused-code-is-asked-for-again",
     file: "src/leader/dispatch.ts",
-    find: "      me.crew.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);\n",
+    find: "      me.monitor.hasOtherCode(worker_id, run.digest, said.other_code.digest || null);\n",
     replace: "",
     tests: CODE,
     filter: "gets none of it until it says otherwise",
@@ -110,7 +110,7 @@ export const CODE_MISTAKES: Mistake[] = [
   // Who is given what.
   {
     id: "leader-leaves-out-what-only-it-has",
-    file: HALL,
+    file: CAPACITY,
     find: "return stand_in && has(stand_in) ? [stand_in] : [];",
     replace: "return [];",
     tests: ASSIGN,
@@ -119,7 +119,7 @@ export const CODE_MISTAKES: Mistake[] = [
   },
   {
     id: "leader-works-though-another-has-it",
-    file: HALL,
+    file: CAPACITY,
     find: "const staffed = named.filter((host) => host.staff.some((worker_id) => !lacking.has(worker_id)));",
     replace: "const staffed = named.filter((host) => lacking.size === 0 && host.staff.length > 0);",
     tests: ASSIGN,
@@ -128,7 +128,7 @@ export const CODE_MISTAKES: Mistake[] = [
   },
   {
     id: "room-of-those-with-other-code-counts",
-    file: HALL,
+    file: CAPACITY,
     find: "return places.filter(has);",
     replace: "return places;",
     tests: ASSIGN,
@@ -248,7 +248,7 @@ export const CODE_MISTAKES: Mistake[] = [
   {
     id: "leaders-change-places-for-ever",
     file: FAILING,
-    find: "    this.#standing.failed_terms++;\n",
+    find: "    this.#local.failed_terms++;\n",
     replace: "",
     tests: TICKS,
     filter: "fails for everybody",

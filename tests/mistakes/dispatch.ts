@@ -122,8 +122,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "placement-resource-off-by-one",
     file: "src/leader/scheduling.ts",
-    find: "every(([name, n]) => (hall.resources.get(name)?.left ?? 0) >= n);",
-    replace: "every(([name, n]) => (hall.resources.get(name)?.left ?? 0) > n);",
+    find: "every(([name, n]) => (capacity.resources.get(name)?.left ?? 0) >= n);",
+    replace: "every(([name, n]) => (capacity.resources.get(name)?.left ?? 0) > n);",
     tests: ["tests/store/cluster/assignment_test.ts"],
     filter: "its resources go across its lanes",
     why: "The last unit of a resource is never used.",
@@ -131,8 +131,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "job-limit-off-by-one",
     file: "src/leader/admission.ts",
-    find: "  if (limit !== null && lane.running >= limit) {",
-    replace: "  if (limit !== null && lane.running > limit) {",
+    find: "  if (limit !== null && queue.running >= limit) {",
+    replace: "  if (limit !== null && queue.running > limit) {",
     tests: ["tests/store/cluster/assignment_test.ts"],
     filter: "a closed lane says why",
     why: "A job runs one more at once than its limit, or waits without a reason.",
@@ -149,8 +149,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "job-paused-still-starts",
     file: "src/leader/admission.ts",
-    find: "  if (lane.paused_by !== null) {",
-    replace: '  if (lane.paused_by === "") {',
+    find: "  if (queue.paused_by !== null) {",
+    replace: '  if (queue.paused_by === "") {',
     tests: ["tests/store/cluster/assignment_test.ts"],
     filter: "a closed lane says why",
     why: "A paused job is started.",
@@ -158,8 +158,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "dispatch-paused-still-starts",
     file: "src/leader/admission.ts",
-    find: "  if (hall.paused) {",
-    replace: "  if (hall.paused && lane.removed) {",
+    find: "  if (capacity.paused) {",
+    replace: "  if (capacity.paused && queue.removed) {",
     tests: ["tests/store/cluster/assignment_test.ts"],
     filter: "a closed lane says why",
     why: "Work starts though an operator stopped all of it.",

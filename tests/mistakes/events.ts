@@ -71,7 +71,7 @@ export const EVENT_MISTAKES: Mistake[] = [
   {
     id: "event-rule-where-ignored",
     file: "src/events/events.ts",
-    find: "       where event_fits(rule, t.payload_json)),",
+    find: "       where event_matches(rule, t.payload_json)),",
     replace: "       where rule is not null or rule is null),",
     tests: ["tests/process/cli/event_rules_test.ts"],
     filter: "only payloads with the values",

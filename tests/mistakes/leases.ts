@@ -110,8 +110,8 @@ export const LEASE_MISTAKES: Mistake[] = [
   {
     id: "confirmed-lease-counted-from-the-reply",
     file: "src/worker/continuation.ts",
-    find: "standing.confirmedUntil(asked_ms + said.lease_ms);",
-    replace: "standing.confirmedUntil(monotonicMs() + said.lease_ms);",
+    find: "local.confirmedUntil(asked_ms + said.lease_ms);",
+    replace: "local.confirmedUntil(monotonicMs() + said.lease_ms);",
     tests: ["tests/store/cluster/lease_trust_test.ts"],
     filter: "a yes counts from before the question",
     why: "After a slow answer of the leader bodies go on when the lease is over.",
@@ -137,7 +137,7 @@ export const LEASE_MISTAKES: Mistake[] = [
   {
     id: "dead-worker-trusts-its-lease",
     file: "src/worker/worker.ts",
-    find: "    standing.may_run_until_ms = 0;\n",
+    find: "    local.may_run_until_ms = 0;\n",
     replace: "",
     tests: ["tests/store/cluster/lease_trust_test.ts"],
     filter: "dead to the others",
@@ -146,12 +146,12 @@ export const LEASE_MISTAKES: Mistake[] = [
   {
     id: "outcome-in-the-journal-after-its-log-is-stored",
     file: "src/worker/executor.ts",
-    find: `    if (ended) this.#spool?.keep(ended.ending); // before anything that waits for Postgres
+    find: `    if (ended) this.#journal?.keep(ended.ending); // before anything that waits for Postgres
     this.#me.tell();
     const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);`,
     replace: `    this.#me.tell();
     const record = () => {
-      if (ended) this.#spool?.keep(ended.ending);
+      if (ended) this.#journal?.keep(ended.ending);
       return ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);
     };`,
     tests: ["tests/process/worker/executor_test.ts"],
@@ -161,7 +161,7 @@ export const LEASE_MISTAKES: Mistake[] = [
   {
     id: "outcome-stays-in-the-journal",
     file: "src/worker/executor.ts",
-    find: "    if (gone.ending) this.#spool?.drop(gone.ending);\n",
+    find: "    if (gone.ending) this.#journal?.drop(gone.ending);\n",
     replace: "",
     tests: ["tests/process/worker/executor_test.ts"],
     filter: "an outcome is in the journal before what may wait",
@@ -201,14 +201,14 @@ export const LEASE_MISTAKES: Mistake[] = [
   {
     id: "certified-before-its-journal-is-replayed",
     file: "src/worker/journal_recovery.ts",
-    find: `  const replayed = await replay(heir, of);
+    find: `  const replayed = await replay(recoverer, of);
   if (gone && await certifyDeath(sql, of)) {
-    observe("worker.certified", { worker_id: of.worker_id, by: heir.worker_id });
+    observe("worker.certified", { worker_id: of.worker_id, by: recoverer.worker_id });
   }`,
     replace: `  if (gone && await certifyDeath(sql, of)) {
-    observe("worker.certified", { worker_id: of.worker_id, by: heir.worker_id });
+    observe("worker.certified", { worker_id: of.worker_id, by: recoverer.worker_id });
   }
-  const replayed = await replay(heir, of);`,
+  const replayed = await replay(recoverer, of);`,
     tests: ["tests/process/worker/journal_recovery_test.ts"],
     filter: "whose row somebody's transaction keeps",
     why:

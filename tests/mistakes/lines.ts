@@ -16,7 +16,7 @@ export const LINES_MISTAKES: Mistake[] = [
   {
     id: "serial-key-stop-ignored",
     file: "src/runs/key_queues.ts",
-    find: "         and not exists (select from serial_key_stop s where s.serial_key = k.key offset 0)",
+    find: "         and not exists (select from serial_key_pause s where s.serial_key = k.key offset 0)",
     replace: "",
     tests: ["tests/store/runs/key_queues_test.ts"],
     filter: "stops its serial key when the job says so",
@@ -100,7 +100,7 @@ export const LINES_MISTAKES: Mistake[] = [
   {
     id: "bulk-behind-passes-a-stop",
     file: "src/runs/key_queues.ts",
-    find: "    or exists (select from serial_key_stop s where s.serial_key = b.serial_key offset 0)))`;",
+    find: "    or exists (select from serial_key_pause s where s.serial_key = b.serial_key offset 0)))`;",
     replace: "    or false))`;",
     tests: ["tests/store/bulks/bulk_order_test.ts"],
     filter: "that is stopped does not begin",

@@ -53,8 +53,8 @@ export const RETENTION_MISTAKES: Mistake[] = [
   {
     id: "old-slots-are-not-forgotten",
     file: "src/runs/run_retention.ts",
-    find: "    on conflict (job_schedule_id) do update set upto = greatest(slots_forgotten.upto, excluded.upto)`;",
-    replace: "    on conflict (job_schedule_id) do update set upto = least(slots_forgotten.upto, excluded.upto)`;",
+    find: "    on conflict (job_schedule_id) do update set upto = greatest(schedule_watermark.upto, excluded.upto)`;",
+    replace: "    on conflict (job_schedule_id) do update set upto = least(schedule_watermark.upto, excluded.upto)`;",
     tests: ["tests/store/runs/run_retention_test.ts"],
     filter: "never goes back",
     why: "A backfill runs slots again that ran long ago.",

@@ -20,13 +20,13 @@ const COUNT = 10;
 const LIMIT_MS = 150_000;
 const NOT_COPIED = new Set([".git", ".dandori", "node_modules"]);
 
-interface Wish {
+interface Request {
   mistakes: Mistake[];
   all: boolean;
   list: boolean;
 }
 
-function readWish(args: string[]): Wish {
+function readRequest(args: string[]): Request {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
@@ -147,11 +147,11 @@ async function eachInTurn(
   const rest = [...mistakes];
   const free = [...plots];
   const busy = new Set<string>();
-  const going = new Set<Promise<void>>();
+  const inflight = new Set<Promise<void>>();
   while (rest.length > 0) {
     const place = free.length === 0 ? -1 : rest.findIndex(({ tests }) => !tests.some((test) => busy.has(test)));
     if (place < 0) {
-      await Promise.race(going);
+      await Promise.race(inflight);
       continue;
     }
     const [mistake] = rest.splice(place, 1) as [Mistake];
@@ -160,14 +160,14 @@ async function eachInTurn(
     const done = act(mistake, plot).finally(() => {
       for (const test of mistake.tests) busy.delete(test);
       free.push(plot);
-      going.delete(done);
+      inflight.delete(done);
     });
-    going.add(done);
+    inflight.add(done);
   }
-  await Promise.all(going);
+  await Promise.all(inflight);
 }
 
-async function plantAll({ mistakes, all }: Wish): Promise<number> {
+async function plantAll({ mistakes, all }: Request): Promise<number> {
   const services = await startTestServices();
   const folder = Deno.makeTempDirSync({ prefix: "dandori-mistakes-" });
   addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
@@ -208,9 +208,9 @@ function secondsSince(since: number): string {
 if (import.meta.main) {
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => Deno.exit(130));
   try {
-    const wish = readWish(Deno.args);
-    if (wish.list) { for (const { id, file, why } of wish.mistakes) console.log(`${id}  ${file}: ${why}`); }
-    Deno.exit(wish.list ? 0 : await plantAll(wish));
+    const request = readRequest(Deno.args);
+    if (request.list) { for (const { id, file, why } of request.mistakes) console.log(`${id}  ${file}: ${why}`); }
+    Deno.exit(request.list ? 0 : await plantAll(request));
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     Deno.exit(2);

@@ -159,8 +159,8 @@ export const RUN_MISTAKES: Mistake[] = [
   {
     id: "rate-wait-counts-one-start",
     file: "src/leader/assignment.ts",
-    find: "return rateWait(lane, starts);",
-    replace: "return rateWait(lane, Math.min(starts, 1));",
+    find: "return rateWait(queue, starts);",
+    replace: "return rateWait(queue, Math.min(starts, 1));",
     tests: ["tests/store/cluster/leader_test.ts"],
     filter: "several runs of one rate",
     why: "The leader comes back for the next start of a rate a tick too late.",

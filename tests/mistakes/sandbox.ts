@@ -196,8 +196,8 @@ export const SANDBOX_MISTAKES: Mistake[] = [
   {
     id: "output-flood-goes-on",
     file: "src/sandbox/output.ts",
-    find: "    if (before <= FLOOD_BYTES && this.#said_bytes > FLOOD_BYTES) this.#ears.onFlood();",
-    replace: "    if (before < 0 && this.#said_bytes > FLOOD_BYTES) this.#ears.onFlood();",
+    find: "    if (before <= FLOOD_BYTES && this.#said_bytes > FLOOD_BYTES) this.#listener.onFlood();",
+    replace: "    if (before < 0 && this.#said_bytes > FLOOD_BYTES) this.#listener.onFlood();",
     tests: ["tests/process/sandbox/output_test.ts"],
     filter: "a body that floods",
     why: "A body that prints without end takes its worker's time for ever.",

@@ -5,10 +5,10 @@ import { scryptSync } from "node:crypto";
 import { buildAdmin } from "../../src/admin/app.ts";
 import type { Archive } from "../../src/archive/archive.ts";
 import { Live } from "../../src/admin/live.ts";
-import { type Place, placeOf } from "../../src/admin/base_url.ts";
+import { type BaseUrl, placeOf } from "../../src/admin/base_url.ts";
 import { type CookieKind, cookieName } from "../../src/admin/preferences.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
-import { addUser, type Role } from "../../src/access/users.ts";
+import { addUser, type UserRole } from "../../src/access/users.ts";
 import { type Stores, withStores } from "./stores.ts";
 
 export const PASSWORD = "correct horse battery";
@@ -17,7 +17,7 @@ export interface AdminScene extends Stores {
   /** Looks when it is told to, and not by itself. */
   live: Live;
   /** Adds a user with `PASSWORD` and logs it in. */
-  login(role: Role, name?: string): Promise<Browser>;
+  login(role: UserRole, name?: string): Promise<Browser>;
   /** Somebody who is not logged in. */
   stranger(address?: string): Browser;
 }
@@ -82,7 +82,7 @@ const HASH = [
   ...[SALT, scryptSync(PASSWORD, SALT, 32, { N, r, p })].map((part) => part.toString("base64url")),
 ].join("$");
 
-export async function aUser(sql: Sql, user: { name: string; role: Role }): Promise<void> {
+export async function aUser(sql: Sql, user: { name: string; role: UserRole }): Promise<void> {
   assert(await addUser(sql, { ...user, password_hash: HASH }, { actor: "test" }));
 }
 
@@ -94,9 +94,9 @@ export class Browser {
   /** As Set-Cookie gave them last. */
   readonly set: string[] = [];
   readonly #send: Send;
-  readonly #at: { origin: string; place: Place };
+  readonly #at: { origin: string; place: BaseUrl };
 
-  constructor(send: Send, at: { origin: string; place: Place }) {
+  constructor(send: Send, at: { origin: string; place: BaseUrl }) {
     this.#send = send;
     this.#at = at;
   }

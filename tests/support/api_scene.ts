@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import type { Archive } from "../../src/archive/archive.ts";
 import { buildApi } from "../../src/admin/api/api.ts";
-import type { Caller } from "../../src/admin/auth/callers.ts";
+import type { ApiCaller } from "../../src/admin/auth/callers.ts";
 import { type Scope, scopesAllow } from "../../src/access/api_tokens.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { complaintsOf, type Document, operationOf } from "./openapi.ts";
@@ -36,7 +36,7 @@ export interface ApiScene {
 const SCOPES = ["read", "emit", "operate", "admin"];
 
 /** Takes "Bearer SCOPE". */
-export function callerOf(authorization: string | undefined): Caller | undefined {
+export function callerOf(authorization: string | undefined): ApiCaller | undefined {
   const scope = authorization?.replace("Bearer ", "") as Scope | undefined;
   if (!scope || !SCOPES.includes(scope)) return undefined;
   return { actor: `token:${scope}`, allows: (needed) => scopesAllow([scope], needed) };

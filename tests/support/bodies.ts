@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { rest } from "../../src/platform/timers.ts";
 import { fromFileUrl } from "../../src/platform/paths.ts";
-import type { Body, BodyOrder, LogLine, Outcome, SandboxOptions } from "../../src/sandbox/process_pool.ts";
-import { Sandbox } from "../../src/sandbox/process_pool.ts";
+import type { Body, BodyOrder, LogLine, Outcome, ProcessPoolOptions } from "../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../src/sandbox/process_pool.ts";
 import { membersOf } from "../../src/sandbox/process_table.ts";
 import { waitFor } from "./waiting.ts";
 
@@ -58,7 +58,7 @@ export class Heard {
   readonly progress: [number, string | undefined][] = [];
   readonly body: Body;
 
-  constructor(sandbox: Sandbox, order: BodyOrder) {
+  constructor(sandbox: ProcessPool, order: BodyOrder) {
     this.body = sandbox.start(order, {
       onLog: (lines) => void this.lines.push(...lines),
       onProgress: (fraction, message) => void this.progress.push([fraction, message]),
@@ -79,19 +79,19 @@ export class Heard {
 }
 
 /** Runs a body to its end. */
-export async function ran(sandbox: Sandbox, order: BodyOrder): Promise<Heard & { outcome: Outcome }> {
+export async function ran(sandbox: ProcessPool, order: BodyOrder): Promise<Heard & { outcome: Outcome }> {
   const heard = new Heard(sandbox, order);
   return Object.assign(heard, { outcome: await heard.body.outcome });
 }
 
 /** Gives a sandbox of its own to `use`, and shows at the end that nothing of it is left. */
 export async function withSandbox(
-  use: (sandbox: Sandbox, state_dir: string) => Promise<void>,
-  more: Partial<SandboxOptions> = {},
+  use: (sandbox: ProcessPool, state_dir: string) => Promise<void>,
+  more: Partial<ProcessPoolOptions> = {},
 ): Promise<void> {
   const state_dir = await Deno.makeTempDir({ prefix: "dandori-sandbox-" });
   const env = { ...plumbing(), GREETING: "good morning", CANARY_SECRET: "canary-7d1f" };
-  const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env, ...more });
+  const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir, spares: 0, env, ...more });
   try {
     await use(sandbox, state_dir);
     await sandbox.close();

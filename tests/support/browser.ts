@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { serveAdmin } from "../../src/admin/server.ts";
 import { connectDb } from "../../src/postgres/connection.ts";
-import type { Role } from "../../src/access/users.ts";
+import type { UserRole } from "../../src/access/users.ts";
 import { aUser, PASSWORD } from "./admin.ts";
 import { freePort } from "../../src/ops/free_port.ts";
 import { Proxy } from "./proxy.ts";
@@ -23,7 +23,7 @@ export interface BrowserScene extends Stores {
   /** In front of it, where `behind` asks for one. */
   proxy: Proxy | undefined;
   /** Adds a user and logs it in through the form. */
-  login(role: Role): Promise<void>;
+  login(role: UserRole): Promise<void>;
   /** Stops the server; `start` brings it back at the same address. */
   stop(): Promise<void>;
   start(): Promise<void>;

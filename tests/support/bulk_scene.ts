@@ -1,16 +1,16 @@
 /** A leader's rounds over bulks, with workers that start whatever they are given and end what a test says. */
 import assert from "node:assert/strict";
-import { Bell } from "../../src/platform/timers.ts";
+import { Wakeup } from "../../src/platform/timers.ts";
 import { createClient } from "../../src/client.ts";
 import { lookAfterBulks } from "../../src/leader/bulks.ts";
 import { choose } from "../../src/leader/scheduling.ts";
-import { Hall } from "../../src/leader/placement.ts";
-import type { Leading } from "../../src/leader/leader_context.ts";
+import { CapacitySnapshot } from "../../src/leader/placement.ts";
+import type { LeaderContext } from "../../src/leader/leader_context.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../src/nodes/leadership.ts";
 import { checkLines, hold, wake } from "../../src/runs/key_queues.ts";
 import { assignRuns, cancelRequested, finishRuns, type RunState, startRuns } from "../../src/runs/states.ts";
-import { candidates, readSight } from "../../src/dispatch/dispatch_queues.ts";
+import { candidates, readDispatchSnapshot } from "../../src/dispatch/dispatch_queues.ts";
 import { aDefinition, aWorker } from "./factories.ts";
 import { withStores } from "./stores.ts";
 
@@ -20,7 +20,7 @@ const ME = "w-me";
 export type Client = ReturnType<typeof createClient>;
 
 export class BulkScene {
-  readonly me: Leading;
+  readonly me: LeaderContext;
   readonly sql: Sql;
   readonly term: Term;
   readonly client: Client;
@@ -31,7 +31,7 @@ export class BulkScene {
     this.term = term;
     this.client = client;
     this.database_url = database_url;
-    this.me = { sql, term, bell: new Bell() } as unknown as Leading;
+    this.me = { sql, term, wakeup: new Wakeup() } as unknown as LeaderContext;
   }
 
   /** Looks after bulks until nothing of them is left to be looked at, then starts what may start. */
@@ -39,7 +39,7 @@ export class BulkScene {
     for (let again = 0; again < 10; again++) {
       await lookAfterBulks(this.me);
       await cancelRequested(this.sql, this.term);
-      if ((await this.sql`select from bulk_check limit 1`).length === 0) break;
+      if ((await this.sql`select from bulk_recheck limit 1`).length === 0) break;
     }
     for (let again = 0; again < 3; again++) await this.#dispatch();
   }
@@ -48,8 +48,8 @@ export class BulkScene {
     const { sql, term } = this;
     await wake(sql, term);
     await checkLines(sql, term);
-    const { lanes } = await readSight(sql);
-    const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 500 })));
+    const { lanes } = await readDispatchSnapshot(sql);
+    const found = await candidates(sql, lanes.map((queue) => ({ ...queue, most: 500 })));
     await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
     const place = { worker_id: ME, node_id: "here", free: 1_000, idle: 1_000, line_ms: 0, load: 0, ahead: 0 };
     const node = {
@@ -61,11 +61,11 @@ export class BulkScene {
       left_behind: 0,
       ...SOUND,
     };
-    const hall = new Hall({
+    const capacity = new CapacitySnapshot({
       hosts: [{ node, load: 0, free: 1_000, places: [place], staff: [ME] }],
     });
-    const open = lanes.map((lane) => ({ lane, room: 1_000 }));
-    const assigned = await assignRuns(sql, term, choose(found.filter((run) => !run.behind), open, hall));
+    const open = lanes.map((queue) => ({ queue, room: 1_000 }));
+    const assigned = await assignRuns(sql, term, choose(found.filter((run) => !run.behind), open, capacity));
     const orders = assigned.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, token: "t", digest: "digest" }));
     await startRuns(sql, { worker_id: ME, epoch: term.epoch }, orders);
   }

@@ -12,7 +12,7 @@ import { sync } from "../../src/sync/sync.ts";
 import { type Client, createClient } from "../../src/client.ts";
 import { ensureDevCerts, type PinnedFiles } from "../../src/rpc/certificates.ts";
 import { WORKER_ARGS } from "../../src/dev/worker_supervisor.ts";
-import { Sandbox } from "../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../src/sandbox/process_pool.ts";
 import { changeSettings, type Settings } from "../../src/settings/settings.ts";
 import { Hearing } from "./hearing.ts";
 import { noneLeft } from "./processes.ts";
@@ -166,7 +166,7 @@ export class Cluster {
   /** Writes job files and syncs all that are there. Throws when one is broken. */
   async sync(jobs: Record<string, string> = {}): Promise<void> {
     for (const [name, source] of Object.entries(jobs)) Deno.writeTextFileSync(`${this.jobs_dir}/${name}`, source);
-    const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: `${this.#dir}/sync`, spares: 0, env: {} });
+    const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir: `${this.#dir}/sync`, spares: 0, env: {} });
     try {
       const by = { actor: "test", reason: "its jobs" };
       const parts = { sql: this.sql, sandbox, jobs_dir: this.jobs_dir, project_dir: PROJECT_DIR, by };
@@ -307,7 +307,7 @@ export class Cluster {
         SCHEDULER_TLS_CERT_FILE: cert_file,
         SCHEDULER_TLS_KEY_FILE: key_file,
         SCHEDULER_TLS_PINS_FILE: pins_file,
-        DANDORI_STATE_DIR: this.stateOf(node_id),
+        SCHEDULER_STATE_DIR: this.stateOf(node_id),
         ...this.#options.env,
         ...env,
       },

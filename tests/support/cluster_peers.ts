@@ -4,7 +4,12 @@
  */
 import type { TlsFiles } from "../../src/platform/config.ts";
 import { rest } from "../../src/platform/timers.ts";
-import { type Authority, makeCertificate, type NodeCertificate, type PinnedFiles } from "../../src/rpc/certificates.ts";
+import {
+  type CertificateAuthority,
+  makeCertificate,
+  type NodeCertificate,
+  type PinnedFiles,
+} from "../../src/rpc/certificates.ts";
 import { Peers } from "../../src/rpc/peers.ts";
 import type { Caller, WorkerHandlers, WorkerStatus } from "../../src/rpc/messages.ts";
 import { type RunningServer, startServer } from "../../src/rpc/server.ts";
@@ -30,7 +35,7 @@ export async function aNode(
 
 /** A node that lets in whom an authority vouches for, as it vouches for it. */
 export async function aCertifiedNode(
-  authority: Authority,
+  authority: CertificateAuthority,
   name: string,
   options: { days?: number; from?: Date } = {},
 ): Promise<NodeCertificate & { files: TlsFiles & { ca_file: string } }> {
@@ -82,7 +87,7 @@ export async function withServer(
   const server = await startServer({
     host: "127.0.0.1",
     port: 0,
-    wire: tls,
+    transport: tls,
     handlers: handlersThat(callers, handlers),
   });
   const peers = new Peers(client_tls);
@@ -162,6 +167,6 @@ export function handlersThat(callers: Caller[], own: Partial<WorkerHandlers>): W
 
 if (import.meta.main) {
   const tls = new Tls(filesIn(Deno.args[0]!));
-  const server = await startServer({ host: "127.0.0.1", port: 0, wire: tls, handlers: handlersThat([], {}) });
+  const server = await startServer({ host: "127.0.0.1", port: 0, transport: tls, handlers: handlersThat([], {}) });
   console.log(server.port);
 }

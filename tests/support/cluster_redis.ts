@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { createRedisMock } from "js-redis-server";
 import { REDIS_SERVER, testWithRedisServer } from "./redis_server.ts";
 import { waitFor } from "./waiting.ts";
-import { connectRedis, type RedisDoor } from "../../src/redis/connection.ts";
+import { connectRedis, type RedisConnection } from "../../src/redis/connection.ts";
 import { freePort } from "../../src/ops/free_port.ts";
 
 export interface OwnRedis {
@@ -90,7 +90,7 @@ export async function askRedis(port: number, ...words: (string | number)[]): Pro
 /** A door to Redis for the length of `act`, ready, with a prefix of its own. */
 export async function usingRedis(
   url: string,
-  act: (redis: RedisDoor) => Promise<void>,
+  act: (redis: RedisConnection) => Promise<void>,
   prefix = `test-${crypto.randomUUID().slice(0, 8)}:`,
 ): Promise<void> {
   const redis = connectRedis(url, { prefix });
@@ -103,7 +103,7 @@ export async function usingRedis(
 }
 
 /** The highest epoch that Redis knows, 0 when none. */
-export async function readEpoch(redis: RedisDoor): Promise<number> {
+export async function readEpoch(redis: RedisConnection): Promise<number> {
   return Number(await redis.ask("read the epoch", (client) => client.get("leader:epoch")) ?? 0);
 }
 
@@ -117,7 +117,7 @@ async function makeLuaMachine(port: number): Promise<void> {
 /** A test that holds on a real Redis and on the one in JavaScript, whose scripts are slow. */
 export function testOnBoth(
   name: string,
-  act: (redis: RedisDoor, on: { in_javascript: boolean }) => Promise<void>,
+  act: (redis: RedisConnection, on: { in_javascript: boolean }) => Promise<void>,
 ): void {
   testWithRedisServer(`${name} (redis-server)`, async () => {
     const own = await startRedis();

@@ -82,7 +82,7 @@ export class DevFolder {
       env: {
         DATABASE_URL: "",
         REDIS_URL: "",
-        DANDORI_STATE_DIR: this.state_dir,
+        SCHEDULER_STATE_DIR: this.state_dir,
         SCHEDULER_JOBS_DIR: this.jobs_dir,
         SCHEDULER_ADMIN_PORT: "0",
         NO_COLOR: "1",

@@ -1,8 +1,8 @@
-/** The journal of a dead worker, and what it takes to be its heir. */
+/** The journal of a dead worker, and what it takes to be its recovering worker. */
 import assert from "node:assert/strict";
 import { type FactName, hear } from "../../src/platform/facts.ts";
-import type { Heir } from "../../src/worker/journal_recovery.ts";
-import { estatesFolder, fileNameOf, type Identity, Spool } from "../../src/worker/result_journal.ts";
+import type { JournalRecoverer } from "../../src/worker/journal_recovery.ts";
+import { fileNameOf, type Identity, journalsFolder, ResultJournal } from "../../src/worker/result_journal.ts";
 import type { Ending } from "../../src/runs/finished_runs.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { aRun, aWorker } from "./factories.ts";
@@ -24,7 +24,7 @@ export async function withFolder(test: (scene: EstateScene) => Promise<void> | v
   const facts: EstateScene["facts"] = [];
   const silence = hear((name, fact) => facts.push({ name, fact }));
   try {
-    await test({ state_dir, path: `${estatesFolder(state_dir)}/${fileNameOf(me)}`, facts });
+    await test({ state_dir, path: `${journalsFolder(state_dir)}/${fileNameOf(me)}`, facts });
   } finally {
     silence();
     await Deno.remove(state_dir, { recursive: true });
@@ -47,10 +47,10 @@ export const endingOf = (job_run_id: number, more: Partial<Ending> = {}): Ending
 });
 
 /** Its journal, as that worker has it. */
-export function opened(state_dir: string, me = DEAD): Spool {
-  const spool = new Spool(state_dir, me);
-  spool.open();
-  return spool;
+export function opened(state_dir: string, me = DEAD): ResultJournal {
+  const journal = new ResultJournal(state_dir, me);
+  journal.open();
+  return journal;
 }
 
 export const said = (facts: EstateScene["facts"], name: FactName) => facts.filter((one) => one.name === name);
@@ -64,19 +64,19 @@ export async function anEstate(
 ): Promise<number[]> {
   const { worker_id, pid, process_started, host } = me;
   await aWorker(sql, { worker_id, pid, process_started, host });
-  const spool = opened(state_dir, me);
+  const journal = opened(state_dir, me);
   const ids: number[] = [];
   for (const columns of states) {
     const run = await aRun(sql, { state: "RUNNING", assigned_worker_id: worker_id, ...columns });
-    spool.keep(endingOf(run.id, { start_token: run.start_token ?? "gone" }));
+    journal.keep(endingOf(run.id, { start_token: run.start_token ?? "gone" }));
     ids.push(run.id);
   }
-  spool.close(false);
+  journal.close(false);
   assert(Deno.statSync(path).size > 0);
   return ids;
 }
 
-export const anHeir = (sql: Sql, state_dir: string): Heir => ({
+export const anHeir = (sql: Sql, state_dir: string): JournalRecoverer => ({
   sql,
   worker_id: "w10-0000000a",
   state_dir,

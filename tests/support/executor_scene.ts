@@ -1,10 +1,11 @@
 /** A worker's executor over a real Postgres, with bodies that end when the test says so. */
 import { type FactName, hear } from "../../src/platform/facts.ts";
 import type { Digests } from "../../src/sync/module_graph.ts";
-import { Executor, type Order } from "../../src/worker/executor.ts";
-import type { Spool } from "../../src/worker/result_journal.ts";
-import { Standing } from "../../src/worker/worker_state.ts";
-import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../src/sandbox/process_pool.ts";
+import { Executor } from "../../src/worker/executor.ts";
+import type { RunOrder } from "../../src/worker/inflight_run.ts";
+import type { ResultJournal } from "../../src/worker/result_journal.ts";
+import { LocalWorkerState } from "../../src/worker/worker_state.ts";
+import type { Body, BodyListener, BodyOrder, Outcome, ProcessPool } from "../../src/sandbox/process_pool.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import { aDefinition, aRun, aWorker } from "./factories.ts";
@@ -14,40 +15,42 @@ export const ME = "w1-0000000a";
 
 export interface ExecutorScene extends Stores {
   executor: Executor;
-  standing: Standing;
+  local: LocalWorkerState;
   /** What was started and has not ended. */
-  bodies: Map<number, { end: (outcome: Outcome) => void; ears: BodyEars }>;
+  bodies: Map<number, { end: (outcome: Outcome) => void; listener: BodyListener }>;
   facts: { name: FactName; fact: Record<string, unknown> }[];
   /** A run that is assigned to this worker. */
-  assigned(): Promise<Order>;
+  assigned(): Promise<RunOrder>;
 }
 
 /** `found`: the digest of this worker's files as they are now. `through`: what the executor asks Postgres by. */
 export function withExecutor(
   test: (scene: ExecutorScene) => Promise<void>,
-  { found = Promise.resolve("digest"), through = (sql: Sql) => sql, spool }: {
+  { found = Promise.resolve("digest"), through = (sql: Sql) => sql, journal }: {
     found?: Promise<string>;
     through?: (sql: Sql) => Sql;
-    spool?: Spool;
+    journal?: ResultJournal;
   } = {},
 ): Promise<void> {
   return withStores(async (stores) => {
     const { sql } = stores;
     await aWorker(sql, { worker_id: ME });
     const definition = await aDefinition(sql, { name: "job" });
-    const standing = new Standing({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
-    standing.may_run_until_ms = Infinity;
-    standing.sawEpoch(1);
+    const local = new LocalWorkerState({ worker_id: ME, node_id: "here", slots: 10, settings: DEFAULT_SETTINGS });
+    local.may_run_until_ms = Infinity;
+    local.sawEpoch(1);
     const bodies: ExecutorScene["bodies"] = new Map();
     const facts: ExecutorScene["facts"] = [];
     const silence = hear((name, fact) => facts.push({ name, fact }));
     const executor = new Executor({
       sql: through(sql),
-      sandbox: { start: (order: BodyOrder, ears: BodyEars) => aBody(order, ears, bodies) } as unknown as Sandbox,
+      sandbox: {
+        start: (order: BodyOrder, listener: BodyListener) => aBody(order, listener, bodies),
+      } as unknown as ProcessPool,
       digests: { of: async () => ({ digest: await found }), last: () => "digest" } as unknown as Digests,
-      standing,
+      local,
       jobs_dir: "/jobs",
-      ...spool && { spool },
+      ...journal && { journal },
     });
     const assigned = async () => {
       const run = await aRun(sql, {
@@ -59,17 +62,17 @@ export function withExecutor(
       return { job_run_id: run.id, attempt: run.attempt, command_name: "job.ts", digest: "digest" };
     };
     try {
-      await test({ ...stores, executor, standing, bodies, facts, assigned });
+      await test({ ...stores, executor, local, bodies, facts, assigned });
     } finally {
       silence();
     }
   });
 }
 
-function aBody({ job_run_id }: BodyOrder, ears: BodyEars, bodies: ExecutorScene["bodies"]): Body {
+function aBody({ job_run_id }: BodyOrder, listener: BodyListener, bodies: ExecutorScene["bodies"]): Body {
   let end: (outcome: Outcome) => void = () => {};
   const outcome = new Promise<Outcome>((resolve) => end = resolve);
-  bodies.set(job_run_id, { end, ears });
+  bodies.set(job_run_id, { end, listener });
   outcome.then(() => bodies.delete(job_run_id));
   const lost = (reason: string) => end({ kind: "LOST", error_summary: reason, exit_code: null });
   return { pid: 1, waits: false, outcome, cancel: () => {}, abandon: lost };

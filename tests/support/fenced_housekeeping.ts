@@ -33,7 +33,7 @@ export const OF_HOUSEKEEPING: Record<string, Scene> = {
     return (term) => trimLoadStats(sql, term, 1);
   },
   judgeAlerts: async (sql) => {
-    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('blocked', 'system')`;
+    await sql`insert into serial_key_pause (serial_key, stopped_by) values ('blocked', 'system')`;
     const limits = {
       overdue_seconds: 60,
       no_code_seconds: 60,

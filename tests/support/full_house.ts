@@ -73,13 +73,13 @@ export async function aFullHouse(sql: Sql): Promise<House> {
   await aRun(sql, { job_definition_id: id, state: "RUNNING", serial_key: "device:7", assigned_worker_id: worker_id });
   const waits = await aRun(sql, { job_definition_id: id, state: "PENDING", serial_key: "device:7", held: true });
   await aRun(sql, { job_definition_id: id, state: "PENDING", due_at: new Date(Date.UTC(2090, 0, 1)) });
-  const lane = {
+  const queue = {
     job_definition_id: id,
     node: "",
     reason: "there is no free slot",
     parts: { code: "no_slot", node: "" },
   };
-  await sql`insert into lane_wait ${sql({ ...lane, parts: json(sql, lane.parts) })}`;
+  await sql`insert into queue_block_reason ${sql({ ...queue, parts: json(sql, queue.parts) })}`;
   const alerts = [
     ["run.failed", JOB, "run 1 failed", { job_run_id: run.id }],
     ["run.overdue", JOB, "it is due", { due_at: "2026-01-01T00:00:00Z" }],
@@ -91,7 +91,7 @@ export async function aFullHouse(sql: Sql): Promise<House> {
     await sql`insert into alert (kind, subject, message, detail, opened_by)
               values (${kind}, ${subject}, ${message}, ${json(sql, detail)}, 'leader')`;
   }
-  await sql`insert into serial_key_stop (serial_key, stopped_by) values (${LONG}, 'user:taro')`;
+  await sql`insert into serial_key_pause (serial_key, stopped_by) values (${LONG}, 'user:taro')`;
   const [event] = await sql<{ id: number }[]>`select emit_event(${LONG}, '{}') as id`;
   const [bulk] = await sql<{ id: number }[]>`
     insert into bulk (job_definition_id, name, state, changed_by, parallel)

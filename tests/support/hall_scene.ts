@@ -1,10 +1,10 @@
-/** Workers, nodes, lanes and runs as the leader reads them, with what differs, and what it chooses among them. */
+/** Workers, nodes, run queues and runs as the leader reads them, with what differs, and what it chooses among them. */
 import { placesFor, takesPart } from "../../src/leader/assignment.ts";
 import { choose, openOf } from "../../src/leader/scheduling.ts";
-import { gatesOf } from "../../src/leader/admission.ts";
-import { Hall, hostsOf } from "../../src/leader/placement.ts";
+import { admissionsOf } from "../../src/leader/admission.ts";
+import { CapacitySnapshot, hostsOf } from "../../src/leader/placement.ts";
 import type { NodeRow, WorkerRow } from "../../src/nodes/workers.ts";
-import type { Candidate, Lane } from "../../src/dispatch/dispatch_queues.ts";
+import type { Candidate, RunQueue } from "../../src/dispatch/dispatch_queues.ts";
 
 export const worker = (worker_id: string, more: Partial<WorkerRow> = {}): WorkerRow => ({
   worker_id,
@@ -35,7 +35,7 @@ export const run = (job_run_id: number, more: Partial<Candidate> = {}): Candidat
   behind: false,
   ...more,
 });
-export const lane = (more: Partial<Lane> = {}): Lane => ({
+export const queue = (more: Partial<RunQueue> = {}): RunQueue => ({
   job_definition_id: 1,
   job_name: "job",
   node: "",
@@ -66,35 +66,35 @@ export const node = (node_id: string, more: Partial<NodeRow> = {}): NodeRow => (
   ...more,
 });
 
-/** A hall of workers, each given as its name, with what differs; nodes as they are named. */
-export function hall(
+/** A capacity snapshot of workers, each given as its name, with what differs; nodes as they are named. */
+export function capacity(
   workers: Record<string, Partial<WorkerRow>>,
   { nodes = [], leader = "", prefetch, lineLeft, ...more }:
-    & Partial<ConstructorParameters<typeof Hall>[0]>
+    & Partial<ConstructorParameters<typeof CapacitySnapshot>[0]>
     & Partial<Pick<Parameters<typeof placesFor>[1], "prefetch" | "lineLeft">>
     & { nodes?: NodeRow[]; leader?: string } = {},
-): Hall {
+): CapacitySnapshot {
   const rows = Object.entries(workers).map(([worker_id, columns]) => worker(worker_id, columns));
   const placed = rows.map((row) => ({
     ...row,
     node: nodes.find((one) => one.node_id === row.node_id) ?? node(row.node_id),
   }));
-  const crew = placesFor(placed.filter((one) => takesPart(one.node)), {
+  const monitor = placesFor(placed.filter((one) => takesPart(one.node)), {
     leader_worker_id: leader,
     leader_runs_jobs: "alone",
     fit: () => true,
     prefetch,
     lineLeft: lineLeft ?? (() => Infinity),
   });
-  return new Hall({ hosts: hostsOf(placed, crew), ...more });
+  return new CapacitySnapshot({ hosts: hostsOf(placed, monitor), ...more });
 }
 
-/** What is chosen of these runs when their lanes are as open as the hall says. */
+/** What is chosen of these runs when their run queues are as open as the capacity snapshot says. */
 export function chosen(
   waiting: Candidate[],
-  place: Hall,
-  lanes: Lane[] = [...new Set(waiting.map((one) => one.node))].map((node) => lane({ node })),
+  place: CapacitySnapshot,
+  lanes: RunQueue[] = [...new Set(waiting.map((one) => one.node))].map((node) => queue({ node })),
 ) {
-  const open = openOf(gatesOf(lanes, place));
+  const open = openOf(admissionsOf(lanes, place));
   return choose(waiting, open, place).map((one) => [one.job_run_id, one.worker_id]);
 }

@@ -1,7 +1,7 @@
 /**
  * A database as it looks after a month of work, made by SQL: jobs of very different size, runs of which most have ended well,
  * some that wait, run or are tried again, bulks, events, the audit, and all else that pages show. Nothing of it is chance: made
- * twice, it is the same. Runs are numbered as they were born; what is said of them here is said by their number `n`.
+ * twice, it is the same. Runs are numbered as they were created; what is said of them here is said by their number `n`.
  */
 import type { Sql, TransactionSql } from "../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../src/nodes/leadership.ts";
@@ -202,9 +202,9 @@ async function fillAround(tx: TransactionSql, { runs, jobs }: Size): Promise<voi
     insert into alert (kind, subject, message, opened_at, opened_by, closed_at)
     select 'run.failed', 'job_' || lpad((1 + n % ${jobs}::int)::text, 4, '0') || case when n <= 10 then '' else '.' || n end, 'run ' || n || ' failed', now() - n * interval '10 minutes', 'w1-0',
            case when n > 10 then now() end from generate_series(1, 1000) n`;
-  await tx`insert into serial_key_stop (serial_key, stopped_by, reason) select 'tenant:' || n, 'user:admin', 'its data are wrong' from generate_series(51, 70) n`;
+  await tx`insert into serial_key_pause (serial_key, stopped_by, reason) select 'tenant:' || n, 'user:admin', 'its data are wrong' from generate_series(51, 70) n`;
   await tx`insert into resource (name, capacity) select 'license-' || n, 10 from generate_series(1, 10) n`;
-  await tx`insert into lane_wait (job_definition_id, node, reason) select id, '', 'no worker has a free slot' from job_definition where id <= 12`;
+  await tx`insert into queue_block_reason (job_definition_id, node, reason) select id, '', 'no worker has a free slot' from job_definition where id <= 12`;
 }
 
 async function fillAudit(tx: TransactionSql, { runs }: Size): Promise<void> {

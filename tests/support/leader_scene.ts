@@ -1,15 +1,15 @@
 /** The leader's tick over real stores, with workers that answer what the test says. */
 import { type FactName, hear } from "../../src/platform/facts.ts";
-import { Bell } from "../../src/platform/timers.ts";
+import { Wakeup } from "../../src/platform/timers.ts";
 import type { Peers, WatchListener } from "../../src/rpc/peers.ts";
 import type { StartJobsRequest, StartResultCode } from "../../src/rpc/messages.ts";
-import type { RedisDoor } from "../../src/redis/connection.ts";
-import { Calls } from "../../src/leader/wakeups.ts";
-import { Crew } from "../../src/leader/worker_monitor.ts";
+import type { RedisConnection } from "../../src/redis/connection.ts";
+import { Wakeups } from "../../src/leader/wakeups.ts";
+import { WorkerMonitor } from "../../src/leader/worker_monitor.ts";
 import { tick } from "../../src/leader/leader.ts";
-import type { Leading } from "../../src/leader/leader_context.ts";
+import type { LeaderContext } from "../../src/leader/leader_context.ts";
 import { Contact } from "../../src/leader/recovery.ts";
-import type { Agenda } from "../../src/dispatch/pending_work.ts";
+import type { PendingWork } from "../../src/dispatch/pending_work.ts";
 import { refuseCode } from "../../src/runs/code_mismatch.ts";
 import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import { aTerm } from "./factories.ts";
@@ -18,19 +18,19 @@ import { type Stores, withStores } from "./stores.ts";
 type Order = StartJobsRequest["orders"][number];
 
 export interface Scene extends Stores {
-  me: Leading;
+  me: LeaderContext;
   /** What workers were told to start, in that order. */
   orders: (Order & { worker_id: string })[];
   facts: { name: FactName; fact: Record<string, unknown> }[];
   /** One round of work, and what came of its orders. */
-  round(agenda?: Partial<Agenda>): Promise<void>;
+  round(pending?: Partial<PendingWork>): Promise<void>;
 }
 
 /** OTHER_CODE: the worker has other files, and undoes the assignment. */
 type Said = StartResultCode | "OTHER_CODE";
 export type Reply = (order: Order, worker_id: string) => Said | Promise<Said>;
 
-export const IDLE: Agenda = {
+export const IDLE: PendingWork = {
   checks: false,
   slots: false,
   events: false,
@@ -79,26 +79,26 @@ export function withLeader(reply: Reply, test: (scene: Scene) => Promise<void>):
         },
       }),
     } as unknown as Peers;
-    const bell = new Bell();
-    const me: Leading = {
+    const wakeup = new Wakeup();
+    const me: LeaderContext = {
       sql,
-      redis: { script: () => Promise.reject(new Error("away")) } as unknown as RedisDoor,
+      redis: { script: () => Promise.reject(new Error("away")) } as unknown as RedisConnection,
       peers,
-      crew: new Crew({ peers, bell, epoch: term.epoch }),
-      bell,
-      calls: new Calls(),
+      monitor: new WorkerMonitor({ peers, wakeup, epoch: term.epoch }),
+      wakeup,
+      calls: new Wakeups(),
       node_id: "here",
       checking: new Set(),
       term,
       settings: DEFAULT_SETTINGS,
     };
     const contact = new Contact();
-    const round = async (agenda: Partial<Agenda> = {}) => {
-      await tick(me, { ...IDLE, ready: true, ...agenda }, contact);
-      await bell.rest(0); // what rang until here is done
+    const round = async (pending: Partial<PendingWork> = {}) => {
+      await tick(me, { ...IDLE, ready: true, ...pending }, contact);
+      await wakeup.rest(0); // what rang until here is done
       const results = (await Promise.all(under_way)).flat();
       under_way = [];
-      if (results.some((result) => result !== "ACCEPTED")) await bell.rest(10_000); // rung when all is taken back
+      if (results.some((result) => result !== "ACCEPTED")) await wakeup.rest(10_000); // rung when all is taken back
     };
     try {
       await test({ ...stores, me, orders, facts, round });

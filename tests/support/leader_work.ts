@@ -46,8 +46,8 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   const [ledger] = await sql<{ id: number }[]>`select id from job_definition where name = 'ledger'`;
   const of_ledger = { job_definition_id: ledger?.id };
   const in_an_hour = { runAt: new Date(Date.now() + 3_600_000) };
-  const ghost = await aWorker(sql, { node_id: "ghosts", state: "DRAINING", lease_ms: 600_000 }); // no crew for a leader
-  await sql`insert into lane_wait (job_definition_id, node, reason) values (${
+  const ghost = await aWorker(sql, { node_id: "ghosts", state: "DRAINING", lease_ms: 600_000 }); // no workers for a leader
+  await sql`insert into queue_block_reason (job_definition_id, node, reason) values (${
     Number(ledger?.id)
   }, ${NOWHERE}, 'made up') on conflict do nothing`;
   const lined_up = await linedUp(cluster, Number(ledger?.id));
@@ -108,7 +108,7 @@ function linedUp({ sql }: Cluster, job_definition_id: number): Promise<number[]>
       { serial_key: contested },
       { serial_key: contested },
     ];
-    await tx`insert into line_check (line) values (${`serial:${free}`})`;
+    await tx`insert into key_recheck (line) values (${`serial:${free}`})`;
     const ids: number[] = [];
     for (const row of rows) ids.push((await aRun(tx as unknown as Sql, { job_definition_id, due_at, ...row })).id);
     return ids;

@@ -60,10 +60,10 @@ interface JudgedRun {
 }
 
 /**
- * Throws when something was promised and is not so. To be asked when all runs of interest have ended. `births`: how many
+ * Throws when something was promised and is not so. To be asked when all runs of interest have ended. `new runs`: how many
  * runs there must be. Rows that a test made itself are judged as well, but for those of `apart`.
  */
-export async function judge(cluster: Cluster, on: { births?: number; apart?: number[] } = {}): Promise<void> {
+export async function judge(cluster: Cluster, on: { new_runs?: number; apart?: number[] } = {}): Promise<void> {
   const runs = await cluster.sql<JudgedRun[]>`
     select r.id, d.name as job_name, r.state, r.attempt, r.fence, r.failures, r.interruptions,
            coalesce((select json_agg(json_build_object('attempt', a.attempt, 'outcome', a.outcome, 'fence', a.fence,
@@ -77,8 +77,8 @@ export async function judge(cluster: Cluster, on: { births?: number; apart?: num
       `run ${run.id} (${run.job_name}): ${problem}\n    ${JSON.stringify(run)}\n    ${inShort(notes)}`
     );
   });
-  if (runs.length !== (on.births ?? runs.length)) {
-    problems.push(`${on.births} runs were to be born, there are ${runs.length}`);
+  if (runs.length !== (on.new_runs ?? runs.length)) {
+    problems.push(`${on.new_runs} runs were to be born, there are ${runs.length}`);
   }
   assert.equal(problems.length, 0, `\n${problems.join("\n")}\n`);
 }

@@ -13,7 +13,7 @@ import { type FakeS3, KEY_ID, SECRET } from "./fake_s3.ts";
 export const DAY_MS = 86_400_000;
 export const EVIL = `\u001b[31m<script>alert(1)</script>\u0000"`;
 
-/** Ended so many days ago, with these lines; in the order of the calls, as runs are born. */
+/** Ended so many days ago, with these lines; in the order of the calls, as runs are created. */
 export async function anEndedRun(
   sql: Sql,
   { days, lines, ...columns }: { days: number; lines: readonly string[]; job_definition_id?: number; bulk_id?: number },

@@ -1,14 +1,14 @@
 /**
  * Tests that hold only for a real Redis server. On a machine without one they are ignored and counted, so that
- * `deno task test` works there; where CI or DANDORI_REQUIRE_REDIS is set they run, and fail, instead.
+ * `deno task test` works there; where CI or SCHEDULER_REQUIRE_REDIS is set they run, and fail, instead.
  */
 import { environment } from "../../src/platform/config.ts";
 import { redisServerOnPath } from "../../src/dev/redis.ts";
 
 export const REDIS_SERVER = redisServerOnPath();
 
-const { CI, DANDORI_REQUIRE_REDIS } = environment();
+const { CI, SCHEDULER_REQUIRE_REDIS } = environment();
 
 export function testWithRedisServer(name: string, test: () => Promise<void>): void {
-  Deno.test({ name, ignore: !REDIS_SERVER && !CI && !DANDORI_REQUIRE_REDIS, fn: test });
+  Deno.test({ name, ignore: !REDIS_SERVER && !CI && !SCHEDULER_REQUIRE_REDIS, fn: test });
 }

@@ -4,11 +4,11 @@
  */
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { CheckUp } from "../../src/worker/node_probe.ts";
-import { Sandbox } from "../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../src/sandbox/process_pool.ts";
 import { Heard, orderFor } from "./bodies.ts";
 
 const [state_dir] = Deno.args as [string];
-const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: Deno.env.toObject() });
+const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: Deno.env.toObject() });
 const check_up = new CheckUp({ state_dir, checks_dir: undefined });
 const files: Deno.FsFile[] = [];
 try {

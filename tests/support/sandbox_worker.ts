@@ -3,12 +3,12 @@
  * are its arguments, and prints lines of JSON: first its body's pid, then what the body says, then the outcome.
  * A line on its stdin lets go of the body: it may run no longer. The last argument is the window of its guard, in seconds.
  */
-import { Sandbox } from "../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../src/sandbox/process_pool.ts";
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { type BodyName, orderFor } from "./bodies.ts";
 
 const [name, args, state_dir, window] = Deno.args as [BodyName, string, string, string];
-const sandbox = new Sandbox({
+const sandbox = new ProcessPool({
   project_dir: PROJECT_DIR,
   state_dir,
   spares: 0,

@@ -17,7 +17,7 @@ export interface TestServices {
   stop(): Promise<void>;
 }
 
-/** Starts what the environment does not name. A real Redis is demanded where CI or DANDORI_REQUIRE_REDIS is set. */
+/** Starts what the environment does not name. A real Redis is demanded where CI or SCHEDULER_REQUIRE_REDIS is set. */
 export async function startTestServices(): Promise<TestServices> {
   const env = environment();
   const silence = hear((name, fact) => {
@@ -27,7 +27,7 @@ export async function startTestServices(): Promise<TestServices> {
   const options = {
     state_dir: state_dir ?? "",
     throwaway: true,
-    real_only: Boolean(env.CI || env.DANDORI_REQUIRE_REDIS),
+    real_only: Boolean(env.CI || env.SCHEDULER_REQUIRE_REDIS),
   };
   const [postgres, redis] = await Promise.all([
     env.DATABASE_URL ? undefined : startPostgres(options),

@@ -1,6 +1,6 @@
 /**
  * The story of a leader that is stopped between its check of the lease and a statement, and goes on when another has
- * the seat. The other is stopped as soon as it has it: so whatever changes then, the stale leader has changed.
+ * the leader lock. The other is stopped as soon as it has it: so whatever changes then, the stale leader has changed.
  */
 import assert from "node:assert/strict";
 import type { FailpointName } from "../../src/platform/failpoint.ts";
@@ -53,7 +53,7 @@ async function everything({ sql }: Cluster): Promise<unknown[]> {
     sql`select * from event order by id`,
     sql`select id, last_slot, next_slot from job_schedule order by id`,
     sql`select worker_id, state, dead_epoch from worker order by worker_id`,
-    sql`select * from line_check order by id`,
-    sql`select * from lane_wait order by job_definition_id, node`,
+    sql`select * from key_recheck order by id`,
+    sql`select * from queue_block_reason order by job_definition_id, node`,
   ]).then((tables) => tables.map((rows) => [...rows]));
 }

@@ -1,4 +1,4 @@
-/** The exported functions of src/store/, the fence itself apart: which take a leader's term, and who imports them. */
+/** The exported functions of the rooms that own tables, the fence itself apart: which take a leader's term, and who imports them. */
 import { sourcesIn } from "./source_tree.ts";
 
 export interface BareSql {
@@ -15,9 +15,13 @@ export interface BareSql {
 /** What changes a table. */
 export const SQL_WRITES = /\b(insert into|delete from|truncate|update \w+ (\w+ )?set)\b/;
 
+/** Rooms whose files own tables. */
+const WITH_TABLES =
+  /^src\/(postgres|settings|access|nodes|definitions|runs|alerts|schedules|stats|events|bulks|dispatch)\//;
+
 export function storeFunctions(): BareSql[] {
   const sources = sourcesIn("src");
-  return sources.filter(({ path }) => path.startsWith("src/store/")).flatMap(({ path, text }) =>
+  return sources.filter(({ path }) => WITH_TABLES.test(path)).flatMap(({ path, text }) =>
     [...text.matchAll(/^export (?:async )?function (?!fence(?:OfTick|Beside)?\b)(\w+)[\s\S]*?^\}/gm)].map((
       [whole, name = ""],
     ) => ({
@@ -25,12 +29,12 @@ export function storeFunctions(): BareSql[] {
       name,
       text: whole,
       takes_term: /\bterm: Term\b/.test(whole.slice(0, whole.indexOf("{\n"))),
-      used_by: sources.filter((other) => imports(other.text, name)).map((other) => other.path),
+      used_by: sources.filter((other) => other.path !== path && imports(other.text, name)).map((other) => other.path),
     }))
   );
 }
 
 function imports(text: string, name: string): boolean {
-  return [...text.matchAll(/^import \{([^}]*)\} from "[^"]*\/store\//gm)]
+  return [...text.matchAll(/^import \{([^}]*)\} from "\./gm)]
     .some(([, names = ""]) => names.split(",").some((one) => one.trim() === name));
 }

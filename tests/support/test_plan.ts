@@ -12,37 +12,43 @@ const USUAL_SECONDS: Record<Kind, number> = { unit: 0, store: 2, process: 4, bro
 /** Those that take much longer, on an idle machine. What is said at the end of a run tells when this is no longer so. */
 export const LONG_SECONDS: Record<string, number> = {
   "chaos/mistakes": 70,
-  cut_off: 67,
   "chaos/stress": 60,
+  "process/dev/dev": 60,
   "chaos/failpoints_seat": 56,
-  obituary: 50,
-  drill: 46,
+  "process/dev/drill": 46,
   "chaos/failpoints_stale_leader": 45,
   "chaos/failpoints_farewell": 44,
-  dev_services: 40,
-  tls_rotation: 35,
-  dev: 35,
-  nodes: 35,
-  pages_load: 30,
-  run_search: 25,
-  redis_loss: 25,
-  leader_loss: 25,
-  core_loss: 25,
-  "chaos/live": 25,
-  "chaos/failpoints_logs": 25,
-  rolling_restart: 20,
-  plans: 20,
-  queue: 20,
-  sandbox_guard: 20,
-  detach_process: 18,
-  retention_process: 15,
-  db: 15,
-  executor: 15,
-  leader: 12,
-  hand: 12,
-  limits: 12,
-  kept: 12,
-  fencing: 10,
+  "process/dev/services": 40,
+  "process/cluster/tls_rotation": 40,
+  "process/worker/sibling_monitor": 40,
+  "process/worker/cut_off": 40,
+  "browser/admin_look": 35,
+  "process/admin/users": 35,
+  "process/worker/worker_loss": 30,
+  "process/cli/cli": 30,
+  "process/cluster/redis_loss": 25,
+  "browser/admin_actions": 25,
+  "process/dev/fallback": 25,
+  "process/dev/alerts": 25,
+  "process/cluster/rpc": 25,
+  "chaos/failpoints_death": 25,
+  "process/sync/sync_broken": 22,
+  "process/cluster/subleader": 22,
+  "process/worker/planning": 20,
+  "process/admin/cli": 20,
+  "process/cli/nodes": 20,
+  "chaos/failpoints_logs": 20,
+  "process/worker/detach_process": 20,
+  "process/cluster/tls_handshake": 20,
+  "store/admin/pages_load": 20,
+  "browser/admin_jobs": 18,
+  "chaos/checker": 18,
+  "chaos/live": 18,
+  "process/sandbox/guard": 16,
+  "browser/admin_proxy": 16,
+  "process/cli/cli_doors": 16,
+  "process/worker/leader_loss": 16,
+  "store/runs/run_search": 16,
 };
 
 export function placesHere(): number {
@@ -63,7 +69,7 @@ function secondsOf({ path, kind }: TestFile): number {
   return LONG_SECONDS[nameOf(path)] ?? USUAL_SECONDS[kind];
 }
 
-/** In whatever of these folders it stands. */
+/** Its path below tests/, without what all have. */
 export function nameOf(path: string): string {
-  return path.replace(/^tests\/((unit|store|process|browser)\/)?|_test\.ts$/g, "");
+  return path.replace(/^tests\/|_test\.ts$/g, "");
 }

@@ -35,7 +35,7 @@ export interface RunOptions {
 const TIME_LIMIT = new URL("./time_limit.ts", import.meta.url).pathname;
 
 /** Of a whole file. Each of its tests has a limit of its own, see time_limit.ts; but a file may hang while it loads. */
-const LIMIT_SECONDS = Number(environment().DANDORI_TEST_FILE_LIMIT_SECONDS || 900);
+const LIMIT_SECONDS = Number(environment().SCHEDULER_TEST_FILE_LIMIT_SECONDS || 900);
 
 /** In this order, but a batch that is too big for the places that are left is passed by one that is not. */
 export async function runAll(batches: Batch[], options: RunOptions): Promise<BatchResult[]> {

@@ -3,7 +3,7 @@ import { runInThisContext } from "node:vm";
 import { environment } from "../../src/platform/config.ts";
 
 /** Far above the slowest test on a slow machine: whoever comes to it hangs. */
-const LIMIT_SECONDS = Number(environment().DANDORI_TEST_LIMIT_SECONDS || 240);
+const LIMIT_SECONDS = Number(environment().SCHEDULER_TEST_LIMIT_SECONDS || 240);
 
 type Given = [Deno.TestDefinition] | [string, () => void] | [
   string,

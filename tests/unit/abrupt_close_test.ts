@@ -6,9 +6,9 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { AddressInfo } from "node:net";
 import { type Failure, type PeerAddress, Peers } from "../../src/rpc/peers.ts";
-import { MeshWire } from "../../src/rpc/mesh_transport.ts";
-import { openWire } from "../../src/rpc/open_transport.ts";
-import type { Wire } from "../../src/rpc/transport.ts";
+import { MeshTransport } from "../../src/rpc/mesh_transport.ts";
+import { openTransport } from "../../src/rpc/open_transport.ts";
+import type { Transport } from "../../src/rpc/transport.ts";
 import { twoNodes } from "../support/cluster_peers.ts";
 
 const SETTINGS = 4, HEADERS = 1, GOAWAY = 7;
@@ -62,17 +62,20 @@ Deno.test("a peer that is silent is cut off without a farewell, which would wait
     assert.equal(code, "DEADLINE_EXCEEDED");
   }));
 
-async function inTls(): Promise<[Wire, Wire]> {
+async function inTls(): Promise<[Transport, Transport]> {
   const [one, other] = await twoNodes();
-  return [openWire({ tls: one.files }), openWire({ tls: other.files })];
+  return [openTransport({ tls: one.files }), openTransport({ tls: other.files })];
 }
 
-function inMesh(): Promise<[Wire, Wire]> {
-  return Promise.resolve([new MeshWire(), new MeshWire()]);
+function inMesh(): Promise<[Transport, Transport]> {
+  return Promise.resolve([new MeshTransport(), new MeshTransport()]);
 }
 
 /** A server that keeps every byte of its first client, and answers with nothing but its settings. */
-async function withMute(wires: () => Promise<[Wire, Wire]>, test: (mute: Mute) => Promise<void>): Promise<void> {
+async function withMute(
+  wires: () => Promise<[Transport, Transport]>,
+  test: (mute: Mute) => Promise<void>,
+): Promise<void> {
   const [one, other] = await wires();
   const heard: Uint8Array[] = [];
   const frames = () => frameTypes(new Uint8Array(Buffer.concat(heard)));

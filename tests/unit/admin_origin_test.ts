@@ -1,9 +1,9 @@
 /** A form is ours when it comes from our own origin, and from nowhere else. */
 import assert from "node:assert/strict";
-import { isOwnOrigin, type Place } from "../../src/admin/base_url.ts";
+import { type BaseUrl, isOwnOrigin } from "../../src/admin/base_url.ts";
 
 Deno.test("a form of another origin, or of none, is not ours", () => {
-  const here = { base: "", https: false, origin: undefined, proxies: 0 } as unknown as Place;
+  const here = { base: "", https: false, origin: undefined, proxies: 0 } as unknown as BaseUrl;
   const named = { ...here, https: true, origin: "https://jobs.example" };
   const sent = (origin: string | undefined) =>
     new Headers({ host: "127.0.0.1:8080", ...origin === undefined ? {} : { origin } });

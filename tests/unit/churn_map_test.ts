@@ -1,9 +1,9 @@
 /** The Map for what comes and goes all the time: it is one, whenever its tables are made anew. */
 import assert from "node:assert/strict";
-import { FleetingMap } from "../../src/platform/churn_map.ts";
+import { ChurnMap } from "../../src/platform/churn_map.ts";
 
 Deno.test("a fleeting map is a map, however many have come and gone", () => {
-  const map = new FleetingMap<number, string>();
+  const map = new ChurnMap<number, string>();
   for (let n = 0; n < 10_000; n++) {
     map.set(n, `${n}`);
     if (n < 20) continue;
@@ -17,7 +17,7 @@ Deno.test("a fleeting map is a map, however many have come and gone", () => {
 });
 
 Deno.test("all of a fleeting map come up while they are deleted one by one", () => {
-  const map = new FleetingMap<number, number>();
+  const map = new ChurnMap<number, number>();
   for (let n = 0; n < 2_000; n++) map.set(n, n);
   let seen = 0;
   for (const n of map.values()) {

@@ -1,7 +1,7 @@
 /** Orders over a stream that stays open: they are answered as calls would be. */
 import assert from "node:assert/strict";
 import { type sendUnaryData, Server, ServerCredentials, type ServerUnaryCall } from "@grpc/grpc-js";
-import { Door } from "../../src/rpc/peer_listener.ts";
+import { PeerListener } from "../../src/rpc/peer_listener.ts";
 import { Peers } from "../../src/rpc/peers.ts";
 import {
   type Caller,
@@ -19,7 +19,13 @@ const order = (job_run_id: number): StartJobsRequest => ({
   orders: [{ job_run_id, attempt: 1, command_name: "job.ts", digest: "digest", due_unix_us: 0, priority: 240 }],
 });
 const accepted = ({ orders }: StartJobsRequest): StartJobsResponse => ({
-  results: orders.map(({ job_run_id, attempt }) => ({ job_run_id, attempt, result: "ACCEPTED", message: "", other_code: null })),
+  results: orders.map(({ job_run_id, attempt }) => ({
+    job_run_id,
+    attempt,
+    result: "ACCEPTED",
+    message: "",
+    other_code: null,
+  })),
   observed_leader_epoch: 7,
 });
 
@@ -83,7 +89,7 @@ Deno.test("a worker of a version without the stream is called, once for each ord
     },
   });
   const [tls, client_tls] = [new Tls(server.files), new Tls(client.files)];
-  const [door, peers] = [new Door(tls), new Peers(client_tls)];
+  const [door, peers] = [new PeerListener(tls), new Peers(client_tls)];
   const inside = earlier.createConnectionInjector(ServerCredentials.createInsecure());
   const port = await door.open({ host: "127.0.0.1", port: 0, letIn: (socket) => inside.injectConnection(socket) });
   for (const id of [1, 2]) {

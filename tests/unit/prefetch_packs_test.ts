@@ -1,18 +1,18 @@
 /** Quick runs go to few workers in packs: who is given them, when they wait, and how a worker tells that its runs are quick. */
 import assert from "node:assert/strict";
-import { Bell } from "../../src/platform/timers.ts";
+import { Wakeup } from "../../src/platform/timers.ts";
 import type { Peers, WatchListener } from "../../src/rpc/peers.ts";
 import { type HandlerParts, workerHandlers } from "../../src/worker/handlers.ts";
-import { Crew } from "../../src/leader/worker_monitor.ts";
-import type { Hall } from "../../src/leader/placement.ts";
+import { WorkerMonitor } from "../../src/leader/worker_monitor.ts";
+import type { CapacitySnapshot } from "../../src/leader/placement.ts";
 import { PACK, Packing } from "../../src/leader/prefetch.ts";
-import { Standing } from "../../src/worker/worker_state.ts";
+import { LocalWorkerState } from "../../src/worker/worker_state.ts";
 import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import type { Candidate } from "../../src/dispatch/dispatch_queues.ts";
-import { chosen, hall, lane, node, run, worker } from "../support/hall_scene.ts";
+import { capacity, chosen, node, queue, run, worker } from "../support/hall_scene.ts";
 
 /** Of so many runs that each of them is given. */
-function shares(waiting: Candidate[], place: Hall): Record<string, number> {
+function shares(waiting: Candidate[], place: CapacitySnapshot): Record<string, number> {
   const found: Record<string, number> = {};
   for (const [, worker_id] of chosen(waiting, place) as [number, string][]) {
     found[worker_id] = (found[worker_id] ?? 0) + 1;
@@ -29,29 +29,29 @@ const quick = (left: number, wait = false) => ({
 Deno.test("quick runs go to few workers in packs, others to whoever is least loaded", () => {
   const half = PACK / 2;
   const slots = 2 * PACK;
-  const crew = { a: { slots: 1 }, b: { load: half + 10, slots }, c: { load: half - 10, slots }, e: {} };
-  assert.deepEqual(shares(many(PACK + 50), hall(crew, quick(3 * PACK))), { a: PACK, b: 50 });
-  assert.deepEqual(shares(many(3 * PACK), hall(crew, quick(3 * PACK))), {
+  const monitor = { a: { slots: 1 }, b: { load: half + 10, slots }, c: { load: half - 10, slots }, e: {} };
+  assert.deepEqual(shares(many(PACK + 50), capacity(monitor, quick(3 * PACK))), { a: PACK, b: 50 });
+  assert.deepEqual(shares(many(3 * PACK), capacity(monitor, quick(3 * PACK))), {
     a: PACK,
     b: 2 * PACK - half - 10,
     c: half + 10,
   });
-  crew.b.load = PACK + 1;
+  monitor.b.load = PACK + 1;
   assert.deepEqual(
-    shares(many(PACK + 50), hall(crew, quick(3 * PACK))),
+    shares(many(PACK + 50), capacity(monitor, quick(3 * PACK))),
     { a: PACK, c: 50 },
     "b has more than half of one",
   );
-  assert.deepEqual(shares(many(3 * PACK), hall(crew, quick(PACK + 20))).a, PACK);
-  assert.deepEqual(shares(many(3, { digest: "slow" }), hall(crew, quick(3 * PACK))), { a: 1, e: 2 });
+  assert.deepEqual(shares(many(3 * PACK), capacity(monitor, quick(PACK + 20))).a, PACK);
+  assert.deepEqual(shares(many(3, { digest: "slow" }), capacity(monitor, quick(3 * PACK))), { a: 1, e: 2 });
 });
 
 Deno.test("behind the slots wait as many runs as end soon, by what each takes; one that takes long leaves the place to others", () => {
-  const crew = { a: { load: 2 }, b: { load: 2 } };
+  const monitor = { a: { load: 2 }, b: { load: 2 } };
   const bodyMs = (digest: string) => ({ d: 4, slow: 250 })[digest] ?? Infinity;
   const placed = (waiting: Candidate[], line: Record<string, number>) => {
-    const place = hall(crew, { bodyMs, prefetch: () => 50, lineLeft: ({ worker_id }) => line[worker_id] ?? 0 });
-    const lanes = ["d", "slow", "new"].map((digest, at) => lane({ digest, job_definition_id: at + 1 }));
+    const place = capacity(monitor, { bodyMs, prefetch: () => 50, lineLeft: ({ worker_id }) => line[worker_id] ?? 0 });
+    const lanes = ["d", "slow", "new"].map((digest, at) => queue({ digest, job_definition_id: at + 1 }));
     return chosen(waiting, place, lanes);
   };
   const slow = { digest: "slow", job_definition_id: 2 };
@@ -65,9 +65,9 @@ Deno.test("behind the slots wait as many runs as end soon, by what each takes; o
 });
 
 Deno.test("when as many quick runs as soon end are in hand, the next wait only where that is soon", () => {
-  const crew = { a: {}, b: {} };
-  assert.deepEqual(shares(many(10), hall(crew, quick(0, true))), {});
-  assert.deepEqual(shares(many(10), hall(crew, quick(0))), { a: 2, b: 2 });
+  const monitor = { a: {}, b: {} };
+  assert.deepEqual(shares(many(10), capacity(monitor, quick(0, true))), {});
+  assert.deepEqual(shares(many(10), capacity(monitor, quick(0))), { a: 2, b: 2 });
 });
 
 Deno.test("so many quick runs are in hand as soon end, and whoever is idle is woken when none of them does for a second", () => {
@@ -85,19 +85,21 @@ Deno.test("so many quick runs are in hand as soon end, and whoever is idle is wo
 
 Deno.test("packs keep to what was said of places: limits of nodes and jobs, resources, labels, other code, no slot", () => {
   const limited = { nodes: [node("n1", { max_concurrent: 3 })] };
-  assert.deepEqual(shares(many(10), hall({ a: {}, b: { node_id: "n2" } }, { ...limited, ...quick(300) })), { b: 10 });
-  assert.deepEqual(shares(many(10), hall({ a: {}, b: {} }, { ...limited, ...quick(300) })), { a: 2, b: 1 });
-  assert.deepEqual(shares(many(10, { node: "n2" }), hall({ a: {}, b: { node_id: "n2" } }, quick(300))), { b: 10 });
-  assert.deepEqual(shares(many(10), hall({ a: { load: 2 }, b: {} }, quick(300))), { b: 10 }, "a's slots are taken");
-  assert.deepEqual(shares(many(10), hall({ a: { load: 2 } }, quick(300))), {});
+  assert.deepEqual(shares(many(10), capacity({ a: {}, b: { node_id: "n2" } }, { ...limited, ...quick(300) })), {
+    b: 10,
+  });
+  assert.deepEqual(shares(many(10), capacity({ a: {}, b: {} }, { ...limited, ...quick(300) })), { a: 2, b: 1 });
+  assert.deepEqual(shares(many(10, { node: "n2" }), capacity({ a: {}, b: { node_id: "n2" } }, quick(300))), { b: 10 });
+  assert.deepEqual(shares(many(10), capacity({ a: { load: 2 }, b: {} }, quick(300))), { b: 10 }, "a's slots are taken");
+  assert.deepEqual(shares(many(10), capacity({ a: { load: 2 } }, quick(300))), {});
   const lacking = () => new Map([["a", "other"]]);
-  assert.deepEqual(shares(many(10), hall({ a: {}, b: {} }, { ...quick(300), lacking })), { b: 2 });
-  const two = [lane({ concurrency_limit: 2 })];
-  assert.deepEqual(chosen(many(10), hall({ a: {}, b: {} }, quick(300)), two), [[1, "a"], [2, "a"]]);
+  assert.deepEqual(shares(many(10), capacity({ a: {}, b: {} }, { ...quick(300), lacking })), { b: 2 });
+  const two = [queue({ concurrency_limit: 2 })];
+  assert.deepEqual(chosen(many(10), capacity({ a: {}, b: {} }, quick(300)), two), [[1, "a"], [2, "a"]]);
   const resources = new Map([["r", { left: 3, capacity: 3 }]]);
-  const gpu = [lane({ resources: { r: 1 } })];
-  assert.equal(chosen(many(10), hall({ a: {}, b: {} }, { ...quick(300), resources }), gpu).length, 3);
-  assert.deepEqual(chosen([run(1, { avoid_node: "n1" })], hall({ a: {}, b: { node_id: "n2" } }, quick(300))), [[
+  const gpu = [queue({ resources: { r: 1 } })];
+  assert.equal(chosen(many(10), capacity({ a: {}, b: {} }, { ...quick(300), resources }), gpu).length, 3);
+  assert.deepEqual(chosen([run(1, { avoid_node: "n1" })], capacity({ a: {}, b: { node_id: "n2" } }, quick(300))), [[
     1,
     "b",
   ]]);
@@ -106,14 +108,14 @@ Deno.test("packs keep to what was said of places: limits of nodes and jobs, reso
 Deno.test("a status in between is short: what runs is in one of each second, what runs take only of code that has run since", async () => {
   let times = [{ digest: "d", body_us: 300, runs: 3 }];
   const executor = { runs: [{ job_run_id: 7, attempt: 1 }], released: 0, codeTimes: () => times, codesKnown: 1 };
-  const standing = new Standing({ worker_id: "w", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
-  const handlers = workerHandlers({ executor, standing, hand: { late: false } } as unknown as HandlerParts);
+  const local = new LocalWorkerState({ worker_id: "w", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+  const handlers = workerHandlers({ executor, local, pending_starts: { late: false } } as unknown as HandlerParts);
   const stop = new AbortController();
   const statuses = handlers.watch({ caller_role: "leader", leader_epoch: 1 }, CALLER, stop.signal)
     [Symbol.asyncIterator]();
   const next = async () => {
     executor.released++;
-    standing.tell();
+    local.tell();
     const { value } = await statuses.next();
     assert.equal(value.released, executor.released);
     return [value.running.length, value.code_times];
@@ -152,15 +154,15 @@ Deno.test("code is quick when any worker said so within a while: one that is bus
     retain: () => {},
     to: () => ({ watch: (_: unknown, listener: WatchListener) => void heard.push(listener) }),
   };
-  const crew = new Crew({ peers: peers as unknown as Peers, bell: new Bell(), epoch: 1 });
-  crew.follow([worker("a"), worker("b")]);
+  const monitor = new WorkerMonitor({ peers: peers as unknown as Peers, wakeup: new Wakeup(), epoch: 1 });
+  monitor.follow([worker("a"), worker("b")]);
   const [a, b] = heard as [WatchListener, WatchListener];
   const says = (one: WatchListener, body_us: number) =>
     one.onStatus({ released: 0, observed_leader_epoch: 1, lack: "", code_times: [{ digest: "d", body_us }] } as never);
-  assert.equal(crew.isQuick("d"), false, "nobody knows it");
+  assert.equal(monitor.isQuick("d"), false, "nobody knows it");
   says(a, 50_000);
-  assert.equal(crew.isQuick("d"), false);
+  assert.equal(monitor.isQuick("d"), false);
   says(b, 400);
   says(a, 50_000);
-  assert.equal(crew.isQuick("d"), true);
+  assert.equal(monitor.isQuick("d"), true);
 });

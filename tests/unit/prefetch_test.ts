@@ -1,10 +1,10 @@
 /** How many runs a worker is sent beyond its free slots, by how fast its bodies have ended. */
 import assert from "node:assert/strict";
-import { Line, Pace, waitCost, worthSending } from "../../src/leader/prefetch.ts";
+import { EndRate, SlotBacklog, waitCost, worthSending } from "../../src/leader/prefetch.ts";
 
 Deno.test("a worker is sent as many beyond its slots as end within a round trip, and none behind long bodies", () => {
   const paced = (body_ms: number, slots: number) => {
-    const pace = new Pace();
+    const pace = new EndRate();
     let load = 0;
     let most = 0;
     for (let now_ms = 0; now_ms < 3_000; now_ms += 10) {
@@ -22,7 +22,7 @@ Deno.test("a worker is sent as many beyond its slots as end within a round trip,
   assert(paced(1_000, 10) <= 3);
   const short = paced(10, 10); // 1,000 end in a second
   assert(short >= 240 && short <= 360, String(short));
-  const pace = new Pace();
+  const pace = new EndRate();
   pace.seen(0, 0);
   pace.gave(10);
   pace.seen(0, 25);
@@ -36,7 +36,7 @@ Deno.test("a worker is sent as many beyond its slots as end within a round trip,
 
 Deno.test("of a large crew with short bodies each worker is sent a group at a time, and none behind longer ones", () => {
   const orders = (ends_per_second: number, slots: number) => {
-    const pace = new Pace();
+    const pace = new EndRate();
     const send = (load: number, now_ms: number) => {
       pace.seen(load, now_ms);
       return pace.beyond(slots);
@@ -63,7 +63,7 @@ Deno.test("what waits for the slots of a worker has one within a second, by what
   const times: Record<string, number> = { long: 60_000, medium: 50, quick: 0.3, two: 2_000 };
   const bodyMs = (digest: string) => times[digest] ?? Infinity;
   const sent = (digest: string, slots: number) => {
-    const line = new Line();
+    const line = new SlotBacklog();
     let runs = 0;
     for (; line.left({ slots, load: runs }, bodyMs, 0) >= waitCost(bodyMs(digest)); runs++) {
       line.gave(digest, bodyMs, 0);
@@ -72,7 +72,7 @@ Deno.test("what waits for the slots of a worker has one within a second, by what
   };
   assert.deepEqual([sent("unknown", 10), sent("long", 10), sent("medium", 10)], [10, 10, 177]);
   assert(sent("quick", 10) >= 1_600 && sent("quick", 1) >= 1_600, "of quick code, as many as the pace allows");
-  const line = new Line();
+  const line = new SlotBacklog();
   const left = (now_ms: number, load = 9) => line.left({ slots: 10, load }, bodyMs, now_ms);
   const gave = (digest: string, now_ms: number) => line.gave(digest, bodyMs, now_ms);
   assert.equal(left(1_000), 8_000);

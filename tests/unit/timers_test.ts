@@ -2,31 +2,31 @@
 import assert from "node:assert/strict";
 import { waitFor } from "../support/waiting.ts";
 import {
-  Alarms,
-  Bell,
+  Batcher,
+  BatchInterval,
   DeadlineExceeded,
   every,
-  Gather,
-  Groups,
+  KeyedBatcher,
   rest,
-  Tempo,
+  TimerSet,
+  Wakeup,
   within,
 } from "../../src/platform/timers.ts";
 
 Deno.test("a ring while nobody sleeps is kept for the next sleep, once", async () => {
-  const bell = new Bell();
-  bell.ring();
-  bell.ring();
-  await bell.rest(60_000);
-  const slept = bell.rest(60_000).then(() => "woken");
+  const wakeup = new Wakeup();
+  wakeup.signal();
+  wakeup.signal();
+  await wakeup.rest(60_000);
+  const slept = wakeup.rest(60_000).then(() => "woken");
   assert.equal(await Promise.race([slept, rest(20).then(() => "asleep")]), "asleep");
-  bell.ring();
+  wakeup.signal();
   assert.equal(await slept, "woken");
 });
 
 Deno.test("a stop ends a sleep", async () => {
   const stop = new AbortController();
-  const slept = new Bell().rest(60_000, stop.signal);
+  const slept = new Wakeup().rest(60_000, stop.signal);
   stop.abort();
   await slept;
 });
@@ -48,7 +48,7 @@ Deno.test("what is added during a flush goes together into the next", async () =
   const flushes: number[][] = [];
   let open = () => {};
   const first = new Promise<void>((resolve) => open = resolve);
-  const gather = new Gather<number, number>(async (items) => {
+  const gather = new Batcher<number, number>(async (items) => {
     flushes.push(items);
     if (flushes.length === 1) await first;
     return items.map((item) => item * 10);
@@ -64,7 +64,7 @@ Deno.test("what is added during a flush goes together into the next", async () =
 
 Deno.test("a flush that fails rejects its own items and no others", async () => {
   let flushes = 0;
-  const gather = new Gather<number, number>((items) => {
+  const gather = new Batcher<number, number>((items) => {
     if (flushes++ === 0) return Promise.reject(new Error("no"));
     return Promise.resolve(items);
   }, { most: 1 });
@@ -79,7 +79,7 @@ Deno.test("within gives up on an answer that does not come", async () => {
 });
 
 Deno.test("alarms ring in their time, and not once they are called off, also by one another", async () => {
-  const alarms = new Alarms();
+  const alarms = new TimerSet();
   const rung: string[] = [];
   const callOff = alarms.after(20, () => rung.push("called off"));
   await new Promise<void>((resolve) => {
@@ -105,7 +105,7 @@ Deno.test("alarms ring in their time, and not once they are called off, also by 
 });
 
 Deno.test("rounds follow each other at once while they are few, and a gap apart when they are many", () => {
-  const tempo = new Tempo(20, 10);
+  const tempo = new BatchInterval(20, 10);
   let now_ms = 0;
   const waits = Array.from({ length: 200 }, () => {
     const wait_ms = tempo.wait(Infinity, now_ms);
@@ -119,7 +119,7 @@ Deno.test("rounds follow each other at once while they are few, and a gap apart 
 
 Deno.test("rounds that take little follow each other sooner, and never take more than a fifth of the time", () => {
   const busy = (took_ms: number) => {
-    const tempo = new Tempo(50, 10);
+    const tempo = new BatchInterval(50, 10);
     let now_ms = 0;
     for (let n = 0; n < 1_000; n++) now_ms += tempo.wait(took_ms, now_ms) + took_ms;
     return now_ms / 1_000;
@@ -131,12 +131,12 @@ Deno.test("rounds that take little follow each other sooner, and never take more
 
 Deno.test("a group waits for its tempo, unless enough have come", async () => {
   const groups: number[][] = [];
-  class Slow extends Tempo {
+  class Slow extends BatchInterval {
     override wait(): number {
       return super.wait(FAR_MS);
     }
   }
-  const of = new Groups<number>((items) => Promise.resolve(void groups.push(items)), {
+  const of = new KeyedBatcher<number>((items) => Promise.resolve(void groups.push(items)), {
     tempo: new Slow(FAR_MS, 1),
     enough: 3,
   });

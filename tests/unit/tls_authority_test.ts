@@ -5,7 +5,12 @@ import * as x509 from "@peculiar/x509";
 import type { TlsFiles } from "../../src/platform/config.ts";
 import type { Facts } from "../../src/platform/facts.ts";
 import { within } from "../../src/platform/timers.ts";
-import { type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../../src/rpc/certificates.ts";
+import {
+  type CertificateAuthority,
+  makeAuthority,
+  makeCertificate,
+  type NodeCertificate,
+} from "../../src/rpc/certificates.ts";
 import { isNamed, isVersion3, namesIn } from "../../src/rpc/der.ts";
 import { Peers } from "../../src/rpc/peers.ts";
 import { readTlsFiles } from "../../src/rpc/tls_files.ts";
@@ -132,7 +137,7 @@ Deno.test("what the TLS library lets through is judged again, and that alone wou
   const { authority, server } = await certifiedPair();
   const tls = new Tls(server.files);
   const web = await makeAuthority("of the web", { days: 1 });
-  const judged = (identity: NodeCertificate, issuer?: Authority) =>
+  const judged = (identity: NodeCertificate, issuer?: CertificateAuthority) =>
     tls.refusal(shown(identity, issuer), { fingerprints: [], node_id: "web-2" });
   const good = await makeCertificate("web-2", { days: 1, authority });
   assert.equal(judged(good, authority), undefined);
@@ -320,7 +325,7 @@ async function refused(
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
 /** One that may sign further authorities. */
-async function anAuthority(name: string, issuer?: Authority): Promise<Authority> {
+async function anAuthority(name: string, issuer?: CertificateAuthority): Promise<CertificateAuthority> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]) as CryptoKeyPair;
   const der = issuer && x509.PemConverter.decodeFirst(issuer.private_key);
   const made = await x509.X509CertificateGenerator.create({

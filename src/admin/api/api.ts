@@ -12,7 +12,7 @@ import { addOptions } from "./options.ts";
 import { addQueue } from "./queue.ts";
 import { addSettings } from "./settings.ts";
 import { addManyRuns } from "./many_runs.ts";
-import { answerProblem, Problem } from "./problem.ts";
+import { answerProblem, ApiProblem } from "./problem.ts";
 import { Api, type ApiDeps } from "./route.ts";
 import { addSchedules } from "./schedules.ts";
 import { addRuns } from "./runs.ts";
@@ -42,7 +42,7 @@ export function buildApi(deps: ApiDeps): OpenAPIHono<ApiEnv> {
   api.app.all("*", (c) => {
     const what = `${c.req.method} ${new URL(c.req.url).pathname}`;
     return answerProblem(
-      new Problem("not_found", `Cannot find ${what}: there is no such route`, { fix: SEE_DOCUMENT }),
+      new ApiProblem("not_found", `Cannot find ${what}: there is no such route`, { fix: SEE_DOCUMENT }),
     );
   });
   return api.app;

@@ -1,5 +1,5 @@
 /** The audit: who did what to what, and why. */
-import { listActs } from "../../access/audit.ts";
+import { listAudit } from "../../access/audit.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -36,7 +36,7 @@ export function addAudit(api: Api): void {
     }),
     answers: { 200: { description: "A page of acts", schema: w.page(Act) } },
   }, async ({ sql, query: { limit, after, ...filter } }) => {
-    const acts = await listActs(sql, { ...filter, before_id: after, most: limit + 1 });
-    return [200, w.pageOf(acts, limit, (act) => act.id)];
+    const actions = await listAudit(sql, { ...filter, before_id: after, most: limit + 1 });
+    return [200, w.pageOf(actions, limit, (act) => act.id)];
   });
 }

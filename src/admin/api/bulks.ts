@@ -6,7 +6,7 @@ import { type BulkView, forecastBulk, listBulks, readBulk } from "../../bulks/bu
 import { retryBulk } from "../../bulks/bulks.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { Bulk, BulkMade, BulkPage, FIXED, PACE, STATE_OF, WhatIf } from "./shapes/bulk.ts";
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -60,7 +60,7 @@ function addReads(api: Api): void {
     const found = await forecastBulk(sql, id, query.parallel);
     if (!found) throw noSuchBulk(id);
     const { bulk, at } = found;
-    if (bulk.finished_at) throw new Problem("conflict", `Cannot forecast bulk "${id}": it has ended`);
+    if (bulk.finished_at) throw new ApiProblem("conflict", `Cannot forecast bulk "${id}": it has ended`);
     const now = {
       parallel: bulk.parallel,
       at_once: bulk.running_limit,
@@ -162,7 +162,7 @@ function addRetry(api: Api): void {
     const made = await retryBulk(sql, id, { actor });
     if (!made) throw noSuchBulk(id);
     if (made.bulk_id === null) {
-      throw new Problem(
+      throw new ApiProblem(
         "conflict",
         `Cannot retry bulk "${id}": none of its runs has failed, or they were repeated before`,
       );
@@ -185,6 +185,6 @@ async function existingBulk(sql: Sql, id: number): Promise<BulkView> {
   return bulk;
 }
 
-function noSuchBulk(id: number): Problem {
-  return new Problem("not_found", `Cannot find bulk "${id}": there is none`);
+function noSuchBulk(id: number): ApiProblem {
+  return new ApiProblem("not_found", `Cannot find bulk "${id}": there is none`);
 }

@@ -2,7 +2,7 @@
 import { eventFit, unfitText } from "../../actions/event_fit.ts";
 import { emitAs } from "../../actions/run_actions.ts";
 import { listEvents } from "../../events/events.ts";
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -71,7 +71,7 @@ export function addEvents(api: Api): void {
     problems: ["not_found"],
   }, async ({ sql, params: { id } }) => {
     const [event] = await listEvents(sql, { id, most: 1 });
-    if (!event) throw new Problem("not_found", `Cannot find event "${id}": there is none`);
+    if (!event) throw new ApiProblem("not_found", `Cannot find event "${id}": there is none`);
     return [200, event];
   });
 }

@@ -1,5 +1,5 @@
 /** What takes the server's time and not Postgres': few at once of one caller, so that nobody keeps the others waiting. */
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 
 const MOST_OF_ONE = 2;
 
@@ -10,9 +10,13 @@ export class FewAtOnce {
   async run<T>(caller: string, work: () => Promise<T>): Promise<T> {
     const before = this.#under_way.get(caller) ?? 0;
     if (before >= MOST_OF_ONE) {
-      throw new Problem("too_many", `Cannot compute more for ${caller} now: ${before} of its requests are under way`, {
-        fix: "ask for one after another",
-      });
+      throw new ApiProblem(
+        "too_many",
+        `Cannot compute more for ${caller} now: ${before} of its requests are under way`,
+        {
+          fix: "ask for one after another",
+        },
+      );
     }
     this.#under_way.set(caller, before + 1);
     try {

@@ -1,10 +1,10 @@
 /** Webhooks: made and removed by an admin; and the door at which signed deliveries become events. */
-import { Gather } from "../../platform/timers.ts";
+import { Batcher } from "../../platform/timers.ts";
 import { storable } from "../../actions/args.ts";
 import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../actions/webhook_actions.ts";
 import { isUniqueViolation } from "../../postgres/connection.ts";
 import { listWebhooks, readForCheck, SIGNATURES, takeDelivery } from "../../events/webhooks.ts";
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import { checkSignature } from "./signature.ts";
 import * as w from "./shapes/fields.ts";
@@ -86,11 +86,11 @@ function addManagement(api: Api): void {
 const DELIVERIES_AT_ONCE = 2;
 
 type Delivery = Parameters<typeof takeDelivery>;
-type Door = Gather<Delivery, Awaited<ReturnType<typeof takeDelivery>>>;
+type Door = Batcher<Delivery, Awaited<ReturnType<typeof takeDelivery>>>;
 
 function doorOf(doors: Map<string, Door>, name: string): Door {
   const take = async (deliveries: Delivery[]) => [await takeDelivery(...deliveries[0] as Delivery)];
-  const door = doors.get(name) ?? new Gather(take, { most: 1, at_once: DELIVERIES_AT_ONCE });
+  const door = doors.get(name) ?? new Batcher(take, { most: 1, at_once: DELIVERIES_AT_ONCE });
   doors.set(name, door);
   return door;
 }
@@ -114,7 +114,7 @@ function addDoor(api: Api): void {
     const body = await bytes();
     const checked = checkSignature(await readForCheck(sql, name), { header, body });
     if (checked.bad) {
-      throw new Problem(
+      throw new ApiProblem(
         "unauthenticated",
         "Cannot take this delivery: there is no such hook, or the signature is not of its secret",
         {
@@ -123,18 +123,18 @@ function addDoor(api: Api): void {
         },
       );
     }
-    if ("reason" in checked) throw new Problem("invalid", `Cannot take this delivery: ${checked.reason}`);
+    if ("reason" in checked) throw new ApiProblem("invalid", `Cannot take this delivery: ${checked.reason}`);
     const payload = storable(`a delivery of hook "${name}"`, jsonOf(body));
     const taken = await doorOf(doors, name).add([sql, name, { id: checked.id, payload }]).catch((error) => {
       if (!isUniqueViolation(error)) throw error;
-      throw new Problem(
+      throw new ApiProblem(
         "conflict",
         `Cannot take delivery "${checked.id}": a hook "${name}" that was here before made an event of another type of it`,
         { fix: "deliver it under another id, or make the hook under another name" },
       );
     });
     if (!taken) {
-      throw new Problem(
+      throw new ApiProblem(
         "too_many",
         `Cannot take more of hook "${name}" now: it has had its deliveries of this minute`,
         {
@@ -150,6 +150,6 @@ function jsonOf(body: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
-    throw new Problem("malformed", "Cannot read the body: it is not JSON in UTF-8");
+    throw new ApiProblem("malformed", "Cannot read the body: it is not JSON in UTF-8");
   }
 }

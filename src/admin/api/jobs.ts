@@ -8,7 +8,7 @@ import { readDefinition, readDefinitions, type StoredDefinition } from "../../de
 import { type Pause, readPaused } from "../../dispatch/pauses.ts";
 import { Job, Preview } from "./shapes/job.ts";
 import { FewAtOnce } from "./few_at_once.ts";
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -131,7 +131,9 @@ function timesFrom(given: Record<string, unknown>): ScheduleTimes {
   const parsed = parseSchedule({ ...input, ...dst });
   if (parsed.ok) return parsed.schedule;
   const text = parsed.complaints.map(({ reason }) => reason).join("; ");
-  throw new Problem("invalid", `Cannot preview: ${text}`, { fix: parsed.complaints.map(({ fix }) => fix).join("; ") });
+  throw new ApiProblem("invalid", `Cannot preview: ${text}`, {
+    fix: parsed.complaints.map(({ fix }) => fix).join("; "),
+  });
 }
 
 async function preview(times: ScheduleTimes, { from = wallClock(), count }: { from?: Date; count: number }) {
@@ -146,7 +148,7 @@ async function preview(times: ScheduleTimes, { from = wallClock(), count }: { fr
 async function existingJob(sql: Sql, name: string): Promise<StoredDefinition> {
   const job = await readDefinition(sql, name);
   if (job) return job;
-  throw new Problem("not_found", `Cannot find job "${name}": none of that name was ever synced`, {
+  throw new ApiProblem("not_found", `Cannot find job "${name}": none of that name was ever synced`, {
     fix: "a new one is added by a file in jobs/ and `deno task sync`; GET /api/v1/jobs lists those there are",
   });
 }

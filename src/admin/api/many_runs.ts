@@ -1,7 +1,7 @@
 /** Acts on all runs that a filter means; with `dry_run` only how many that would be. */
 import { actOnMany, countMeant, type ManyAct } from "../../actions/many_runs.ts";
 import type { RunFilter } from "../../runs/run_filter.ts";
-import type { Answer, Api, Ask } from "./route.ts";
+import type { Api, Ask, RouteResult } from "./route.ts";
 import { ManyDone } from "./shapes/run.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -46,7 +46,7 @@ interface Common {
   reason?: string;
 }
 
-async function act({ sql, actor, body }: Ask<unknown, unknown, Common>, what: ManyAct): Promise<Answer> {
+async function act({ sql, actor, body }: Ask<unknown, unknown, Common>, what: ManyAct): Promise<RouteResult> {
   const filter = w.filterFrom(body.filter);
   if (body.dry_run) return [200, { dry_run: true, runs: await countMeant(sql, filter, what.verb) }];
   const ids = await actOnMany(sql, filter, what, { actor, reason: body.reason ?? w.NO_REASON });

@@ -12,7 +12,7 @@ import { listNodes } from "../../nodes/node_health.ts";
 import { currentLeader } from "../../nodes/leadership.ts";
 import { listWorkers } from "../../nodes/workers.ts";
 import { Leader, Moved, Node, Worker } from "./shapes/node.ts";
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -23,7 +23,9 @@ export function addNodes(api: Api): void {
   addReads(api);
   addChanges(api);
   addLeaderAct(api);
-  for (const [place, key] of [["nodes", "node_id"], ["workers", "worker_id"]] as const) addWorkerActs(api, place, key);
+  for (const [place, key] of [["nodes", "node_id"], ["workers", "worker_id"]] as const) {
+    addWorkerActions(api, place, key);
+  }
 }
 
 function addReads(api: Api): void {
@@ -136,12 +138,12 @@ function addChanges(api: Api): void {
   });
 }
 
-const ACTS = {
+const ACTIONS = {
   drain: "take no new runs; those it has go on",
   undrain: "take runs again",
 };
 
-function addWorkerActs(api: Api, place: "nodes" | "workers", key: "node_id" | "worker_id"): void {
+function addWorkerActions(api: Api, place: "nodes" | "workers", key: "node_id" | "worker_id"): void {
   const params = z.object({ [key]: w.text(200).openapi({ example: key === "node_id" ? "gpu-1" : "w7-af97c3a0" }) });
   const whom = place === "nodes" ? "all workers of a node" : "a worker";
   const common = {
@@ -154,11 +156,11 @@ function addWorkerActs(api: Api, place: "nodes" | "workers", key: "node_id" | "w
   const on = async (sql: Parameters<typeof listWorkers>[0], name: string) => {
     if (place === "nodes") await existingNode(sql, name);
     else if (!(await listWorkers(sql)).some((one) => one.worker_id === name)) {
-      throw new Problem("not_found", `Cannot find worker "${name}": none of that id is alive`);
+      throw new ApiProblem("not_found", `Cannot find worker "${name}": none of that id is alive`);
     }
     return name;
   };
-  for (const [verb, what] of Object.entries(ACTS)) {
+  for (const [verb, what] of Object.entries(ACTIONS)) {
     api.route({
       ...common,
       route: `POST /${place}/{${key}}/${verb}`,

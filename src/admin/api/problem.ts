@@ -48,7 +48,7 @@ export interface Issue {
   message: string;
 }
 
-export class Problem extends Error {
+export class ApiProblem extends Error {
   override name = "Problem";
   constructor(readonly kind: Kind, message: string, readonly more: { fix?: string; issues?: readonly Issue[] } = {}) {
     super(message);
@@ -71,7 +71,7 @@ export const ProblemSchema = z.object({
   id: z.string().optional().openapi({ description: "Of a failure of the server, in its log" }),
 }).openapi("Problem");
 
-export function answerProblem(problem: Problem, id?: string): Response {
+export function answerProblem(problem: ApiProblem, id?: string): Response {
   const { status, title, fix } = KINDS[problem.kind];
   const { issues } = problem.more;
   const body = {
@@ -92,20 +92,22 @@ export function answerProblem(problem: Problem, id?: string): Response {
 
 /** Of anything that was thrown. */
 export function answerError(error: unknown, request: Request): Response {
-  if (error instanceof Problem) return answerProblem(error);
+  if (error instanceof ApiProblem) return answerProblem(error);
   if (error instanceof Refused) {
-    return answerProblem(new Problem(error.why, error.message, { issues: error.issues }));
+    return answerProblem(new ApiProblem(error.why, error.message, { issues: error.issues }));
   }
-  if (error instanceof LogUnreadable) return answerProblem(new Problem("archive", error.message, { fix: error.fix }));
+  if (error instanceof LogUnreadable) {
+    return answerProblem(new ApiProblem("archive", error.message, { fix: error.fix }));
+  }
   if (error instanceof HTTPException) return answerProblem(fromHono(error));
-  if (isSenderGone(error)) return answerProblem(new Problem("malformed", "Cannot read the body: it was cut off"));
+  if (isSenderGone(error)) return answerProblem(new ApiProblem("malformed", "Cannot read the body: it was cut off"));
   const id = crypto.randomUUID();
   const what = `${request.method} ${new URL(request.url).pathname}`;
   observe("admin.failed", { id, request: what, error: String((error as Error)?.message ?? error) });
   if (isUnreachable(error)) {
-    return answerProblem(new Problem("unreachable", "Cannot reach Postgres, or it could not do this in time"), id);
+    return answerProblem(new ApiProblem("unreachable", "Cannot reach Postgres, or it could not do this in time"), id);
   }
-  return answerProblem(new Problem("failed", "Cannot do this: the server failed"), id);
+  return answerProblem(new ApiProblem("failed", "Cannot do this: the server failed"), id);
 }
 
 /** As Deno says it of a connection that ended within a request's body: nobody is there to read the answer, and nothing has failed here. */
@@ -113,21 +115,23 @@ function isSenderGone(error: unknown): boolean {
   return error instanceof Deno.errors.BadResource && /^Cannot read (request )?body/.test(error.message);
 }
 
-function fromHono(error: HTTPException): Problem {
+function fromHono(error: HTTPException): ApiProblem {
   const kind = Object.entries(KINDS).find(([, { status }]) => status === error.status)?.[0] as Kind | undefined;
-  if (kind === "malformed") return new Problem(kind, "Cannot read the body: it is not JSON");
-  if (kind === "media_type") return new Problem(kind, "Cannot read the body: its Content-Type is not application/json");
-  return new Problem(kind ?? "failed", error.message);
+  if (kind === "malformed") return new ApiProblem(kind, "Cannot read the body: it is not JSON");
+  if (kind === "media_type") {
+    return new ApiProblem(kind, "Cannot read the body: its Content-Type is not application/json");
+  }
+  return new ApiProblem(kind ?? "failed", error.message);
 }
 
 /** From the first of zod's issues, all of them in order. */
-export function invalid(error: z.ZodError, part: string): Problem {
+export function invalid(error: z.ZodError, part: string): ApiProblem {
   const issues = error.issues.flatMap(issuesOf).map(({ path, message }) => ({
     path: [...(part === "json" ? [] : [part]), ...path].join("."),
     message,
   }));
   const text = issues.map(({ path, message }) => path ? `${path}: ${message}` : message).join("; ");
-  return new Problem("invalid", `Cannot use this request: ${text}`, { issues });
+  return new ApiProblem("invalid", `Cannot use this request: ${text}`, { issues });
 }
 
 /** A key that nobody knows is an issue at that key. */

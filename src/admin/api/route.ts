@@ -9,8 +9,8 @@ import type { Archive } from "../../archive/archive.ts";
 import type { Config } from "../../platform/config.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { BodyRefused, OF_STRANGERS, readBody } from "../body.ts";
-import { type ApiEnv, type CallerOf, guard, type Needs } from "./access.ts";
-import { answerError, invalid, type Kind, KINDS, Problem, ProblemSchema } from "./problem.ts";
+import { type ApiEnv, type CallerOf, guard, type RequiredScope } from "./access.ts";
+import { answerError, ApiProblem, invalid, type Kind, KINDS, ProblemSchema } from "./problem.ts";
 
 export interface ApiDeps {
   sql: Sql;
@@ -25,7 +25,7 @@ type Shape = z.ZodObject;
 type Out<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 export interface Spec<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined> {
-  needs: Needs;
+  needs: RequiredScope;
   /** The path from /api/v1 on, such as /runs/{id}. */
   route: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} /${string}`;
   summary: string;
@@ -60,7 +60,7 @@ export interface Ask<P, Q, B> {
   bytes(): Promise<Uint8Array>;
 }
 
-export type Answer = readonly [status: number, value?: unknown];
+export type RouteResult = readonly [status: number, value?: unknown];
 
 const LARGEST_BODY = 1_000_000;
 
@@ -99,7 +99,7 @@ export class Api {
     P extends Shape | undefined = undefined,
     Q extends Shape | undefined = undefined,
     B extends z.ZodType | undefined = undefined,
-  >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<Answer>): void {
+  >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<RouteResult>): void {
     const most = spec.largest_body ?? LARGEST_BODY;
     const limited = bodyLimit({ maxSize: most, onError: () => tooLarge(spec) });
     const route = createRoute({
@@ -147,13 +147,16 @@ function documentOf(app: OpenAPIHono<ApiEnv>, info: { title: string; version: st
 }
 
 function tooLarge(spec: { largest_body?: number }): never {
-  throw new Problem("too_large", `Cannot take this body: it has more than ${spec.largest_body ?? LARGEST_BODY} bytes`);
+  throw new ApiProblem(
+    "too_large",
+    `Cannot take this body: it has more than ${spec.largest_body ?? LARGEST_BODY} bytes`,
+  );
 }
 
 function throwProblem(error: unknown, spec: { largest_body?: number }): never {
   if (!(error instanceof BodyRefused)) throw error;
   if (error.status === 413) tooLarge(spec);
-  throw new Problem("slow", `Cannot read the body: it did not come within ${OF_STRANGERS.ms / 1000} s`);
+  throw new ApiProblem("slow", `Cannot read the body: it did not come within ${OF_STRANGERS.ms / 1000} s`);
 }
 
 /** JSON is UTF-8 (RFC 8259); of anything else the validator would make other characters, and store those. */
@@ -162,7 +165,7 @@ const inUtf8: MiddlewareHandler<ApiEnv> = async (c, next) => {
     new TextDecoder("utf-8", { fatal: true }).decode(await c.req.arrayBuffer());
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    throw new Problem("malformed", "Cannot read the body: it is not JSON in UTF-8");
+    throw new ApiProblem("malformed", "Cannot read the body: it is not JSON in UTF-8");
   }
   await next();
 };

@@ -5,7 +5,7 @@ import { RunLog } from "../../actions/run_log.ts";
 import { reprioritizeRun } from "../../actions/many_runs.ts";
 import { findRuns, readAttempts } from "../../runs/run_view.ts";
 import type { Api } from "./route.ts";
-import { Born, LogLine, RunPage, RunWithAttempts } from "./shapes/run.ts";
+import { Created, LogLine, RunPage, RunWithAttempts } from "./shapes/run.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
 
@@ -83,8 +83,8 @@ function addEnqueue(api: Api): void {
       reason: w.reason,
     }),
     answers: {
-      201: { description: "Enqueued", schema: Born },
-      200: { description: "The idempotency key was used before: the run of that time", schema: Born },
+      201: { description: "Enqueued", schema: Created },
+      200: { description: "The idempotency key was used before: the run of that time", schema: Created },
     },
     problems: ["not_found"],
   }, async ({ sql, actor, body, header }) => {
@@ -161,10 +161,10 @@ function addRetry(api: Api): void {
     }),
     body_optional: true,
     answers: {
-      201: { description: "Enqueued", schema: Born.extend({ rerun_of: w.id }) },
+      201: { description: "Enqueued", schema: Created.extend({ rerun_of: w.id }) },
       200: {
         description: "The idempotency key was used before: the run of that time",
-        schema: Born.extend({ rerun_of: w.id }),
+        schema: Created.extend({ rerun_of: w.id }),
       },
     },
     problems: ["not_found", "conflict"],

@@ -3,8 +3,8 @@ import {
   makeBackfill,
   planBackfill,
   runSchedule,
+  type ScheduleRef,
   setSchedulesPaused,
-  type Which,
 } from "../../actions/schedule_actions.ts";
 import { priorityNumber } from "../../job.ts";
 import { readSchedules, type ScheduleView } from "../../schedules/schedule_view.ts";
@@ -101,7 +101,7 @@ function addBackfill(api: Api): void {
     problems: ["not_found"],
   }, async ({ sql, actor, body }) => {
     const { job_name, schedule_id, from, to, skipped, parallel, priority, dry_run, reason = w.NO_REASON } = body;
-    const which: Which = { job_name, schedule_id };
+    const which: ScheduleRef = { job_name, schedule_id };
     const plan = await planBackfill(sql, which, {
       from: from.toTemporalInstant(),
       until: to.toTemporalInstant(),

@@ -7,7 +7,7 @@ import {
   NUMBER_SETTINGS,
   type SettingsChange,
 } from "../../settings/settings.ts";
-import { Problem } from "./problem.ts";
+import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -65,7 +65,7 @@ export function addSettings(api: Api): void {
       await changeSettings(sql, values as SettingsChange, { actor, reason });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      throw new Problem("invalid", error.message, { fix: "change those that relate to each other together" });
+      throw new ApiProblem("invalid", error.message, { fix: "change those that relate to each other together" });
     }
     return [200, { items: await listSettings(sql) }];
   });

@@ -15,7 +15,7 @@ import type { Signature } from "../../events/webhooks.ts";
 
 const TOLERANCE_SECONDS = 300;
 
-export interface Delivery {
+export interface SignedDelivery {
   header(name: string): string | undefined;
   body: Uint8Array;
 }
@@ -26,7 +26,7 @@ export type Checked = { bad: true } | { bad: false; id: string } | { bad: false;
 /** `hook` undefined: there is none, which takes as long as a wrong secret. */
 export function checkSignature(
   hook: { signature: Signature; secret: string; now_seconds: number } | undefined,
-  delivery: Delivery,
+  delivery: SignedDelivery,
 ): Checked {
   const { signature, secret, now_seconds } = hook ?? NONE;
   const { id, signed, given, seconds } = signature === "github" ? github(delivery) : dandori(delivery);
@@ -59,13 +59,13 @@ interface Claim {
   seconds?: number;
 }
 
-function dandori({ header }: Delivery): Claim {
+function dandori({ header }: SignedDelivery): Claim {
   const id = header(ID_HEADER.dandori) ?? "";
   const [, seconds = "0", given = ""] = /^t=(\d{1,12}),v1=(\w+)$/.exec(header("X-Dandori-Signature") ?? "") ?? [];
   return { id, signed: `${seconds}.${id}.`, given, seconds: Number(seconds) };
 }
 
-function github({ header }: Delivery): Claim {
+function github({ header }: SignedDelivery): Claim {
   const [, given = ""] = /^sha256=(\w+)$/.exec(header("X-Hub-Signature-256") ?? "") ?? [];
   return { id: header(ID_HEADER.github) ?? "", signed: "", given };
 }

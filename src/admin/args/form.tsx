@@ -1,6 +1,6 @@
 /** Draws a form of args: a box for each field with what is wrong beside it, or one box for all of them as JSON. */
 import type { Json } from "../../job.ts";
-import { link, type Visit } from "../request_context.ts";
+import { link, type RequestContext } from "../request_context.ts";
 import { words } from "../words.ts";
 import { countKey, countOf, type Draft, type Problems, textKey } from "./draft.ts";
 import { below, type Field } from "./fields.ts";
@@ -36,7 +36,7 @@ export interface ArgsState {
 }
 
 /** Stands inside a form that goes to `action`; its own buttons (add, remove, switch) send that form there as well. */
-export function ArgsFields({ on, args, action }: { on: Visit; args: ArgsState; action: string }) {
+export function ArgsFields({ on, args, action }: { on: RequestContext; args: ArgsState; action: string }) {
   const say = WORDS[on.lang];
   const { field, draft, problems } = args;
   const whole = draft
@@ -78,7 +78,7 @@ export function ArgsFields({ on, args, action }: { on: Visit; args: ArgsState; a
 }
 
 interface Drawing {
-  on: Visit;
+  on: RequestContext;
   draft: Draft;
   problems: Problems;
   action: string;
@@ -161,7 +161,7 @@ function Inside(at: Place) {
 /** Sends the form to get it back otherwise, without a check. */
 function Resend(
   { on, action, name, value, text, label, id }: {
-    on: Visit;
+    on: RequestContext;
     action: string;
     name: string;
     value: string;
@@ -269,7 +269,7 @@ function Box({ on, draft, field, path, loose, wrong }: Place & { wrong: boolean 
 
 function Choices(
   { on, typed, options, values, ...rest }: {
-    on: Visit;
+    on: RequestContext;
     typed: string;
     options: string[];
     values: string[];
@@ -298,7 +298,7 @@ function Hint({ on, field }: Place) {
   return parts.length > 0 ? <small class="hint">{parts.join(" · ")}</small> : null;
 }
 
-function rangeText(on: Visit, field: Field): string | undefined {
+function rangeText(on: RequestContext, field: Field): string | undefined {
   const say = WORDS[on.lang];
   if (field.kind === "text") return field.most === undefined ? undefined : say.letters(field.most);
   if (field.kind !== "number") return undefined;

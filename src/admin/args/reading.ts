@@ -18,7 +18,7 @@ const WORDS = words({
   json_empty: { en: 'Give JSON, such as null, 1 or {"a": 1}', ja: 'JSON を入力してください（例: null、1、{"a": 1}）' },
 });
 
-export interface Reading {
+export interface FieldReading {
   lang: Lang;
   /** In which a date and time without a zone is meant. */
   zone: string;
@@ -26,7 +26,7 @@ export interface Reading {
 }
 
 /** The value of a field; undefined: nothing is given. Mistakes are added to `problems`. */
-export function valueOf(field: Field, draft: Draft, on: Reading, path = ""): Json | undefined {
+export function valueOf(field: Field, draft: Draft, on: FieldReading, path = ""): Json | undefined {
   const say = WORDS[on.lang];
   const wrong = (text: string) => void on.problems.set(path, [...on.problems.get(path) ?? [], text]);
   const typed = draft.get(textKey(path)) ?? "";
@@ -61,7 +61,7 @@ export function valueOf(field: Field, draft: Draft, on: Reading, path = ""): Jso
 }
 
 /** A list that was emptied although it has a default is empty, not the default. */
-function listOf(field: Field & { kind: "list" }, draft: Draft, on: Reading, path: string): Json | undefined {
+function listOf(field: Field & { kind: "list" }, draft: Draft, on: FieldReading, path: string): Json | undefined {
   const count = countOf(draft, path, field.most);
   if (count === 0 && !field.required && field.standard === undefined) return undefined;
   return Array.from({ length: count }, (_, n) => valueOf(field.item, draft, on, below(path, n)) ?? null);
@@ -77,7 +77,7 @@ export function jsonOf(text: string, on: { lang: Lang; wrong(text: string): void
 }
 
 /** What the schema finds wrong, by path. */
-export function checkArgs(schema: Json, value: Json | undefined, { lang, problems }: Omit<Reading, "zone">): void {
+export function checkArgs(schema: Json, value: Json | undefined, { lang, problems }: Omit<FieldReading, "zone">): void {
   const add = (path: string, text: string) => {
     const said = problems.get(path) ?? [];
     if (!said.includes(text)) problems.set(path, [...said, text]);

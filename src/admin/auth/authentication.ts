@@ -4,31 +4,31 @@ import type { Archive } from "../../archive/archive.ts";
 import { wallClock } from "../../platform/timers.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { BodyRefused, type Bounds, readBody } from "../body.ts";
-import { isOwnForm, maskedCsrf, type OpenSession } from "./callers.ts";
+import { isOwnForm, type LoginSession, maskedCsrf } from "./callers.ts";
 import { wholePage } from "../layout.tsx";
 import type { Live } from "../live.ts";
-import type { Place } from "../base_url.ts";
+import type { BaseUrl } from "../base_url.ts";
 import { langOf, takeFlash, themeOf, zoneOf } from "../preferences.ts";
-import { field, type Page, type RedisPlace, Refusal, type Visit } from "../request_context.ts";
+import { field, type Page, PageError, type RedisConfig, type RequestContext } from "../request_context.ts";
 
 export interface AdminParts {
   sql: Sql;
-  place: Place;
+  place: BaseUrl;
   live: Live;
   /** What scrapers must show; undefined: nothing. */
   metrics_token?: string;
   /** Ends streams. */
   stop: AbortSignal;
   /** To tell workers at once that they are detached; without it they learn with their next renewal. */
-  redis?: RedisPlace;
+  redis?: RedisConfig;
   /** Of old logs; undefined: none is configured here. */
   archive?: Archive;
 }
 
 /** `Bindings.address`: of the peer, as the server saw it; `Variables.address`: of the client. */
-export interface Env {
+export interface HonoEnv {
   Bindings: { address: string };
-  Variables: { session: OpenSession | undefined; address: string };
+  Variables: { session: LoginSession | undefined; address: string };
 }
 
 /**
@@ -36,20 +36,20 @@ export interface Env {
  * for what cannot be read or was cut off: taken for an empty form it would do something else than what was asked for; 408 and 413: its bounds
  */
 export async function ownForm(
-  c: Context<Env>,
+  c: Context<HonoEnv>,
   { place }: Pick<AdminParts, "place">,
   bounds: Bounds,
 ): Promise<FormData> {
   let readable = true;
   const form = await formOf(c.req.raw, bounds).catch((error) => {
-    if (error instanceof BodyRefused) throw new Refusal(error.status);
+    if (error instanceof BodyRefused) throw new PageError(error.status);
     readable = c.req.header("content-type") === undefined; // it has no body
     return new FormData();
   });
   const given = c.req.header("x-csrf") ?? field(form, "csrf");
-  if (!isOwnForm({ place, headers: c.req.raw.headers, csrf: c.get("session")?.csrf, given })) throw new Refusal(403);
-  if (!readable) throw new Refusal(400);
-  if ([...form.values()].some((value) => typeof value === "string" && value.includes("\0"))) throw new Refusal(400);
+  if (!isOwnForm({ place, headers: c.req.raw.headers, csrf: c.get("session")?.csrf, given })) throw new PageError(403);
+  if (!readable) throw new PageError(400);
+  if ([...form.values()].some((value) => typeof value === "string" && value.includes("\0"))) throw new PageError(400);
   return form;
 }
 
@@ -58,7 +58,7 @@ async function formOf(request: Request, bounds: Bounds): Promise<FormData> {
   return await new Response(await readBody(request, bounds), { headers }).formData();
 }
 
-export function visitOf(c: Context<Env>, { sql, place, archive }: AdminParts): Visit {
+export function contextOf(c: Context<HonoEnv>, { sql, place, archive }: AdminParts): RequestContext {
   const session = c.get("session");
   return {
     sql,
@@ -79,7 +79,7 @@ export function visitOf(c: Context<Env>, { sql, place, archive }: AdminParts): V
 
 export function answerPage(
   c: Context,
-  visit: Visit,
+  visit: RequestContext,
   page: Page,
   status: 200 | 400 | 403 | 404 | 408 | 413 | 429 | 500 | 503 = 200,
 ) {

@@ -6,12 +6,12 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { readApiToken, type Scope, scopesAllow } from "../../access/api_tokens.ts";
 import type { Db } from "../../postgres/connection.ts";
 import { readSession, type SessionView } from "../../access/sessions.ts";
-import type { Role } from "../../access/users.ts";
+import type { UserRole } from "../../access/users.ts";
 import { digestOf } from "./passwords.ts";
-import { isOwnOrigin, type Place } from "../base_url.ts";
+import { type BaseUrl, isOwnOrigin } from "../base_url.ts";
 import { cookieName } from "../preferences.ts";
 
-export interface OpenSession extends SessionView {
+export interface LoginSession extends SessionView {
   token: string;
   csrf: Buffer;
 }
@@ -19,8 +19,8 @@ export interface OpenSession extends SessionView {
 /** The session of the cookie, if it is open. */
 export async function sessionOf(
   c: Context,
-  { sql, place }: { sql: Db; place: Place },
-): Promise<OpenSession | undefined> {
+  { sql, place }: { sql: Db; place: BaseUrl },
+): Promise<LoginSession | undefined> {
   const token = getCookie(c, cookieName(place, "session"));
   if (!token) return undefined;
   const session = await readSession(sql, await digestOf(token));
@@ -52,24 +52,24 @@ function xor(one: Buffer, other: Buffer): Buffer {
 }
 
 /** Whether a request that changes something comes from a page of ours: its origin, and what only that page knew. */
-export function isOwnForm(on: { place: Place; headers: Headers; csrf: Buffer | undefined; given: string }): boolean {
+export function isOwnForm(on: { place: BaseUrl; headers: Headers; csrf: Buffer | undefined; given: string }): boolean {
   return isOwnOrigin(on.place, on.headers) && (on.csrf === undefined || isCsrf(on.csrf, on.given));
 }
 
 /** Whoever uses the API. */
-export interface Caller {
+export interface ApiCaller {
   /** For the audit: "user:NAME" or "token:NAME". */
   actor: string;
   allows(scope: Scope): boolean;
 }
 
-const SCOPE_OF: Record<Role, Scope> = { viewer: "read", operator: "operate", admin: "admin" };
+const SCOPE_OF: Record<UserRole, Scope> = { viewer: "read", operator: "operate", admin: "admin" };
 
 /**
  * By `Authorization: Bearer TOKEN`, or by the session of our own page, which then sends `x-csrf` with all but GET.
  * Undefined: neither, and the answer is 401.
  */
-export async function callerOf(c: Context, on: { sql: Db; place: Place }): Promise<Caller | undefined> {
+export async function callerOf(c: Context, on: { sql: Db; place: BaseUrl }): Promise<ApiCaller | undefined> {
   const [, bearer] = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "") ?? [];
   if (bearer) {
     const token = await readApiToken(on.sql, await digestOf(bearer));

@@ -13,7 +13,7 @@ import {
 } from "../../access/login_attempts.ts";
 import { endSession, LONGEST_SESSION_SECONDS, openSession } from "../../access/sessions.ts";
 import { anyUser, readCredentials } from "../../access/users.ts";
-import { type AdminParts, answerPage, type Env, ownForm, samePath, visitOf } from "./authentication.ts";
+import { type AdminParts, answerPage, contextOf, type HonoEnv, ownForm, samePath } from "./authentication.ts";
 import { OF_STRANGERS } from "../body.ts";
 import { COME_BACK_SECONDS } from "../hash_queue.ts";
 import { loginPage } from "../pages/login.tsx";
@@ -21,10 +21,10 @@ import { digestOf, hashing, makeToken, passwordFits } from "./passwords.ts";
 import { cookieName, cookieOptions } from "../preferences.ts";
 import { field } from "../request_context.ts";
 
-export function mountLogin(app: Hono<Env>, parts: AdminParts): void {
+export function mountLogin(app: Hono<HonoEnv>, parts: AdminParts): void {
   const { sql, place } = parts;
   app.get("/login", async (c) => {
-    const visit = visitOf(c, parts);
+    const visit = contextOf(c, parts);
     const back = samePath(c.req.query("back") ?? "/");
     if (visit.user) return c.redirect(place.base + back, 303);
     // A logout takes the cookie away, so one without a session is of a session that ended otherwise.
@@ -46,7 +46,7 @@ export function mountLogin(app: Hono<Env>, parts: AdminParts): void {
       setCookie(c, cookieName(place, "device"), opened.device, { ...options, maxAge: DEVICE_SECONDS });
       return c.redirect(place.base + back, 303);
     }
-    const visit = visitOf(c, parts);
+    const visit = contextOf(c, parts);
     const page = loginPage(visit, { back, name, problem: result, no_users: !await anyUser(sql) });
     if (result === "busy") c.header("retry-after", String(COME_BACK_SECONDS));
     return answerPage(c, visit, page, result === "busy" ? 503 : result === "too_many" ? 429 : 403);

@@ -1,5 +1,5 @@
 /** What went wrong, in words, and what to do now. Details are in the log, under the id that is shown. */
-import { link, type Page, type Visit } from "../request_context.ts";
+import { link, type Page, type RequestContext } from "../request_context.ts";
 import { type Lang, words } from "../words.ts";
 
 const WORDS = words({
@@ -60,7 +60,7 @@ export function needsRole(lang: Lang, { needed, has }: { needed: string; has: st
 
 /** `sent_from`: the page of the form that was sent; undefined: a page was asked for, which may be asked for again. */
 export function errorPage(
-  on: Visit,
+  on: RequestContext,
   { status, text, sent_from }: { status: number; text: string; sent_from?: string },
 ): Page {
   const say = WORDS[on.lang];

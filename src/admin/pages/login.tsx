@@ -1,7 +1,7 @@
 /** The login. */
 import { Csrf } from "../parts/dialog.tsx";
 import { Code, Problem } from "../parts/notes.tsx";
-import { link, type Page, type Visit } from "../request_context.ts";
+import { link, type Page, type RequestContext } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({
@@ -36,7 +36,7 @@ const WORDS = words({
 const FIRST_USER = "deno task admin user add NAME --role admin";
 
 export function loginPage(
-  on: Visit,
+  on: RequestContext,
   form: {
     back: string;
     name: string;

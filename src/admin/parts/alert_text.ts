@@ -1,7 +1,7 @@
 /** What an alert says, in the viewer's language and zone: by its kind and what it is about. */
 import type { Alert, AlertKind } from "../../alerts/alerts.ts";
 import { type OtherVersion, versionOf } from "../../runs/wait_reason.ts";
-import type { Visit } from "../request_context.ts";
+import type { RequestContext } from "../request_context.ts";
 import { words } from "../words.ts";
 import { othersJa } from "./code_text.ts";
 import { timeText } from "./time.tsx";
@@ -54,7 +54,7 @@ const JA: Said = {
 };
 
 /** English as it was written when it was opened, but for times, which are the viewer's. */
-export function alertText(on: Visit, alert: Pick<Alert, "kind" | "message" | "detail">): string {
+export function alertText(on: RequestContext, alert: Pick<Alert, "kind" | "message" | "detail">): string {
   const detail = (alert.detail ?? {}) as Detail;
   const when = (at: string | undefined) => at === undefined ? "?" : timeText(new Date(at), on.zone);
   if (on.lang === "ja" && Object.hasOwn(JA, alert.kind)) return JA[alert.kind](detail, when);

@@ -3,7 +3,7 @@ import type { CronField } from "../../schedules/cron.ts";
 import type { DaysMistake } from "../../schedules/exclusion.ts";
 import { scheduleWith, type StoredTimes } from "../../sync/overrides.ts";
 import { type Complaint, complaintLine, type Says, shown } from "../../sync/problem.ts";
-import type { Lack } from "../../dispatch/feasibility.ts";
+import type { Shortage } from "../../dispatch/feasibility.ts";
 import type { Lang } from "../words.ts";
 
 export function complaintsText(lang: Lang, complaints: Complaint[]): string {
@@ -79,7 +79,7 @@ function ja(says: Says): string {
 }
 
 /** What no node and no resource that there is could give. */
-export function lackJa(says: Lack["says"]): string {
+export function lackJa(says: Shortage["says"]): string {
   switch (says.code) {
     case "nowhere": {
       const missing = says.selector.includes("=")

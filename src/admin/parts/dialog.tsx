@@ -1,6 +1,6 @@
 /** Forms that change something: what they end with, and dialogs, which ask once and name what will be touched. */
 import type { Child } from "hono/jsx";
-import { link, typedIn, type Visit } from "../request_context.ts";
+import { link, type RequestContext, typedIn } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({
@@ -17,7 +17,7 @@ export function DialogButton({ opens, text, danger }: { opens: string; text: str
 }
 
 interface Confirmation {
-  on: Visit;
+  on: RequestContext;
   /** What a `DialogButton` opens. */
   id: string;
   title: string;
@@ -51,7 +51,7 @@ export function ConfirmDialog({ on, id, title, action, verb, danger, reason_requ
 }
 
 /** What ends a form with a page of its own: why, and the button that does it. `back`: an address, as `link` gives it. */
-export function Foot({ on, back, verb, danger }: { on: Visit; back: string; verb: string; danger?: boolean }) {
+export function Foot({ on, back, verb, danger }: { on: RequestContext; back: string; verb: string; danger?: boolean }) {
   return (
     <>
       <ReasonField on={on} />
@@ -64,12 +64,12 @@ export function Foot({ on, back, verb, danger }: { on: Visit; back: string; verb
   );
 }
 
-export function Back({ on, to }: { on: Visit; to: string }) {
+export function Back({ on, to }: { on: RequestContext; to: string }) {
   return <a class="button" href={to}>{WORDS[on.lang].back}</a>;
 }
 
 /** Why somebody does it. */
-export function ReasonField({ on, required }: { on: Visit; required?: boolean }) {
+export function ReasonField({ on, required }: { on: RequestContext; required?: boolean }) {
   return (
     <label>
       {WORDS[on.lang].reason}
@@ -79,6 +79,6 @@ export function ReasonField({ on, required }: { on: Visit; required?: boolean })
 }
 
 /** In every form that changes something. */
-export function Csrf({ on }: { on: Visit }) {
+export function Csrf({ on }: { on: RequestContext }) {
   return <input type="hidden" name="csrf" value={on.csrf} />;
 }

@@ -1,7 +1,7 @@
 /** That nothing starts, whatever waits: by whom, since when and why, so that nobody looks for another cause. */
-import { type ActView, listActs } from "../../access/audit.ts";
+import { type AuditEntry, listAudit } from "../../access/audit.ts";
 import { readSettings } from "../../settings/settings.ts";
-import { link, type Visit } from "../request_context.ts";
+import { link, type RequestContext } from "../request_context.ts";
 import { words } from "../words.ts";
 import { engineText } from "./engine_text.ts";
 import { Time } from "./time.tsx";
@@ -21,16 +21,16 @@ const WORDS = words({
 /** `said`: the act that did it; undefined: plain SQL. */
 export interface Dispatch {
   paused: boolean;
-  said: ActView | undefined;
+  said: AuditEntry | undefined;
 }
 
-export async function readDispatch({ sql }: Visit): Promise<Dispatch> {
+export async function readDispatch({ sql }: RequestContext): Promise<Dispatch> {
   const paused = (await readSettings(sql)).dispatch === "paused";
   const of = { target_type: "setting", target_id: "dispatch", most: 1 };
-  return { paused, said: paused ? (await listActs(sql, of))[0] : undefined };
+  return { paused, said: paused ? (await listAudit(sql, of))[0] : undefined };
 }
 
-export function DispatchPaused({ on, dispatch: { paused, said } }: { on: Visit; dispatch: Dispatch }) {
+export function DispatchPaused({ on, dispatch: { paused, said } }: { on: RequestContext; dispatch: Dispatch }) {
   if (!paused) return null;
   const say = WORDS[on.lang];
   return (

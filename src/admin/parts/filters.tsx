@@ -1,6 +1,6 @@
 /** A filter of a list. It is a form that asks for the same page, so that a filter is a URL: to keep, to send, to go back to. */
 import type { Child } from "hono/jsx";
-import { link, type Visit } from "../request_context.ts";
+import { link, type RequestContext } from "../request_context.ts";
 import { words } from "../words.ts";
 import { timeText } from "./time.tsx";
 
@@ -14,7 +14,7 @@ const WORDS = words({
 /** `more`: fields that are rarely used; they are open while one of them is set. */
 export function Filters(
   { on, children, more, more_set, any_set }: {
-    on: Visit;
+    on: RequestContext;
     children?: Child;
     more?: Child;
     more_set?: boolean;
@@ -54,7 +54,9 @@ export function TextField(
 }
 
 /** A time on the viewer's wall, to the minute; the zone is named, since the URL is not always read by who made it. */
-export function TimeField({ on, label, name, value }: { on: Visit; label: string; name: string; value?: Date }) {
+export function TimeField(
+  { on, label, name, value }: { on: RequestContext; label: string; name: string; value?: Date },
+) {
   const wall = value && timeText(value, on.zone).slice(0, 16).replace(" ", "T");
   return (
     <label>
@@ -66,7 +68,7 @@ export function TimeField({ on, label, name, value }: { on: Visit; label: string
 
 export function Choice(
   { on, label, name, value, options, none }: {
-    on: Visit;
+    on: RequestContext;
     label: string;
     name: string;
     value?: string | null;

@@ -1,10 +1,12 @@
 /** A part of a page that stays true while it is looked at: it asks for itself again when one of its topics has changed. */
 import type { Child } from "hono/jsx";
 import type { Topic } from "../../postgres/change_feed.ts";
-import { link, type Visit } from "../request_context.ts";
+import { link, type RequestContext } from "../request_context.ts";
 
 /** `id` is that of the part on its page. What is being typed, focused, opened or scrolled in it stays as it is. */
-export function Live({ on, id, topics, children }: { on: Visit; id: string; topics: Topic[]; children?: Child }) {
+export function Live(
+  { on, id, topics, children }: { on: RequestContext; id: string; topics: Topic[]; children?: Child },
+) {
   return (
     <div
       id={id}

@@ -2,7 +2,7 @@
  * From page to page of a list: of one that may be endless by the id at its edge, so that what is added meanwhile moves nothing; of one that is read as a
  * whole by the number of the page.
  */
-import { link, type Visit } from "../request_context.ts";
+import { link, type RequestContext } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({
@@ -25,7 +25,7 @@ const WORDS = words({
 export const PAGE_SIZE = 50;
 
 /** Where a list goes on, as the URL says: `before` or `after` an id. */
-export function edgeOf(on: Visit): { before?: number; after?: number } {
+export function edgeOf(on: RequestContext): { before?: number; after?: number } {
   const number = (name: string) => {
     const text = on.query.get(name) ?? "";
     return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
@@ -61,7 +61,7 @@ export function pageOf<Row extends { id: number }>(found: Row[], edge: Edge, loo
   };
 }
 
-export function Pager<Row extends { id: number }>({ on, page }: { on: Visit; page: PageRows<Row> }) {
+export function Pager<Row extends { id: number }>({ on, page }: { on: RequestContext; page: PageRows<Row> }) {
   const upwards = edgeOf(on).after !== undefined;
   const say = WORDS[on.lang];
   const first = (upwards ? page.looked_to : undefined) ?? page.rows.at(0)?.id;
@@ -80,7 +80,7 @@ export function Pager<Row extends { id: number }>({ on, page }: { on: Visit; pag
 }
 
 /** A page of `most` of all `rows`, the one that the URL names. */
-export function partOf<Row>(on: Visit, rows: Row[], most: number): Part<Row> {
+export function partOf<Row>(on: RequestContext, rows: Row[], most: number): Part<Row> {
   const wanted = /^[1-9]\d{0,8}$/.test(on.query.get("page") ?? "") ? Number(on.query.get("page")) : 1;
   const page = Math.min(wanted, Math.max(1, Math.ceil(rows.length / most)));
   const first = (page - 1) * most;
@@ -96,7 +96,7 @@ interface Part<Row> {
 }
 
 /** Nothing where all are on one page. */
-export function PartPager<Row>({ on, part: { rows, page, first, all } }: { on: Visit; part: Part<Row> }) {
+export function PartPager<Row>({ on, part: { rows, page, first, all } }: { on: RequestContext; part: Part<Row> }) {
   const say = WORDS[on.lang];
   if (rows.length === all) return null;
   const count = (number: number) => number.toLocaleString(on.lang);
@@ -111,7 +111,7 @@ export function PartPager<Row>({ on, part: { rows, page, first, all } }: { on: V
 }
 
 /** To another page under the same filter; without `to` there is none. */
-function Step({ on, text, to }: { on: Visit; text: string; to: string[] | undefined }) {
+function Step({ on, text, to }: { on: RequestContext; text: string; to: string[] | undefined }) {
   if (!to) return <span class="button off" aria-disabled="true">{text}</span>;
   const filter = [...on.query].filter(([name]) => !["before", "after", "page"].includes(name));
   const query = new URLSearchParams(to.length > 0 ? [...filter, to] : filter);

@@ -3,9 +3,9 @@ import type { Child } from "hono/jsx";
 import { words } from "../words.ts";
 
 /** Above a column of buttons. */
-export const ACTS = words({ head: { en: "Acts", ja: "操作" } });
+export const ACTIONS = words({ head: { en: "Acts", ja: "操作" } });
 
-export interface Column<Row> {
+export interface TableColumn<Row> {
   head: string;
   /** It is read out, and not shown: what stands below needs no name for who sees it. */
   unseen?: boolean;
@@ -15,7 +15,7 @@ export interface Column<Row> {
 }
 
 export function Table<Row>(
-  { columns, rows, label }: { columns: Column<Row>[]; rows: Row[]; label: string },
+  { columns, rows, label }: { columns: TableColumn<Row>[]; rows: Row[]; label: string },
 ) {
   return (
     <div class="scroll" role="region" aria-label={label} tabindex={0}>

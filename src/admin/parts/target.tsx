@@ -1,9 +1,9 @@
 /** What the audit and alerts name, as a link to its page where it has one. */
-import type { Role } from "../../access/users.ts";
-import { link, may, type Visit } from "../request_context.ts";
+import type { UserRole } from "../../access/users.ts";
+import { link, may, type RequestContext } from "../request_context.ts";
 
 /** Its page, from the base on, and who may see it. */
-const PAGES: Record<string, { path: (id: string) => string; role: Role }> = {
+const PAGES: Record<string, { path: (id: string) => string; role: UserRole }> = {
   run: { path: (id) => `/runs/${id}`, role: "viewer" },
   job: { path: (id) => `/jobs/${id}`, role: "viewer" },
   bulk: { path: (id) => `/bulks/${id}`, role: "viewer" },
@@ -17,7 +17,7 @@ const PAGES: Record<string, { path: (id: string) => string; role: Role }> = {
   hook: { path: () => "/access/hooks", role: "admin" },
 };
 
-export function TargetLink({ on, type, id }: { on: Visit; type: string; id: string }) {
+export function TargetLink({ on, type, id }: { on: RequestContext; type: string; id: string }) {
   const page = Object.hasOwn(PAGES, type) ? PAGES[type] : undefined;
   const shown = page && may(on, page.role);
   return shown ? <a href={link(on, page.path(encodeURIComponent(id)))}>{id}</a> : <span>{id}</span>;

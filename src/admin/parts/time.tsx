@@ -1,6 +1,6 @@
 /** Times in the viewer's zone, with how long ago they were; lengths of time, which go on while something runs. */
 import { agoText, durationText } from "../assets/ago.js";
-import type { Visit } from "../request_context.ts";
+import type { RequestContext } from "../request_context.ts";
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
@@ -14,7 +14,7 @@ export function timeText(at: Date, zone: string): string {
 const PARTS = { dateStyle: "short", timeStyle: "medium" } as const;
 
 /** The year is left out while it is this one; the whole instant and its zone are in the tooltip. */
-export function Time({ on, at, ago = true }: { on: Visit; at: Date | null; ago?: boolean }) {
+export function Time({ on, at, ago = true }: { on: RequestContext; at: Date | null; ago?: boolean }) {
   if (!at) return <Nothing />;
   const text = timeText(at, on.zone);
   const this_year = text.slice(0, 5) === timeText(on.now, on.zone).slice(0, 5);
@@ -27,7 +27,7 @@ export function Time({ on, at, ago = true }: { on: Visit; at: Date | null; ago?:
 }
 
 /** Without an end it is still going on. */
-export function Duration({ on, from, to }: { on: Visit; from: Date | null; to: Date | null }) {
+export function Duration({ on, from, to }: { on: RequestContext; from: Date | null; to: Date | null }) {
   if (!from) return <Nothing />;
   if (to) return <span class="number">{durationText(to.getTime() - from.getTime())}</span>;
   const text = durationText(on.now.getTime() - from.getTime());

@@ -1,7 +1,7 @@
 /** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
-import { type Found, type NoCode, noCodeText, versionOf, type Wait, type Waits } from "../../runs/wait_reason.ts";
+import { type NoCode, noCodeText, type NodeProblem, versionOf, type Wait, type Waits } from "../../runs/wait_reason.ts";
 import { othersJa } from "./code_text.ts";
-import { link, type Visit } from "../request_context.ts";
+import { link, type RequestContext } from "../request_context.ts";
 import type { Lang } from "../words.ts";
 import { engineText } from "./engine_text.ts";
 import { partName, partText } from "./part_text.ts";
@@ -87,7 +87,7 @@ const SAID: Record<Lang, Said> = {
 };
 
 /** `text`, which is English, only where the code is of another version. */
-export function whyText(on: Visit, waits: Waits): string {
+export function whyText(on: RequestContext, waits: Waits): string {
   const when = (at: string) => timeText(new Date(at), on.zone);
   const code = waits.code;
   if (code === undefined || !Object.hasOwn(SAID[on.lang], code)) return waits.text;
@@ -95,7 +95,7 @@ export function whyText(on: Visit, waits: Waits): string {
 }
 
 /** With a way to what it waits for. */
-export function Why({ on, waits }: { on: Visit; waits: Waits }) {
+export function Why({ on, waits }: { on: RequestContext; waits: Waits }) {
   const to = placeOf(waits);
   return (
     <>
@@ -156,9 +156,9 @@ function placeText(lang: Lang, path: string): string {
 }
 
 /** Without what was found, of a leader of another version, it is as that said it. */
-function foundJa({ problem, found }: { problem: string; found?: Found[] }): string {
+function foundJa({ problem, found }: { problem: string; found?: NodeProblem[] }): string {
   if (found === undefined) return problem;
-  const text = ({ failed, checked }: Found) =>
+  const text = ({ failed, checked }: NodeProblem) =>
     failed
       ? `${partName("ja", failed.name)}：${partText("ja", failed).replaceAll("\n", "、")}`
       : checked

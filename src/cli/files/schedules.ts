@@ -2,12 +2,12 @@
 import { scheduleText } from "../../sync/plan.ts";
 import { nextSlots } from "../../schedules/calendar.ts";
 import {
+  type BackfillShare,
   makeBackfill,
   planBackfill,
   runSchedule,
+  type ScheduleRef,
   setSchedulesPaused,
-  type Share,
-  type Which,
 } from "../../actions/schedule_actions.ts";
 import { priorityNumber } from "../../job.ts";
 import { readSchedules, type ScheduleView } from "../../schedules/schedule_view.ts";
@@ -109,7 +109,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
   });
 }
 
-function showPlan(shares: Share[], again: boolean): void {
+function showPlan(shares: BackfillShare[], again: boolean): void {
   const some_forgotten = shares.some(({ forgotten }) => forgotten > 0);
   const also = <T>(value: T) => some_forgotten ? [value] : [];
   printTable(
@@ -135,7 +135,7 @@ function showPlan(shares: Share[], again: boolean): void {
 }
 
 /** JOB, or JOB/ID for one of its schedules. */
-export function whichOf(name: string): Which {
+export function whichOf(name: string): ScheduleRef {
   const [job_name = "", schedule_id, more] = name.split("/");
   if (job_name !== "" && schedule_id !== "" && more === undefined) return { job_name, schedule_id };
   throw new CommandError(`Cannot use "${name}": write JOB, or JOB/ID for one of its schedules`, EXIT.usage);

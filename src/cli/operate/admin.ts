@@ -13,10 +13,10 @@ import {
   listUsers,
   problemWithName,
   removeUser,
-  type Role,
   ROLES,
   setPassword,
   setRole,
+  type UserRole,
 } from "../../access/users.ts";
 import { actor, by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { readConfigForDb, redisPlace } from "../../app/opening.ts";
@@ -136,7 +136,7 @@ function tell(options: JsonOption, value: Record<string, unknown> & { password?:
   if (value.password) say(`its password, shown this once: ${value.password}`);
 }
 
-function roleFrom(text: string): Role {
+function roleFrom(text: string): UserRole {
   const role = ROLES.find((one) => one === text);
   if (role) return role;
   throw new CommandError(`Cannot use "${text}" as a role: give one of ${ROLES.join(", ")}`, EXIT.usage);

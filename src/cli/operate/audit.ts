@@ -1,6 +1,6 @@
 /** `audit`: who did what to what, when and why. */
 import { differencesOf } from "../../admin/pages/audit/differences.ts";
-import { type ActFilter, type ActView, listActions, listActs } from "../../access/audit.ts";
+import { type AuditEntry, type AuditFilter, listAudit, listAuditActions } from "../../access/audit.ts";
 import { wordLike } from "../../sync/problem.ts";
 import { type JsonOption, withDb } from "../operator.ts";
 import { instantFrom } from "../inputs.ts";
@@ -18,15 +18,15 @@ interface AuditOptions extends JsonOption {
 
 export async function auditCommand(options: AuditOptions): Promise<void> {
   const filter = filterOf(options);
-  const acts = await withDb(async (sql) => {
-    const found = await listActs(sql, { ...filter, most: options.limit });
-    if (found.length === 0 && filter.action !== undefined) refuseUnknown(filter.action, await listActions(sql));
+  const actions = await withDb(async (sql) => {
+    const found = await listAudit(sql, { ...filter, most: options.limit });
+    if (found.length === 0 && filter.action !== undefined) refuseUnknown(filter.action, await listAuditActions(sql));
     return found;
   });
-  if (options.json) return printJson(acts);
+  if (options.json) return printJson(actions);
   printTable(
     ["id", "at", "who", "what", "to", "changed", "reason"],
-    acts.map((act) => [
+    actions.map((act) => [
       act.id,
       act.at,
       act.actor,
@@ -39,7 +39,7 @@ export async function auditCommand(options: AuditOptions): Promise<void> {
   );
 }
 
-function filterOf({ actor, action, target, since, until }: AuditOptions): ActFilter {
+function filterOf({ actor, action, target, since, until }: AuditOptions): AuditFilter {
   const [, target_type, target_id] = /^([^ ]+)(?: (.+))?$/s.exec(target ?? "") ?? [];
   if (target !== undefined && target_type === undefined) {
     throw new CommandError(
@@ -65,7 +65,7 @@ function refuseUnknown(action: string, known: string[]): void {
 }
 
 /** `priority 200 -> 120; enabled true`. */
-function changeText({ before, after }: ActView): string | null {
+function changeText({ before, after }: AuditEntry): string | null {
   return differencesOf(before, after).map(({ name, before: was, after: is }) => {
     const values = was === undefined ? is : `${was} -> ${is ?? "none"}`;
     return name === "" ? values : `${name} ${values}`;

@@ -5,7 +5,7 @@ import { sync } from "../../sync/sync.ts";
 import { WORKER_ARGS } from "../../dev/worker_supervisor.ts";
 import { type DrillName, type DrillParts, type DrillReport, DRILLS, runDrill } from "../../ops/drill/drill.ts";
 import { DrillError, type Site } from "../../ops/drill/site.ts";
-import { Sandbox } from "../../sandbox/process_pool.ts";
+import { ProcessPool } from "../../sandbox/process_pool.ts";
 import { CommandError, EXIT, printJson, say, type Signals } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 
@@ -66,7 +66,7 @@ function partsWith(given: Pick<DrillParts, "say" | "stop" | "yes">): DrillParts 
 
 /** As dev does it, at once. */
 async function syncAs(site: Site, state_dir: string): Promise<string | undefined> {
-  const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: environment() });
+  const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: environment() });
   try {
     const parts = {
       sql: site.sql,

@@ -4,7 +4,7 @@
  */
 import { environment } from "../../platform/config.ts";
 import { messageOf } from "../../platform/text.ts";
-import { recordAct } from "../../access/audit.ts";
+import { recordAudit } from "../../access/audit.ts";
 import { by, NO_REASON } from "../operator.ts";
 import { CertFolder, CertFolderError, type Made } from "../../ops/cert_folder.ts";
 import { daysLeft } from "../../rpc/tls.ts";
@@ -160,7 +160,7 @@ async function audit(
   const database_url = environment().DATABASE_URL;
   if (!database_url || certificates.length === 0) return;
   const sql = connectDb(database_url, { name: "certs", max: 1 });
-  const acts = certificates.map(({ node_id, fingerprint, not_after }) => ({
+  const actions = certificates.map(({ node_id, fingerprint, not_after }) => ({
     ...by({ reason }),
     action,
     target_type: "certificate",
@@ -169,7 +169,7 @@ async function audit(
   }));
   try {
     await sql.begin(async (tx) => {
-      for (const act of acts) await recordAct(tx, act);
+      for (const act of actions) await recordAudit(tx, act);
     });
   } catch (error) {
     warn([`this is not in the audit: ${messageOf(error)}`]);

@@ -27,7 +27,7 @@ import {
   type OldRun,
   readOldLines,
 } from "../../runs/log_retention.ts";
-import type { Leading } from "../leader_context.ts";
+import type { LeaderContext } from "../leader_context.ts";
 
 /** Of a piece: where it is full it is written, so that an object has a few MiB and memory is not filled. */
 const MOST_OBJECT_BYTES = 4 * 1024 * 1024;
@@ -35,7 +35,7 @@ const MOST_OBJECT_LINES = 20_000;
 /** Of one statement. */
 const MOST_RUNS = 200;
 
-type Moving = Pick<Leading, "sql" | "term" | "settings" | "archive">;
+type Moving = Pick<LeaderContext, "sql" | "term" | "settings" | "archive">;
 
 /** One piece: lines of some runs after run `after`. It goes on after `went_to`; null: that was all. `kept`: old runs for which there is no archive. */
 export async function moveOldLogs(me: Moving, after: number): Promise<{ went_to: number | null; kept: number }> {

@@ -10,7 +10,7 @@ import { ArchiveError } from "../../archive/archive.ts";
 import { loopFailed, observe } from "../../platform/facts.ts";
 import { monotonicMs } from "../../platform/timers.ts";
 import type { Settings } from "../../settings/settings.ts";
-import type { Leading } from "../leader_context.ts";
+import type { LeaderContext } from "../leader_context.ts";
 import { moveOldLogs } from "./log_retention.ts";
 import { deleteEvents, deleteOldBulks, deleteOldRuns } from "./run_retention.ts";
 
@@ -22,7 +22,7 @@ const DAY_MS = 86_400_000;
 
 type KeptDays = "log_retention_days_db" | "run_retention_days";
 /** One piece of a walk that came to `after`: where it goes on; null: it is through. */
-type Piece = (me: Leading, after: number) => Promise<number | null>;
+type Piece = (me: LeaderContext, after: number) => Promise<number | null>;
 
 export class Retention {
   readonly #walks = [
@@ -35,7 +35,7 @@ export class Retention {
   #next_ms = 0;
 
   /** Begins a piece when it is time for one. Never waits for it. */
-  keep(me: Leading): void {
+  keep(me: LeaderContext): void {
     if (this.#busy || monotonicMs() < this.#next_ms) return;
     const walk = this.#walks.find((one) => one.due(me.settings));
     if (!walk) return;
@@ -67,17 +67,17 @@ class Walk {
   /** Settings that were changed hold at once. */
   due(settings: Settings): boolean {
     if (settings[this.#kept] === 0) return false;
-    const changed = this.#through !== undefined && this.#through !== wishOf(settings);
+    const changed = this.#through !== undefined && this.#through !== requestOf(settings);
     return changed || monotonicMs() >= this.#due_ms;
   }
 
-  async go(me: Leading): Promise<void> {
+  async go(me: LeaderContext): Promise<void> {
     const { settings } = me;
     try {
       const went_to = await this.#piece(me, this.#after);
       this.#after = went_to ?? 0;
       this.#failures = 0;
-      this.#through = went_to === null ? wishOf(settings) : undefined;
+      this.#through = went_to === null ? requestOf(settings) : undefined;
       this.#due_ms = went_to === null ? monotonicMs() + often(settings[this.#kept]) : 0;
     } catch (error) {
       this.#due_ms = monotonicMs() + Math.min(FIRST_RETRY_MS * 2 ** this.#failures++, LONGEST_REST_MS);
@@ -91,7 +91,7 @@ function often(days: number): number {
   return Math.min(Math.max(days * DAY_MS / 20, LEAST_REST_MS), LONGEST_REST_MS);
 }
 
-function wishOf({ old_logs, log_retention_days_db, run_retention_days }: Settings): string {
+function requestOf({ old_logs, log_retention_days_db, run_retention_days }: Settings): string {
   return `${old_logs} ${log_retention_days_db} ${run_retention_days}`;
 }
 

@@ -17,9 +17,9 @@ import {
   MOST_LINES,
   MOST_RUNS,
 } from "../../runs/run_retention.ts";
-import type { Leading } from "../leader_context.ts";
+import type { LeaderContext } from "../leader_context.ts";
 
-type Deleting = Pick<Leading, "sql" | "term" | "settings">;
+type Deleting = Pick<LeaderContext, "sql" | "term" | "settings">;
 
 /** Items of the oldest bulk, after bulk `after`; or that bulk, when it has none any more. */
 export async function deleteOldBulks(me: Deleting, after: number): Promise<number | null> {

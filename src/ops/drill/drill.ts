@@ -9,7 +9,7 @@
  */
 import { rest } from "../../platform/timers.ts";
 import { bodiesIn, type Breach, type History, judge, type Judgement } from "./judge.ts";
-import { Load } from "./load.ts";
+import { DrillLoad } from "./load.ts";
 import { partition } from "./partition.ts";
 import { type Measure, Scene, TooLate } from "./scene.ts";
 import { mayFlush, postgresRestart, redisFlush, redisRestart } from "./servers.ts";
@@ -122,7 +122,7 @@ export async function runDrill(name: DrillName, parts: DrillParts): Promise<Dril
   const site = await Site.open(parts.state_dir);
   try {
     await drill.check(site, parts.yes);
-    const load = new Load({
+    const load = new DrillLoad({
       sql: site.sql,
       jobs_dir: site.note.jobs_dir,
       state_dir: parts.state_dir,
@@ -163,7 +163,7 @@ async function play(drill: Drill, scene: Scene): Promise<{ breaches: Breach[]; h
   return { breaches, history: await load.history(drill.uncharged ?? false) };
 }
 
-/** No more births; whatever was asked for comes to its end, or is late. */
+/** No more new runs; whatever was asked for comes to its end, or is late. */
 async function settle(scene: Scene): Promise<Breach[]> {
   const { load } = scene;
   const breaches: Breach[] = [];

@@ -4,7 +4,7 @@
  *
  *   lost              asked for, and there is no run, or it never ended
  *   failed            ended as anything but SUCCEEDED; the bodies of the load do not fail by themselves
- *   doubled           a run that nobody asked for, or one birth that made two
+ *   doubled           a run that nobody asked for, or one creation that made two
  *   double_running    two attempts of a run were RUNNING at once, by the database's clock
  *   overlap           two bodies of one run, or of one serial key, lived at once, by their own signs of life
  *   unexplained       a body ran again and no ended attempt says why, or it ran without a start in Postgres
@@ -85,10 +85,10 @@ export interface BodyLife {
 export function judge(history: History): Judgement {
   const bodies = bodiesIn(history.signs);
   const by_run = Map.groupBy(bodies, (body) => body.job_run_id);
-  const births = judgeBirths(history);
+  const new_runs = judgeNewRuns(history);
   const repeats: Repeat[] = [];
   const breaches = [
-    ...births,
+    ...new_runs,
     ...judgeEnds(history),
     ...judgeRunning(history),
     ...judgeBodies(history, by_run, repeats),
@@ -114,7 +114,7 @@ function isSlot(key: string): boolean {
   return key.startsWith("time:");
 }
 
-function judgeBirths({ expected, runs }: History): Breach[] {
+function judgeNewRuns({ expected, runs }: History): Breach[] {
   const by_key = Map.groupBy(runs, (run) => run.idempotency_key);
   const asked = new Set(expected);
   const breaches: Breach[] = [];

@@ -3,8 +3,8 @@
  * that the drill adds and removes again (job_file.ts). What was asked for is noted before it is asked, and asked again
  * until it was heard, as an application with an idempotency key does; so whatever has no run in the end was lost.
  *
- *   begin: leftovers ended -> folder and file written -> synced -> births
- *   settle: births stop -> schedule stopped -> bodies released -> all ended
+ *   begin: leftovers ended -> folder and file written -> synced -> new runs
+ *   settle: new runs stop -> schedule stopped -> bodies released -> all ended
  *   remove: what is left canceled -> folder removed -> definition switched off -> what came meanwhile canceled; its history stays
  *
  * When the drill is killed, the folders go all the same (undo.ts), dev's next sync switches the definition off, and
@@ -42,7 +42,7 @@ export interface LoadParts {
   sync(): Promise<string | undefined>;
 }
 
-const BIRTH_EVERY_MS = 333;
+const NEW_RUN_EVERY_MS = 333;
 /** Longer than any drill; the schedule names no minute after it. */
 const DRILL_MINUTES = 15;
 const SHORT: DrillArgs = { hold_ms: 200 };
@@ -50,7 +50,7 @@ const OPEN: RunState[] = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANE
 const CLEAR_WITHIN_MS = 15_000;
 const MOST_RUNS = 1_000_000;
 
-export class Load {
+export class DrillLoad {
   readonly #parts: LoadParts;
   readonly #folders: { jobs: string; ledger: string };
   readonly #id = crypto.randomUUID().slice(0, 8);
@@ -59,7 +59,7 @@ export class Load {
   readonly #stop = new AbortController();
   /** Fires when not even what was asked already is asked again. */
   readonly #over = new AbortController();
-  #births: Promise<unknown> = Promise.resolve();
+  #new_runs: Promise<unknown> = Promise.resolve();
   #removal: Undo | undefined;
   #count = 0;
   #stopped_ms = Infinity;
@@ -94,7 +94,7 @@ export class Load {
     }
     this.#definition_id = definition.id;
     const kinds = [() => this.#enqueue(SHORT), () => this.#emit(), () => this.#enqueue(SHORT, "dandori_drill")];
-    this.#births = every(BIRTH_EVERY_MS, async () => {
+    this.#new_runs = every(NEW_RUN_EVERY_MS, async () => {
       await kinds[this.#count % kinds.length]?.();
     }, { name: "the load of a drill", stop: this.#stop.signal });
   }
@@ -122,14 +122,14 @@ export class Load {
       .filter((run) => alive.has(`${run.id}:${run.attempt}`)).map((run) => run.id);
   }
 
-  /** No more births. The schedule goes on until `stopSchedule`. */
+  /** No more new runs. The schedule goes on until `stopSchedule`. */
   async stop(): Promise<void> {
     this.#stopped_ms = Math.min(this.#stopped_ms, wallClock().getTime());
     this.#stop.abort();
-    await this.#births;
+    await this.#new_runs;
   }
 
-  /** When the births stopped, by this machine's clock. */
+  /** When the new runs stopped, by this machine's clock. */
   get stopped_ms(): number {
     return this.#stopped_ms;
   }
@@ -224,12 +224,12 @@ export class Load {
   async #enqueue(args: DrillArgs, serial_key?: string): Promise<number> {
     const idempotency_key = `${this.#id}-${++this.#count}`;
     this.#expected.push(`enqueue:${this.#definition_id}:${idempotency_key}`);
-    const birth = { job_name: DRILL_JOB, args, idempotency_key, serial_key };
-    const [born] = await this.#untilHeard(() => createRuns(this.#parts.sql, [birth]));
-    if (born?.job_run_id === undefined) {
+    const new_run = { job_name: DRILL_JOB, args, idempotency_key, serial_key };
+    const [created] = await this.#untilHeard(() => createRuns(this.#parts.sql, [new_run]));
+    if (created?.job_run_id === undefined) {
       throw new DrillError(`Cannot drill: the job "${DRILL_JOB}" was removed meanwhile`);
     }
-    return born.job_run_id;
+    return created.job_run_id;
   }
 
   async #emit(): Promise<void> {
@@ -252,7 +252,7 @@ export class Load {
   }
 }
 
-/** The birth keys of all slots that a schedule has had between two looks at it. */
+/** The creation keys of all slots that a schedule has had between two looks at it. */
 export function slotKeys(before: StoredSchedule, after: StoredSchedule): string[] {
   const count = Math.ceil(after.last_slot.since(before.last_slot).total("seconds")) + 1;
   return nextSlots(before, { after: before.last_slot, count })

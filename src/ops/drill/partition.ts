@@ -141,7 +141,7 @@ class LinkedWorker {
         ...environment(),
         DATABASE_URL: postgres.url,
         REDIS_URL: redis.url,
-        DANDORI_STATE_DIR: site.state_dir,
+        SCHEDULER_STATE_DIR: site.state_dir,
         SCHEDULER_REDIS_PREFIX: note.redis_prefix,
         SCHEDULER_NODE_ID: DRILL_NODE,
         SCHEDULER_JOBS_DIR: note.jobs_dir,

@@ -8,7 +8,7 @@ import { workerEnded, type WorkerListing } from "../../nodes/workers.ts";
 import { firstStartSince, readHistory, type RunRecord } from "../../runs/run_history.ts";
 import { TERMINAL } from "../../runs/states.ts";
 import { DRILL_JOB } from "./job_file.ts";
-import type { Load } from "./load.ts";
+import type { DrillLoad } from "./load.ts";
 import { DrillError, type Site } from "./site.ts";
 
 export interface Measure {
@@ -29,7 +29,7 @@ const NEXT_WORD_MS = 5_000;
 
 export class Scene {
   readonly site: Site;
-  readonly load: Load;
+  readonly load: DrillLoad;
   readonly measures: Measure[] = [];
   /** What is needed to start a worker as dev does. */
   readonly worker_command: string[];
@@ -44,7 +44,7 @@ export class Scene {
   constructor(
     parts: {
       site: Site;
-      load: Load;
+      load: DrillLoad;
       say: (text: string) => void;
       stop: AbortSignal;
       worker_command: string[];

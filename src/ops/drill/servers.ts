@@ -1,7 +1,7 @@
 /** Drills on the servers: they are killed, and dev starts them again; or Redis forgets everything. */
 import { countKeys, flushAll, forgetKeys } from "../../redis/redis_flush.ts";
 import { list } from "../../redis/heartbeats.ts";
-import { readSeat } from "../../redis/leader_lock.ts";
+import { readLeaderLock } from "../../redis/leader_lock.ts";
 import { signalProcess } from "../../sandbox/process_table.ts";
 import { currentLeader } from "../../nodes/leadership.ts";
 import { firstStartSince } from "../../runs/run_history.ts";
@@ -67,12 +67,12 @@ export async function postgresRestart(scene: Scene): Promise<void> {
   await sayLeader(scene, epoch);
 }
 
-/** Redis has the leader's seat and each worker's heartbeat again. */
+/** Redis has the leader lock and each worker's heartbeat again. */
 async function redisKnowsAll(scene: Scene, epoch: number): Promise<void> {
   const { site } = scene;
   await scene.until("the leader to have its seat in Redis", async () => {
     const { worker_id } = await currentLeader(site.sql);
-    return worker_id && await readSeat(site.redis) === worker_id ? true : undefined;
+    return worker_id && await readLeaderLock(site.redis) === worker_id ? true : undefined;
   });
   scene.measure("the leader had its seat in Redis", await scene.now());
   await scene.until("each worker's heartbeat in Redis", async () => {

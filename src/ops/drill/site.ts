@@ -7,7 +7,7 @@
  */
 import { type DevNote, readDevNote } from "../../platform/config.ts";
 import { monotonicMs } from "../../platform/timers.ts";
-import { connectRedis, type RedisDoor } from "../../redis/connection.ts";
+import { connectRedis, type RedisConnection } from "../../redis/connection.ts";
 import { list } from "../../redis/heartbeats.ts";
 import { childrenOf, commandLine } from "../../sandbox/process_table.ts";
 import { connectDb, type Sql } from "../../postgres/connection.ts";
@@ -37,13 +37,17 @@ export class Site {
   readonly state_dir: string;
   readonly note: DevNote;
   readonly sql: Sql;
-  readonly redis: RedisDoor;
+  readonly redis: RedisConnection;
   readonly settings: Settings;
   /** Workers that are no children of dev: how much of their lease was left when they were last seen, and since when they are known. */
   readonly #strangers = new Map<string, { lease_seconds_left: number; since_ms: number }>();
   #present = new Set<string>();
 
-  private constructor(state_dir: string, note: DevNote, stores: { sql: Sql; redis: RedisDoor; settings: Settings }) {
+  private constructor(
+    state_dir: string,
+    note: DevNote,
+    stores: { sql: Sql; redis: RedisConnection; settings: Settings },
+  ) {
     this.state_dir = state_dir;
     this.note = note;
     this.sql = stores.sql;

@@ -11,7 +11,7 @@ import { monotonicMs } from "../../platform/timers.ts";
 import { ALERT_KINDS } from "../../alerts/alerts.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { type Figures, readFigures } from "../../stats/gauges.ts";
-import { readBacklog, type Waiting } from "../../stats/load_stats.ts";
+import { type BacklogRow, readBacklog } from "../../stats/load_stats.ts";
 import { type AllTime, BOUNDS, readAllTime, type Sums } from "../../stats/run_stats.ts";
 import { toldCounter, toldHistogram, type Value } from "./told.ts";
 
@@ -22,7 +22,7 @@ const MOST_JOBS = 200;
 
 interface Read {
   figures: Figures;
-  backlog: Waiting[];
+  backlog: BacklogRow[];
   jobs: AllTime[];
 }
 
@@ -87,7 +87,7 @@ function addRuns(registry: Registry, jobs: Read["jobs"]): void {
   histogram("run_duration_seconds", "From started to finished, of runs that ended", "runs", "run_seconds");
 }
 
-function addQueue(registry: Registry, backlog: Waiting[], figures: Figures): void {
+function addQueue(registry: Registry, backlog: BacklogRow[], figures: Figures): void {
   const gauge = (name: string, help: string, values: Value[]) => addGauge(registry, name, help, values);
   gauge(
     "queue_runs",

@@ -15,7 +15,7 @@ import { every, monotonicMs } from "../../platform/timers.ts";
 import { addressText, messageOf } from "../../platform/text.ts";
 
 /** What the process says of itself when it is asked. A worker that comes back under a new id is another one. */
-export interface Subject {
+export interface MetricsSubject {
   role: string;
   slots: number;
   draining: boolean;
@@ -49,7 +49,7 @@ export class WorkerMetrics {
   #lag_ms = 0;
   #worst_lag_ms = 0;
 
-  constructor(subject: () => Subject | undefined) {
+  constructor(subject: () => MetricsSubject | undefined) {
     this.#gauges(subject);
     const counters = new Map(Object.entries(COUNTED).map(([fact, help]) => [fact, this.#counter(nameOf(fact), help)]));
     const finished = new Counter({
@@ -101,7 +101,7 @@ export class WorkerMetrics {
     return new Counter({ name, help, registers: [this.#registry] });
   }
 
-  #gauges(subject: () => Subject | undefined): void {
+  #gauges(subject: () => MetricsSubject | undefined): void {
     const gauge = (name: string, help: string, read: () => number) =>
       new Gauge({
         name,
@@ -144,7 +144,7 @@ export class WorkerMetrics {
 }
 
 /** Undefined: it takes work. */
-function whyNotReady(subject: Subject | undefined): string | undefined {
+function whyNotReady(subject: MetricsSubject | undefined): string | undefined {
   if (!subject) return "it has not registered yet";
   if (subject.detached) return "it is detached";
   if (subject.draining) return "it drains";
@@ -154,7 +154,7 @@ function whyNotReady(subject: Subject | undefined): string | undefined {
 /** Serves until the returned function is called. */
 export function serveWorkerMetrics(
   on: NonNullable<Config["metrics"]>,
-  subject: () => Subject | undefined,
+  subject: () => MetricsSubject | undefined,
 ): { port: number; close: () => Promise<void> } {
   const metrics = new WorkerMetrics(subject);
   const answer = async (request: Request): Promise<Response> => {

@@ -1,6 +1,6 @@
--- A worker's heartbeat: write what it says of itself, keep it on the list, tell it whether it was detached, and of the seats if it stands by.
+-- A worker's heartbeat: write what it says of itself, keep it on the list, tell it whether it was detached, and of the lock if it stands by.
 -- KEYS  1 worker:{worker_id}, 2 workers, 3 detach:{worker_id}, 4 subleader:{node_id}:lock, 5 leader:lock      ARGV  1 worker_id, 2 ttl_ms, 3 "1" if it stands by, 4... field, value, ...
--- Returns {1 detached or 0, 1 it has the subleader seat, which is taken or kept, or 0, ms until the leader's seat is free unless it is
+-- Returns {1 detached or 0, 1 it has the subleader lock, which is taken or kept, or 0, ms until the leader lock is free unless it is
 -- renewed; 0: free, its own, or not asked for}. The heartbeat's time is Redis' own, so that no two clocks are compared.
 local now = redis.call("TIME")
 local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)

@@ -1,7 +1,7 @@
--- Prolong the leader's seat if it is still mine, keep its epoch (Postgres granted it) in any case, and say whether that epoch was asked to step down.
+-- Prolong the leader lock if it is still mine, keep its epoch (Postgres granted it) in any case, and say whether that epoch was asked to step down.
 -- KEYS  1 leader:lock, 2 leader:last_seen_ts, 3 leader:degrade, 4 leader:epoch      ARGV  1 worker_id, 2 ttl_ms, 3 epoch
--- Returns 1 renewed, 0 the seat is not mine, -1 step down (the seat is not prolonged).
--- It always writes, and first: a server that takes no writes (replicas gone, memory full) refuses here. There the seat just ran
+-- Returns 1 renewed, 0 the leader lock is not mine, -1 step down (the leader lock is not prolonged).
+-- It always writes, and first: a server that takes no writes (replicas gone, memory full) refuses here. There the leader lock just ran
 -- out, and "not mine" would end term after term for as long as that lasts.
 local epoch = redis.call("GET", KEYS[4])
 if (tonumber(epoch) or 0) < tonumber(ARGV[3]) then epoch = ARGV[3] end

@@ -2,7 +2,7 @@
 import { type BodyError, type FromBody, joined, RECORD_BYTES, records, type ToBody } from "../frames.ts";
 import { describeError } from "./thrown.ts";
 
-export type Order = Extract<ToBody, { kind: "order" }>;
+export type BodyFrameOrder = Extract<ToBody, { kind: "order" }>;
 
 const KINDS = ["read", "write", "net", "env", "sys", "run", "ffi", "import"];
 const stdin = Deno.stdin;
@@ -12,7 +12,7 @@ const writeError = Deno.stderr.writeSync.bind(Deno.stderr);
 const exit: (code: number) => never = Deno.exit;
 
 /** Both directions of talk with the worker. Opening it reads the hello and refuses to go on with more rights than were granted. */
-export class Channel {
+export class BodyChannel {
   readonly #nonce: Uint8Array;
   readonly #started: Uint8Array;
   readonly #idle: Uint8Array;
@@ -109,7 +109,7 @@ export class Channel {
   }
 
   /** The next order that is to be served. Orders wait in the input while one is. */
-  async nextOrder(): Promise<Order | undefined> {
+  async nextOrder(): Promise<BodyFrameOrder | undefined> {
     for (;;) {
       const order = this.orderAtHand();
       if (order || this.#over) return order;
@@ -120,7 +120,7 @@ export class Channel {
   }
 
   /** The next one, if it has been read already. */
-  orderAtHand(): Order | undefined {
+  orderAtHand(): BodyFrameOrder | undefined {
     for (let line = this.#takeLine(); line !== undefined && !this.#over; line = this.#takeLine()) {
       const said = this.#parse(line);
       if (said?.kind === "resume") this.#recalled = false;

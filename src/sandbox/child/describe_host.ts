@@ -3,9 +3,9 @@
  * declares and whether the args that its schedules give, or none at all, fit its schema. Its `run` is not called.
  */
 import type { JobOptions, Json, Schema } from "../../job.ts";
-import { Channel } from "./channel.ts";
+import { BodyChannel } from "./channel.ts";
 import type { BodyError } from "../frames.ts";
-import type { Load } from "./host.ts";
+import type { LoadModule } from "./host.ts";
 import { issuesText } from "./issues.ts";
 import { whyNotJson } from "../json_values.ts";
 import { describeError } from "./thrown.ts";
@@ -30,8 +30,8 @@ export interface Refusal {
   reason: string;
 }
 
-export async function describeHost(load: Load): Promise<void> {
-  const channel = new Channel();
+export async function describeHost(load: LoadModule): Promise<void> {
+  const channel = new BodyChannel();
   const fail = (thrown: unknown, name?: string): never => {
     const error: BodyError = { ...describeError(thrown), phase: "load" };
     return channel.fail(name ? { ...error, name } : error);

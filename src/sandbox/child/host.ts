@@ -12,7 +12,7 @@
  * against malice it promises nothing, the worker trusts no frame.
  */
 import type { Log, RunContext, Schema } from "../../job.ts";
-import { Channel, type Order } from "./channel.ts";
+import { BodyChannel, type BodyFrameOrder } from "./channel.ts";
 import {
   type BodyError,
   type FromBody,
@@ -26,7 +26,7 @@ import { issuesText } from "./issues.ts";
 import { whyNotJson } from "../json_values.ts";
 import { describeError } from "./thrown.ts";
 
-export type Load = () => Promise<Record<string, unknown>>;
+export type LoadModule = () => Promise<Record<string, unknown>>;
 
 const PROGRESS_EVERY_MS = 50;
 const now = performance.now.bind(performance);
@@ -36,9 +36,9 @@ const makeDir = Deno.mkdirSync;
 const removeDir = Deno.removeSync;
 
 /** Loads the job file and serves orders until the last one, or until the worker closes the channel. */
-export async function host(load: Load): Promise<void> {
-  const channel = new Channel();
-  const body = new Body(channel);
+export async function host(load: LoadModule): Promise<void> {
+  const channel = new BodyChannel();
+  const body = new HostedBody(channel);
   body.watch();
   const job = await body.load(load);
   for (;;) {
@@ -53,8 +53,8 @@ interface LoadedJob {
   options: { args?: Schema; run(context: RunContext<unknown>): unknown };
 }
 
-class Body {
-  readonly #channel: Channel;
+class HostedBody {
+  readonly #channel: BodyChannel;
   #stage: "loading" | "idle" | "running" | "over" = "loading";
   /** Of the run under way, once it is asked for. */
   #abort: AbortController | undefined;
@@ -66,7 +66,7 @@ class Body {
   #folder: string | undefined;
   #flushProgress = () => {};
 
-  constructor(channel: Channel) {
+  constructor(channel: BodyChannel) {
     this.#channel = channel;
   }
 
@@ -106,7 +106,7 @@ class Body {
     this.#aborter.abort(new DOMException(message, name));
   }
 
-  async load(load: Load): Promise<LoadedJob> {
+  async load(load: LoadModule): Promise<LoadedJob> {
     try {
       const job = (await load()).default as Partial<LoadedJob> | undefined;
       if (typeof job?.options?.run !== "function") {
@@ -122,7 +122,7 @@ class Body {
   }
 
   /** Up to `run` and back, with a job that does nothing: else the first run would wait for code to be compiled. */
-  async rehearse(order: Order): Promise<void> {
+  async rehearse(order: BodyFrameOrder): Promise<void> {
     this.#channel.silent = true;
     await this.#verdict(order, { options: { run: () => undefined } });
     this.#channel.silent = false;
@@ -133,8 +133,8 @@ class Body {
   }
 
   /** This one, and all that are at hand after it. Their verdicts are on their way when this resolves. */
-  async serve(first: Order, job: LoadedJob): Promise<void> {
-    for (let order: Order | undefined = first; order;) {
+  async serve(first: BodyFrameOrder, job: LoadedJob): Promise<void> {
+    for (let order: BodyFrameOrder | undefined = first; order;) {
       this.#stage = "running";
       this.#abort = undefined;
       this.#listening = false;
@@ -144,7 +144,7 @@ class Body {
   }
 
   /** Tells the verdict. Between this and the word that the next one has started nothing else is called. */
-  #judge({ last }: Order, verdict: FromBody): Order | undefined {
+  #judge({ last }: BodyFrameOrder, verdict: FromBody): BodyFrameOrder | undefined {
     this.#flushProgress();
     this.#in_hand = 0;
     const clean = this.#removeFolder();
@@ -157,7 +157,7 @@ class Body {
     return next;
   }
 
-  async #verdict(order: Order, job: LoadedJob): Promise<FromBody> {
+  async #verdict(order: BodyFrameOrder, job: LoadedJob): Promise<FromBody> {
     try {
       const args = job.options.args ? await this.#readArgs(order, job.options.args) : { value: order.args };
       if ("problem" in args) return failure("args", "InvalidArgs", args.problem);
@@ -173,14 +173,14 @@ class Body {
   }
 
   /** The args as the schema makes them: a function of the job's, before which all is to be told. */
-  async #readArgs(order: Order, schema: Schema): Promise<{ value: unknown } | { problem: string }> {
+  async #readArgs(order: BodyFrameOrder, schema: Schema): Promise<{ value: unknown } | { problem: string }> {
     this.#channel.flush();
     const answer = await schema["~standard"].validate(order.args);
     if (!answer.issues) return { value: answer.value };
     return { problem: `Cannot run "${order.job_name}": its args do not fit the schema: ${issuesText(answer.issues)}` };
   }
 
-  #context(order: Order, args: unknown): RunContext<unknown> {
+  #context(order: BodyFrameOrder, args: unknown): RunContext<unknown> {
     const tempDir = () => this.#folder ??= order.temp_dir && this.#makeFolder(order.temp_dir);
     const signal = () => {
       this.#listening = true;

@@ -1,9 +1,9 @@
 /** Faults of the network: one process is cut off from something, or what it hears comes late, half, or never. */
 import type { Direction, FaultyLink } from "../../../src/ops/faulty_link.ts";
 import type { Chance } from "../stress/chance.ts";
-import { anySeat, type Fault, type Field, leadingSeat, type Struck } from "./field.ts";
+import { anyLock, type Fault, type Field, leadingLock, type Struck } from "./field.ts";
 import { rest } from "../../../src/platform/timers.ts";
-import type { Links, Seat } from "./seat.ts";
+import type { Links, Lock } from "./seat.ts";
 import { CHAOS_SETTINGS } from "./world.ts";
 
 const WORKER_LEASE_MS = CHAOS_SETTINGS.worker_lease_seconds * 1000;
@@ -18,52 +18,52 @@ export const LINK_FAULTS: Fault[] = [
   {
     name: "cut a worker off from everything",
     weight: 5,
-    strike: (on, chance) => cut(anySeat(on, chance), chance, ALL),
+    strike: (on, chance) => cut(anyLock(on, chance), chance, ALL),
   },
   {
     name: "cut a worker off from Postgres",
     weight: 4,
-    strike: (on, chance) => cut(anySeat(on, chance), chance, ["postgres"]),
+    strike: (on, chance) => cut(anyLock(on, chance), chance, ["postgres"]),
   },
   {
     name: "cut a worker off from Redis",
     weight: 2,
-    strike: (on, chance) => cut(anySeat(on, chance), chance, ["redis"]),
+    strike: (on, chance) => cut(anyLock(on, chance), chance, ["redis"]),
   },
   {
     name: "cut a worker off from its peers",
     weight: 3,
-    strike: (on, chance) => cut(anySeat(on, chance), chance, ["grpc"]),
+    strike: (on, chance) => cut(anyLock(on, chance), chance, ["grpc"]),
   },
-  { name: "lose replies of Postgres", weight: 8, strike: (on, chance) => loseReplies(anySeat(on, chance), chance) },
+  { name: "lose replies of Postgres", weight: 8, strike: (on, chance) => loseReplies(anyLock(on, chance), chance) },
   { name: "lose replies to the client", weight: 4, strike: loseClientsReplies },
-  { name: "strand connections", weight: 4, strike: (on, chance) => once(anySeat(on, chance), chance, "strand") },
-  { name: "reset connections", weight: 4, strike: (on, chance) => once(anySeat(on, chance), chance, "reset") },
-  { name: "refuse connections", weight: 3, strike: (on, chance) => forAWhile(anySeat(on, chance), chance, "refuse") },
-  { name: "swallow connections", weight: 3, strike: (on, chance) => forAWhile(anySeat(on, chance), chance, "swallow") },
-  { name: "slow a link", weight: 3, strike: (on, chance) => slow(anySeat(on, chance), chance) },
+  { name: "strand connections", weight: 4, strike: (on, chance) => once(anyLock(on, chance), chance, "strand") },
+  { name: "reset connections", weight: 4, strike: (on, chance) => once(anyLock(on, chance), chance, "reset") },
+  { name: "refuse connections", weight: 3, strike: (on, chance) => forAWhile(anyLock(on, chance), chance, "refuse") },
+  { name: "swallow connections", weight: 3, strike: (on, chance) => forAWhile(anyLock(on, chance), chance, "swallow") },
+  { name: "slow a link", weight: 3, strike: (on, chance) => slow(anyLock(on, chance), chance) },
 ];
 
 type LinkName = keyof Links;
 
-function cut(seat: Seat | undefined, chance: Chance, names: readonly LinkName[]): Struck | undefined {
-  if (!seat) return undefined;
+function cut(lock: Lock | undefined, chance: Chance, names: readonly LinkName[]): Struck | undefined {
+  if (!lock) return undefined;
   const ways = chance.pick(WAYS);
   const lasts_ms = chance.whole(300, chance.happens(0.4) ? 1.5 * WORKER_LEASE_MS : 0.5 * WORKER_LEASE_MS);
-  for (const name of names) seat.links[name].stall(...ways);
+  for (const name of names) lock.links[name].stall(...ways);
   return {
-    what: `${seat.name} (${seat.worker_id}), ${ways.join(" and ")}, for ${lasts_ms} ms`,
-    takes: [seat.name],
+    what: `${lock.name} (${lock.worker_id}), ${ways.join(" and ")}, for ${lasts_ms} ms`,
+    takes: [lock.name],
     lasts_ms,
-    heal: () => seat.heal(),
+    heal: () => lock.heal(),
   };
 }
 
 function cutLeader(on: Field, chance: Chance, names: readonly LinkName[]): Struck | undefined {
-  const seat = leadingSeat(on);
-  const struck = cut(seat, chance, names);
+  const lock = leadingLock(on);
+  const struck = cut(lock, chance, names);
   const lasts = struck && struck.lasts_ms > 1_000 * CHAOS_SETTINGS.leader_lease_seconds;
-  return lasts && names.includes("postgres") ? { ...struck, unseats: seat?.worker_id } : struck;
+  return lasts && names.includes("postgres") ? { ...struck, unseats: lock?.worker_id } : struck;
 }
 
 /** Who leads calls the others, so what leads to them is cut as well: no two workers hear each other. */
@@ -75,20 +75,20 @@ function cutPeers({ world, taken }: Field, chance: Chance): Struck | undefined {
     what: `all workers from each other for ${lasts_ms} ms`,
     takes: world.seats.map(({ name }) => name),
     lasts_ms,
-    heal: async () => void await Promise.all(world.seats.map((seat) => seat.heal())),
+    heal: async () => void await Promise.all(world.seats.map((lock) => lock.heal())),
   };
 }
 
 /** What is asked meanwhile is done, and the answer never comes. */
-function loseReplies(seat: Seat | undefined, chance: Chance): Struck | undefined {
-  if (!seat) return undefined;
+function loseReplies(lock: Lock | undefined, chance: Chance): Struck | undefined {
+  if (!lock) return undefined;
   const lasts_ms = chance.whole(30, 400);
-  seat.links.postgres.stall("back");
+  lock.links.postgres.stall("back");
   return {
-    what: `to ${seat.name} (${seat.worker_id}), of ${lasts_ms} ms`,
-    takes: [seat.name],
+    what: `to ${lock.name} (${lock.worker_id}), of ${lasts_ms} ms`,
+    takes: [lock.name],
     lasts_ms,
-    heal: () => resetAndHeal(seat.links.postgres),
+    heal: () => resetAndHeal(lock.links.postgres),
   };
 }
 
@@ -104,39 +104,39 @@ async function resetAndHeal(link: FaultyLink): Promise<void> {
   await link.heal();
 }
 
-function once(seat: Seat | undefined, chance: Chance, what: "strand" | "reset"): Struck | undefined {
-  if (!seat) return undefined;
+function once(lock: Lock | undefined, chance: Chance, what: "strand" | "reset"): Struck | undefined {
+  if (!lock) return undefined;
   const name = chance.pick(ALL);
-  seat.links[name][what]();
-  return { what: `${name} of ${seat.name} (${seat.worker_id})`, takes: [seat.name], lasts_ms: 500, heal: () => {} };
+  lock.links[name][what]();
+  return { what: `${name} of ${lock.name} (${lock.worker_id})`, takes: [lock.name], lasts_ms: 500, heal: () => {} };
 }
 
 async function forAWhile(
-  seat: Seat | undefined,
+  lock: Lock | undefined,
   chance: Chance,
   what: "refuse" | "swallow",
 ): Promise<Struck | undefined> {
-  if (!seat) return undefined;
+  if (!lock) return undefined;
   const name = chance.pick(ALL);
   const lasts_ms = chance.whole(300, 4_000);
-  await seat.links[name][what]();
-  if (what === "swallow") seat.links[name].reset(); // so that there are new ones
-  const told = `${name} of ${seat.name} (${seat.worker_id}) for ${lasts_ms} ms`;
-  return { what: told, takes: [seat.name], lasts_ms, heal: () => seat.heal() };
+  await lock.links[name][what]();
+  if (what === "swallow") lock.links[name].reset(); // so that there are new ones
+  const told = `${name} of ${lock.name} (${lock.worker_id}) for ${lasts_ms} ms`;
+  return { what: told, takes: [lock.name], lasts_ms, heal: () => lock.heal() };
 }
 
-function slow(seat: Seat | undefined, chance: Chance): Struck | undefined {
-  if (!seat) return undefined;
+function slow(lock: Lock | undefined, chance: Chance): Struck | undefined {
+  if (!lock) return undefined;
   const name = chance.pick(ALL);
   const late_ms = chance.whole(20, 250);
   const lasts_ms = chance.whole(1_000, 6_000);
-  seat.links[name].delay(late_ms);
+  lock.links[name].delay(late_ms);
   return {
-    what: `${name} of ${seat.name} (${seat.worker_id}) by ${late_ms} ms for ${lasts_ms} ms`,
-    takes: [seat.name],
+    what: `${name} of ${lock.name} (${lock.worker_id}) by ${late_ms} ms for ${lasts_ms} ms`,
+    takes: [lock.name],
     lasts_ms,
     heal: async () => {
-      await seat.heal();
+      await lock.heal();
       await rest(late_ms); // what is on its way
     },
   };

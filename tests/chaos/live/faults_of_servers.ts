@@ -79,7 +79,7 @@ async function terminateBackends({ world, taken }: Field, chance: Chance): Promi
 
 /** As the guide says: first the new pin everywhere, then the new certificate, then the old pin away. */
 async function rotate({ world, taken }: Field, chance: Chance): Promise<Struck | undefined> {
-  const node_id = chance.pick([...new Set(world.seats.map((seat) => seat.node_id))]);
+  const node_id = chance.pick([...new Set(world.seats.map((lock) => lock.node_id))]);
   const name = `certificate of ${node_id}`;
   if (taken.has(name)) return undefined;
   const { certificates } = world;

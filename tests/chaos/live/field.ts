@@ -1,10 +1,10 @@
 /**
- * What a fault is, and what it may strike. Each takes what it strikes (a seat, Postgres, Redis, a node's certificate)
+ * What a fault is, and what it may strike. Each takes what it strikes (a lock, Postgres, Redis, a node's certificate)
  * for as long as it lasts, so that it does what its name says; several at a time strike different things.
  */
 import type { Chance } from "../stress/chance.ts";
 import type { Load } from "./load.ts";
-import type { Seat } from "./seat.ts";
+import type { Lock } from "./seat.ts";
 import type { World } from "./world.ts";
 
 export interface Fault {
@@ -37,22 +37,22 @@ export interface Struck {
   kills?: string;
 }
 
-/** A seat that nothing else has, with a worker that is ready. */
-export function anySeat({ world, taken }: Field, chance: Chance): Seat | undefined {
-  return oneOf(world.seats.filter((seat) => isFree(seat, taken)), chance);
+/** A lock that nothing else has, with a worker that is ready. */
+export function anyLock({ world, taken }: Field, chance: Chance): Lock | undefined {
+  return oneOf(world.seats.filter((lock) => isFree(lock, taken)), chance);
 }
 
-export function leadingSeat({ world, taken }: Field): Seat | undefined {
+export function leadingLock({ world, taken }: Field): Lock | undefined {
   const { leader } = world;
   return leader && isFree(leader, taken) ? leader : undefined;
 }
 
-export function otherSeat({ world, taken }: Field, chance: Chance): Seat | undefined {
-  return oneOf(world.seats.filter((seat) => seat !== world.leader && isFree(seat, taken)), chance);
+export function otherLock({ world, taken }: Field, chance: Chance): Lock | undefined {
+  return oneOf(world.seats.filter((lock) => lock !== world.leader && isFree(lock, taken)), chance);
 }
 
-function isFree(seat: Seat, taken: Set<string>): boolean {
-  return seat.worker_id !== "" && !taken.has(seat.name);
+function isFree(lock: Lock, taken: Set<string>): boolean {
+  return lock.worker_id !== "" && !taken.has(lock.name);
 }
 
 /** Undefined of an empty list. */

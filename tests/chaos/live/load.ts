@@ -62,7 +62,7 @@ export class Load {
   readonly #events = new Map<number, string>();
   readonly #runs: number[] = [];
   #first_slots = new Map<number, Temporal.Instant>();
-  #going: Promise<unknown> = Promise.resolve();
+  #inflight: Promise<unknown> = Promise.resolve();
 
   private constructor(world: World, chance: Chance, link: FaultyLink) {
     this.#world = world;
@@ -75,14 +75,14 @@ export class Load {
     const link = await FaultyLink.to(Number(new URL(world.servers.database_url).port));
     const load = new Load(world, chance, link);
     load.#first_slots = await startingPoints(world);
-    load.#going = Promise.all(RATES.map(([kind, per_second]) => load.#give(kind, per_second)));
+    load.#inflight = Promise.all(RATES.map(([kind, per_second]) => load.#give(kind, per_second)));
     return load;
   }
 
   /** Asks for no more, and waits until all that was asked for is acknowledged and every slot until now has come. */
   async stop(): Promise<void> {
     this.#stop.abort();
-    await this.#going;
+    await this.#inflight;
     await Promise.all(this.#under_way);
     await this.#catchUp();
   }
@@ -105,13 +105,13 @@ export class Load {
 
   async close(): Promise<void> {
     this.#stop.abort();
-    await this.#going;
+    await this.#inflight;
     await this.#client.close();
     await this.link.close();
   }
 
   /** The keys of all runs that must be there, and of no others. */
-  async births(): Promise<string[]> {
+  async new_runs(): Promise<string[]> {
     const { sql } = this.#world;
     const jobs = await sql<{ id: number; name: string; event_types: string[] }[]>`
       select id, name, event_types from job_definition`;
@@ -145,8 +145,8 @@ export class Load {
       const act = this.#act(kind, chance); // its throws are made in any case
       if (this.#under_way.size >= MOST_UNDER_WAY) continue;
       this.sent++;
-      const going: Promise<void> = act().finally(() => this.#under_way.delete(going));
-      this.#under_way.add(going);
+      const inflight: Promise<void> = act().finally(() => this.#under_way.delete(inflight));
+      this.#under_way.add(inflight);
     }
   }
 

@@ -77,7 +77,7 @@ export class Nemesis {
   async heal(): Promise<void> {
     this.#hurry.abort();
     await Promise.all(this.#healing);
-    await Promise.all(this.#field.world.seats.map((seat) => seat.heal()));
+    await Promise.all(this.#field.world.seats.map((lock) => lock.heal()));
     await this.#field.load.link.heal();
   }
 

@@ -1,6 +1,6 @@
 /**
  * One place for a worker process in a chaos run: the process itself, started again whenever it ends, and the links that
- * carry all that it says and hears: to Postgres, to Redis, and from its peers. One fault at a time strikes a seat
+ * carry all that it says and hears: to Postgres, to Redis, and from its peers. One fault at a time strikes a lock
  * (`busy`), so that a fault does what its name says.
  */
 import { rmSync } from "node:fs";
@@ -11,7 +11,7 @@ import { eachLine, WORKER_ARGS } from "../../../src/dev/worker_supervisor.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
 
-export interface SeatOptions {
+export interface LockOptions {
   name: string;
   node_id: string;
   /** The port that its worker listens on; peers are told the link's. */
@@ -23,9 +23,9 @@ export interface SeatOptions {
   log_file: string;
   /** Before the process that ended is started again. */
   pause_ms(): number;
-  heard(seat: Seat, fact: HeardFact): void;
+  heard(lock: Lock, fact: HeardFact): void;
   /** A process ended in a way that nobody asked for. */
-  died(seat: Seat, how: string): void;
+  died(lock: Lock, how: string): void;
 }
 
 export interface Links {
@@ -39,7 +39,7 @@ export type HeardFact = { [K in FactName]: { fact: K } & Facts[K] }[FactName];
 /** Its own grace for bodies is 2 s, and giving up on a Postgres that is away takes a lease. */
 const STOPS_WITHIN_MS = 30_000;
 
-export class Seat {
+export class Lock {
   readonly name: string;
   readonly node_id: string;
   readonly links: Links;
@@ -49,13 +49,13 @@ export class Seat {
   worker_id = "";
   /** It leads, by its own word; 0: it does not. */
   epoch = 0;
-  readonly #options: SeatOptions;
+  readonly #options: LockOptions;
   readonly #log: Deno.FsFile;
   #child: Deno.ChildProcess | undefined;
   #asked_to_end = false;
   #ready = Promise.withResolvers<void>();
 
-  constructor(options: SeatOptions) {
+  constructor(options: LockOptions) {
     this.#options = options;
     this.name = options.name;
     this.node_id = options.node_id;

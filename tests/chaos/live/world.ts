@@ -8,7 +8,7 @@ import { problemText } from "../../../src/sync/problem.ts";
 import { sync } from "../../../src/sync/sync.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { freePort } from "../../../src/ops/free_port.ts";
-import { Sandbox } from "../../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
 import { applySchema } from "../../../src/postgres/schema.ts";
 import { changeSettings, type Settings } from "../../../src/settings/settings.ts";
@@ -16,7 +16,7 @@ import { noneLeft } from "../../support/processes.ts";
 import { Certificates } from "./certs.ts";
 import type { Chance } from "../stress/chance.ts";
 import { installHistory } from "../history.ts";
-import { type HeardFact, type Links, Seat } from "./seat.ts";
+import { type HeardFact, type Links, Lock } from "./seat.ts";
 import { Servers } from "./servers.ts";
 
 /** Short leases, so that many faults fit: but a frozen worker's guard needs 3 s, and the lease must outlast that. */
@@ -61,7 +61,7 @@ export interface WorldOptions {
 
 export class World {
   readonly dir: string;
-  readonly seats: Seat[] = [];
+  readonly seats: Lock[] = [];
   /** What went wrong beside what the history tells. */
   readonly mishaps: string[] = [];
   readonly moments: Moment[] = [];
@@ -92,9 +92,9 @@ export class World {
     const world = new World(options, await Servers.start(options.dir));
     try {
       await world.#prepare();
-      for (let place = 0; place < options.workers; place++) world.seats.push(await world.#seat(place));
-      world.#kept = Promise.all(world.seats.map((seat) => seat.keep(world.#stop.signal)));
-      await within(READY_WITHIN_MS, "the start of the workers", Promise.all(world.seats.map((seat) => seat.ready)));
+      for (let place = 0; place < options.workers; place++) world.seats.push(await world.#lock(place));
+      world.#kept = Promise.all(world.seats.map((lock) => lock.keep(world.#stop.signal)));
+      await within(READY_WITHIN_MS, "the start of the workers", Promise.all(world.seats.map((lock) => lock.ready)));
       return world;
     } catch (error) {
       await world.close();
@@ -106,9 +106,9 @@ export class World {
     return `${this.dir}/marks/marks.jsonl`;
   }
 
-  /** Which seat leads, as far as can be heard. */
-  get leader(): Seat | undefined {
-    const leaders = this.seats.filter((seat) => seat.epoch > 0 && seat.pid !== undefined);
+  /** Which lock leads, as far as can be heard. */
+  get leader(): Lock | undefined {
+    const leaders = this.seats.filter((lock) => lock.epoch > 0 && lock.pid !== undefined);
     return leaders.sort((a, b) => b.epoch - a.epoch)[0];
   }
 
@@ -126,15 +126,15 @@ export class World {
   /** Ends everything, by force where needed; `dir` stays. */
   async close(): Promise<void> {
     this.#stop.abort();
-    for (const seat of this.seats) {
-      seat.signal("SIGCONT");
-      seat.signal("SIGKILL");
+    for (const lock of this.seats) {
+      lock.signal("SIGCONT");
+      lock.signal("SIGKILL");
     }
     await this.#kept;
     await noneLeft(`${this.dir}/state`, 1_000).catch(() => {}); // whoever minded has told by now
     await this.sql.end({ timeout: 2 });
     await this.servers.stop();
-    await Promise.all(this.seats.flatMap((seat) => Object.values(seat.links).map((link) => link.close())));
+    await Promise.all(this.seats.flatMap((lock) => Object.values(lock.links).map((link) => link.close())));
   }
 
   async #prepare(): Promise<void> {
@@ -150,7 +150,7 @@ export class World {
     for (const { name } of Deno.readDirSync(JOBS)) Deno.copyFileSync(new URL(name, JOBS), `${jobs_dir}/${name}`);
     const folder = JSON.stringify(`${this.dir}/marks`);
     Deno.writeTextFileSync(`${jobs_dir}/_place.ts`, `export const FOLDER = ${folder};\n`);
-    const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir: `${this.dir}/sync`, spares: 0, env: {} });
+    const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir: `${this.dir}/sync`, spares: 0, env: {} });
     try {
       const by = { actor: "chaos", reason: "its jobs" };
       const parts = { sql: this.sql, sandbox, jobs_dir, project_dir: PROJECT_DIR, by };
@@ -164,14 +164,14 @@ export class World {
     await this.sql`update job_definition set max_interruptions = 1000 where name <> 'killer'`;
   }
 
-  async #seat(place: number): Promise<Seat> {
+  async #lock(place: number): Promise<Lock> {
     const node_id = NODES[place] as string;
     const name = `${node_id.at(-1)}${place + 1}`;
     const grpc_port = freePort();
     const links = await this.#links(grpc_port);
     const clock_file = this.clock_library && `${this.dir}/clocks/${name}`;
     const chance = this.#options.chance.fork(`seat ${name}`);
-    const seat = new Seat({
+    const lock = new Lock({
       name,
       node_id,
       grpc_port,
@@ -186,11 +186,11 @@ export class World {
         this.mishaps.push(`The worker of ${of.name} ended by itself: ${how}; see facts/${of.name}.log`);
       },
     });
-    seat.setClock(0);
-    return seat;
+    lock.setClock(0);
+    return lock;
   }
 
-  #heard({ name }: Seat, fact: HeardFact): void {
+  #heard({ name }: Lock, fact: HeardFact): void {
     this.#options.heard(fact, monotonicMs());
     if (fact.fact === "worker.ready") this.note(`${name} is ready as ${fact.worker_id}`);
     if (fact.fact === "worker.lost") this.note(`${name} lost its id ${fact.worker_id}: ${fact.reason}`);
@@ -209,24 +209,24 @@ export class World {
   }
 
   #environment(
-    seat: { name: string; node_id: string; links: Links; clock_file: string | undefined },
+    lock: { name: string; node_id: string; links: Links; clock_file: string | undefined },
   ): Record<string, string> {
-    const files = this.certificates.filesOf(seat.node_id);
+    const files = this.certificates.filesOf(lock.node_id);
     return {
-      DATABASE_URL: through(this.servers.database_url, seat.links.postgres),
-      REDIS_URL: through(this.servers.redis_url, seat.links.redis),
-      SCHEDULER_GRPC_ADVERTISE: `127.0.0.1:${seat.links.grpc.port}`,
-      SCHEDULER_NODE_ID: seat.node_id,
+      DATABASE_URL: through(this.servers.database_url, lock.links.postgres),
+      REDIS_URL: through(this.servers.redis_url, lock.links.redis),
+      SCHEDULER_GRPC_ADVERTISE: `127.0.0.1:${lock.links.grpc.port}`,
+      SCHEDULER_NODE_ID: lock.node_id,
       SCHEDULER_JOBS_DIR: `${this.dir}/jobs`,
       SCHEDULER_SLOTS: SLOTS,
       SCHEDULER_TLS_CERT_FILE: files.cert_file,
       SCHEDULER_TLS_KEY_FILE: files.key_file,
       SCHEDULER_TLS_PINS_FILE: files.pins_file,
-      DANDORI_STATE_DIR: `${this.dir}/state/${seat.node_id}`, // siblings settle what a dead one leaves there
-      ...(seat.clock_file && this.clock_library
+      SCHEDULER_STATE_DIR: `${this.dir}/state/${lock.node_id}`, // siblings settle what a dead one leaves there
+      ...(lock.clock_file && this.clock_library
         ? {
           LD_PRELOAD: this.clock_library,
-          FAKETIME_TIMESTAMP_FILE: seat.clock_file,
+          FAKETIME_TIMESTAMP_FILE: lock.clock_file,
           FAKETIME_CACHE_DURATION: "1",
           FAKETIME_DONT_FAKE_MONOTONIC: "1",
         }

@@ -3,16 +3,16 @@
  * with wires, peers and bodies of the stress. What is thin here is only the loop that renews the lease, whose pace
  * cannot be set that low, and gRPC.
  */
-import { Bell, every, rest, within } from "../../../src/platform/timers.ts";
+import { every, rest, Wakeup, within } from "../../../src/platform/timers.ts";
 import type { Digests } from "../../../src/sync/module_graph.ts";
 import { CheckUp } from "../../../src/worker/node_probe.ts";
 import { Continuation } from "../../../src/worker/continuation.ts";
 import { Executor } from "../../../src/worker/executor.ts";
-import { Hand } from "../../../src/worker/pending_starts.ts";
+import { PendingStarts } from "../../../src/worker/pending_starts.ts";
 import { workerHandlers } from "../../../src/worker/handlers.ts";
 import { lead } from "../../../src/leader/leader.ts";
 import { playRole } from "../../../src/cluster/election.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import { Subleader } from "../../../src/cluster/subleader.ts";
 import { beatHeart, renewOnce, type WorkerParts } from "../../../src/worker/worker.ts";
 import { isUnreachable } from "../../../src/postgres/connection.ts";
@@ -60,29 +60,36 @@ export class Actor {
     const worker_id = `w${port}.${++this.#lives}-${crypto.randomUUID().slice(0, 8)}`;
     const process = this.process = new SimProcess(worker_id);
     const leave = this.#leave = new AbortController();
-    const standing = new Standing({ worker_id, node_id, slots: SLOTS, settings: world.settings });
+    const local = new LocalWorkerState({ worker_id, node_id, slots: SLOTS, settings: world.settings });
     // Read from Postgres they would be refused: no real worker may keep time this short.
-    Object.defineProperty(standing, "settings", { get: () => world.settings, set: () => {} });
+    Object.defineProperty(local, "settings", { get: () => world.settings, set: () => {} });
     const sql = postgresOf(world, process);
-    const sandbox = new SimSandbox({ world, process, mayRun: () => standing.mayRun, manners: MANNERS });
-    const executor = new Executor({ sql, sandbox: asSandbox(sandbox), digests: DIGESTS, standing, jobs_dir: "/jobs" });
-    const hand = new Hand({ sql, executor, sandbox: { expect() {} }, digests: DIGESTS, standing, jobs_dir: "/jobs" });
+    const sandbox = new SimSandbox({ world, process, mayRun: () => local.mayRun, manners: MANNERS });
+    const executor = new Executor({ sql, sandbox: asSandbox(sandbox), digests: DIGESTS, local, jobs_dir: "/jobs" });
+    const pending_starts = new PendingStarts({
+      sql,
+      executor,
+      sandbox: { expect() {} },
+      digests: DIGESTS,
+      local,
+      jobs_dir: "/jobs",
+    });
     const check_up = new CheckUp({ state_dir: ".", checks_dir: undefined });
     const fingerprint = `fingerprint of ${worker_id}`;
     const endpoint = {
       port,
       process,
       fingerprint,
-      handlers: workerHandlers({ sql, standing, executor, hand, check_up }),
+      handlers: workerHandlers({ sql, local, executor, pending_starts, check_up }),
     };
     const parts: WorkerParts = {
       sql,
       lease_sql: sql,
       redis: redisOf(world, process),
       executor,
-      hand,
-      standing,
-      wire: { fingerprint, former_fingerprint: null, not_after: null, trust_digest: "" },
+      pending_starts,
+      local,
+      transport: { fingerprint, former_fingerprint: null, not_after: null, trust_digest: "" },
       pid: port * 1_000 + this.#lives,
       grpc: { host: "stress", port },
     };
@@ -105,29 +112,29 @@ export class Actor {
     const { world, node_id } = this;
     if (world.mistake?.unguarded || !world.chance.happens(0.5)) return;
     count(world, "deaths certified");
-    const of = { worker_id: parts.standing.worker_id, pid: parts.pid, process_started: "0", host: node_id };
+    const of = { worker_id: parts.local.worker_id, pid: parts.pid, process_started: "0", host: node_id };
     later(world, rest(world.chance.between(30, 300)).then(() => certifyDeath(world.sql, of)));
   }
 
   async #introduce(parts: WorkerParts, stop: AbortSignal): Promise<void> {
-    const { standing, grpc } = parts;
+    const { local, grpc } = parts;
     const registration = {
-      worker_id: standing.worker_id,
-      node_id: standing.node_id,
+      worker_id: local.worker_id,
+      node_id: local.node_id,
       pid: parts.pid,
       process_started: "0",
-      host: standing.node_id,
+      host: local.node_id,
       grpc_host: grpc.host,
       grpc_port: grpc.port,
-      tls_fingerprint: parts.wire.fingerprint,
-      slots: standing.slots,
+      tls_fingerprint: parts.transport.fingerprint,
+      slots: local.slots,
       version: "stress",
     };
     while (!stop.aborted) {
       try {
         const lease_ms = this.world.settings.worker_lease_seconds * 1000;
         const lease_until_ms = await registerWorker(parts.sql, registration, lease_ms);
-        if (lease_until_ms !== undefined) return standing.holdsUntil(lease_until_ms);
+        if (lease_until_ms !== undefined) return local.holdsUntil(lease_until_ms);
         this.process.kill(); // buried before it heard that it is registered: a real one takes a new id, here another process does
         throw new Error("its id was used up");
       } catch (error) {
@@ -139,7 +146,7 @@ export class Actor {
 
   async #work(parts: WorkerParts, around: { sandbox: SimSandbox; over: AbortSignal }): Promise<void> {
     const { process, world } = this;
-    const { standing, executor } = parts;
+    const { local, executor } = parts;
     const dead = new AbortController();
     const renewing = new AbortController();
     const lease = every(RETRY_MS, async () => {
@@ -148,21 +155,21 @@ export class Actor {
     }, {
       name: "worker lease",
       stop: AbortSignal.any([renewing.signal, dead.signal, process.end]),
-      bell: standing.lease_bell,
+      wakeup: local.lease_wakeup,
     });
     const until = AbortSignal.any([renewing.signal, process.end]);
     const heart = beatHeart(parts, until);
-    const bell = new Bell();
-    const peers = world.network.peersOf({ process, fingerprint: parts.wire.fingerprint });
+    const wakeup = new Wakeup();
+    const peers = world.network.peersOf({ process, fingerprint: parts.transport.fingerprint });
     const asking = new Continuation({ ...parts, peers }).tend(until);
-    const subleader = new Subleader({ ...parts, peers, bell });
+    const subleader = new Subleader({ ...parts, peers, wakeup });
     const leadTerm = (term: Parameters<typeof lead>[0], signal: AbortSignal) => lead(term, { ...parts, peers }, signal);
-    await playRole({ ...parts, bell, subleader, lead: leadTerm }, AbortSignal.any([around.over, dead.signal]));
+    await playRole({ ...parts, wakeup, subleader, lead: leadTerm }, AbortSignal.any([around.over, dead.signal]));
     if (process.crashed) return;
     count(
       world,
       dead.signal.aborted
-        ? standing.detached ? "workers that were detached" : "workers that found themselves dead"
+        ? local.detached ? "workers that were detached" : "workers that found themselves dead"
         : "workers that left",
     );
     if (dead.signal.aborted) await executor.stop("its worker is dead to the others, or detached", process.end);
@@ -170,14 +177,14 @@ export class Actor {
     await around.sandbox.close();
     renewing.abort();
     await Promise.all([lease, heart, asking]);
-    await quietly(retireWorker(parts.sql, standing.worker_id));
+    await quietly(retireWorker(parts.sql, local.worker_id));
   }
 
   async #leaveWell(parts: WorkerParts): Promise<void> {
-    const { standing, executor } = parts;
-    standing.stopping = true;
-    standing.draining = true;
-    await quietly(setDraining(parts.sql, standing.worker_id, true));
+    const { local, executor } = parts;
+    local.stopping = true;
+    local.draining = true;
+    await quietly(setDraining(parts.sql, local.worker_id, true));
     await quietly(renewOnce(parts));
     await executor.drain(this.world.settings.drain_grace_seconds * 1000, this.process.end);
   }

@@ -4,7 +4,7 @@
  * busy this one is.
  */
 import { every, monotonicMs, rest } from "../../../src/platform/timers.ts";
-import type { Body, BodyEars, BodyOrder, Outcome, Sandbox } from "../../../src/sandbox/process_pool.ts";
+import type { Body, BodyListener, BodyOrder, Outcome, ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import type { Effect } from "../checker.ts";
 import type { SimProcess } from "./process.ts";
 import { BEAT_MS, count, GUARD_MS, later, type World } from "./world.ts";
@@ -74,7 +74,7 @@ export class SimSandbox {
     return this.#guarded ? this.#heard_ms + GUARD_MS * this.#world.scale : Infinity;
   }
 
-  start(order: BodyOrder, _ears: BodyEars): Body {
+  start(order: BodyOrder, _listener: BodyListener): Body {
     const { chance, mistake } = this.#world;
     if (!this.#mayRun() && !mistake?.unchecked_spawn) return neverStarted();
     this.#heard_ms = monotonicMs();
@@ -106,8 +106,8 @@ export class SimSandbox {
   }
 }
 
-export function asSandbox(sandbox: SimSandbox): Sandbox {
-  return sandbox as unknown as Sandbox;
+export function asSandbox(sandbox: SimSandbox): ProcessPool {
+  return sandbox as unknown as ProcessPool;
 }
 
 function outcomeBy({ chance }: World, manner: Manner): Decided {

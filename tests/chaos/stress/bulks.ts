@@ -51,7 +51,7 @@ export async function changeSomeBulk({ sql, ...world }: World, chance: Chance): 
 }
 
 /** The keys of the runs that bulks must have by now: once nobody cancels any more. */
-export async function birthsOfBulks(sql: Sql): Promise<string[]> {
+export async function new_runsOfBulks(sql: Sql): Promise<string[]> {
   const rows = await sql<{ key: string }[]>`
     select 'bulk:' || b.id || ':' || i.seq as key from bulk b join bulk_item i on i.bulk_id = b.id
      where b.state <> 'CANCELED' or i.job_run_id is not null

@@ -8,7 +8,7 @@ import { emitEvent } from "../../../src/events/events.ts";
 import { reprioritizeWhere, requestCancel } from "../../../src/runs/requests.ts";
 import { aDefinition } from "../../support/factories.ts";
 import type { Manner } from "./bodies.ts";
-import { birthsOfBulks, changeSomeBulk, giveBulk } from "./bulks.ts";
+import { changeSomeBulk, giveBulk, new_runsOfBulks } from "./bulks.ts";
 import { Crashed, SimProcess } from "./process.ts";
 import { postgresOf } from "./wires.ts";
 import { count, type World } from "./world.ts";
@@ -78,10 +78,10 @@ interface Schedule extends ScheduleSpec {
 
 export interface Load {
   /** Keys of what was made so far, and will have a run. */
-  readonly births: string[];
+  readonly new_runs: string[];
   /** Makes work until stopped; resolves when all that was begun has been heard of. */
   run(stop: AbortSignal): Promise<void>;
-  /** No slot comes any more. Adds those that came to the births. */
+  /** No slot comes any more. Adds those that came to the new runs. */
   end(sql: Sql): Promise<void>;
 }
 
@@ -97,19 +97,19 @@ export async function prepareLoad(world: World): Promise<Load> {
     ids.set(name, id);
     if (job.every_seconds && !world.quiet) schedules.push(await aSchedule(world.sql, id, job.every_seconds));
   }
-  const births: string[] = [];
+  const new_runs: string[] = [];
   return {
-    births,
-    run: (stop) => makeWork(world, { ids, births }, stop),
+    new_runs,
+    run: (stop) => makeWork(world, { ids, new_runs }, stop),
     async end(sql) {
       await sql`update job_schedule set enabled = false`;
-      births.push(...await birthsOfBulks(sql));
+      new_runs.push(...await new_runsOfBulks(sql));
       const rows = await sql<{ id: number; last_slot: Date }[]>`select id, last_slot from job_schedule`;
       for (const schedule of schedules) {
         const last_ms = rows.find((row) => row.id === schedule.id)?.last_slot.getTime() ?? 0;
         for (const slot of nextSlots(schedule, { after: schedule.from, count: 1_000 })) {
           if (slot.epochMilliseconds > last_ms) break;
-          births.push(`time:${schedule.id}:${slot}`);
+          new_runs.push(`time:${schedule.id}:${slot}`);
         }
       }
     },
@@ -141,7 +141,7 @@ async function aSchedule(sql: Sql, job_definition_id: number, seconds: number): 
 
 interface Made {
   ids: Map<string, number>;
-  births: string[];
+  new_runs: string[];
 }
 
 async function makeWork(world: World, made: Made, stop: AbortSignal): Promise<void> {
@@ -189,7 +189,7 @@ async function giveWork(
   if (!world.mistake?.job && chance.happens(0.2)) {
     const event = { event_type: "something", payload: { key: chance.whole(1, 8) }, dedupe_key: `event ${turn}` };
     const id = await untilHeard(() => emitEvent(sql, event));
-    for (const name of ["heard", "overheard"]) made.births.push(`event:${id}:${made.ids.get(name)}`);
+    for (const name of ["heard", "overheard"]) made.new_runs.push(`event:${id}:${made.ids.get(name)}`);
     return count(world, "events");
   }
   const job_name = world.mistake?.job ??
@@ -202,7 +202,7 @@ async function giveRun(
   made: Made,
   { world, chance, turn, job_name }: { world: World; chance: World["chance"]; turn: number; job_name: string },
 ): Promise<void> {
-  const birth = {
+  const new_run = {
     job_name,
     args: { key: chance.whole(1, 8) },
     idempotency_key: `${turn}`,
@@ -210,8 +210,8 @@ async function giveRun(
     ...(!world.quiet && chance.happens(0.15) ? { run_at: inMs(chance.between(0, 2_000) * world.scale) } : {}),
     ...(!world.quiet && chance.happens(0.1) ? { node: chance.pick(["north", "south"]) } : {}),
   };
-  await untilHeard(() => createRuns(sql, [birth]));
-  made.births.push(`enqueue:${made.ids.get(job_name)}:${turn}`);
+  await untilHeard(() => createRuns(sql, [new_run]));
+  made.new_runs.push(`enqueue:${made.ids.get(job_name)}:${turn}`);
   count(world, "enqueues");
 }
 

@@ -3,7 +3,7 @@
  * that a channel would give. A call may be lost, delivered twice, or delivered when its caller has long given up.
  */
 import { after, rest } from "../../../src/platform/timers.ts";
-import type { Answer, Failure, PeerAddress, Peers, WatchListener } from "../../../src/rpc/peers.ts";
+import type { CallResult, Failure, PeerAddress, Peers, WatchListener } from "../../../src/rpc/peers.ts";
 import {
   type Caller,
   RpcRefusal,
@@ -97,7 +97,7 @@ export class Network {
   async #call(
     me: { process: SimProcess; fingerprint: string },
     sent: { port: number; name: keyof WorkerHandlers; request: unknown },
-  ): Promise<Answer<unknown>> {
+  ): Promise<CallResult<unknown>> {
     const { weather, chance, scale } = this.#world;
     const deadline_ms = DEADLINE_MS * scale;
     if (chance.happens(weather.pause)) {
@@ -156,7 +156,7 @@ export class Network {
   async #deliver(
     me: { process: SimProcess; fingerprint: string },
     sent: { target: Endpoint; name: keyof WorkerHandlers; request: unknown },
-  ): Promise<Answer<unknown>> {
+  ): Promise<CallResult<unknown>> {
     const { process, handlers } = sent.target;
     try {
       await process.passes();

@@ -4,7 +4,7 @@
  * its sender waits for it, as on a connection that broke while Postgres was busy.
  */
 import { rest } from "../../../src/platform/timers.ts";
-import { RedisAway, type RedisDoor } from "../../../src/redis/connection.ts";
+import { RedisAway, type RedisConnection } from "../../../src/redis/connection.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { SimProcess } from "./process.ts";
 import { mistaken } from "./mistakes.ts";
@@ -98,7 +98,7 @@ function planted(world: World, args: unknown[]): unknown[] {
 }
 
 /** Redis as one process sees it. */
-export function redisOf(world: World, process: SimProcess): RedisDoor {
+export function redisOf(world: World, process: SimProcess): RedisConnection {
   const door = world.redis;
   const guarded = async (act: () => Promise<unknown>) => {
     await process.passes();
@@ -109,8 +109,8 @@ export function redisOf(world: World, process: SimProcess): RedisDoor {
   };
   return {
     prefix: door.prefix,
-    script: (...args: Parameters<RedisDoor["script"]>) => guarded(() => door.script(...args)),
-    ask: (what: string, send: Parameters<RedisDoor["ask"]>[1]) => guarded(() => door.ask(what, send)),
-    pipeline: (...args: Parameters<RedisDoor["pipeline"]>) => guarded(() => door.pipeline(...args)),
-  } as unknown as RedisDoor;
+    script: (...args: Parameters<RedisConnection["script"]>) => guarded(() => door.script(...args)),
+    ask: (what: string, send: Parameters<RedisConnection["ask"]>[1]) => guarded(() => door.ask(what, send)),
+    pipeline: (...args: Parameters<RedisConnection["pipeline"]>) => guarded(() => door.pipeline(...args)),
+  } as unknown as RedisConnection;
 }

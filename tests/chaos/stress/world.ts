@@ -1,6 +1,6 @@
 /** What all parts of one stress share: the stores, the weather, the ledger, and the time scale. */
 import { rest } from "../../../src/platform/timers.ts";
-import type { RedisDoor } from "../../../src/redis/connection.ts";
+import type { RedisConnection } from "../../../src/redis/connection.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../../src/settings/settings.ts";
 import type { Effect, Evidence } from "../checker.ts";
@@ -99,7 +99,7 @@ export const BEAT_MS = 60;
 
 export interface World {
   sql: Sql;
-  redis: RedisDoor;
+  redis: RedisConnection;
   chance: Chance;
   weather: Weather;
   settings: Settings;
@@ -110,7 +110,7 @@ export interface World {
   /** How the ledger's clock and Postgres' go together. */
   clock: Evidence["clock"];
   mistake: Mistake | undefined;
-  /** Little to do, so that most runs are born while nothing else waits, and go the short way. */
+  /** Little to do, so that most runs are created while nothing else waits, and go the short way. */
   quiet: boolean;
   /** Statements as they are sent: with the mistake, or as they were. */
   statements: Map<TemplateStringsArray, TemplateStringsArray>;

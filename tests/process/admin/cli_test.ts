@@ -9,7 +9,7 @@ import { withStores } from "../../support/stores.ts";
 
 Deno.test("users are added with a password that is made or read from stdin, never from the command line", async () => {
   await withStores(async ({ sql, database_url }) => {
-    const env = { DATABASE_URL: database_url, DANDORI_STATE_DIR: "/nonexistent" };
+    const env = { DATABASE_URL: database_url, SCHEDULER_STATE_DIR: "/nonexistent" };
     const cli = cliWith(env);
     assert.match((await cli("admin", "user", "ls")).out, /no users yet; add the first/);
     const made = await cli("admin", "user", "add", "taro", "--role", "admin", "--generate");
@@ -45,7 +45,7 @@ Deno.test("the server says where it is, answers there, and stops when it is told
     const server = new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "main.ts", "admin", "--port", "0"],
       cwd: PROJECT_DIR,
-      env: { DATABASE_URL: database_url, DANDORI_STATE_DIR: "/nonexistent" },
+      env: { DATABASE_URL: database_url, SCHEDULER_STATE_DIR: "/nonexistent" },
       stdin: "null",
       stdout: "piped",
       stderr: "null",

@@ -1,7 +1,7 @@
 /** What the engine writes into rows as English sentences is said in Japanese: the sentences here come from where they are made. */
 import assert from "node:assert/strict";
 import { engineText } from "../../../src/admin/parts/engine_text.ts";
-import { type EndedByUs, outcomeOf, type Story, type Subject } from "../../../src/sandbox/outcome.ts";
+import { type BodyHistory, type EndedByUs, outcomeOf, type OutcomeSubject } from "../../../src/sandbox/outcome.ts";
 import { runScripts } from "../../../src/sandbox/check_scripts.ts";
 import { acquire } from "../../../src/nodes/leadership.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
@@ -10,8 +10,8 @@ import { requestCancel } from "../../../src/runs/requests.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
-const SUBJECT: Subject = { job_name: "j", timeout_ms: 2_500, memory_mb: 64, permissions: {}, project_dir: "/p" };
-const END: Story["end"] = {
+const SUBJECT: OutcomeSubject = { job_name: "j", timeout_ms: 2_500, memory_mb: 64, permissions: {}, project_dir: "/p" };
+const END: BodyHistory["end"] = {
   code: 1,
   signal: null,
   was_ready: true,
@@ -20,7 +20,7 @@ const END: Story["end"] = {
   heard: true,
   unguarded: undefined,
 };
-const STORY: Story = {
+const STORY: BodyHistory = {
   ended_by_us: undefined,
   verdict: undefined,
   exiting: undefined,
@@ -29,14 +29,14 @@ const STORY: Story = {
   end: END,
 };
 
-function endedBy(cause: EndedByUs["cause"], step: EndedByUs["step"], more: Partial<Story> = {}): Story {
+function endedBy(cause: EndedByUs["cause"], step: EndedByUs["step"], more: Partial<BodyHistory> = {}): BodyHistory {
   return { ...STORY, ended_by_us: { cause, reason: "from the admin page", step }, ...more };
 }
 
-const thrown = { kind: "error", error: { name: "E", message: "e", stack: "" } } as unknown as Story["verdict"];
+const thrown = { kind: "error", error: { name: "E", message: "e", stack: "" } } as unknown as BodyHistory["verdict"];
 
 Deno.test("how a body ended is said in Japanese, and what it said itself stays", () => {
-  const stories: Story[] = [
+  const stories: BodyHistory[] = [
     endedBy("timeout", "TERM"),
     endedBy("timeout", "KILL", { started: false }),
     endedBy("timeout", "TERM", { end: { ...END, left_others: true } }),

@@ -95,7 +95,7 @@ Deno.test("certificates that are made, rotated, switched and forgotten are audit
   await withStores(async ({ sql, database_url }) => {
     await withFolder(async (folder) => {
       const { dir } = folder;
-      const cli = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: database_url });
+      const cli = cliWith({ SCHEDULER_STATE_DIR: "/nonexistent", DATABASE_URL: database_url });
       says(await cli("certs", dir, "--node", "web-1", "web-2", "--reason", "new rack"));
       says(await cli("certs", dir, "--node", "web-1")); // kept: nothing was made
       says(await cli("certs", "rotate", dir, "--node", "web-2"));
@@ -115,7 +115,7 @@ Deno.test("certificates that are made, rotated, switched and forgotten are audit
       assert.match(acts[0]?.actor ?? "", /^cli:/);
       assert.deepEqual(acts.slice(0, 3).map(({ reason }) => reason), ["new rack", "new rack", "from the command line"]);
       assert.equal(acts[3]?.after.fingerprint, acts[2]?.after.fingerprint);
-      const away = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: "postgres://x@127.0.0.1:1/x" });
+      const away = cliWith({ SCHEDULER_STATE_DIR: "/nonexistent", DATABASE_URL: "postgres://x@127.0.0.1:1/x" });
       const made = await away("certs", dir, "--node", "web-3");
       assert.match(made.err, /^warning: this is not in the audit: /);
       assert.deepEqual([made.code, folder.nodes().some(({ node_id }) => node_id === "web-3")], [0, true]);
@@ -127,8 +127,8 @@ Deno.test("the command line leads through a rotation, and refuses what would loc
   await withStores(async ({ sql, database_url }) => {
     await withFolder(async (folder) => {
       const { dir } = folder;
-      const cli = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: "" });
-      const asking = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: database_url });
+      const cli = cliWith({ SCHEDULER_STATE_DIR: "/nonexistent", DATABASE_URL: "" });
+      const asking = cliWith({ SCHEDULER_STATE_DIR: "/nonexistent", DATABASE_URL: database_url });
       assert.match(
         says(await cli("certs", dir, "--node", "web-1", "web-2")),
         /next:\n.*bring .*pins\.pem to every node/,
@@ -174,7 +174,7 @@ Deno.test("the command line leads through a rotation, and refuses what would loc
 Deno.test("the command line says what is wrong with a folder, and with what is asked of it", async () => {
   await withFolder(async (folder) => {
     const { dir } = folder;
-    const cli = cliWith({ DANDORI_STATE_DIR: "/nonexistent", DATABASE_URL: "" });
+    const cli = cliWith({ SCHEDULER_STATE_DIR: "/nonexistent", DATABASE_URL: "" });
     await folder.make(NODES, ASKED);
     const [first] = folder.trusted();
     assert.match(

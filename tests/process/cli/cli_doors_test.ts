@@ -92,7 +92,7 @@ Deno.test("doctor tells a schema that another version applied, or one that left 
 
 Deno.test("commands that only need Postgres do without REDIS_URL, and say what is wrong with DATABASE_URL", async () => {
   await withStores(async ({ database_url }) => {
-    const state = { DANDORI_STATE_DIR: "/nonexistent", REDIS_URL: "" };
+    const state = { SCHEDULER_STATE_DIR: "/nonexistent", REDIS_URL: "" };
     assert.equal((await cliWith({ ...state, DATABASE_URL: database_url })("runs", "ls")).code, 0);
     const url = new URL(database_url);
     url.pathname = "/dandori_nowhere";
@@ -110,10 +110,10 @@ Deno.test("commands that only need Postgres do without REDIS_URL, and say what i
 });
 
 Deno.test("a disk that is full, connections that are all taken, and a Redis that is away, are said to be that", async () => {
-  const cli = cliWith({ DANDORI_STATE_DIR: "/proc/full" });
+  const cli = cliWith({ SCHEDULER_STATE_DIR: "/proc/full" });
   const findings = JSON.parse((await cli("doctor", "--json")).out) as { check: string; state: string; fix: string }[];
   const disk = findings.find((one) => one.check === "disk");
-  assert.deepEqual([disk?.state, /^make room, or set DANDORI_STATE_DIR/.test(disk?.fix ?? "")], ["problem", true]);
+  assert.deepEqual([disk?.state, /^make room, or set SCHEDULER_STATE_DIR/.test(disk?.fix ?? "")], ["problem", true]);
   const full = Object.assign(new Error('could not extend file "base/1"'), { code: "53100" });
   assert.match(explanation(full), /^Postgres cannot write: its disk is full \(could not extend.*; make room/);
   const taken = Object.assign(new Error('too many connections for role "app"'), { code: "53300" });
@@ -133,7 +133,7 @@ Deno.test("a disk that is full, connections that are all taken, and a Redis that
     };
     Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
     refuses(
-      await cliWith({ DANDORI_STATE_DIR: dir })("drill", "kill-leader"),
+      await cliWith({ SCHEDULER_STATE_DIR: dir })("drill", "kill-leader"),
       3,
       /Cannot reach Redis at .*; start Redis or/,
     );
@@ -161,7 +161,7 @@ Deno.test("options out of range are refused before anything is asked for", async
 });
 
 Deno.test("a variable that is wrong exits with 2, one that says not where Postgres is with 3", async () => {
-  const state = { DANDORI_STATE_DIR: "/nonexistent", REDIS_URL: "" };
+  const state = { SCHEDULER_STATE_DIR: "/nonexistent", REDIS_URL: "" };
   const wrong = { DATABASE_URL: "postgres://a@127.0.0.1:1/x", SCHEDULER_SLOTS: "many" };
   refuses(await cliWith({ ...state, ...wrong })("runs", "ls"), 2, /SCHEDULER_SLOTS must be a whole number/);
   refuses(await cliWith({ ...state, DATABASE_URL: "" })("runs", "ls"), 3, /DATABASE_URL is not set/);
@@ -214,7 +214,7 @@ Deno.test("a worker that is told to stop before it has reached anything ends wel
       DATABASE_URL: "postgres://a@127.0.0.1:1/x",
       REDIS_URL: "redis://127.0.0.1:1",
       SCHEDULER_TLS: "mesh",
-      DANDORI_STATE_DIR: certs.dir,
+      SCHEDULER_STATE_DIR: certs.dir,
     },
     stdin: "null",
     stdout: "piped",

@@ -33,9 +33,9 @@ async function nobodyHasHello(sql: Sql): Promise<{ run_id: number }> {
     only_leader: false,
     others,
   };
-  await sql`insert into lane_wait (job_definition_id, node, reason, parts) values (${id}, '', ${noCodeText(parts)}, ${
-    json(sql, parts)
-  })`;
+  await sql`insert into queue_block_reason (job_definition_id, node, reason, parts) values (${id}, '', ${
+    noCodeText(parts)
+  }, ${json(sql, parts)})`;
   await sql`update code_mismatch set since = since - interval '2 minutes'`;
   await judgeAlerts(sql, term, LIMITS);
   return { run_id: (await aRun(sql, { job_definition_id: id })).id };

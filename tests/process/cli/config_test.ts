@@ -12,7 +12,7 @@ const STORES = {
   DATABASE_URL: "postgres://x",
   REDIS_URL: "redis://x",
   SCHEDULER_NODE_ID: "web-1",
-  DANDORI_STATE_DIR: "/nowhere",
+  SCHEDULER_STATE_DIR: "/nowhere",
 };
 const read = (env: Record<string, string | undefined>): Config => readConfig({ ...STORES, ...env });
 
@@ -164,7 +164,7 @@ Deno.test("the note of a dev that was killed is not believed once another proces
   const found = (process_started?: string) => {
     const note = { pid: Deno.pid, process_started, database_url: "postgres://dev", redis_url: "redis://dev" };
     Deno.writeTextFileSync(`${dir}/dev.json`, JSON.stringify(note));
-    return readConfig({ DANDORI_STATE_DIR: dir }).database_url;
+    return readConfig({ SCHEDULER_STATE_DIR: dir }).database_url;
   };
   try {
     assert.equal(found(processStarted(Deno.pid)), "postgres://dev");

@@ -6,7 +6,7 @@ import { emitEvent, listEvents, takeEvents } from "../../../src/events/events.ts
 import type { Term } from "../../../src/nodes/leadership.ts";
 import { wake } from "../../../src/runs/key_queues.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
-import { readSight } from "../../../src/dispatch/dispatch_queues.ts";
+import { readDispatchSnapshot } from "../../../src/dispatch/dispatch_queues.ts";
 import { cliWith } from "../../support/cli.ts";
 import { aDefinition, aTerm } from "../../support/factories.ts";
 import { job, withSync } from "../../support/job_files/bench.ts";
@@ -162,7 +162,7 @@ Deno.test("a field that is missing is null to a rule: asked for, it fits; where 
   ];
   await withStores(async ({ sql }) => {
     for (const [where, payload, fits] of cases) {
-      const [row] = await sql`select event_fits(${json(sql, { where })}, ${json(sql, payload)}) as fits`;
+      const [row] = await sql`select event_matches(${json(sql, { where })}, ${json(sql, payload)}) as fits`;
       assert.equal(row?.fits, fits, `${JSON.stringify(where)} of ${JSON.stringify(payload)}`);
     }
   });
@@ -192,7 +192,7 @@ Deno.test("many events, taken a few at a time, are each dealt with once", async 
     }
     assert.equal(taken.reduce((sum, events) => sum + events, 0), 40);
     assert.deepEqual((await runs()).map((one) => (one.args_json as { n: number }).n).sort(), [36, 37, 38, 39]);
-    assert.equal((await sql`select from event_absorbed`).length, 36);
+    assert.equal((await sql`select from event_suppressed`).length, 36);
   });
 });
 
@@ -261,7 +261,7 @@ Deno.test("a job file says its rules, and is told what is wrong with them", asyn
 Deno.test("debounced: it is not given to a worker before its time, which every further event moves", async () => {
   await withRule({ debounce_seconds: 0.8 }, async ({ sql, happen, runs }) => {
     await happen({ d: "one" });
-    assert.deepEqual((await readSight(sql, 5)).near, []);
+    assert.deepEqual((await readDispatchSnapshot(sql, 5)).near, []);
     assert.equal((await runs()).length, 1);
   });
 });

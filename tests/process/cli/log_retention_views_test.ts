@@ -170,7 +170,7 @@ Deno.test("the archive's address is checked at the start; what is wrong is told 
     DATABASE_URL: "postgres://x",
     REDIS_URL: "redis://x",
     SCHEDULER_NODE_ID: "here",
-    DANDORI_STATE_DIR: "/nowhere",
+    SCHEDULER_STATE_DIR: "/nowhere",
   };
   const keys = { SCHEDULER_ARCHIVE_KEY_ID: "AKID", SCHEDULER_ARCHIVE_SECRET: "hush" };
   const place = (more: Record<string, string>) => readConfig({ ...env, ...more }).archive;

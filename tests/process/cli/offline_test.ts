@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { eachLine, WORKER_ARGS } from "../../../src/dev/worker_supervisor.ts";
 import { orderFor, ran } from "../../support/bodies.ts";
-import { Sandbox } from "../../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import { withStores } from "../../support/stores.ts";
 
 interface Checkout {
@@ -99,7 +99,7 @@ Deno.test("a worker starts without asking a registry, also where a package is na
 
 Deno.test("a body whose package is not installed fails by that name, and says how to install it", () =>
   withCheckout(async ({ dir, asked, env }) => {
-    const sandbox = new Sandbox({
+    const sandbox = new ProcessPool({
       project_dir: dir,
       state_dir: `${dir}/state`,
       spares: 0,

@@ -9,9 +9,9 @@ import { readDefinition, type StoredDefinition } from "../../../src/definitions/
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { checkLines } from "../../../src/runs/key_queues.ts";
 import { assignRuns } from "../../../src/runs/states.ts";
-import { readSight } from "../../../src/dispatch/dispatch_queues.ts";
+import { readDispatchSnapshot } from "../../../src/dispatch/dispatch_queues.ts";
 import { readOverrides } from "../../../src/definitions/override_rows.ts";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { followPriority } from "../../../src/runs/requests.ts";
 import { cliWith } from "../../support/cli.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
@@ -259,7 +259,7 @@ Deno.test("runs that wait or go on with the priority of their job follow it; tho
     assert.deepEqual([await priorities(plain), await priorities(others)], [[240, 240, 240, 240], [7, 7, 240, 240]]);
     await waitFor("what others had under way to end", async () => {
       await followPriority(sql, term);
-      return (await sql`select from priority_move`).length === 0 || undefined;
+      return (await sql`select from priority_change`).length === 0 || undefined;
     });
   });
 });
@@ -269,12 +269,12 @@ Deno.test("a move that was dumped and restored elsewhere, where transactions are
     const term = await aTerm(sql);
     const { id } = await aDefinition(sql, { priority: 120 });
     const waits = await aRun(sql, { job_definition_id: id, priority: 240 });
-    await sql`insert into priority_move (job_definition_id, was, until_xid) values (${id}, 240, '9000000000000')`;
+    await sql`insert into priority_change (job_definition_id, was, until_xid) values (${id}, 240, '9000000000000')`;
     const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
-    assert((await renewAndLook(sql, term, look))?.agenda.moves);
+    assert((await renewAndReadWork(sql, term, look))?.pending.moves);
     await waitFor("the move to end", async () => {
       await followPriority(sql, term);
-      return (await sql`select from priority_move`).length === 0 || undefined;
+      return (await sql`select from priority_change`).length === 0 || undefined;
     });
     assert.deepEqual([...await sql`select priority from job_run where id = ${waits.id}`], [{ priority: 120 }]);
   });
@@ -329,7 +329,7 @@ Deno.test("a rate that is raised or taken away holds at once, not after what the
     const first = await aRun(sql, { job_definition_id: id });
     await aRun(sql, { job_definition_id: id });
     assert.equal((await assignRuns(sql, term, [{ job_run_id: first.id, version: 0, worker_id: "w" }])).length, 1);
-    const wait_ms = async () => (await readSight(sql)).lanes[0]?.rate_wait_ms ?? NaN;
+    const wait_ms = async () => (await readDispatchSnapshot(sql)).lanes[0]?.rate_wait_ms ?? NaN;
     assert(await wait_ms() > 80_000_000, "a day, of which a second is made up");
     await setOverrides(sql, "a", { rate: { count: 10, seconds: 5 } }, BY);
     assert(await wait_ms() <= 500);

@@ -38,14 +38,16 @@ const JOBS = {
 };
 
 /** Runs of it go on as soon as there is a file: until then each holds its slot. */
-const heldBy = (gate: string) => `
+const heldBy = (admission: string) => `
   import { defineJob } from "dandori";
   export default defineJob<{ device: number; what: string }>({
-    serialKey: "device:{device}", isolation: { reuse: 1000 }, permissions: { read: [${JSON.stringify(gate)}] },
+    serialKey: "device:{device}", isolation: { reuse: 1000 }, permissions: { read: [${JSON.stringify(admission)}] },
     run: async ({ progress }) => {
       const from = Date.now();
       await progress(0.1);
-      while (!await Deno.stat(${JSON.stringify(gate)}).catch(() => null)) await new Promise((go) => setTimeout(go, 20));
+      while (!await Deno.stat(${
+  JSON.stringify(admission)
+}).catch(() => null)) await new Promise((go) => setTimeout(go, 20));
       return { from, until: Date.now() };
     },
   });`;

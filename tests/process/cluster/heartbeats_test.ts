@@ -1,6 +1,6 @@
 /** The list of workers that live. */
 import assert from "node:assert/strict";
-import type { RedisDoor } from "../../../src/redis/connection.ts";
+import type { RedisConnection } from "../../../src/redis/connection.ts";
 import {
   beat,
   clearDetach,
@@ -92,7 +92,7 @@ testOnBoth("a worker whose heartbeats stop leaves the list, and the list is clea
   assert.deepEqual((await list(redis)).map((entry) => entry.worker_id), ["w2-bbbbbbbb"]);
 });
 
-async function isDetached(redis: RedisDoor, worker_id: string): Promise<boolean> {
+async function isDetached(redis: RedisConnection, worker_id: string): Promise<boolean> {
   return await redis.ask("ask for a detach", (client) => client.exists(`detach:${worker_id}`)) === 1;
 }
 

@@ -8,13 +8,13 @@ import { parseRedisUrl } from "../../../src/redis/redis_url.ts";
 import { beat, list, nextWorkerId, remove, setDetach } from "../../../src/redis/heartbeats.ts";
 import {
   askToDegrade,
-  claimSeat,
+  claimSubleaderLock,
   leaseRuns,
   mirrorEpoch,
-  readSeat,
-  releaseSeat,
-  renewSeat,
-  takeSeat,
+  readLeaderLock,
+  releaseLeaderLock,
+  renewLeaderLock,
+  takeLeaderLock,
 } from "../../../src/redis/leader_lock.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { freePort } from "../../../src/ops/free_port.ts";
@@ -79,7 +79,7 @@ testWithRedisServer(
     const own = await startRedis();
     try {
       await usingRedis(own.url, async (redis) => {
-        await takeSeat(redis, { worker_id: "w1", ttl_ms: 5_000 });
+        await takeLeaderLock(redis, { worker_id: "w1", ttl_ms: 5_000 });
         await own.stop();
         for (let count = 0; count < 3; count++) {
           const before = performance.now();
@@ -177,21 +177,21 @@ testWithRedisServer("with a hash tag in the prefix every script and command runs
         return run(name, keys, args);
       };
       const me = { worker_id: await nextWorkerId(redis, 0), ttl_ms: 5_000 };
-      assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 0 });
-      assert.equal(await claimSeat(redis, { ...me, epoch: 1, highest_epoch: 10 }), true);
-      assert.equal(await renewSeat(redis, { ...me, epoch: 1 }), "renewed");
+      assert.deepEqual(await takeLeaderLock(redis, me), { epoch_hint: 0 });
+      assert.equal(await claimSubleaderLock(redis, { ...me, epoch: 1, highest_epoch: 10 }), true);
+      assert.equal(await renewLeaderLock(redis, { ...me, epoch: 1 }), "renewed");
       assert.equal(await mirrorEpoch(redis, 4), 4);
       await askToDegrade(redis, { epoch: 1, ttl_ms: 5_000 });
-      assert.equal(await readSeat(redis), me.worker_id);
+      assert.equal(await readLeaderLock(redis), me.worker_id);
       assert.deepEqual(await leaseRuns(redis, { job_run_ids: [1, 2, 3], epoch: 4, ttl_ms: 5_000 }), [1, 2, 3]);
-      assert.equal(await releaseSeat(redis, me.worker_id), true);
+      assert.equal(await releaseLeaderLock(redis, me.worker_id), true);
       const about = { node_id: "n", pid: 1, grpc_host: "h", grpc_port: 1, role: "worker" as const, slots: 1 };
       await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
       const beaten = await beat(redis, { ...me, ...about, draining: false, running: [] }, {
         ttl_ms: 5_000,
         stands_by: true,
       });
-      assert.deepEqual(beaten, { detached: true, seated: true, seat_free_in_ms: 0 });
+      assert.deepEqual(beaten, { detached: true, seated: true, lock_free_in_ms: 0 });
       assert.equal((await list(redis)).length, 1);
       await remove(redis, me.worker_id);
       assert.equal((await list(redis)).length, 0);

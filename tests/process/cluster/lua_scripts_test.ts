@@ -4,15 +4,15 @@ import { beat, setDetach } from "../../../src/redis/heartbeats.ts";
 import { SCRIPTS } from "../../../src/redis/connection.ts";
 import {
   askToDegrade,
-  claimSeat,
+  claimSubleaderLock,
   leaderSeenAgo,
   leaseRuns,
   mirrorEpoch,
-  readSeat,
-  releaseSeat,
-  releaseSubleaderSeat,
-  renewSeat,
-  takeSeat,
+  readLeaderLock,
+  releaseLeaderLock,
+  releaseSubleaderLock,
+  renewLeaderLock,
+  takeLeaderLock,
 } from "../../../src/redis/leader_lock.ts";
 import { readEpoch, testOnBoth } from "../../support/cluster_redis.ts";
 
@@ -34,12 +34,12 @@ testOnBoth("a time that seconds do not give as a whole number of milliseconds is
   const ttl_ms = 2.01 * 1000;
   assert.notEqual(ttl_ms, 2010);
   const mine = { worker_id: me.worker_id, ttl_ms };
-  assert.deepEqual(await takeSeat(redis, mine), { epoch_hint: 0 });
-  assert.equal(await claimSeat(redis, { ...mine, epoch: 1, highest_epoch: 9 }), true);
-  assert.equal(await renewSeat(redis, { ...mine, epoch: 1 }), "renewed");
+  assert.deepEqual(await takeLeaderLock(redis, mine), { epoch_hint: 0 });
+  assert.equal(await claimSubleaderLock(redis, { ...mine, epoch: 1, highest_epoch: 9 }), true);
+  assert.equal(await renewLeaderLock(redis, { ...mine, epoch: 1 }), "renewed");
   assert.deepEqual(await leaseRuns(redis, { job_run_ids: [7], epoch: 1, ttl_ms }), [7]);
   await askToDegrade(redis, { epoch: 1, ttl_ms });
-  assert.equal(await renewSeat(redis, { ...mine, epoch: 1 }), "degraded");
+  assert.equal(await renewLeaderLock(redis, { ...mine, epoch: 1 }), "degraded");
   const heartbeat = { node_id: "north", pid: 42, grpc_host: "::1", grpc_port: 5001, role: "worker", slots: 4 } as const;
   await setDetach(redis, me.worker_id, { ttl_ms });
   const said = await beat(redis, { ...heartbeat, worker_id: me.worker_id, draining: false, running: [] }, {
@@ -50,46 +50,46 @@ testOnBoth("a time that seconds do not give as a whole number of milliseconds is
 });
 
 testOnBoth(
-  "take_seat gives the epoch hint, and while somebody else sits there when the seat may be free",
+  "take_leader_lock gives the epoch hint, and while somebody else sits there when the seat may be free",
   async (redis) => {
-    assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 0 });
-    const { free_in_ms = 0 } = await takeSeat(redis, other);
+    assert.deepEqual(await takeLeaderLock(redis, me), { epoch_hint: 0 });
+    const { free_in_ms = 0 } = await takeLeaderLock(redis, other);
     assert.ok(free_in_ms > 0 && free_in_ms <= me.ttl_ms, `${free_in_ms} ms`);
     await mirrorEpoch(redis, 41);
-    assert.deepEqual(await takeSeat(redis, me), { epoch_hint: 41 }, "asking again is not refused");
-    assert.equal(await readSeat(redis), me.worker_id);
+    assert.deepEqual(await takeLeaderLock(redis, me), { epoch_hint: 41 }, "asking again is not refused");
+    assert.equal(await readLeaderLock(redis), me.worker_id);
     assert.ok((await leaderSeenAgo(redis))! < 60_000);
   },
 );
 
-testOnBoth("take_seat leaves a seat that expires", async (redis) => {
-  await takeSeat(redis, { ...me, ttl_ms: 60 });
-  while ((await takeSeat(redis, other)).free_in_ms !== undefined) {
+testOnBoth("take_leader_lock leaves a seat that expires", async (redis) => {
+  await takeLeaderLock(redis, { ...me, ttl_ms: 60 });
+  while ((await takeLeaderLock(redis, other)).free_in_ms !== undefined) {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  assert.equal(await readSeat(redis), other.worker_id);
+  assert.equal(await readLeaderLock(redis), other.worker_id);
 });
 
 testOnBoth(
-  "renew_seat is 1 for the holder, 0 for everybody else, -1 for the epoch that was degraded",
+  "renew_leader_lock is 1 for the holder, 0 for everybody else, -1 for the epoch that was degraded",
   async (redis) => {
-    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "lost", "nobody sits there");
-    await takeSeat(redis, me);
-    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "renewed");
-    assert.equal(await renewSeat(redis, { ...other, epoch: 8 }), "lost");
+    assert.equal(await renewLeaderLock(redis, { ...me, epoch: 7 }), "lost", "nobody sits there");
+    await takeLeaderLock(redis, me);
+    assert.equal(await renewLeaderLock(redis, { ...me, epoch: 7 }), "renewed");
+    assert.equal(await renewLeaderLock(redis, { ...other, epoch: 8 }), "lost");
     await askToDegrade(redis, { epoch: 6, ttl_ms: 5_000 });
-    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "renewed", "an older epoch was meant");
+    assert.equal(await renewLeaderLock(redis, { ...me, epoch: 7 }), "renewed", "an older epoch was meant");
     await askToDegrade(redis, { epoch: 7, ttl_ms: 5_000 });
-    assert.equal(await renewSeat(redis, { ...me, epoch: 7 }), "degraded");
+    assert.equal(await renewLeaderLock(redis, { ...me, epoch: 7 }), "degraded");
   },
 );
 
-testOnBoth("renew_seat prolongs the seat only for its holder", async (redis) => {
-  await takeSeat(redis, { ...me, ttl_ms: 1_000 });
-  await renewSeat(redis, { ...other, ttl_ms: 90_000, epoch: 6 });
+testOnBoth("renew_leader_lock prolongs the seat only for its holder", async (redis) => {
+  await takeLeaderLock(redis, { ...me, ttl_ms: 1_000 });
+  await renewLeaderLock(redis, { ...other, ttl_ms: 90_000, epoch: 6 });
   const ttl = () => redis.ask("read a ttl", (client) => client.pttl("leader:lock"));
   assert.ok(await ttl() <= 1_000);
-  await renewSeat(redis, { ...me, ttl_ms: 90_000, epoch: 7 });
+  await renewLeaderLock(redis, { ...me, ttl_ms: 90_000, epoch: 7 });
   assert.ok(await ttl() > 80_000);
   assert.equal(
     await readEpoch(redis),
@@ -97,17 +97,17 @@ testOnBoth("renew_seat prolongs the seat only for its holder", async (redis) => 
     "and lets Redis know its epoch, which nobody may have told since it was elected",
   );
   await mirrorEpoch(redis, 9);
-  await renewSeat(redis, { ...me, epoch: 7 });
+  await renewLeaderLock(redis, { ...me, epoch: 7 });
   assert.equal(await readEpoch(redis), 9);
 });
 
-testOnBoth("release_seat is 1 for the holder and 0 for everybody else", async (redis) => {
-  await takeSeat(redis, me);
-  assert.equal(await releaseSeat(redis, other.worker_id), false);
-  assert.equal(await readSeat(redis), me.worker_id);
-  assert.equal(await releaseSeat(redis, me.worker_id), true);
-  assert.equal(await releaseSeat(redis, me.worker_id), false);
-  assert.deepEqual(await takeSeat(redis, other), { epoch_hint: 0 });
+testOnBoth("release_lock is 1 for the holder and 0 for everybody else", async (redis) => {
+  await takeLeaderLock(redis, me);
+  assert.equal(await releaseLeaderLock(redis, other.worker_id), false);
+  assert.equal(await readLeaderLock(redis), me.worker_id);
+  assert.equal(await releaseLeaderLock(redis, me.worker_id), true);
+  assert.equal(await releaseLeaderLock(redis, me.worker_id), false);
+  assert.deepEqual(await takeLeaderLock(redis, other), { epoch_hint: 0 });
 });
 
 testOnBoth("mirror_epoch only goes up, and returns what Redis has afterwards", async (redis) => {
@@ -119,21 +119,22 @@ testOnBoth("mirror_epoch only goes up, and returns what Redis has afterwards", a
 });
 
 testOnBoth(
-  "claim_seat sits down for the newest epoch, and is not kept away by one that cannot be true",
+  "claim_subleader sits down for the newest epoch, and is not kept away by one that cannot be true",
   async (redis) => {
-    const claim = (who: typeof me, epoch: number) => claimSeat(redis, { ...who, epoch, highest_epoch: epoch + 1_000 });
+    const claim = (who: typeof me, epoch: number) =>
+      claimSubleaderLock(redis, { ...who, epoch, highest_epoch: epoch + 1_000 });
     assert.equal(await claim(me, 7), true);
     assert.equal(await readEpoch(redis), 7);
     assert.equal(await claim(other, 6), false, "an older word");
-    assert.deepEqual([await readSeat(redis), await readEpoch(redis)], [me.worker_id, 7]);
+    assert.deepEqual([await readLeaderLock(redis), await readEpoch(redis)], [me.worker_id, 7]);
     await mirrorEpoch(redis, 2 ** 52);
     assert.equal(await claim(other, 8), true);
-    assert.deepEqual([await readSeat(redis), await readEpoch(redis)], [other.worker_id, 8]);
+    assert.deepEqual([await readLeaderLock(redis), await readEpoch(redis)], [other.worker_id, 8]);
   },
 );
 
-testOnBoth("number_worker goes up from what Redis and Postgres know", async (redis) => {
-  const number = (highest: number) => redis.script("number_worker", ["worker:id_seq"], [highest]);
+testOnBoth("next_worker_number goes up from what Redis and Postgres know", async (redis) => {
+  const number = (highest: number) => redis.script("next_worker_number", ["worker:id_seq"], [highest]);
   assert.deepEqual([await number(0), await number(0), await number(40), await number(3)], [1, 2, 41, 42]);
   for (const nonsense of ["9".repeat(18), "many"]) {
     await redis.ask("spoil the counter", (client) => client.set("worker:id_seq", nonsense));
@@ -173,8 +174,8 @@ const heartbeat = {
 testOnBoth(
   "beat says whether the worker was detached, and of the seats nothing to one that does not stand by",
   async (redis) => {
-    const nothing = { seated: false, seat_free_in_ms: 0 };
-    await takeSeat(redis, other);
+    const nothing = { seated: false, lock_free_in_ms: 0 };
+    await takeLeaderLock(redis, other);
     assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: false, ...nothing });
     await setDetach(redis, me.worker_id, { ttl_ms: 5_000 });
     assert.deepEqual(await beat(redis, heartbeat, { ttl_ms: 5_000 }), { detached: true, ...nothing });
@@ -192,28 +193,28 @@ testOnBoth(
     const standBy = (who: string, node_id: string, ttl_ms = 60_000) =>
       beat(redis, { ...heartbeat, worker_id: who, node_id }, { ttl_ms, stands_by: true });
     const seated = async (who: string, node_id: string) => (await standBy(who, node_id)).seated;
-    assert.deepEqual(await standBy("a", "n1"), { detached: false, seated: true, seat_free_in_ms: 0 });
+    assert.deepEqual(await standBy("a", "n1"), { detached: false, seated: true, lock_free_in_ms: 0 });
     assert.deepEqual([await seated("b", "n1"), await seated("b", "n2"), await seated("a", "n1")], [false, true, true]);
-    await releaseSubleaderSeat(redis, { worker_id: "b", node_id: "n1" });
+    await releaseSubleaderLock(redis, { worker_id: "b", node_id: "n1" });
     assert.equal(await seated("b", "n1"), false, "only its holder releases it");
-    await releaseSubleaderSeat(redis, { worker_id: "a", node_id: "n1" });
+    await releaseSubleaderLock(redis, { worker_id: "a", node_id: "n1" });
     assert.equal(await seated("b", "n1"), true);
-    await takeSeat(redis, me);
-    const { seat_free_in_ms } = await standBy("a", "n1");
-    assert.ok(seat_free_in_ms > 0 && seat_free_in_ms <= me.ttl_ms, `${seat_free_in_ms} ms`);
-    assert.equal((await standBy(me.worker_id, "n1")).seat_free_in_ms, 0, "its own");
+    await takeLeaderLock(redis, me);
+    const { lock_free_in_ms } = await standBy("a", "n1");
+    assert.ok(lock_free_in_ms > 0 && lock_free_in_ms <= me.ttl_ms, `${lock_free_in_ms} ms`);
+    assert.equal((await standBy(me.worker_id, "n1")).lock_free_in_ms, 0, "its own");
     await standBy("a", "n3", 40);
     while (!await seated("b", "n3")) await new Promise((resolve) => setTimeout(resolve, 10)); // what nobody keeps is free
   },
 );
 
 testOnBoth("a script that is called with the wrong number of keys is refused before it is sent", async (redis) => {
-  assert.throws(() => redis.script("take_seat", ["a"], []), /it takes 3 keys, not 1/);
+  assert.throws(() => redis.script("take_leader_lock", ["a"], []), /it takes 3 keys, not 1/);
   await Promise.resolve();
 });
 
 testOnBoth("scripts go on after Redis forgot them", async (redis) => {
-  await takeSeat(redis, me);
+  await takeLeaderLock(redis, me);
   await redis.ask("forget the scripts", (client) => client.script("FLUSH"));
-  assert.equal(await releaseSeat(redis, me.worker_id), true);
+  assert.equal(await releaseLeaderLock(redis, me.worker_id), true);
 });

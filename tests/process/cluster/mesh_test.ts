@@ -1,12 +1,12 @@
 /** Plain text for a service mesh: it works, it never mixes with certificates, and it says what it is. */
 import assert from "node:assert/strict";
-import { MESH, MeshWire } from "../../../src/rpc/mesh_transport.ts";
+import { MESH, MeshTransport } from "../../../src/rpc/mesh_transport.ts";
 import { Peers } from "../../../src/rpc/peers.ts";
 import { startServer } from "../../../src/rpc/server.ts";
-import { openWire } from "../../../src/rpc/open_transport.ts";
-import type { Wire } from "../../../src/rpc/transport.ts";
-import { Authority } from "../../../src/worker/authority.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { openTransport } from "../../../src/rpc/open_transport.ts";
+import type { Transport } from "../../../src/rpc/transport.ts";
+import { LeaderAuthority } from "../../../src/worker/authority.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import { acquire } from "../../../src/nodes/leadership.ts";
 import { DEFAULT_SETTINGS } from "../../../src/settings/settings.ts";
 import { withProcesses } from "../../support/cluster.ts";
@@ -30,7 +30,7 @@ const CALM = {
 };
 
 Deno.test("peers in a mesh talk in plain text, and all callers look the same", async () => {
-  await withWires(new MeshWire(), new MeshWire(), async ({ ping, callers, watch }) => {
+  await withWires(new MeshTransport(), new MeshTransport(), async ({ ping, callers, watch }) => {
     const answer = await ping(MESH);
     assert.ok(answer.ok, JSON.stringify(answer));
     assert.equal(callers[0]?.fingerprint, MESH);
@@ -40,8 +40,10 @@ Deno.test("peers in a mesh talk in plain text, and all callers look the same", a
 
 Deno.test("a worker with certificates and one in a mesh do not understand each other, either way", async () => {
   const node = await aNode("one");
-  const tls = () => openWire({ tls: node.files });
-  for (const [server, client] of [[tls(), new MeshWire()], [new MeshWire(), tls()]] as [Wire, Wire][]) {
+  const tls = () => openTransport({ tls: node.files });
+  for (
+    const [server, client] of [[tls(), new MeshTransport()], [new MeshTransport(), tls()]] as [Transport, Transport][]
+  ) {
     await withWires(server, client, async ({ ping, callers }) => {
       assert.equal((await ping()).ok, false);
       assert.equal(callers.length, 0);
@@ -53,8 +55,8 @@ Deno.test("in a mesh the epoch alone decides who orders: it must be the newest i
   await withStores(async ({ sql }) => {
     await aWorker(sql, { worker_id: "leader", tls_fingerprint: MESH });
     await aWorker(sql, { worker_id: "with-certificate", tls_fingerprint: "AA:BB" });
-    const standing = new Standing({ worker_id: "me", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
-    const authority = new Authority({ sql, standing });
+    const local = new LocalWorkerState({ worker_id: "me", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+    const authority = new LeaderAuthority({ sql, local });
     const caller = { fingerprint: MESH, address: "127.0.0.1:1" };
     const first = await aTerm(sql);
     assert.equal(await authority.refusal(first.epoch, caller), undefined);
@@ -94,8 +96,8 @@ Deno.test("who gets past the mesh starts nothing that Postgres did not assign, w
     >`select command_name, digest from job_definition`;
     assert(job);
     const held = (await cluster.client.enqueue("append_one_row", {}, { runAt: new Date("2100-01-01") })).id;
-    const wire = new MeshWire();
-    const peers = new Peers(wire);
+    const transport = new MeshTransport();
+    const peers = new Peers(transport);
     const victim = peers.to({
       worker_id: ready.worker_id,
       grpc_host: "127.0.0.1",
@@ -113,7 +115,7 @@ Deno.test("who gets past the mesh starts nothing that Postgres did not assign, w
       "that it can do: see docs/tls.md",
     );
     peers.close();
-    await wire.close();
+    await transport.close();
     assert.equal(cluster.effects(held), 0);
   }, { env: IN_A_MESH, settings: CALM });
 });
@@ -127,8 +129,8 @@ Deno.test("a worker in a mesh that listens beyond this machine warns loudly", as
 });
 
 async function withWires(
-  server_wire: Wire,
-  client_wire: Wire,
+  server_transport: Transport,
+  client_transport: Transport,
   act: (on: {
     ping(fingerprint?: string): ReturnType<ReturnType<Peers["to"]>["ping"]>;
     watch(): Promise<void>;
@@ -137,8 +139,8 @@ async function withWires(
 ): Promise<void> {
   const callers: { fingerprint: string; address: string }[] = [];
   const handlers = handlersThat(callers, {});
-  const server = await startServer({ host: "127.0.0.1", port: 0, wire: server_wire, handlers });
-  const peers = new Peers(client_wire);
+  const server = await startServer({ host: "127.0.0.1", port: 0, transport: server_transport, handlers });
+  const peers = new Peers(client_transport);
   try {
     await act({
       callers,
@@ -153,6 +155,6 @@ async function withWires(
   } finally {
     peers.close();
     await server.close();
-    await Promise.all([server_wire.close(), client_wire.close()]);
+    await Promise.all([server_transport.close(), client_transport.close()]);
   }
 }

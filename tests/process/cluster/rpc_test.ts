@@ -1,7 +1,7 @@
 /** Calls between workers: what arrives, how they fail, and how soon a dead or stuck peer is noticed. */
 import assert from "node:assert/strict";
 import { createServer, type Socket } from "node:net";
-import { MESH, MeshWire } from "../../../src/rpc/mesh_transport.ts";
+import { MESH, MeshTransport } from "../../../src/rpc/mesh_transport.ts";
 import { Peers } from "../../../src/rpc/peers.ts";
 import { RpcRefusal, type StartJobsRequest, type StartOrder, type WorkerStatus } from "../../../src/rpc/messages.ts";
 import { Tls } from "../../../src/rpc/tls.ts";
@@ -334,7 +334,7 @@ async function withPeerProcess(
 
 Deno.test("a worker that could take no connection, since it might open no more files, listens anew", () =>
   withCrammed(new URL("../../support/rpc_crammed.ts", import.meta.url), async ({ port, cram, says }) => {
-    const peers = new Peers(new MeshWire());
+    const peers = new Peers(new MeshTransport());
     const ping = () => peers.to(at(port, MESH)).ping(asLeader, PATIENT);
     try {
       await cram(async () =>

@@ -1,7 +1,7 @@
 /** The leader's death is proven and answered at once; its silence is not taken for death; its farewell hands over. */
 import assert from "node:assert/strict";
 import { ensureDevCerts } from "../../../src/rpc/certificates.ts";
-import { claimSeat, readSeat, takeSeat } from "../../../src/redis/leader_lock.ts";
+import { claimSubleaderLock, readLeaderLock, takeLeaderLock } from "../../../src/redis/leader_lock.ts";
 import { acquire, depose, resign } from "../../../src/nodes/leadership.ts";
 import { withProcesses } from "../../support/cluster.ts";
 import { testOnBoth } from "../../support/cluster_redis.ts";
@@ -105,11 +105,11 @@ Deno.test("only the epoch that was observed can be deposed, once, and not after 
 
 testOnBoth("in Redis the seat follows the epoch of Postgres", async (redis) => {
   const ttl_ms = 60_000; // nothing here is to end by time, however busy the machine is
-  assert.deepEqual(await takeSeat(redis, { worker_id: "dead", ttl_ms }), { epoch_hint: 0 });
+  assert.deepEqual(await takeLeaderLock(redis, { worker_id: "dead", ttl_ms }), { epoch_hint: 0 });
   const claim = (worker_id: string, epoch: number) =>
-    claimSeat(redis, { worker_id, ttl_ms, epoch, highest_epoch: epoch + 1000 });
+    claimSubleaderLock(redis, { worker_id, ttl_ms, epoch, highest_epoch: epoch + 1000 });
   assert.equal(await claim("new", 7), true);
-  assert.equal(await readSeat(redis), "new");
+  assert.equal(await readLeaderLock(redis), "new");
   assert.equal(await claim("old", 6), false);
-  assert.equal(await readSeat(redis), "new");
+  assert.equal(await readLeaderLock(redis), "new");
 });

@@ -1,7 +1,12 @@
 /** Certificates change under load, in real processes: with overlap nothing fails, nothing is refused, nothing restarts. */
 import assert from "node:assert/strict";
 import { rest } from "../../../src/platform/timers.ts";
-import { type Authority, makeAuthority, makeCertificate, type NodeCertificate } from "../../../src/rpc/certificates.ts";
+import {
+  type CertificateAuthority,
+  makeAuthority,
+  makeCertificate,
+  type NodeCertificate,
+} from "../../../src/rpc/certificates.ts";
 import { OLD_CHANNEL_MS } from "../../../src/rpc/peers.ts";
 import { CALM, type Cluster, withProcesses } from "../../support/cluster.ts";
 import { nothingLostOrCharged, underLoad } from "../../support/steady_load.ts";
@@ -47,7 +52,7 @@ Deno.test("with an authority, certificates are renewed and then the authority is
       await cluster.startWorker({ node_id, env });
     }
     await cluster.hears("leader.elected");
-    const renew = async (by: Authority) => {
+    const renew = async (by: CertificateAuthority) => {
       const next = new Map<string, NodeCertificate>();
       for (const node_id of NODES) next.set(node_id, await makeCertificate(node_id, { days: 90, authority: by }));
       await allTake(cluster, () => writeAll(cluster, next), next);

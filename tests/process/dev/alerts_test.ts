@@ -1,7 +1,7 @@
 /** The time in which `dev` was stopped is no alert: nothing was meant to run in it. */
 import assert from "node:assert/strict";
-import { lookOnce } from "../../../src/cluster/leader_alert.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { checkLeaderOnce } from "../../../src/cluster/leader_alert.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import { judgeAlerts, listAlerts, watchFromNow } from "../../../src/alerts/alerts.ts";
 import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
 import { resign, type Term } from "../../../src/nodes/leadership.ts";
@@ -12,10 +12,10 @@ import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
 const LONG_AGO = new Date(Date.UTC(2026, 0, 1));
-const standing = new Standing({ worker_id: "w9", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
-standing.role = "subleader";
+const local = new LocalWorkerState({ worker_id: "w9", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+local.role = "subleader";
 
-/** A slot, a run, a node and a leader, all of them long ago; the leader may have given its seat back. */
+/** A slot, a run, a node and a leader, all of them long ago; the leader may have given its lock back. */
 async function aStop(sql: Sql): Promise<Term> {
   const term = await aTerm(sql);
   await aRun(sql, { job_definition_id: (await aDefinition(sql, { name: "waits" })).id, due_at: LONG_AGO });
@@ -45,11 +45,11 @@ Deno.test("what was late, away or without a leader before a start is no alert, a
     await watchFromNow(sql);
     assert.deepEqual([...await judgeAlerts(sql, term, LIMITS)], []);
     await nobodyLeads(sql, term);
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     assert.deepEqual(await open(sql), []);
     await sql`update leader_term set watched_from = clock_timestamp() - interval '10 minutes'`;
     await sql`update worker set seen_at = clock_timestamp() - interval '5 minutes'`;
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     assert.deepEqual(await open(sql), ["leader.none leader", "run.overdue nightly", "run.overdue waits"]);
     await judgeAlerts(sql, await aTerm(sql), LIMITS);
     assert.deepEqual(await open(sql), ALL);

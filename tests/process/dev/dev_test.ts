@@ -2,8 +2,8 @@
 import { REDIS_SERVER } from "../../support/redis_server.ts";
 import assert from "node:assert/strict";
 import { every, rest } from "../../../src/platform/timers.ts";
-import { isLauncher } from "../../../src/dev/parent_watch.ts";
-import { tellLine } from "../../../src/dev/console_log.ts";
+import { isParentLauncher } from "../../../src/dev/parent_watch.ts";
+import { printLine } from "../../../src/dev/console_log.ts";
 import { type DevProcess, withDevFolder } from "../../support/dev_process.ts";
 import { noneLeft, processesWith } from "../../support/processes.ts";
 
@@ -85,9 +85,12 @@ Deno.test("dev starts everything, follows the jobs folder, and a restart goes on
 Deno.test("a dev that cannot have its folder says which, and what to set", async () => {
   await withDevFolder(async (folder) => {
     folder.writeJob("first.ts", job("1"));
-    const dev = folder.start({ env: { DANDORI_STATE_DIR: `${folder.jobs_dir}/first.ts/state` } });
+    const dev = folder.start({ env: { SCHEDULER_STATE_DIR: `${folder.jobs_dir}/first.ts/state` } });
     assert.equal((await dev.ended).code, 1);
-    assert.match(dev.printed, /Cannot write to \S+first\.ts\/state: .*; set DANDORI_STATE_DIR to a folder that can be/);
+    assert.match(
+      dev.printed,
+      /Cannot write to \S+first\.ts\/state: .*; set SCHEDULER_STATE_DIR to a folder that can be/,
+    );
   });
 });
 
@@ -171,22 +174,22 @@ Deno.test("launchers are told from scripts that start dev in the background", ()
     ["systemd"],
     [],
   ];
-  for (const argv of launchers) assert(isLauncher(argv), argv.join(" "));
-  for (const argv of others) assert(!isLauncher(argv), argv.join(" "));
+  for (const argv of launchers) assert(isParentLauncher(argv), argv.join(" "));
+  for (const argv of others) assert(!isParentLauncher(argv), argv.join(" "));
 });
 
 Deno.test("facts are told in words, anything else as it is, and nothing moves the cursor", () => {
   const fact = { fact: "run.finished", at: "x", job_run_id: 7, attempt: 2, job_name: "hello", worker_id: "w" };
   const line = JSON.stringify({ ...fact, outcome: "SUCCEEDED", state: "SUCCEEDED", duration_ms: 12.4 });
-  assert.equal(tellLine(line), "run 7 hello SUCCEEDED after 12 ms, attempt 2");
-  assert.equal(tellLine(`{"fact":"process.started","role":"worker","pid":1}`), undefined);
-  assert.equal(tellLine(`{"fact":"redis.away","server":"a","error":"b"}`), "redis.away server=a error=b");
-  assert.equal(tellLine("panic \x1b[2J"), "panic \uFFFD[2J");
-  assert.equal(tellLine("\x1b[0m\x1b[31merror\x1b[0m: no such file"), "error: no such file", "colours are left out");
-  assert.equal(tellLine("\x1b[36mBlocking\x1b[0m waiting for file lock on node_modules directory"), undefined);
+  assert.equal(printLine(line), "run 7 hello SUCCEEDED after 12 ms, attempt 2");
+  assert.equal(printLine(`{"fact":"process.started","role":"worker","pid":1}`), undefined);
+  assert.equal(printLine(`{"fact":"redis.away","server":"a","error":"b"}`), "redis.away server=a error=b");
+  assert.equal(printLine("panic \x1b[2J"), "panic \uFFFD[2J");
+  assert.equal(printLine("\x1b[0m\x1b[31merror\x1b[0m: no such file"), "error: no such file", "colours are left out");
+  assert.equal(printLine("\x1b[36mBlocking\x1b[0m waiting for file lock on node_modules directory"), undefined);
   assert.equal(
-    tellLine(`{"fact":"node.status","node_id":"n1","status":"unavailable","was":"available","problem":"disk: full"}`),
+    printLine(`{"fact":"node.status","node_id":"n1","status":"unavailable","was":"available","problem":"disk: full"}`),
     "node n1 is unavailable: disk: full",
   );
-  assert.equal(tellLine("null"), "null");
+  assert.equal(printLine("null"), "null");
 });

@@ -5,7 +5,7 @@ import { processStarted } from "../../../src/platform/process_stat.ts";
 import { every } from "../../../src/platform/timers.ts";
 import { countKeys, forgetKeys } from "../../../src/redis/redis_flush.ts";
 import { type DrillName, type DrillReport, runDrill } from "../../../src/ops/drill/drill.ts";
-import { Load } from "../../../src/ops/drill/load.ts";
+import { DrillLoad } from "../../../src/ops/drill/load.ts";
 import { readDefinition } from "../../../src/definitions/definition_rows.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { registerWorker, renewWorker } from "../../../src/nodes/workers.ts";
@@ -150,7 +150,7 @@ Deno.test("a run that is born while a drill removes its job is canceled as well"
       create trigger slot before update of removed_at on job_definition for each row execute function slot()`);
     const stop = new AbortController();
     const leader = every(50, async () => void await cancelRequested(sql, term), { name: "leader", stop: stop.signal });
-    await new Load({ sql, jobs_dir: "/nowhere", state_dir: "/nowhere", sync: () => Promise.resolve(undefined) })
+    await new DrillLoad({ sql, jobs_dir: "/nowhere", state_dir: "/nowhere", sync: () => Promise.resolve(undefined) })
       .remove();
     stop.abort();
     await leader;

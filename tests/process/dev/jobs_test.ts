@@ -1,6 +1,6 @@
 /** How `dev` follows the jobs folder. */
 import assert from "node:assert/strict";
-import { Bell } from "../../../src/platform/timers.ts";
+import { Wakeup } from "../../../src/platform/timers.ts";
 import { watchJobs } from "../../../src/dev/jobs.ts";
 import { type JobFolder, withJobs } from "../../support/job_files/folder.ts";
 import { waitFor } from "../../support/waiting.ts";
@@ -54,13 +54,13 @@ interface Seen {
 async function watched(test: (jobs: JobFolder, seen: Seen) => Promise<void>): Promise<string[]> {
   return await withJobs({}, async (jobs) => {
     const stop = new AbortController();
-    const [changes, words] = [new Bell(), new Bell()];
+    const [changes, words] = [new Wakeup(), new Wakeup()];
     const said: string[] = [];
     const say = (text: string) => {
       said.push(text);
-      words.ring();
+      words.signal();
     };
-    const changed = () => Promise.resolve(changes.ring());
+    const changed = () => Promise.resolve(changes.signal());
     const watching = watchJobs({ jobs_dir: jobs.dir, project_dir: `${jobs.dir}/..` }, {
       stop: stop.signal,
       say,

@@ -3,7 +3,7 @@ import { testWithRedisServer } from "../../support/redis_server.ts";
 import assert from "node:assert/strict";
 import { Redis } from "ioredis";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
-import { Keeper } from "../../../src/dev/supervisor.ts";
+import { Supervisor } from "../../../src/dev/supervisor.ts";
 import { startPostgres } from "../../../src/dev/postgres.ts";
 import { startRedis } from "../../../src/dev/redis.ts";
 import { freePort } from "../../../src/ops/free_port.ts";
@@ -244,7 +244,7 @@ Deno.test("a server that ends again and again is started ever more slowly, and t
     said.push(text);
     if (text.endsWith("in 2 s")) slow.resolve();
   };
-  const keeper = new Keeper(ended, { start, say, failed: slow.reject });
+  const keeper = new Supervisor(ended, { start, say, failed: slow.reject });
   await slow.promise;
   await keeper.end();
   const waits = said.flatMap((text) => /ended with exit code 1; it is started again in (\S+) s/.exec(text)?.[1] ?? []);

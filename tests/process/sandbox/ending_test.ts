@@ -5,14 +5,14 @@ import { within } from "../../../src/platform/timers.ts";
 import { membersOf } from "../../../src/sandbox/process_table.ts";
 import type { Outcome } from "../../../src/sandbox/outcome.ts";
 import type { BodyOrder } from "../../../src/sandbox/body_order.ts";
-import type { Sandbox } from "../../../src/sandbox/process_pool.ts";
+import type { ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import { groupGone, Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
 import { PATIENCE_MS, waitFor } from "../../support/waiting.ts";
 
 const SHELLS = { unsafe: { run: ["sh"] } };
 
 /** Runs a body of `hangs` to its timeout. That is short, and longer each time on a machine too busy for the body to begin. */
-async function timedOut(sandbox: Sandbox, how: string, options: Partial<BodyOrder> = {}): Promise<Late> {
+async function timedOut(sandbox: ProcessPool, how: string, options: Partial<BodyOrder> = {}): Promise<Late> {
   for (let timeout_ms = 300;; timeout_ms *= 3) {
     const heard = await ran(sandbox, orderFor("hangs", how, { timeout_ms, ...options }));
     const { outcome } = heard;
@@ -130,7 +130,7 @@ Deno.test("a grandchild that ignores TERM is gone before the outcome: after a re
   }));
 
 /** A body that waits for a grandchild which ignores TERM, and is canceled. */
-async function canceledWithGrandchild(sandbox: Sandbox, kill_grace_ms: number): Promise<Heard> {
+async function canceledWithGrandchild(sandbox: ProcessPool, kill_grace_ms: number): Promise<Heard> {
   const heard = new Heard(sandbox, orderFor("grandchild", "waits", { permissions: SHELLS, kill_grace_ms }));
   await heard.saying("grandchild");
   assert(membersOf(heard.body.pid).length >= 2, "the grandchild is in the body's group");

@@ -7,7 +7,7 @@ import { fromFileUrl } from "../../../src/platform/paths.ts";
 import { membersOf } from "../../../src/sandbox/process_table.ts";
 import { outcomeOf } from "../../../src/sandbox/outcome.ts";
 import { Child } from "../../../src/sandbox/process.ts";
-import { Warden, WINDOW_SECONDS } from "../../../src/sandbox/watchdog.ts";
+import { Watchdog, WINDOW_SECONDS } from "../../../src/sandbox/watchdog.ts";
 import { NUMBER_SETTINGS } from "../../../src/settings/setting_list.ts";
 import { bodyFile, groupGone, Heard, orderFor, withSandbox } from "../../support/bodies.ts";
 import { waitFor } from "../../support/waiting.ts";
@@ -142,14 +142,14 @@ Deno.test("a guard without bash does the same with timeout and dd", async () => 
   for (const tool of ["sh", "timeout", "dd", "sleep"]) await Deno.symlink(await whereIs(tool), `${tools}/${tool}`);
   const sleeper = () => new Deno.Command("sleep", { args: ["60"], detached: true, stdin: "null" }).spawn();
   const [kept, removed] = [sleeper(), sleeper()];
-  const warden = new Warden({ PATH: tools }, { bashes: [] });
+  const watchdog = new Watchdog({ PATH: tools }, { bashes: [] });
   try {
-    await warden.add(kept.pid);
-    await warden.add(removed.pid);
-    warden.remove(removed.pid);
+    await watchdog.add(kept.pid);
+    await watchdog.add(removed.pid);
+    watchdog.remove(removed.pid);
     const until_ms = monotonicMs() + 4_000;
     while (monotonicMs() < until_ms) {
-      warden.beat();
+      watchdog.beat();
       await waitFor("a while", () => Promise.resolve(true), 1);
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
@@ -158,7 +158,7 @@ Deno.test("a guard without bash does the same with timeout and dd", async () => 
     assert.equal(signal, "SIGKILL");
     assert.deepEqual(membersOf(removed.pid), [removed.pid], "what was taken off its list lives on");
   } finally {
-    await warden.close();
+    await watchdog.close();
     for (const process of [kept, removed]) signal(process, "SIGKILL");
     await removed.status;
     await Deno.remove(tools, { recursive: true });
@@ -184,14 +184,14 @@ Deno.test("a right to run that ends between the start of a process and its guard
 Deno.test("bodies that end do not keep the others alive when the worker may run nothing any more", async () => {
   const sleeper = () => new Deno.Command("sleep", { args: ["60"], detached: true, stdin: "null" }).spawn();
   const kept = sleeper();
-  const warden = new Warden({ PATH: Deno.env.get("PATH") as string });
+  const watchdog = new Watchdog({ PATH: Deno.env.get("PATH") as string });
   try {
-    await warden.add(kept.pid);
+    await watchdog.add(kept.pid);
     let over = false;
     const ended = kept.status.then(() => over = true);
     const gone = [...Array(30).keys()].map((place) => 4_000_000 + place); // no process has such a number
     while (!over && gone.length > 0) {
-      warden.remove(gone.pop() as number);
+      watchdog.remove(gone.pop() as number);
       await within(1_000, "the end of the body", ended).catch(() => {});
     }
     assert(
@@ -199,14 +199,14 @@ Deno.test("bodies that end do not keep the others alive when the worker may run 
       "its guard heard nothing but that others had ended, and let it live for as long as they did",
     );
   } finally {
-    await warden.close();
+    await watchdog.close();
     signal(kept, "SIGKILL");
     await kept.status;
   }
 });
 
 Deno.test("without any guard no body is started, and its run is given back", async () => {
-  const warden = new Warden({ PATH: "/nowhere" }, { bashes: [] });
+  const watchdog = new Watchdog({ PATH: "/nowhere" }, { bashes: [] });
   const child = new Child({
     mode: "run",
     job_file: bodyFile("hangs"),
@@ -217,7 +217,7 @@ Deno.test("without any guard no body is started, and its run is given back", asy
     env: {},
     secret_paths: [],
     owner: undefined,
-  }, warden);
+  }, watchdog);
   const end = await child.ended;
   assert.equal(end.was_ready, false);
   const story = { ended_by_us: undefined, verdict: undefined, exiting: undefined, started: false, lapsed: false, end };

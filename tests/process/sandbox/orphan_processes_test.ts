@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { rest } from "../../../src/platform/timers.ts";
 import { processStarted } from "../../../src/platform/process_stat.ts";
 import { hostIdentity, isGone, membersOf } from "../../../src/sandbox/process_table.ts";
-import { BODY_MARK, endRemains, GUARD_MARK } from "../../../src/sandbox/orphan_processes.ts";
+import { BODY_MARK, endOrphanProcesses, GUARD_MARK } from "../../../src/sandbox/orphan_processes.ts";
 import { waitFor } from "../../support/waiting.ts";
 
 const PATH = Deno.env.get("PATH") ?? "/usr/bin:/bin";
@@ -77,12 +77,12 @@ Deno.test("what carries a worker's mark is found in any session and killed with 
   const dead = { worker_id: "w7-00000007", process_started: body.started };
   try {
     Deno.kill(body.pid, "SIGSTOP"); // also what is frozen
-    const { killed, left } = await endRemains(dead, 10_000);
+    const { killed, left } = await endOrphanProcesses(dead, 10_000);
     assert.deepEqual(left, []);
     assert(killed >= 4, `${killed} groups were killed`);
     for (const { pid } of [body, unmarked, leaderless, guard]) assert.deepEqual(membersOf(pid), []);
     assert.deepEqual(membersOf(another.pid).includes(another.pid), true);
-    assert.deepEqual(await endRemains(dead, 10_000), { killed: 0, left: [] });
+    assert.deepEqual(await endOrphanProcesses(dead, 10_000), { killed: 0, left: [] });
   } finally {
     await Promise.all([body, unmarked, leaderless, another, guard].map(ended));
   }
@@ -93,12 +93,15 @@ Deno.test("what is started while its like is being killed does not get away", as
   const breeding = await aShell(`echo $$; while :; do setsid sh -c 'sleep 600' & sleep 0.01; done`, mine);
   try {
     await rest(50); // some are there, more are coming
-    const { left } = await endRemains({ worker_id: "w8-00000008", process_started: breeding.started }, 20_000);
+    const { left } = await endOrphanProcesses({ worker_id: "w8-00000008", process_started: breeding.started }, 20_000);
     assert.deepEqual(left, []);
-    assert.deepEqual(await endRemains({ worker_id: "w8-00000008", process_started: breeding.started }, 20_000), {
-      killed: 0,
-      left: [],
-    });
+    assert.deepEqual(
+      await endOrphanProcesses({ worker_id: "w8-00000008", process_started: breeding.started }, 20_000),
+      {
+        killed: 0,
+        left: [],
+      },
+    );
   } finally {
     await ended(breeding);
   }

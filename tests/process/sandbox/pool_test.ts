@@ -1,6 +1,6 @@
 /** Spare processes and reuse: when a process serves a run that it was not started for, and when never. */
 import assert from "node:assert/strict";
-import type { BodyOrder, Outcome, Sandbox } from "../../../src/sandbox/process_pool.ts";
+import type { BodyOrder, Outcome, ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import { hear } from "../../../src/platform/facts.ts";
 import { membersOf } from "../../../src/sandbox/process_table.ts";
 import { groupGone, Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
@@ -18,7 +18,7 @@ function servedBy(outcome: Outcome): Served {
 }
 
 /** Whether a run was given a process that was there before. */
-async function ranInSpare(sandbox: Sandbox, order: BodyOrder): Promise<boolean> {
+async function ranInSpare(sandbox: ProcessPool, order: BodyOrder): Promise<boolean> {
   let spare: boolean | undefined;
   const stop = hear((name, fact) => {
     if (name === "body.spawned") spare = (fact as { spare: boolean }).spare;

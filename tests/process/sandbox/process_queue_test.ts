@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import type { RunningBody } from "../../../src/sandbox/body.ts";
 import type { FromBody } from "../../../src/sandbox/frames.ts";
-import { Line } from "../../../src/sandbox/process_queue.ts";
-import { Pace, START_MS } from "../../../src/sandbox/duration_estimate.ts";
-import type { Outcome, Sandbox } from "../../../src/sandbox/process_pool.ts";
-import type { Child, ChildEars } from "../../../src/sandbox/process.ts";
+import { ProcessQueue } from "../../../src/sandbox/process_queue.ts";
+import { DurationEstimates, START_MS } from "../../../src/sandbox/duration_estimate.ts";
+import type { Outcome, ProcessPool } from "../../../src/sandbox/process_pool.ts";
+import type { Child, ChildListener } from "../../../src/sandbox/process.ts";
 import { type BodyName, Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
 import { monotonicMs, rest } from "../../../src/platform/timers.ts";
 import { waitFor } from "../../support/waiting.ts";
@@ -20,7 +20,7 @@ const order = (job_run_id: number, args: string, { name = "waits", ...more }: Mo
   orderFor(name, args, { job_run_id, isolation_reuse: 1_000, ...more });
 
 /** Whatever is measured on a busy machine. */
-class Quick extends Pace {
+class Quick extends DurationEstimates {
   override mostInLine(): number {
     return 100;
   }
@@ -28,8 +28,8 @@ class Quick extends Pace {
 
 /** A sandbox that knows this job as a quick one, and has one process for it. */
 function withQuickJob(
-  test: (sandbox: Sandbox) => Promise<void>,
-  pace: Pace = new Quick(),
+  test: (sandbox: ProcessPool) => Promise<void>,
+  pace: DurationEstimates = new Quick(),
   name: BodyName = "waits",
 ): Promise<void> {
   return withSandbox(async (sandbox) => {
@@ -46,7 +46,7 @@ function servedBy(outcome: Outcome): Served {
 }
 
 /** One that goes before, has begun, and does `args`; and `count` quick ones behind it. */
-async function queued(sandbox: Sandbox, args: string, count: number): Promise<{ front: Heard; behind: Heard[] }> {
+async function queued(sandbox: ProcessPool, args: string, count: number): Promise<{ front: Heard; behind: Heard[] }> {
   const front = new Heard(sandbox, order(100, args));
   const behind = Array.from({ length: count }, (_, place) => new Heard(sandbox, order(101 + place, `print ${place}`)));
   assert.equal(new Set(behind.map(({ body }) => body.pid)).size, 1, "they wait in one process");
@@ -213,10 +213,10 @@ Deno.test("a worker that stops gives back all, and none that waited has begun", 
   }));
 
 /** Whatever is measured on a busy machine, runs take so long. */
-class Told extends Pace {
+class Told extends DurationEstimates {
   takes_ms = 1;
 
-  override note(...[key, code]: Parameters<Pace["note"]>): void {
+  override note(...[key, code]: Parameters<DurationEstimates["note"]>): void {
     super.note(key, code, this.takes_ms);
   }
 }
@@ -272,7 +272,7 @@ Deno.test("what a run takes is by its own clock, also when its worker was too bu
   }, { spares: 3 }));
 
 Deno.test("a run of an hour is told as the longest time that a status has room for", () => {
-  const pace = new Pace();
+  const pace = new DurationEstimates();
   for (let run = 0; run < 5; run++) pace.note("key", { job_file: "hour.ts", digest: "h" }, 3_600_000);
   assert.deepEqual(pace.times().map(({ body_us }) => body_us), [2 ** 31 - 1]);
 });
@@ -309,13 +309,13 @@ Deno.test("who waits since no process is loaded has one loaded for those who com
   }, { spares: 4, slots: () => 3, pace: new Quick() }));
 
 /** Two runs in the line of a process that says what the test says; `did` tells what came of it. */
-function recalledLine(begun: boolean): { line: Line; did: string[]; say: (frame: FromBody) => void } {
-  let ears: ChildEars | undefined;
+function recalledLine(begun: boolean): { line: ProcessQueue; did: string[]; say: (frame: FromBody) => void } {
+  let listener: ChildListener | undefined;
   const did: string[] = [];
   const child = {
     fit: true,
     ready: true,
-    listen: (new_ears: ChildEars) => void (ears = new_ears),
+    listen: (new_listener: ChildListener) => void (listener = new_listener),
     order: () => {},
     hush: () => did.push("hush"),
     signal: () => did.push("recall"),
@@ -328,14 +328,14 @@ function recalledLine(begun: boolean): { line: Line; did: string[]; say: (frame:
     condemned: false,
     leavesRoom: true,
   };
-  const line = new Line(child, {
+  const line = new ProcessQueue(child, {
     onReturned: ({ job_run_id }) => did.push(`returned ${job_run_id}`),
     onIdle: () => did.push("idle"),
   });
   line.add({ ...body, job_run_id: 1, begun } as unknown as RunningBody);
   line.add({ ...body, job_run_id: 2, begun: false } as unknown as RunningBody);
   line.recall();
-  return { line, did, say: (frame) => ears?.onFrame(frame) };
+  return { line, did, say: (frame) => listener?.onFrame(frame) };
 }
 
 Deno.test("a process that still owes the answer to a recall is given to nobody before it has come", () => {

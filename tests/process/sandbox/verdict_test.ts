@@ -43,7 +43,7 @@ class Begun {
       kill: () => this.did.push("KILL"),
     };
     const patient = { timeout_ms: LONG_MS, kill_grace_ms: LONG_MS, ...order };
-    this.body = new RunningBody(orderFor("add", {}, patient), { key: "", ears: nobody, setting });
+    this.body = new RunningBody(orderFor("add", {}, patient), { key: "", listener: nobody, setting });
     this.body.enter(line, { last: true, own: true });
     this.body.front();
     this.says({ kind: "started" });

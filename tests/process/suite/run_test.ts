@@ -41,7 +41,7 @@ Deno.test("of a file that fails all is shown that it printed, and it is named at
 
 Deno.test("a test that hangs fails after its limit, also one that never yields, and the tests beside it are run", async () => {
   await withFiles({ hangs: HANGS + GOOD, good: GOOD }, async (run) => {
-    const { code, lines, text } = await run([], { DANDORI_TEST_LIMIT_SECONDS: "1" });
+    const { code, lines, text } = await run([], { SCHEDULER_TEST_LIMIT_SECONDS: "1" });
     assert.deepEqual([code, lines.at(-1)], [1, "6 passed, 2 failed"]);
     assert.equal(text.match(/Test timed out after 1000ms/g)?.length, 2);
     assert.match(text, /hangs => \S*hangs_test\.ts:2:6/, "the place of the test, not of what sets its limit");
@@ -50,7 +50,7 @@ Deno.test("a test that hangs fails after its limit, also one that never yields, 
 
 Deno.test("a file that never loads is killed after a limit, and fails", async () => {
   await withFiles({ never: NEVER_LOADS }, async (run) => {
-    const { code, lines, text } = await run([], { DANDORI_TEST_FILE_LIMIT_SECONDS: "2" });
+    const { code, lines, text } = await run([], { SCHEDULER_TEST_FILE_LIMIT_SECONDS: "2" });
     assert.deepEqual([code, lines.at(-1)], [1, "0 passed, 1 failed"]);
     assert.match(text, /never_test\.ts has not ended within 2 s, and was killed/);
   });
@@ -155,8 +155,8 @@ async function withFiles(
       env: {
         CI: "",
         NO_COLOR: "1",
-        DANDORI_TEST_LIMIT_SECONDS: "",
-        DANDORI_TEST_FILE_LIMIT_SECONDS: "",
+        SCHEDULER_TEST_LIMIT_SECONDS: "",
+        SCHEDULER_TEST_FILE_LIMIT_SECONDS: "",
         ...NO_SERVERS,
         ...env,
       },

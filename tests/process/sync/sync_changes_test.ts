@@ -1,7 +1,7 @@
 /** What a sync writes when a file has changed: each change arrives, and what was taken back is gone. */
 import assert from "node:assert/strict";
 import { setOverrides } from "../../../src/sync/overrides.ts";
-import { type Birth, createRuns } from "../../../src/runs/create_runs.ts";
+import { createRuns, type NewRun } from "../../../src/runs/create_runs.ts";
 import { readDefinition } from "../../../src/definitions/definition_rows.ts";
 import { assertApplied, job, withSync } from "../../support/job_files/bench.ts";
 
@@ -35,8 +35,8 @@ Deno.test("a job whose file is gone takes no runs and no options; one that comes
     assertApplied(await sync());
     jobs.remove("a.ts");
     assertApplied(await sync());
-    const birth: Birth = { job_name: "a", args: {} };
-    assert.deepEqual(await createRuns(sql, [birth]), [{ job_run_id: undefined, is_new: false }]);
+    const new_run: NewRun = { job_name: "a", args: {} };
+    assert.deepEqual(await createRuns(sql, [new_run]), [{ job_run_id: undefined, is_new: false }]);
     const answer = await setOverrides(sql, "a", { priority: 100 }, { actor: "ann", reason: "" });
     assert(answer?.ok === false, "an option was set of a job that is gone");
     assert.equal(answer.complaints[0]?.says?.code, "file_removed");

@@ -7,8 +7,8 @@ import { hear } from "../../../src/platform/facts.ts";
 import { rest } from "../../../src/platform/timers.ts";
 import { makeCertificate } from "../../../src/rpc/certificates.ts";
 import { deliverDue } from "../../../src/alerts/alert_delivery.ts";
-import { lookOnce } from "../../../src/cluster/leader_alert.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { checkLeaderOnce } from "../../../src/cluster/leader_alert.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import {
   ackAlert,
   claimDeliveries,
@@ -69,7 +69,7 @@ Deno.test("each condition opens its alert once and closes it when it is over", a
     const paused = await aDefinition(sql, { name: "paused", paused_at: LONG_AGO });
     await aRun(sql, { job_definition_id: paused.id, due_at: LONG_AGO });
     await aRun(sql, { due_at: LONG_AGO, serial_key: "k", held: true });
-    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('device:7', 'system'), ('device:8', 'alice')`;
+    await sql`insert into serial_key_pause (serial_key, stopped_by) values ('device:7', 'system'), ('device:8', 'alice')`;
     await sql`insert into bulk (job_definition_id, name, state, changed_by)
               values (${job.id}, 'import', 'PAUSED', 'system'), (${job.id}, '', 'PAUSED', 'alice')`;
     const worker = await aWorker(sql, {
@@ -95,7 +95,7 @@ Deno.test("each condition opens its alert once and closes it when it is over", a
     assert.equal(bulk?.message, '"import" of job late: too much of it failed');
     assert.deepEqual(bulk?.detail, { bulk_id: 1, name: "import", job_name: "late" });
     await forceClose(sql, overdue, { actor: "test", reason: "test" });
-    await sql`delete from serial_key_stop`;
+    await sql`delete from serial_key_pause`;
     await sql`update bulk set state = 'RUNNING'`;
     await sql`update worker set tls_not_after = null, clock_skew_ms = 0 where worker_id = ${worker.worker_id}`;
     await sql`update node set status = 'available'`;
@@ -214,43 +214,43 @@ Deno.test("what somebody has seen is not news again when its alert was kept long
 Deno.test("that nobody leads, and that due work does not start, is seen by those who do not lead", async () => {
   await withStores(async ({ sql }) => {
     const settings = { ...DEFAULT_SETTINGS, alert_no_leader_seconds: 30, alert_overdue_seconds: 60 };
-    const standing = new Standing({ worker_id: "w9", node_id: "n", slots: 1, settings });
+    const local = new LocalWorkerState({ worker_id: "w9", node_id: "n", slots: 1, settings });
     const open = async () =>
       (await listAlerts(sql, { open: true })).map(({ kind, opened_by }) => `${kind} ${opened_by}`).sort();
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     assert.deepEqual(await open(), [], "before anybody ever led");
     const term = await aTerm(sql);
     await aRun(sql, { due_at: LONG_AGO });
     await sql`update leader_term set lease_until = clock_timestamp() - interval '1 second', acquired_at = '2026-01-01'`;
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     assert.deepEqual(await open(), [], "another one may just be taking over");
     await sql`update leader_term set lease_until = clock_timestamp() - interval '1 minute'`;
-    await Promise.all([1, 2, 3].map(() => lookOnce({ sql, standing })));
+    await Promise.all([1, 2, 3].map(() => checkLeaderOnce({ sql, local })));
     assert.deepEqual(await open(), ["leader.none w9"]);
-    standing.role = "subleader";
-    await lookOnce({ sql, standing });
+    local.role = "subleader";
+    await checkLeaderOnce({ sql, local });
     assert.deepEqual(await open(), ["leader.none w9", "run.overdue w9"]);
     await sql`update leader_term set lease_until = clock_timestamp() + interval '1 minute'`;
     await judgeAlerts(sql, term, LIMITS);
     assert.deepEqual(await open(), ["run.overdue w9"], "the leader closes what is over, and only that");
     await resign(sql, term);
-    standing.role = "leader";
+    local.role = "leader";
     await sql`update leader_term set acquired_at = '2026-01-01'`;
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     assert.deepEqual(await open(), ["run.overdue w9"], "who leads does not look at itself");
   });
 });
 
 Deno.test("a leader that steps down well is missed from then on, however long it has led", async () => {
   await withStores(async ({ sql }) => {
-    const standing = new Standing({ worker_id: "w9", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+    const local = new LocalWorkerState({ worker_id: "w9", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
     const term = await aTerm(sql);
     await sql`update leader_term set acquired_at = '2026-01-01'`;
     await resign(sql, term);
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     assert.equal((await listAlerts(sql, { open: true })).length, 0, "another one will lead in a moment");
     await sql`update leader_term set resigned_at = clock_timestamp() - interval '31 seconds'`;
-    await lookOnce({ sql, standing });
+    await checkLeaderOnce({ sql, local });
     const [alert] = await listAlerts(sql, { open: true });
     const [row] = await sql<{ resigned_at: Date }[]>`select resigned_at from leader_term`;
     assert.equal(alert?.message, `nobody has led since ${row?.resigned_at.toISOString().slice(0, 19)}Z`);
@@ -260,9 +260,9 @@ Deno.test("a leader that steps down well is missed from then on, however long it
 Deno.test("the webhook gets each message signed, the closing after the opening, and once more after a failure", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);
-    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('k', 'system')`;
+    await sql`insert into serial_key_pause (serial_key, stopped_by) values ('k', 'system')`;
     await judged(sql, term);
-    await sql`delete from serial_key_stop`;
+    await sql`delete from serial_key_pause`;
     await judged(sql, term);
     await withReceiver(
       (heard) => new Response(null, { status: heard.length === 1 ? 500 : 204 }),
@@ -344,10 +344,10 @@ Deno.test("of workers that send at once each message goes to one, and one that d
     assert.equal(claims.flat().length, 1);
     assert(dead);
     await sql`update alert_delivery set next_try_at = clock_timestamp()`; // its time is up
-    const [heir] = await claimDeliveries(sql, "w4", { lease_ms: 60_000, most: 10 });
-    assert.equal(heir?.id, id);
+    const [recoverer] = await claimDeliveries(sql, "w4", { lease_ms: 60_000, most: 10 });
+    assert.equal(recoverer?.id, id);
     assert.equal(await recordDelivery(sql, dead, { error: "late", retry_ms: 1 }), false);
-    assert.equal(await recordDelivery(sql, heir ?? dead, "delivered"), true);
+    assert.equal(await recordDelivery(sql, recoverer ?? dead, "delivered"), true);
     assert.deepEqual([...await claimDeliveries(sql, "w5", { lease_ms: 60_000, most: 10 })], []);
   });
 });

@@ -108,7 +108,7 @@ Deno.test("cut off from everything, a worker's body is dead before its run start
   }, { settings: SETTINGS });
 });
 
-/** It knows leader and subleaders from its renewals; the seats must be taken, and one renewal must have followed. */
+/** It knows leader and subleaders from its renewals; the lock must be taken, and one renewal must have followed. */
 async function knowsWhomToAsk(cluster: Cluster, worker_id: string): Promise<void> {
   await waitFor("subleaders in the rows", async () => {
     const rows = await cluster.sql`select 1 from worker where subleader and state = 'ACTIVE'`;

@@ -1,8 +1,14 @@
 /** A worker's executor over a real Postgres, with bodies that end when the test says so. */
 import assert from "node:assert/strict";
 import { EndedLately } from "../../../src/worker/recently_ended.ts";
-import type { Order } from "../../../src/worker/executor.ts";
-import { estatesFolder, fileNameOf, identify, readSpool, Spool } from "../../../src/worker/result_journal.ts";
+import type { RunOrder } from "../../../src/worker/inflight_run.ts";
+import {
+  fileNameOf,
+  identify,
+  journalsFolder,
+  readJournal,
+  ResultJournal,
+} from "../../../src/worker/result_journal.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Ending } from "../../../src/runs/finished_runs.ts";
 import { readAttempts, readRun } from "../../../src/runs/run_view.ts";
@@ -38,7 +44,7 @@ Deno.test("a body whose start was under way when the worker drains ends with the
 });
 
 Deno.test("a body that its machine has no room for is given back uncharged, and no order is taken for a while", async () => {
-  await withExecutor(async ({ sql, executor, standing, bodies, facts, assigned }) => {
+  await withExecutor(async ({ sql, executor, local, bodies, facts, assigned }) => {
     await sql`update node set next_check_at = now() + interval '1 hour'`;
     const [order, next] = [await assigned(), await assigned()];
     await executor.accept(order);
@@ -49,7 +55,7 @@ Deno.test("a body that its machine has no room for is given back uncharged, and 
     const run = await readRun(sql, order.job_run_id);
     assert.deepEqual([run?.state, run?.failures, run?.interruptions], ["ORPHANED", 0, 0]);
     assert.equal((await readAttempts(sql, order.job_run_id))[0]?.outcome, "GIVEN_BACK");
-    assert.equal(standing.lacks(lack), false, "it was said already");
+    assert.equal(local.lacks(lack), false, "it was said already");
     const refused = await executor.accept(next);
     assert.equal(refused.result, "REJECTED_FULL");
     assert.match(refused.message, /this machine lacks what it needs: No space left/);
@@ -57,7 +63,7 @@ Deno.test("a body that its machine has no room for is given back uncharged, and 
     assert.deepEqual(said.map(({ fact }) => fact), [{ worker_id: ME, node_id: "here", lack, seconds: 5 }]);
     await waitFor("a check of its node to be due", async () => {
       const [due] =
-        await sql`select 1 from node where node_id = ${standing.node_id} and next_check_at <= clock_timestamp()`;
+        await sql`select 1 from node where node_id = ${local.node_id} and next_check_at <= clock_timestamp()`;
       return due;
     });
   });
@@ -90,15 +96,17 @@ Deno.test("outcomes that take Postgres too long together are recorded a few at a
 });
 
 /** A journal of the test's own, and what is in its file. */
-async function withJournal(test: (spool: Spool, entries: () => Promise<Ending[]>) => Promise<void>): Promise<void> {
+async function withJournal(
+  test: (journal: ResultJournal, entries: () => Promise<Ending[]>) => Promise<void>,
+): Promise<void> {
   const state_dir = await Deno.makeTempDir({ prefix: "dandori-journal-" });
   const me = identify(ME);
-  const spool = new Spool(state_dir, me);
-  spool.open();
+  const journal = new ResultJournal(state_dir, me);
+  journal.open();
   try {
-    await test(spool, () => readSpool(`${estatesFolder(state_dir)}/${fileNameOf(me)}`));
+    await test(journal, () => readJournal(`${journalsFolder(state_dir)}/${fileNameOf(me)}`));
   } finally {
-    spool.close(true);
+    journal.close(true);
     await Deno.remove(state_dir, { recursive: true });
   }
 }
@@ -118,7 +126,7 @@ Deno.test("an outcome whose row somebody's transaction keeps holds up no other, 
   await withExecutor(async ({ sql, executor, bodies, assigned }) => {
     const [kept, beside, after] = [await assigned(), await assigned(), await assigned()];
     await Promise.all([kept, beside, after].map((order) => executor.accept(order)));
-    const isIn = (state: string, order: Order) => async () =>
+    const isIn = (state: string, order: RunOrder) => async () =>
       (await readRun(sql, order.job_run_id))?.state === state || undefined;
     await sql.begin(async (tx) => {
       await tx`set local idle_in_transaction_session_timeout = 0`;
@@ -169,7 +177,7 @@ Deno.test("an outcome waits while Postgres lets nobody in, as after a change of 
 });
 
 Deno.test("an outcome is in the journal before what may wait for Postgres, its body's log as well, and until it is recorded", async () => {
-  await withJournal(async (spool, entries) => {
+  await withJournal(async (journal, entries) => {
     await withExecutor(async ({ sql, executor, bodies, assigned }) => {
       const order = await assigned();
       await executor.accept(order);
@@ -178,7 +186,7 @@ Deno.test("an outcome is in the journal before what may wait for Postgres, its b
         await tx`set local idle_in_transaction_session_timeout = 0`;
         await tx`lock table job_run_log in access exclusive mode`;
         await tx`select 1 from job_run where id = ${order.job_run_id} for update`;
-        body?.ears.onLog([{ level: "info", message: "nearly done" }]);
+        body?.listener.onLog([{ level: "info", message: "nearly done" }]);
         body?.end(ok(7));
         for (let turn = 0; turn < 10; turn++) await Promise.resolve();
         assert.equal(executor.load, 0, "its end is known here");
@@ -187,8 +195,8 @@ Deno.test("an outcome is in the journal before what may wait for Postgres, its b
       });
       await waitFor("the end", () => Promise.resolve(executor.runs.length === 0));
       assert.equal((await readRun(sql, order.job_run_id))?.state, "SUCCEEDED");
-      assert.deepEqual([spool.waiting, await entries()], [0, []]);
-    }, { spool });
+      assert.deepEqual([journal.waiting, await entries()], [0, []]);
+    }, { journal });
   });
 });
 

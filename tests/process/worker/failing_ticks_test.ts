@@ -36,11 +36,11 @@ Deno.test("two ticks that failed are not enough, however long they took", () => 
 });
 
 Deno.test("where it fails for everybody, each waits twice as long before it gives up again, until a tick succeeds", () => {
-  const standing = { failed_terms: 0 };
-  const terms = () => Array.from({ length: 8 }, () => ticksUntilItGivesUp(new FailingTicks(standing)) - 1);
+  const local = { failed_terms: 0 };
+  const terms = () => Array.from({ length: 8 }, () => ticksUntilItGivesUp(new FailingTicks(local)) - 1);
   assert.deepEqual(terms(), [30, 60, 120, 240, 480, 960, 1920, 1920]);
-  new FailingTicks(standing).note(undefined);
-  assert.equal(ticksUntilItGivesUp(new FailingTicks(standing)) - 1, 30);
+  new FailingTicks(local).note(undefined);
+  assert.equal(ticksUntilItGivesUp(new FailingTicks(local)) - 1, 30);
 });
 
 /** Each of its ticks that has a run to give fails, as far as the test goes. */

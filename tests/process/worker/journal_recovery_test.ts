@@ -1,8 +1,8 @@
-/** What an heir makes of the journal of a dead worker. */
+/** What a recovering worker makes of the journal of a dead worker. */
 import assert from "node:assert/strict";
-import { settleEstate } from "../../../src/worker/journal_recovery.ts";
-import { estatesFolder, identify, readSpool } from "../../../src/worker/result_journal.ts";
-import { keepVigil } from "../../../src/worker/sibling_monitor.ts";
+import { recoverJournal } from "../../../src/worker/journal_recovery.ts";
+import { identify, journalsFolder, readJournal } from "../../../src/worker/result_journal.ts";
+import { monitorSiblings } from "../../../src/worker/sibling_monitor.ts";
 import { membersOf } from "../../../src/sandbox/process_table.ts";
 import { BODY_MARK } from "../../../src/sandbox/orphan_processes.ts";
 import { workerState } from "../../../src/nodes/workers.ts";
@@ -34,22 +34,22 @@ Deno.test("an heir records what still is the dead worker's, keeps the rest in th
       });
       Deno.writeTextFileSync(path, `\n${JSON.stringify(retried)}`, { append: true });
       const text = Deno.readTextFileSync(path);
-      const heir = anHeir(sql, state_dir);
-      assert.equal(await settleEstate(heir, DEAD, true), "settled");
+      const recoverer = anHeir(sql, state_dir);
+      assert.equal(await recoverJournal(recoverer, DEAD, true), "settled");
       assert.throws(() => Deno.statSync(path), Deno.errors.NotFound);
       const states = async () =>
         await Promise.all([running, orphaned, given_away, failing].map(async (id) => (await readRun(sql, id))?.state));
       assert.deepEqual(await states(), ["SUCCEEDED", "SUCCEEDED", "RUNNING", "RETRYING"]);
 
-      // The same once more: another heir was at it, or this one died before it had removed the file.
+      // The same once more: another recovering worker was at it, or this one died before it had removed the file.
       await sql`update job_run set state = 'ASSIGNED', attempt = 2, start_token = null, fence = null, started_at = null, held = false,
         wakes_at = null where id = ${failing}`;
       Deno.writeTextFileSync(path, text);
-      assert.equal(await settleEstate(heir, DEAD, true), "settled");
+      assert.equal(await recoverJournal(recoverer, DEAD, true), "settled");
       assert.deepEqual(await states(), ["SUCCEEDED", "SUCCEEDED", "RUNNING", "ASSIGNED"]);
       const acts = await sql`select actor, action, target_id from admin_action_log`;
       assert.deepEqual([...acts], [
-        { actor: heir.worker_id, action: "run.late_result", target_id: String(given_away) },
+        { actor: recoverer.worker_id, action: "run.late_result", target_id: String(given_away) },
       ]);
       assert.equal(said(facts, "worker.certified").length, 1);
       const [row] =
@@ -68,8 +68,8 @@ Deno.test("an outcome that Postgres refuses fails its own run with the reason, a
         line.includes(`"done":${bad}`) ? line.replace(`"exit_code":0`, `"exit_code":1e12`) : line
       );
       Deno.writeTextFileSync(scene.path, spoilt.join("\n"));
-      const heir = anHeir(stores.sql, scene.state_dir);
-      assert.equal(await settleEstate(heir, DEAD, true), "settled");
+      const recoverer = anHeir(stores.sql, scene.state_dir);
+      assert.equal(await recoverJournal(recoverer, DEAD, true), "settled");
       assert.equal((await readRun(stores.sql, good))?.state, "SUCCEEDED");
       const refused = await readRun(stores.sql, bad);
       assert.deepEqual([refused?.state, refused?.error_name], ["FAILED", "InvalidResult"]);
@@ -82,16 +82,16 @@ Deno.test("an outcome whose row somebody's transaction keeps holds up no other o
     withFolder(async (scene) => {
       const { sql } = stores;
       const [kept, other] = await anEstate(stores, scene, [{}, {}]) as [number, number];
-      const heir = anHeir(sql, scene.state_dir);
+      const recoverer = anHeir(sql, scene.state_dir);
       await sql.begin(async (tx) => {
         await tx`set local idle_in_transaction_session_timeout = 0`;
         await tx`update job_run set priority = 100 where id = ${kept}`;
-        await assert.rejects(settleEstate(heir, DEAD, true), /lock timeout/);
+        await assert.rejects(recoverJournal(recoverer, DEAD, true), /lock timeout/);
         assert.equal((await readRun(sql, other))?.state, "SUCCEEDED");
         const why = "before all is recorded its runs would be given to others";
         assert.equal(await workerState(sql, DEAD.worker_id), "ACTIVE", why);
       });
-      assert.equal(await settleEstate(heir, DEAD, true), "settled");
+      assert.equal(await recoverJournal(recoverer, DEAD, true), "settled");
       assert.equal((await readRun(sql, kept))?.state, "SUCCEEDED");
     })
   );
@@ -113,7 +113,7 @@ for (
         const me = { ...identify("w10-0000000a"), host: mine };
         const live = async (until: () => Promise<boolean>) => {
           const stop = new AbortController();
-          const vigil = keepVigil({ sql, worker_id: me.worker_id, state_dir: scene.state_dir }, me, stop.signal);
+          const vigil = monitorSiblings({ sql, worker_id: me.worker_id, state_dir: scene.state_dir }, me, stop.signal);
           await waitFor("the vigil", until);
           stop.abort();
           await vigil;
@@ -126,7 +126,7 @@ for (
         assert.equal(row?.state, "ACTIVE");
         assert(Deno.statSync(scene.path).size > 0);
         await sql`update worker set state = 'DEAD' where worker_id = ${of.worker_id}`;
-        await live(() => Promise.resolve([...Deno.readDirSync(estatesFolder(scene.state_dir))].length === 0));
+        await live(() => Promise.resolve([...Deno.readDirSync(journalsFolder(scene.state_dir))].length === 0));
         assert.deepEqual(said(scene.facts, "worker.certified"), []);
         assert.deepEqual(said(scene.facts, "run.late_result"), []);
       }, of)
@@ -155,7 +155,7 @@ for (const column of ["host", "pid", "process_started"] as const) {
         await sql`update worker set ${
           sql({ [column]: column === "pid" ? 1 : "1" })
         } where worker_id = ${DEAD.worker_id}`;
-        assert.equal(await settleEstate(anHeir(sql, scene.state_dir), DEAD, true), "not yet");
+        assert.equal(await recoverJournal(anHeir(sql, scene.state_dir), DEAD, true), "not yet");
         assert.equal((await readRun(sql, id))?.state, "SUCCEEDED");
         assert.equal(await workerState(sql, DEAD.worker_id), "ACTIVE");
         assert(Deno.statSync(scene.path).size > 0);
@@ -171,14 +171,14 @@ Deno.test("a journal that cannot be read is kept, also when its worker is dead, 
       const [id] = await anEstate(stores, scene, [{}]) as [number];
       const { size } = Deno.statSync(scene.path);
       Deno.truncateSync(scene.path, 65 * 1024 * 1024); // takes no room: more than any worker writes
-      const heir = anHeir(sql, scene.state_dir);
+      const recoverer = anHeir(sql, scene.state_dir);
       for (let tries = 0; tries < 2; tries++) {
-        assert.equal(await settleEstate(heir, DEAD, true), "not yet");
+        assert.equal(await recoverJournal(recoverer, DEAD, true), "not yet");
         assert.equal(await workerState(sql, DEAD.worker_id), "DEAD");
       }
       assert.equal(said(scene.facts, "spool.failed").length, 1);
       Deno.truncateSync(scene.path, size);
-      assert.equal(await settleEstate(heir, DEAD, true), "settled");
+      assert.equal(await recoverJournal(recoverer, DEAD, true), "settled");
       assert.equal((await readRun(sql, id))?.state, "SUCCEEDED");
       assert.throws(() => Deno.statSync(scene.path), Deno.errors.NotFound);
     })
@@ -188,12 +188,12 @@ Deno.test("a journal that cannot be read is kept, also when its worker is dead, 
 Deno.test("the estate of a worker that this database does not know is left to those who do", async () => {
   await withStores((stores) =>
     withFolder(async ({ state_dir, path }) => {
-      const spool = opened(state_dir);
-      spool.keep(endingOf(1));
-      spool.close(false);
-      const heir = anHeir(stores.sql, state_dir);
-      assert.equal(await settleEstate(heir, DEAD, true), "not ours");
-      assert.deepEqual(await readSpool(path), [endingOf(1)]);
+      const journal = opened(state_dir);
+      journal.keep(endingOf(1));
+      journal.close(false);
+      const recoverer = anHeir(stores.sql, state_dir);
+      assert.equal(await recoverJournal(recoverer, DEAD, true), "not ours");
+      assert.deepEqual(await readJournal(path), [endingOf(1)]);
     })
   );
 });

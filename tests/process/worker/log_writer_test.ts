@@ -1,6 +1,6 @@
 /** What bodies say, on its way to a real Postgres that takes its time. */
 import assert from "node:assert/strict";
-import { Sayings } from "../../../src/worker/log_writer.ts";
+import { LogWriter } from "../../../src/worker/log_writer.ts";
 import type { LogLine } from "../../../src/sandbox/process_pool.ts";
 import type { StartedRun } from "../../../src/runs/started_runs.ts";
 import { aRun } from "../../support/factories.ts";
@@ -18,13 +18,13 @@ Deno.test("of what a run reports while Postgres does not answer the newest alone
         return Reflect.apply(sql, undefined, args);
       },
     });
-    const sayings = new Sayings(counting);
+    const log_writer = new LogWriter(counting);
     const started = { job_run_id: run.id, attempt: 1, start_token: "mine" } as StartedRun;
     await sql.begin(async (tx) => {
       await tx`select 1 from job_run for update`; // as long as this is open the first report is on its way
-      sayings.progress(started, 0, "first");
+      log_writer.progress(started, 0, "first");
       await waitFor("the first report to be on its way", () => Promise.resolve(statements === 1 || undefined));
-      for (let nth = 1; nth <= 2_000; nth++) sayings.progress(started, nth / 2_000, `report ${nth}`);
+      for (let nth = 1; nth <= 2_000; nth++) log_writer.progress(started, nth / 2_000, `report ${nth}`);
     });
     const last = await waitFor("the last report", async () => {
       const [row] = await sql`select progress_message from job_run where id = ${run.id} and progress = 1`;
@@ -38,7 +38,7 @@ Deno.test("lines of a log that take Postgres too long together are stored some a
     const { id: job_run_id } = await aRun(sql, { state: "RUNNING" });
     await sql.unsafe(NO_MORE_LINES);
     const line: LogLine = { level: "stdout", message: "" };
-    new Sayings(sql).log({ job_run_id, attempt: 1, start_token: "mine" } as StartedRun, Array(12_000).fill(line));
+    new LogWriter(sql).log({ job_run_id, attempt: 1, start_token: "mine" } as StartedRun, Array(12_000).fill(line));
     await waitFor("all lines", async () => {
       const [{ stored } = { stored: 0 }] = await sql<{ stored: number }[]>`
         select count(*)::int as stored from job_run_log where job_run_id = ${job_run_id}`;

@@ -4,7 +4,7 @@ import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { observe } from "../../../src/platform/facts.ts";
 import { serveAdmin } from "../../../src/admin/server.ts";
 import { clusterRegistry, METRICS_CONTENT_TYPE, metricsText } from "../../../src/ops/metrics/cluster.ts";
-import { serveWorkerMetrics, type Subject, WorkerMetrics } from "../../../src/ops/metrics/worker.ts";
+import { type MetricsSubject, serveWorkerMetrics, WorkerMetrics } from "../../../src/ops/metrics/worker.ts";
 import { claimDeliveries } from "../../../src/alerts/alerts.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { readFigures } from "../../../src/stats/gauges.ts";
@@ -18,7 +18,7 @@ import { withStores } from "../../support/stores.ts";
 import { withCrammed } from "../../support/crammed.ts";
 import { waitFor } from "../../support/waiting.ts";
 
-const SUBJECT: Subject = {
+const SUBJECT: MetricsSubject = {
   role: "worker",
   slots: 4,
   draining: false,
@@ -178,7 +178,7 @@ Deno.test("a message that is too old to be sent is not said to wait for the webh
 });
 
 Deno.test("a worker's own server counts what it hears, says whether it takes work, and asks for its token", async () => {
-  let subject: Subject | undefined;
+  let subject: MetricsSubject | undefined;
   const server = serveWorkerMetrics({ host: "127.0.0.1", port: 0, token: "letmein" }, () => subject);
   const get = async (path: string, token?: string) => {
     const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};

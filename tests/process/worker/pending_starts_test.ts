@@ -6,12 +6,12 @@ import assert from "node:assert/strict";
 import { monotonicMs, rest, restUntil } from "../../../src/platform/timers.ts";
 import type { Digests } from "../../../src/sync/module_graph.ts";
 import { Executor } from "../../../src/worker/executor.ts";
-import { Hand, type TimedOrder } from "../../../src/worker/pending_starts.ts";
+import { PendingStarts, type TimedOrder } from "../../../src/worker/pending_starts.ts";
 import { choose, chooseAhead } from "../../../src/leader/scheduling.ts";
-import { Hall, hostsOf } from "../../../src/leader/placement.ts";
+import { CapacitySnapshot, hostsOf } from "../../../src/leader/placement.ts";
 import { beginsAt, type Started } from "../../../src/worker/start_batcher.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
-import type { Body, BodyOrder, Outcome, Sandbox } from "../../../src/sandbox/process_pool.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
+import type { Body, BodyOrder, Outcome, ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { DatabaseClock } from "../../../src/postgres/database_clock.ts";
 import { dueSchedules } from "../../../src/definitions/definition_rows.ts";
@@ -21,7 +21,7 @@ import { assignRuns, cancelRequested, START_AHEAD_MS, startRuns } from "../../..
 import { readAttempts, readRun } from "../../../src/runs/run_view.ts";
 import { DEFAULT_SETTINGS } from "../../../src/settings/settings.ts";
 import type { NodeRow } from "../../../src/nodes/workers.ts";
-import { type Lane, readSight } from "../../../src/dispatch/dispatch_queues.ts";
+import { readDispatchSnapshot, type RunQueue } from "../../../src/dispatch/dispatch_queues.ts";
 import { CALM, withProcesses } from "../../support/cluster.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { type Stores, withStores } from "../../support/stores.ts";
@@ -30,8 +30,8 @@ import { waitFor } from "../../support/waiting.ts";
 const ME = "w1-0000000a";
 
 interface Scene extends Stores {
-  hand: Hand;
-  standing: Standing;
+  pending_starts: PendingStarts;
+  local: LocalWorkerState;
   term: Term;
   definition_id: number;
   executor: Executor;
@@ -55,9 +55,14 @@ function withHand(
     await aWorker(sql, { worker_id: ME });
     const definition = await aDefinition(sql, { name: "job", command_name: "job.ts", digest: "digest" });
     const term = await aTerm(sql);
-    const standing = new Standing({ worker_id: ME, node_id: "here", slots: options.slots, settings: DEFAULT_SETTINGS });
-    standing.may_run_until_ms = Infinity;
-    standing.sawEpoch(term.epoch);
+    const local = new LocalWorkerState({
+      worker_id: ME,
+      node_id: "here",
+      slots: options.slots,
+      settings: DEFAULT_SETTINGS,
+    });
+    local.may_run_until_ms = Infinity;
+    local.sawEpoch(term.epoch);
     const [begun, begun_at, expected]: [number[], number[], Scene["expected"]] = [[], [], []];
     const bodies = new Map<number, () => void>();
     const end = (job_run_id: number) => bodies.get(job_run_id)?.();
@@ -74,10 +79,10 @@ function withHand(
       expect: (kind: { job_file: string }) => expected.push(kind),
       roomBehind: () => 0,
       isQuick: () => false,
-    } as unknown as Sandbox;
+    } as unknown as ProcessPool;
     const digests = { of: () => Promise.resolve({ digest: "digest" }), last: () => "digest" } as unknown as Digests;
-    const executor = new Executor({ sql, sandbox, digests, standing, jobs_dir: "/jobs" });
-    const hand = new Hand({ sql, executor, sandbox, digests, standing, jobs_dir: "/jobs" });
+    const executor = new Executor({ sql, sandbox, digests, local, jobs_dir: "/jobs" });
+    const pending_starts = new PendingStarts({ sql, executor, sandbox, digests, local, jobs_dir: "/jobs" });
     const ahead = async (ms: number, priority = 240) => {
       const due_at = new Date(Date.now() + ms);
       const early = ms > 0 ? { held: true, wakes_at: due_at } : {};
@@ -88,9 +93,9 @@ function withHand(
       return order;
     };
     const scene = {
-      hand,
+      pending_starts,
       executor,
-      standing,
+      local,
       term,
       definition_id: definition.id,
       begun,
@@ -100,15 +105,15 @@ function withHand(
       ahead,
     };
     await test({ ...stores, ...scene });
-    hand.empty();
+    pending_starts.empty();
   });
 }
 
 Deno.test("an order that lies ahead is held, its process loaded, and started at its time by the database's clock", () =>
-  withHand(async ({ sql, hand, begun, expected, ahead }) => {
+  withHand(async ({ sql, pending_starts, begun, expected, ahead }) => {
     const order = await ahead(600);
-    assert.deepEqual(await hand.take(order), { result: "ACCEPTED", message: "" });
-    assert.deepEqual(await hand.take(order), { result: "ACCEPTED", message: "" }, "told twice, held once");
+    assert.deepEqual(await pending_starts.take(order), { result: "ACCEPTED", message: "" });
+    assert.deepEqual(await pending_starts.take(order), { result: "ACCEPTED", message: "" }, "told twice, held once");
     await waitFor("its process", () => Promise.resolve(expected.length > 0 || undefined));
     assert.equal((await readRun(sql, order.job_run_id))?.state, "ASSIGNED");
     await waitFor("its end", async () => (await readRun(sql, order.job_run_id))?.state === "SUCCEEDED" || undefined);
@@ -127,11 +132,11 @@ Deno.test("the start of a run asks the database's clock, whatever the worker tak
   }));
 
 Deno.test("a run may be RUNNING a moment before it is due, and its body begins no sooner, whoever gave the order", () =>
-  withHand(async ({ sql, hand, executor, begun, begun_at, ahead }) => {
+  withHand(async ({ sql, pending_starts, executor, begun, begun_at, ahead }) => {
     await sql`select 1`;
     const [told, untold] = [await ahead(400), await ahead(START_AHEAD_MS - 5)];
     assert.equal((await executor.accept(untold)).result, "ACCEPTED");
-    await hand.take(told);
+    await pending_starts.take(told);
     await waitFor("both to begin", () => Promise.resolve(begun.length === 2 || undefined));
     for (const [place, order] of [untold, told].entries()) {
       assert.equal(begun[place], order.job_run_id);
@@ -151,9 +156,9 @@ Deno.test("what was reckoned of the database's clock counts only as far as the s
 });
 
 Deno.test("a run that is canceled, paused or taken back while it is in hand does not start", () =>
-  withHand(async ({ sql, hand, term, begun, ahead }) => {
+  withHand(async ({ sql, pending_starts, term, begun, ahead }) => {
     const [canceled, taken, kept] = [await ahead(700), await ahead(700), await ahead(700)];
-    for (const order of [canceled, taken, kept]) await hand.take(order);
+    for (const order of [canceled, taken, kept]) await pending_starts.take(order);
     await requestCancel(sql, canceled.job_run_id, { actor: "test", reason: "test" });
     await cancelRequested(sql, term);
     await sql`update job_run set assigned_worker_id = 'another' where id = ${taken.job_run_id}`;
@@ -166,7 +171,7 @@ Deno.test("a run that is canceled, paused or taken back while it is in hand does
   }));
 
 Deno.test("what an operator has stopped meanwhile does not start when its time comes: all dispatch, its node, its job", () =>
-  withHand(async ({ sql, hand, begun, ahead }) => {
+  withHand(async ({ sql, pending_starts, begun, ahead }) => {
     const stops: [() => Promise<unknown>, () => Promise<unknown>][] = [
       [
         () => sql`insert into scheduler_settings (name, value) values ('dispatch', '"paused"')`,
@@ -178,7 +183,7 @@ Deno.test("what an operator has stopped meanwhile does not start when its time c
     for (const [stop, resume] of stops) {
       const order = await ahead(300);
       await stop(); // before it is in hand: on a busy machine the time comes before a statement that is sent after that is done
-      await hand.take(order);
+      await pending_starts.take(order);
       await waitFor("it to be given back", async () => {
         return (await readRun(sql, order.job_run_id))?.state === "ORPHANED" || undefined;
       });
@@ -190,51 +195,51 @@ Deno.test("what an operator has stopped meanwhile does not start when its time c
   }));
 
 Deno.test("a worker that takes no work any more gives back what it has in hand, and that sleeps again until it is due", () =>
-  withHand(async ({ sql, hand, standing, begun, ahead }) => {
+  withHand(async ({ sql, pending_starts, local, begun, ahead }) => {
     const order = await ahead(60_000);
-    await hand.take(order);
-    standing.draining = true;
-    hand.empty();
+    await pending_starts.take(order);
+    local.draining = true;
+    pending_starts.empty();
     await waitFor("it to be given back", async () => {
       return (await readRun(sql, order.job_run_id))?.state === "ORPHANED" || undefined;
     });
     const [row] = await sql`select held, wakes_at = due_at as until_due, interruptions from job_run`;
     assert.deepEqual({ ...row }, { held: true, until_due: true, interruptions: 0 });
     assert.deepEqual((await readAttempts(sql, order.job_run_id)).map(({ outcome }) => outcome), ["GIVEN_BACK"]);
-    assert.equal((await hand.take({ ...order, attempt: 2 })).result, "REJECTED_DRAINING");
+    assert.equal((await pending_starts.take({ ...order, attempt: 2 })).result, "REJECTED_DRAINING");
     assert.deepEqual(begun, []);
   }));
 
 Deno.test("an order beyond the slots starts when a body ends, in the order in which they came, and is else given back soon", () =>
-  withHand(async ({ sql, hand, begun, end, ahead }) => {
+  withHand(async ({ sql, pending_starts, begun, end, ahead }) => {
     const orders = [];
     for (let n = 0; n < 5; n++) orders.push(await ahead(-1_000));
     const [first, second, third, ...others] = orders.map((order) => order.job_run_id) as [number, number, number];
-    const answers = await Promise.all(orders.map((order) => hand.take(order)));
+    const answers = await Promise.all(orders.map((order) => pending_starts.take(order)));
     assert.deepEqual(new Set(answers.map(({ result }) => result)), new Set(["ACCEPTED"]));
     assert.deepEqual(begun, [first, second]);
     end(first);
     await waitFor("the third", () => Promise.resolve(begun.length === 3 || undefined));
     assert.deepEqual(begun, [first, second, third]);
-    assert(!hand.late);
+    assert(!pending_starts.late);
     await waitFor("the others to be given back", async () => {
       const states = await Promise.all(others.map(async (id) => (await readRun(sql, id))?.state));
       return states.every((state) => state === "ORPHANED") || undefined;
     });
-    assert(hand.late, "its leader is told to send no more");
+    assert(pending_starts.late, "its leader is told to send no more");
     for (const id of others) assert.equal((await readRun(sql, id))?.interruptions, 0);
     assert.deepEqual(begun, [first, second, third]);
-    await waitFor("it to be forgotten", () => Promise.resolve(!hand.late));
+    await waitFor("it to be forgotten", () => Promise.resolve(!pending_starts.late));
     for (const id of [second, third]) end(id);
   }, { slots: 2, go_on: true }));
 
 Deno.test("of those that wait for a slot the one of the highest priority goes first, whenever it came", () =>
-  withHand(async ({ hand, begun, end, ahead }) => {
+  withHand(async ({ pending_starts, begun, end, ahead }) => {
     const orders = [];
     for (const priority of [240, 240, 360, 120]) orders.push(await ahead(-1_000, priority));
     const [goes_on, usual, low, urgent] = orders.map((order) => order.job_run_id) as [number, number, number, number];
-    await Promise.all(orders.map((order) => hand.take(order)));
-    await hand.take({ ...orders[3] as TimedOrder, priority: 360 }); // the same once more, as it is read by a renewal after a change
+    await Promise.all(orders.map((order) => pending_starts.take(order)));
+    await pending_starts.take({ ...orders[3] as TimedOrder, priority: 360 }); // the same once more, as it is read by a renewal after a change
     for (const [ends, then] of [[goes_on, urgent], [urgent, usual], [usual, low]] as const) {
       end(ends);
       await waitFor(`the one after ${ends}`, () => Promise.resolve(begun.at(-1) === then || undefined));
@@ -280,7 +285,7 @@ Deno.test("a free slot elsewhere goes before a place behind others", () => {
     };
   };
   const hosts = [host("busy", { free: 9, idle: -1, load: 2 }), host("idle", { free: 1, idle: 1, load: 7 })];
-  const lane = {
+  const queue = {
     job_definition_id: 1,
     node: "",
     concurrency_key: null,
@@ -291,8 +296,8 @@ Deno.test("a free slot elsewhere goes before a place behind others", () => {
   const run = { job_definition_id: 1, version: 0, node: "", digest: "d", avoid_node: null };
   const free = { serial_key: null, limit_key: null, limit_left: null, bulk_id: null, bulk_left: null };
   const waiting = [1, 2].map((job_run_id) => ({ job_run_id, ...run, ...free, worn_out: false, behind: false }));
-  const hall = new Hall({ hosts });
-  const chosen = choose(waiting, [{ lane: lane as unknown as Lane, room: 10 }], hall);
+  const capacity = new CapacitySnapshot({ hosts });
+  const chosen = choose(waiting, [{ queue: queue as unknown as RunQueue, room: 10 }], capacity);
   assert.deepEqual(chosen.map(({ worker_id }) => worker_id), ["idle", "busy"]);
 });
 
@@ -309,7 +314,8 @@ Deno.test("only what waits for nothing but its time is near", () =>
     await aRun(sql, { ...soon, job_definition_id: limited.id });
     const paused = await aDefinition(sql, { name: "paused", paused_at: new Date(), paused_by: "test" });
     await aRun(sql, { ...soon, job_definition_id: paused.id });
-    const near = async (seconds: number) => (await readSight(sql, seconds)).near.map(({ job_run_id }) => job_run_id);
+    const near = async (seconds: number) =>
+      (await readDispatchSnapshot(sql, seconds)).near.map(({ job_run_id }) => job_run_id);
     assert.deepEqual(await near(30), [plain.id, alone.id]);
     assert.deepEqual(await near(1), []);
     assert.deepEqual(await near(0), []);
@@ -318,7 +324,7 @@ Deno.test("only what waits for nothing but its time is near", () =>
 Deno.test("what is given ahead takes no slot, needs one that is free now, and counts for a node that has a limit", () =>
   withHand(async ({ sql, ahead }) => {
     await ahead(60_000);
-    const { workers } = await readSight(sql);
+    const { workers } = await readDispatchSnapshot(sql);
     assert.deepEqual(workers.map(({ load, ahead }) => ({ load, ahead })), [{ load: 0, ahead: 1 }]);
     const near = [1, 2, 3].map((job_run_id) => ({ job_run_id, version: 0, node: "", digest: "d", avoid_node: null }));
     const given = (slots: number, max_concurrent: number | null) => {
@@ -326,8 +332,8 @@ Deno.test("what is given ahead takes no slot, needs one that is free now, and co
       const places = limited.map(({ worker_id, node_id, load, ahead }) => {
         return { worker_id, node_id, load, ahead, free: slots - load, idle: slots - load, line_ms: 0 };
       });
-      const hall = new Hall({ hosts: hostsOf(limited, { places, staff: [] }) });
-      const chosen = chooseAhead(near, hall).length;
+      const capacity = new CapacitySnapshot({ hosts: hostsOf(limited, { places, staff: [] }) });
+      const chosen = chooseAhead(near, capacity).length;
       assert.equal(places[0]?.free, slots, "a slot was taken");
       return chosen;
     };

@@ -3,7 +3,7 @@
  * few more, not all of a definition's. A plan is made once per session and kept, so a bad one would stay.
  */
 import assert from "node:assert/strict";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { connectDb, type Db, type Sql } from "../../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";
 import { dueSchedules } from "../../../src/definitions/definition_rows.ts";
@@ -30,7 +30,7 @@ const ANALYZED_WITH = [undefined, 0, 1, 40, RUNS, "ended"] as const;
 async function fill(sql: Db, definition_id: number, when: typeof ANALYZED_WITH[number]): Promise<void> {
   await sql`truncate job_run cascade`;
   const analyzed_with = when === "ended" ? 0 : when;
-  await born(sql, definition_id, analyzed_with ?? 0);
+  await created(sql, definition_id, analyzed_with ?? 0);
   if (when === "ended") {
     await sql`
       insert into job_run (job_definition_id, source, state, finished_at, ended_xid, serial_key)
@@ -38,10 +38,10 @@ async function fill(sql: Db, definition_id: number, when: typeof ANALYZED_WITH[n
         from generate_series(1, ${RUNS}::int) n`;
   }
   if (analyzed_with !== undefined) await sql`analyze job_run, job_definition, worker, leader_term`;
-  await born(sql, definition_id, RUNS - (analyzed_with ?? 0));
+  await created(sql, definition_id, RUNS - (analyzed_with ?? 0));
 }
 
-async function born(sql: Db, definition_id: number, runs: number): Promise<void> {
+async function created(sql: Db, definition_id: number, runs: number): Promise<void> {
   await sql`
     insert into job_run (job_definition_id, source, state)
     select ${definition_id}, 'enqueue', 'PENDING' from generate_series(1, ${runs}::int)`;
@@ -95,10 +95,10 @@ async function lookAt(sql: Db, term: Term): Promise<Record<string, number>> {
      where id in (select id from job_run where state = 'PENDING' order by id limit ${LIVE}::int)`;
   const before = await fetched(sql);
   const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 600, ahead_seconds: 30 };
-  const looked = await renewAndLook(sql as unknown as Sql, term, look);
+  const looked = await renewAndReadWork(sql as unknown as Sql, term, look);
   const look_read = await fetched(sql) - before;
-  assert.deepEqual(looked?.sight.workers.map(({ load }) => load), [LIVE]);
-  assert.deepEqual(looked?.sight.lanes.map(({ running }) => running), [LIVE]);
+  assert.deepEqual(looked?.snapshot.workers.map(({ load }) => load), [LIVE]);
+  assert.deepEqual(looked?.snapshot.lanes.map(({ running }) => running), [LIVE]);
   return { look: look_read };
 }
 

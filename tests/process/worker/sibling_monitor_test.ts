@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
-import { estatesFolder, fileNameOf, identityIn } from "../../../src/worker/result_journal.ts";
+import { fileNameOf, identityIn, journalsFolder } from "../../../src/worker/result_journal.ts";
 import { BODY_MARK, GUARD_MARK } from "../../../src/sandbox/orphan_processes.ts";
 import { readAttempts, readRun } from "../../../src/runs/run_view.ts";
 import type { Settings } from "../../../src/settings/settings.ts";
@@ -135,7 +135,7 @@ for (const job of ["spins", "breeds"]) {
       await killWithGuard(worker);
       const again = await cluster.hears("run.started", { job_run_id: id, attempt: 2 });
       assert.deepEqual(remainsOf(worker), []);
-      const killed = await cluster.hears("worker.remains_killed", { worker_id: worker.worker_id });
+      const killed = await cluster.hears("worker.orphans_killed", { worker_id: worker.worker_id });
       assert(killed.groups >= 1 && killed.place < again.place);
       assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
       assert.equal(cluster.effects(id), 2);
@@ -145,7 +145,7 @@ for (const job of ["spins", "breeds"]) {
 
 /** Its row and the name of its journal say so, as of a worker of another container that shares the state folder. */
 async function moveToAnotherHost(cluster: Cluster, { worker_id, node_id }: WorkerProcess): Promise<void> {
-  const folder = estatesFolder(cluster.stateOf(node_id));
+  const folder = journalsFolder(cluster.stateOf(node_id));
   await cluster.sql`update worker set host = ${HOST} where worker_id = ${worker_id}`;
   const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
   const mine = names.map(identityIn).find((one) => one?.worker_id === worker_id);
@@ -219,12 +219,12 @@ Deno.test("kill -9 of all workers of a node: the next one that starts there reco
       for (const worker of [first, second]) worker.kill("SIGSTOP"); // neither sees the other die
       for (const worker of [first, second]) worker.kill("SIGKILL");
       await Promise.all([first.ended, second.ended]);
-      const heir = await cluster.startWorker({ node_id: NODE });
+      const recoverer = await cluster.startWorker({ node_id: NODE });
       const [run, again] = [await cluster.ends(done), await cluster.ends(lost.id)];
       assert.deepEqual([run.state, run.attempt, cluster.effects(done)], ["SUCCEEDED", 1, 1]);
       assert.deepEqual([again.state, again.attempt], ["SUCCEEDED", 2]);
       for (const { worker_id } of [first, second]) {
-        assert.equal((await cluster.hears("worker.certified", { worker_id })).by, heir.worker_id);
+        assert.equal((await cluster.hears("worker.certified", { worker_id })).by, recoverer.worker_id);
       }
     } finally {
       await link.close();

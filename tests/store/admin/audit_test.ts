@@ -1,7 +1,7 @@
 /** The audit: found by what the URL says, kept as a file, and never changed. */
 import assert from "node:assert/strict";
 import { differencesOf } from "../../../src/admin/pages/audit/differences.ts";
-import { recordAct } from "../../../src/access/audit.ts";
+import { recordAudit } from "../../../src/access/audit.ts";
 import { withAdmin } from "../../support/admin.ts";
 import { withStores } from "../../support/stores.ts";
 
@@ -10,7 +10,7 @@ const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
 Deno.test("an act is shown with who, what, what changed and why, and leads to what it was done to", async () => {
   await withAdmin(async ({ sql, login }) => {
     const before = { max_concurrent: null, is_active: true, labels: { gpu: "a100" } };
-    await recordAct(sql, {
+    await recordAudit(sql, {
       actor: "user:taro",
       action: "node.set",
       target_type: "node",
@@ -19,7 +19,7 @@ Deno.test("an act is shown with who, what, what changed and why, and leads to wh
       after: { ...before, is_active: false },
       reason: "new disk",
     });
-    await recordAct(sql, { actor: "token:ci", action: "user.add", target_type: "user", target_id: "jiro" });
+    await recordAudit(sql, { actor: "token:ci", action: "user.add", target_type: "user", target_id: "jiro" });
     const text = await (await login("viewer")).text("/audit");
     for (
       const sign of [
@@ -74,9 +74,9 @@ Deno.test("acts are found by actor, action or its first part, target and time, p
 Deno.test("a filter is kept as CSV and JSON; no cell of it is a formula", async () => {
   await withAdmin(async ({ sql, login, stranger }) => {
     const act = { actor: "user:taro", action: "node.set", target_type: "node" };
-    await recordAct(sql, { ...act, target_id: "=1+1", after: { a: 1 }, reason: 'says "no",\nthen yes' });
-    await recordAct(sql, { ...act, target_id: "@SUM(A1)", reason: EVIL });
-    await recordAct(sql, { ...act, actor: "user:jiro", target_id: "b" });
+    await recordAudit(sql, { ...act, target_id: "=1+1", after: { a: 1 }, reason: 'says "no",\nthen yes' });
+    await recordAudit(sql, { ...act, target_id: "@SUM(A1)", reason: EVIL });
+    await recordAudit(sql, { ...act, actor: "user:jiro", target_id: "b" });
     const browser = await login("viewer");
     const answer = await browser.get("/audit.csv?actor=user:taro");
     assert.equal(answer.headers.get("content-type"), "text/csv; charset=utf-8");
@@ -94,7 +94,7 @@ Deno.test("a filter is kept as CSV and JSON; no cell of it is a formula", async 
 
 Deno.test("rows of the audit can be added and nothing else", async () => {
   await withStores(async ({ sql }) => {
-    await recordAct(sql, { actor: "a", action: "b.c", target_type: "d", target_id: "e" });
+    await recordAudit(sql, { actor: "a", action: "b.c", target_type: "d", target_id: "e" });
     for (
       const attempt of [
         sql`update admin_action_log set actor = 'x'`,
@@ -110,7 +110,7 @@ Deno.test("rows of the audit can be added and nothing else", async () => {
 
 Deno.test("hostile actors, targets, values and reasons are text, and hostile filters find nothing", async () => {
   await withAdmin(async ({ sql, login }) => {
-    await recordAct(sql, {
+    await recordAudit(sql, {
       actor: EVIL,
       action: EVIL,
       target_type: "node",
@@ -119,7 +119,7 @@ Deno.test("hostile actors, targets, values and reasons are text, and hostile fil
       after: { [EVIL]: [EVIL] },
       reason: EVIL,
     });
-    await recordAct(sql, {
+    await recordAudit(sql, {
       actor: EVIL,
       action: EVIL,
       target_type: "__proto__",

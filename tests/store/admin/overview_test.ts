@@ -123,7 +123,7 @@ Deno.test("alerts are listed with where to look, seen once, and hostile texts in
     const term = await aTerm(sql, "leader");
     const of = await aDefinition(sql, { name: "poor" });
     await end(sql, term, { job_definition_id: of.id, good: 0, bad: 1 });
-    await sql`insert into serial_key_stop (serial_key, stopped_by, reason) values (${EVIL}, 'system', ${EVIL})`;
+    await sql`insert into serial_key_pause (serial_key, stopped_by, reason) values (${EVIL}, 'system', ${EVIL})`;
     await aWorker(sql, { node_id: EVIL, worker_id: EVIL });
     await sampleLoad(sql, term);
     await judgeAlerts(sql, term, LIMITS);

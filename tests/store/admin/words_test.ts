@@ -8,7 +8,7 @@ import { problemText } from "../../../src/admin/pages/settings/problem_text.ts";
 import { ALERT_NAMES, alertText } from "../../../src/admin/parts/alert_text.ts";
 import { whyText } from "../../../src/admin/parts/why.tsx";
 import { refusalText } from "../../../src/admin/refusals.ts";
-import type { Visit } from "../../../src/admin/request_context.ts";
+import type { RequestContext } from "../../../src/admin/request_context.ts";
 import type { Says } from "../../../src/sync/problem.ts";
 import { previewWarnings } from "../../../src/schedules/calendar.ts";
 import { type RefusalCode, Refused } from "../../../src/actions/args.ts";
@@ -22,7 +22,7 @@ import { aDefinition, aRun } from "../../support/factories.ts";
 import { aFullHouse } from "../../support/full_house.ts";
 
 const AT = "2026-11-22T00:00:00Z";
-const ON = { lang: "ja", zone: "Asia/Tokyo" } as Visit;
+const ON = { lang: "ja", zone: "Asia/Tokyo" } as RequestContext;
 
 /** One of each code: a code without a line here does not compile. */
 const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
@@ -70,9 +70,9 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   not_detachable: { code: "not_detachable", name: "W" },
   taken: { code: "taken", name: "H" },
   hook_name: { code: "hook_name" },
-  user_disabled: { code: "user_disabled", name: "taro" },
-  user_enabled: { code: "user_enabled", name: "taro" },
-  last_admin: { code: "last_admin", name: "taro" },
+  user_disabled: { code: "user_disabled", name: "太郎" },
+  user_enabled: { code: "user_enabled", name: "太郎" },
+  last_admin: { code: "last_admin", name: "太郎" },
   length: { code: "length", option: "T", least: 1, most: 200 },
   whole_number: { code: "whole_number", option: "R", least: 1, most: 9 },
   run_ended: { code: "run_ended", state: "FAILED" },
@@ -143,7 +143,10 @@ const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
 Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, and one that is not known as it came", () => {
   for (const waits of Object.values(WAITS)) japanese(whyText(ON, { ...waits, text: "it waits for the test" } as Waits));
   assert.match(whyText(ON, { ...WAITS.due_at, text: "" }), /2026-11-22 09:00:00/);
-  assert.match(whyText({ ...ON, lang: "en" } as Visit, { ...WAITS.due_at, text: "" }), /due at 2026-11-22 09:00:00/);
+  assert.match(
+    whyText({ ...ON, lang: "en" } as RequestContext, { ...WAITS.due_at, text: "" }),
+    /due at 2026-11-22 09:00:00/,
+  );
   const failed = {
     name: "disk",
     ok: false,

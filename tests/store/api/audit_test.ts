@@ -145,7 +145,7 @@ const CHANGES: Change[] = [
     action: "serial_key.free",
     target: "serial_key",
     act: async ({ sql }) => {
-      await sql`insert into serial_key_stop (serial_key, stopped_by) values ('k', 'x')`;
+      await sql`insert into serial_key_pause (serial_key, stopped_by) values ('k', 'x')`;
       return { path: "/queue/unblock", body: { serial_key: "k" } };
     },
   },

@@ -52,7 +52,7 @@ Deno.test("a run that is asked for after a bulk of its serial key waits until al
     await scene.round();
     assert.equal(await before_it_began.state(), "RUNNING");
     assert.equal(
-      (await scene.sql`select from line_check`).length + (await scene.sql`select from bulk_check`).length,
+      (await scene.sql`select from key_recheck`).length + (await scene.sql`select from bulk_recheck`).length,
       0,
     );
   }));

@@ -53,7 +53,7 @@ Deno.test("a leader that dies in the middle of a look loses nothing and feeds no
     assert.equal((await scene.runs(id, ["RUNNING"])).length, 2);
     await scene.end(id, 2);
     await lookAfterBulks({ ...scene.me, term: old });
-    assert.notEqual((await scene.sql`select from bulk_check`).length, 0, "only the leader takes checks away");
+    assert.notEqual((await scene.sql`select from bulk_recheck`).length, 0, "only the leader takes checks away");
     for (const left of [4, 2, 0]) {
       await scene.round();
       const running = await scene.running(id);

@@ -63,14 +63,14 @@ Deno.test("a key that one call gives twice makes one run, and items without a ke
   await withClient(async ({ client, sql }) => {
     const args = { tenant: "a" };
     const keyed = { args, idempotencyKey: "twice" };
-    const born = await client.enqueueMany(job, [{ args }, keyed, { args }, keyed, { args }]);
-    assert.deepEqual(born.map(({ isNew }) => isNew), [true, true, true, false, true]);
-    assert.equal(born[3]?.id, born[1]?.id);
+    const created = await client.enqueueMany(job, [{ args }, keyed, { args }, keyed, { args }]);
+    assert.deepEqual(created.map(({ isNew }) => isNew), [true, true, true, false, true]);
+    assert.equal(created[3]?.id, created[1]?.id);
     const rows = await sql<
       { id: number; key: string | null }[]
     >`select id, idempotency_key as key from job_run order by id`;
     assert.deepEqual(rows.map(({ key }) => key?.replace(/^enqueue:\d+:/, "") ?? null), [null, "twice", null, null]);
-    assert.deepEqual(rows.map(({ id }) => id), [0, 1, 2, 4].map((place) => born[place]?.id));
+    assert.deepEqual(rows.map(({ id }) => id), [0, 1, 2, 4].map((place) => created[place]?.id));
     assert.notEqual((await client.enqueue(job, args)).id, (await client.enqueue(job, args)).id);
   });
 });
@@ -78,9 +78,9 @@ Deno.test("a key that one call gives twice makes one run, and items without a ke
 Deno.test("enqueueMany is all or nothing, in the order given", async () => {
   await withClient(async ({ client, sql }) => {
     const items = Array.from({ length: 1_000 }, (_, place) => ({ args: { tenant: `t${place}` } }));
-    const born = await client.enqueueMany(job, items);
+    const created = await client.enqueueMany(job, items);
     const rows = await sql`select id, args_json->>'tenant' as tenant from job_run order by id`;
-    assert.deepEqual(born.map((one) => one.id), rows.map((row) => row.id));
+    assert.deepEqual(created.map((one) => one.id), rows.map((row) => row.id));
     assert.equal(rows[999]?.tenant, "t999");
     const bad = [{ args: { tenant: "x" } }, { args: { tenant: 7 } }];
     await assert.rejects(

@@ -1,15 +1,15 @@
 /** Orders are obeyed from the certificate that holds the epoch in Postgres, and from nobody else. */
 import assert from "node:assert/strict";
 import type { Caller, StartJobResponse } from "../../../src/rpc/messages.ts";
-import { Authority } from "../../../src/worker/authority.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { LeaderAuthority } from "../../../src/worker/authority.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import { acquire, resign } from "../../../src/nodes/leadership.ts";
 import { DEFAULT_SETTINGS } from "../../../src/settings/settings.ts";
 import { aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
 const caller = (fingerprint: string): Caller => ({ fingerprint, address: "127.0.0.1:1" });
-const standing = () => new Standing({ worker_id: "me", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+const local = () => new LocalWorkerState({ worker_id: "me", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
 const refusedAs = (code: string) => (error: { code?: string }) => error.code === code;
 const resultOf = (refusal: Pick<StartJobResponse, "result"> | undefined) => refusal?.result;
 
@@ -17,8 +17,8 @@ Deno.test("the leader orders; others, older epochs and invented ones are refused
   await withStores(async ({ sql }) => {
     await aWorker(sql, { worker_id: "leader", tls_fingerprint: "LEADER" });
     await aWorker(sql, { worker_id: "other", tls_fingerprint: "OTHER" });
-    const me = standing();
-    const authority = new Authority({ sql, standing: me });
+    const me = local();
+    const authority = new LeaderAuthority({ sql, local: me });
     const lease = { lease_ms: 60_000, epoch_hint: 0 };
 
     const first = await acquire(sql, { worker_id: "leader", ...lease });
@@ -40,7 +40,7 @@ Deno.test("the leader orders; others, older epochs and invented ones are refused
 Deno.test("over a rotation the leader orders by both its certificates, and then by the new one alone", async () => {
   await withStores(async ({ sql }) => {
     await aWorker(sql, { worker_id: "leader", tls_fingerprint: "OLD" });
-    const authority = new Authority({ sql, standing: standing() });
+    const authority = new LeaderAuthority({ sql, local: local() });
     const term = await aTerm(sql);
     const obeys = (fingerprint: string) =>
       authority.refusal(term.epoch, caller(fingerprint)).then(() => true, () => false);

@@ -96,7 +96,7 @@ Deno.test("who waits behind the serial key of a refused run may go first, if it 
     await refuseCode(sql, worker_id, [
       { job_run_id: run.id, attempt: 1, token: "t", digest, found: "x", problem: null },
     ]);
-    assert.deepEqual((await sql`select line from line_check`).map(({ line }) => line), ["serial:k"]);
+    assert.deepEqual((await sql`select line from key_recheck`).map(({ line }) => line), ["serial:k"]);
   }));
 
 Deno.test("a worker that refused code gets none of it until it says otherwise; the others do, and nothing was an attempt", async () => {

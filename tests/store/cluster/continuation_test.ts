@@ -6,7 +6,7 @@ import { Peers } from "../../../src/rpc/peers.ts";
 import type { ConfirmContinuationResponse } from "../../../src/rpc/messages.ts";
 import { answerContinuation } from "../../../src/worker/confirm.ts";
 import { Continuation, type ContinuationParts } from "../../../src/worker/continuation.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { AttemptRef } from "../../../src/runs/states.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../../src/settings/settings.ts";
@@ -23,7 +23,7 @@ type Reply = (asked: string, run: AttemptRef) => ConfirmContinuationResponse | u
 
 interface Asker {
   continuation: Continuation;
-  standing: Standing;
+  local: LocalWorkerState;
   /** Who was asked for which run, in order. */
   asked: string[];
   /** What was done to bodies. */
@@ -32,14 +32,14 @@ interface Asker {
 
 /** A worker that is detached and holds these runs; the peers reply, or do not. */
 function anAsker(runs: number[], reply: Reply, settings: Partial<Settings> = {}): Asker {
-  const standing = new Standing({
+  const local = new LocalWorkerState({
     worker_id: "w1-0000000a",
     node_id: "here",
     slots: 10,
     settings: { ...DEFAULT_SETTINGS, continuation_retry_interval_seconds: 0.05, ...settings },
   });
-  standing.detached = true;
-  standing.answerers = ["leader", "sub"].map((worker_id) => ({
+  local.detached = true;
+  local.answerers = ["leader", "sub"].map((worker_id) => ({
     ...at(1),
     worker_id,
     node_id: "n",
@@ -63,14 +63,14 @@ function anAsker(runs: number[], reply: Reply, settings: Partial<Settings> = {})
     abandon: (run, reason) => acts.push(`abandon ${run.job_run_id}: ${reason}`),
   };
   const sql = (() => Promise.resolve([])) as unknown as Sql;
-  return { continuation: new Continuation({ sql, peers, executor, standing }), standing, asked, acts };
+  return { continuation: new Continuation({ sql, peers, executor, local }), local, asked, acts };
 }
 
 Deno.test("a yes prolongs the lease from before the question, and the next question comes when half of it is left", async () => {
-  const { continuation, standing, asked, acts } = anAsker([7, 8], () => YES);
+  const { continuation, local, asked, acts } = anAsker([7, 8], () => YES);
   const before_ms = monotonicMs();
   const rest_ms = await continuation.look(FOREVER);
-  const trusted_ms = standing.may_run_until_ms - before_ms;
+  const trusted_ms = local.may_run_until_ms - before_ms;
   assert(trusted_ms >= 25_000 && trusted_ms < 25_000 + monotonicMs() - before_ms, "lease less margin");
   assert.deepEqual([asked, acts], [["leader 7", "leader 8"], []]);
   assert(rest_ms <= 12_500);
@@ -82,7 +82,7 @@ Deno.test("who cannot decide is passed over, for one run, as often as the settin
   const nobody = anAsker([7, 8, 9], (asked) => asked === "sub" ? UNABLE : undefined, { continuation_retry_count: 2 });
   await nobody.continuation.look(FOREVER);
   assert.deepEqual(nobody.asked, ["leader 7", "sub 7", "leader 7", "sub 7"]);
-  assert.deepEqual([nobody.acts, nobody.standing.may_run_until_ms], [[], 0]);
+  assert.deepEqual([nobody.acts, nobody.local.may_run_until_ms], [[], 0]);
 
   const second = anAsker([7, 8, 9], (asked) => asked === "sub" ? YES : undefined);
   await second.continuation.look(FOREVER);
@@ -91,20 +91,20 @@ Deno.test("who cannot decide is passed over, for one run, as often as the settin
 
 Deno.test("a no ends that body and no other, gently when a cancel was asked for", async () => {
   const replies: Record<number, ConfirmContinuationResponse> = { 7: NO, 8: YES, 9: { ...NO, canceled: true } };
-  const { continuation, standing, acts } = anAsker([7, 8, 9], (_, run) => replies[run.job_run_id]);
+  const { continuation, local, acts } = anAsker([7, 8, 9], (_, run) => replies[run.job_run_id]);
   await continuation.look(FOREVER);
   assert.deepEqual(acts, ["abandon 7: not yours", "cancel 9: requested"]);
-  assert(standing.mayRun);
+  assert(local.mayRun);
 });
 
 Deno.test("a worker that renews its own lease asks nobody; one whose renewal is overdue does", async () => {
-  const { continuation, standing, asked } = anAsker([7], () => YES);
-  standing.detached = false;
-  standing.renewed_ms = monotonicMs();
+  const { continuation, local, asked } = anAsker([7], () => YES);
+  local.detached = false;
+  local.renewed_ms = monotonicMs();
   const rest_ms = await continuation.look(FOREVER);
   assert(rest_ms > 0 && rest_ms <= 7_500);
   assert.deepEqual(asked, []);
-  standing.renewed_ms = monotonicMs() - 7_501;
+  local.renewed_ms = monotonicMs() - 7_501;
   await continuation.look(FOREVER);
   assert.deepEqual(asked, ["leader 7"]);
 });
@@ -114,15 +114,15 @@ Deno.test("leader and subleaders answer from the rows; others say that they may 
     const { worker_id } = await aWorker(sql, { state: "DETACHED", tls_fingerprint: "mine" });
     const run = await aRun(sql, { state: "RUNNING", assigned_worker_id: worker_id });
     const settings = { ...DEFAULT_SETTINGS, worker_lease_seconds: 32.3 };
-    const standing = new Standing({ worker_id: "asked", node_id: "n", slots: 1, settings });
+    const local = new LocalWorkerState({ worker_id: "asked", node_id: "n", slots: 1, settings });
     const request = { leader_epoch: 1, worker_id, job_run_id: run.id, attempt: 1 };
     const answer = (more = {}) =>
-      answerContinuation({ sql, standing }, { ...request, ...more }, { fingerprint: "mine", address: "" });
+      answerContinuation({ sql, local }, { ...request, ...more }, { fingerprint: "mine", address: "" });
     const unable = await answer();
     assert.equal(unable.decision, "UNAVAILABLE");
     assert.match(unable.message, /asked is neither leader nor subleader/);
     for (const role of ["leader", "subleader"] as const) {
-      standing.role = role;
+      local.role = role;
       assert.deepEqual(await answer(), { ...YES, lease_ms: 32_300 });
     }
     const old = await answer({ attempt: 3 });
@@ -131,9 +131,9 @@ Deno.test("leader and subleaders answer from the rows; others say that they may 
     await sql`update job_run set cancel_requested_at = now() where id = ${run.id}`;
     const canceled = await answer();
     assert.deepEqual([canceled.decision, canceled.canceled], ["MUST_ABORT", true]);
-    standing.detached = true;
+    local.detached = true;
     assert.equal((await answer()).decision, "UNAVAILABLE");
-    standing.detached = false;
+    local.detached = false;
     await sql.end({ timeout: 1 });
     const away = await answer();
     assert.deepEqual([away.decision, away.lease_ms], ["UNAVAILABLE", 0]);
@@ -146,15 +146,15 @@ Deno.test("nobody may ask in another's name: the certificate must be that of the
   await withStores(async ({ sql }) => {
     const mine = await aWorker(sql, { tls_fingerprint: client.fingerprint });
     const others = await aWorker(sql, { tls_fingerprint: server.fingerprint });
-    const standing = new Standing({ worker_id: "asked", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
-    standing.role = "leader";
+    const local = new LocalWorkerState({ worker_id: "asked", node_id: "n", slots: 1, settings: DEFAULT_SETTINGS });
+    local.role = "leader";
     const facts: { name: FactName; fact: Record<string, unknown> }[] = [];
     const silence = hear((name, fact) => facts.push({ name, fact }));
     const handlers = {
       confirmContinuation: (
         request: Parameters<typeof answerContinuation>[1],
         caller: { fingerprint: string; address: string },
-      ) => answerContinuation({ sql, standing }, request, caller),
+      ) => answerContinuation({ sql, local }, request, caller),
     };
     await withServer({ server, client }, async ({ port }, peers: Peers) => {
       const ask = async (worker_id: string) => {

@@ -1,14 +1,14 @@
 /**
- * The short way of a run that is born while nothing else waits: what it is for, everything that keeps a run from it, and that an order
+ * The short way of a run that is created while nothing else waits: what it is for, everything that keeps a run from it, and that an order
  * which comes before its assignment starts nothing by itself.
  */
 import assert from "node:assert/strict";
 import { createClient } from "../../../src/client.ts";
-import { Calls } from "../../../src/leader/wakeups.ts";
+import { Wakeups } from "../../../src/leader/wakeups.ts";
 import { createCheckedRuns, createRuns } from "../../../src/runs/create_runs.ts";
 import { onWork, type Sql } from "../../../src/postgres/connection.ts";
 import { readDemands } from "../../../src/definitions/definition_rows.ts";
-import { bornFrom, type BornRun, nothingElseCounts } from "../../../src/runs/fast_path.ts";
+import { type AnnouncedRun, announcedRun, nothingElseCounts } from "../../../src/runs/fast_path.ts";
 import { readRun } from "../../../src/runs/run_view.ts";
 import { assignRuns } from "../../../src/runs/states.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
@@ -69,7 +69,7 @@ for (const [what, { run, job, worker, more }] of Object.entries({ nothing: {}, .
   });
 }
 
-/** What rings the leader while `act` is done. */
+/** What wakes the leader while `act` is done. */
 async function ringsOf(sql: Sql, act: () => Promise<unknown>): Promise<string[]> {
   const heard: string[] = [];
   const silence = await onWork(sql, (what) => heard.push(what));
@@ -85,40 +85,40 @@ Deno.test("a birth names its run when it is one, due, and free of keys and nodes
   await withStores(async ({ sql }) => {
     const { name } = await aDefinition(sql, { digest: "abc" });
     const keyed = await aDefinition(sql, { serial_key: "{tenant}" });
-    const birth = (more = {}) => ({ job_name: name, args: {}, idempotency_key: crypto.randomUUID(), ...more });
-    const named = async (births: ReturnType<typeof birth>[]) => {
-      const rings = await ringsOf(sql, () => createRuns(sql, births));
+    const new_run = (more = {}) => ({ job_name: name, args: {}, idempotency_key: crypto.randomUUID(), ...more });
+    const named = async (new_runs: ReturnType<typeof new_run>[]) => {
+      const rings = await ringsOf(sql, () => createRuns(sql, new_runs));
       assert(rings.includes("job_run"), "who knows no names must hear of it too");
-      return rings.map(bornFrom).filter((born): born is BornRun => born !== undefined);
+      return rings.map(announcedRun).filter((created): created is AnnouncedRun => created !== undefined);
     };
-    const [born] = await named([birth()]);
-    assert.deepEqual(born, { job_run_id: born?.job_run_id, command_name: `${name}.ts`, digest: "abc" });
-    assert.equal((await readRun(sql, born?.job_run_id as number))?.state, "PENDING");
-    assert.deepEqual(await named([birth(), birth()]), []);
-    assert.deepEqual(await named([birth({ run_at: new Date(Date.now() + 60_000) })]), []);
-    assert.deepEqual(await named([birth({ node: "here" })]), []);
-    assert.deepEqual(await named([birth({ job_name: keyed.name, args: { tenant: "t" } })]), []);
+    const [created] = await named([new_run()]);
+    assert.deepEqual(created, { job_run_id: created?.job_run_id, command_name: `${name}.ts`, digest: "abc" });
+    assert.equal((await readRun(sql, created?.job_run_id as number))?.state, "PENDING");
+    assert.deepEqual(await named([new_run(), new_run()]), []);
+    assert.deepEqual(await named([new_run({ run_at: new Date(Date.now() + 60_000) })]), []);
+    assert.deepEqual(await named([new_run({ node: "here" })]), []);
+    assert.deepEqual(await named([new_run({ job_name: keyed.name, args: { tenant: "t" } })]), []);
   });
 });
 
 Deno.test("a run is lone when nothing but its birth has rung; anybody may ring with anything", () => {
-  const born = JSON.stringify({ job_run_id: 1, command_name: "a.ts", digest: "d" });
+  const created = JSON.stringify({ job_run_id: 1, command_name: "a.ts", digest: "d" });
   const lone = (rings: number, ...heard: string[]) => {
-    const calls = new Calls();
+    const calls = new Wakeups();
     for (const what of heard) calls.hear(what);
-    const run = calls.takeLone(rings)?.job_run_id;
-    assert.equal(calls.takeLone(rings), undefined, "it was kept");
+    const run = calls.takeSingle(rings)?.job_run_id;
+    assert.equal(calls.takeSingle(rings), undefined, "it was kept");
     return run;
   };
-  assert.equal(lone(2, born, "job_run"), 1);
-  assert.equal(lone(1, born), 1);
-  assert.equal(lone(3, born, "job_run"), undefined); // a worker rang as well
-  assert.equal(lone(3, born, "job_run", "event"), undefined);
-  assert.equal(lone(4, born, "job_run", born, "job_run"), undefined);
-  assert.equal(lone(3, born, "job_run", "job_run"), undefined);
+  assert.equal(lone(2, created, "job_run"), 1);
+  assert.equal(lone(1, created), 1);
+  assert.equal(lone(3, created, "job_run"), undefined); // a worker rang as well
+  assert.equal(lone(3, created, "job_run", "event"), undefined);
+  assert.equal(lone(4, created, "job_run", created, "job_run"), undefined);
+  assert.equal(lone(3, created, "job_run", "job_run"), undefined);
   assert.equal(lone(1, "job_run"), undefined);
   for (const noise of ["{", "{}", '{"job_run_id":"1"}', '{"job_run_id":1}', "{null", ""]) {
-    assert.equal(bornFrom(noise), undefined, noise);
+    assert.equal(announcedRun(noise), undefined, noise);
   }
 });
 
@@ -137,10 +137,10 @@ Deno.test("who enqueues by name again is held against what the job asks now, not
       await client.enqueue(name, { n: 2 });
       const demands = await readDemands(sql, name);
       assert(demands);
-      const birth = { job_name: name, args: { n: 3 }, idempotency_key: "3" };
-      assert.equal((await createCheckedRuns(sql, [birth], demands))?.length, 1);
+      const new_run = { job_name: name, args: { n: 3 }, idempotency_key: "3" };
+      assert.equal((await createCheckedRuns(sql, [new_run], demands))?.length, 1);
       await sql`update job_definition set node = 'gpu-1' where name = ${name}`;
-      assert.equal(await createCheckedRuns(sql, [{ ...birth, idempotency_key: "4" }], demands), undefined);
+      assert.equal(await createCheckedRuns(sql, [{ ...new_run, idempotency_key: "4" }], demands), undefined);
       await sql`update job_definition set node = null, removed_at = now(), enabled = false where name = ${name}`;
       await assert.rejects(() => client.enqueue(name, { n: 5 }), /no such job/);
       const [row] = await sql<{ runs: number }[]>`select count(*)::int as runs from job_run`;

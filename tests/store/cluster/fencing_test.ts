@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { type BareSql, SQL_WRITES, storeFunctions } from "../../support/store_functions.ts";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { rollUp, trimRunStats } from "../../../src/stats/run_stats.ts";
 import { bulksSeen, feed, finish, letGo, pauseFailing, planFeed, throttle } from "../../../src/bulks/bulk_dispatch.ts";
 import { keepPace, recordCheck } from "../../../src/nodes/node_health.ts";
@@ -25,8 +25,8 @@ import {
   quarantine,
   skipLate,
 } from "../../../src/runs/states.ts";
-import { readSight, sayWhy, type Sight } from "../../../src/dispatch/dispatch_queues.ts";
-import { sightFor } from "../../../src/leader/leader.ts";
+import { type DispatchSnapshot, readDispatchSnapshot, sayWhy } from "../../../src/dispatch/dispatch_queues.ts";
+import { snapshotFor } from "../../../src/leader/leader.ts";
 import { aBulk, countedFrom, LONG_AGO, OF_HOUSEKEEPING, type Scene } from "../../support/fenced_housekeeping.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
@@ -74,7 +74,7 @@ const STATEMENTS: Record<string, Scene> = {
   followPriority: async (sql) => {
     const { id } = await aDefinition(sql, { priority: 120 });
     await aRun(sql, { job_definition_id: id, priority: 240 });
-    await sql`insert into priority_move (job_definition_id, was) values (${id}, 240)`;
+    await sql`insert into priority_change (job_definition_id, was) values (${id}, 240)`;
     return (term) => followPriority(sql, term);
   },
   cancelRequested: async (sql) => {
@@ -105,7 +105,7 @@ const STATEMENTS: Record<string, Scene> = {
     return (term) => wake(sql, term);
   },
   checkLines: async (sql) => {
-    await sql`insert into line_check (line) values ('serial:nobody')`;
+    await sql`insert into key_recheck (line) values ('serial:nobody')`;
     return (term) => checkLines(sql, term);
   },
   hold: async (sql) => {
@@ -122,7 +122,7 @@ const STATEMENTS: Record<string, Scene> = {
     return (term) => detachSilent(sql, term, { worker_ids: [worker_id], actor: "test", reason: "test" });
   },
   bulksSeen: async (sql) => {
-    const [check] = await sql<{ id: number }[]>`insert into bulk_check (bulk_id) values (0) returning id`;
+    const [check] = await sql<{ id: number }[]>`insert into bulk_recheck (bulk_id) values (0) returning id`;
     return (term) => bulksSeen(sql, term, [check?.id ?? 0]);
   },
   feed: async (sql) => {
@@ -170,9 +170,9 @@ const STATEMENTS: Record<string, Scene> = {
       keepPace(sql, term, { check_seconds: 300, retry_seconds: 60, retry_count: 3, recheck_seconds: 30 });
   },
   ...OF_HOUSEKEEPING,
-  renewAndLook: (sql) =>
+  renewAndReadWork: (sql) =>
     Promise.resolve((term) =>
-      renewAndLook(sql, term, { lease_ms: 90_000, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 })
+      renewAndReadWork(sql, term, { lease_ms: 90_000, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 })
     ),
   resign: (sql) => Promise.resolve((term) => resign(sql, term)), // the last one: after it nobody leads
 };
@@ -219,10 +219,10 @@ Deno.test("an assignment that comes after the next tick has begun changes nothin
   await withStores(async ({ sql }) => {
     const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
     const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
-    const { term } = await renewAndLook(sql, first as Term, look) ?? {};
+    const { term } = await renewAndReadWork(sql, first as Term, look) ?? {};
     const { id, version } = await aRun(sql);
     const chosen = [{ job_run_id: id, version, worker_id: (await aWorker(sql)).worker_id }];
-    const next = await renewAndLook(sql, term as Term, look);
+    const next = await renewAndReadWork(sql, term as Term, look);
     assert.deepEqual([...await assignRuns(sql, term as Term, chosen)], []);
     assert.equal((await assignRuns(sql, next?.term as Term, chosen)).length, 1);
   });
@@ -232,22 +232,22 @@ Deno.test("what is read along with a renewal may miss an assignment under way, a
   await withStores(async ({ sql }) => {
     const first = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 });
     const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
-    const { term } = await renewAndLook(sql, first as Term, look) ?? {};
+    const { term } = await renewAndReadWork(sql, first as Term, look) ?? {};
     const { id, version } = await aRun(sql);
     const { worker_id } = await aWorker(sql);
-    const loads = (sight: Sight | undefined) => sight?.workers.map(({ load }) => load);
-    let looking: ReturnType<typeof renewAndLook> | undefined;
+    const loads = (snapshot: DispatchSnapshot | undefined) => snapshot?.workers.map(({ load }) => load);
+    let looking: ReturnType<typeof renewAndReadWork> | undefined;
     await sql.begin(async (tx) => {
       const assigned = await assignRuns(tx as unknown as Sql, term as Term, [{ job_run_id: id, version, worker_id }]);
       assert.equal(assigned.length, 1);
-      looking = renewAndLook(sql, term as Term, look);
+      looking = renewAndReadWork(sql, term as Term, look);
       assert.equal(await Promise.race([somebodyWaits(sql), looking]), "waits", "renewed beside an assignment");
     });
     const looked = await looking;
-    assert.deepEqual(loads(looked?.sight), [0], "it saw what was there before: so its reader must know");
-    assert.deepEqual(loads(await readSight(sql)), [1]);
-    assert.equal(sightFor({ unclear: true }, looked?.sight as Sight), undefined);
-    assert.equal(sightFor({}, looked?.sight as Sight), looked?.sight);
+    assert.deepEqual(loads(looked?.snapshot), [0], "it saw what was there before: so its reader must know");
+    assert.deepEqual(loads(await readDispatchSnapshot(sql)), [1]);
+    assert.equal(snapshotFor({ unclear: true }, looked?.snapshot as DispatchSnapshot), undefined);
+    assert.equal(snapshotFor({}, looked?.snapshot as DispatchSnapshot), looked?.snapshot);
   });
 });
 
@@ -304,7 +304,7 @@ Deno.test("a leader's renewal does not wait for what it does beside its ticks", 
     await countedFrom(sql, "pg_current_snapshot()");
     await sql.begin(async (tx) => {
       assert(await rollUp(tx, term as Term));
-      const renewed = await Promise.race([somebodyWaits(sql), renewAndLook(sql, term as Term, look)]);
+      const renewed = await Promise.race([somebodyWaits(sql), renewAndReadWork(sql, term as Term, look)]);
       assert.equal(typeof renewed, "object", "it waits for a count that is not over");
     });
   });
@@ -323,7 +323,7 @@ Deno.test("no statement of a leader is missing above", () => {
 
 Deno.test("a leader writes through statements that take its term, and each of them is fenced", () => {
   const functions = storeFunctions();
-  const of_leader = functions.filter(({ used_by }) => used_by.some((path) => path.startsWith("src/roles/leader/")));
+  const of_leader = functions.filter(({ used_by }) => used_by.some((path) => path.startsWith("src/leader/")));
   assert(of_leader.length > 10);
   const unfenced = (one: BareSql) =>
     one.takes_term

@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { monotonicMs } from "../../../src/platform/timers.ts";
 import type { Peers } from "../../../src/rpc/peers.ts";
 import type { StartResultCode } from "../../../src/rpc/messages.ts";
-import type { RedisDoor } from "../../../src/redis/connection.ts";
+import type { RedisConnection } from "../../../src/redis/connection.ts";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { lead, look, tick } from "../../../src/leader/leader.ts";
 import { Contact } from "../../../src/leader/recovery.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { connectDb } from "../../../src/postgres/connection.ts";
 import { emitEvent } from "../../../src/events/events.ts";
 import { depose } from "../../../src/nodes/leadership.ts";
@@ -103,7 +103,7 @@ for (const told of [true, false]) {
       const { id } = await aRun(sql);
       await round();
       assert.deepEqual(orders.map((order) => order.worker_id), [worker_id]);
-      assert.equal(me.crew.lacking(orders[0]?.digest as string).size, 0);
+      assert.equal(me.monitor.lacking(orders[0]?.digest as string).size, 0);
       await round({ cancels: true });
       assert.equal((await readRun(sql, id))?.state, "CANCELED");
     });
@@ -129,7 +129,7 @@ Deno.test("very many requests to cancel are met some at a time, whatever runs an
     const left = async () => (await sql`select 1 from job_run where state = 'PENDING'`).length;
     await tick(me, { ...IDLE, cancels: true }, new Contact());
     assert.equal(await left(), 500);
-    assert.equal(await me.bell.rest(0), 1, "it goes on at once");
+    assert.equal(await me.wakeup.rest(0), 1, "it goes on at once");
     await round({ cancels: true });
     assert.equal(await left(), 0);
   });
@@ -147,10 +147,10 @@ Deno.test("very many late slots are skipped some at a time, and nothing starts b
     const all = { ...IDLE, ready: true, late: true };
     assert.equal((await skipLate(sql, me.term, 3600, 1)).length, 1);
     await tick(me, IDLE, new Contact()); // it looks who is there
-    await me.bell.rest(0);
+    await me.wakeup.rest(0);
     await tick(me, all, new Contact());
     assert.deepEqual([await left(), orders.length], [1_000, 0]);
-    assert.equal(await me.bell.rest(0), 1, "it goes on at once");
+    assert.equal(await me.wakeup.rest(0), 1, "it goes on at once");
     await tick(me, all, new Contact());
     await waitFor("the fresh one to be ordered", () => Promise.resolve(orders.length > 0 || undefined));
     assert.deepEqual([await left(), orders.map((order) => order.job_run_id)], [0, [fresh.id]]);
@@ -163,9 +163,9 @@ Deno.test("a setting of 0 turns late skips off: a slot of long ago starts, thoug
     const { id } = await aRun(sql, { source: "schedule", due_at: new Date(0) });
     const late = async (late_seconds: number) => {
       const seen = { lease_ms: 60_000, reassign_after_ms: 60_000, ahead_seconds: 0, late_seconds };
-      const looked = await renewAndLook(sql, me.term, seen);
+      const looked = await renewAndReadWork(sql, me.term, seen);
       me.term = looked?.term ?? me.term;
-      return looked?.agenda.late;
+      return looked?.pending.late;
     };
     assert.deepEqual([await late(3_600), await late(0)], [true, false]);
     me.settings = { ...me.settings, skip_late_runs_after_seconds: 0 };
@@ -177,7 +177,7 @@ Deno.test("a setting of 0 turns late skips off: a slot of long ago starts, thoug
 Deno.test("who leads no more keeps no connection to the workers that it led", async () => {
   await withStores(async ({ sql }) => {
     const { worker_id } = await aWorker(sql);
-    const standing = new Standing({ worker_id: "leader", node_id: "here", slots: 1, settings: DEFAULT_SETTINGS });
+    const local = new LocalWorkerState({ worker_id: "leader", node_id: "here", slots: 1, settings: DEFAULT_SETTINGS });
     const term = await aTerm(sql);
     const open = new Set<string>();
     const stop = new AbortController();
@@ -188,8 +188,8 @@ Deno.test("who leads no more keeps no connection to the workers that it led", as
         return { watch: () => (stop.abort(), () => {}) };
       },
     } as unknown as Peers;
-    const redis = { script: () => Promise.reject(new Error("away")) } as unknown as RedisDoor;
-    assert.equal(await lead(term, { sql, redis, peers, standing }, stop.signal), "the process is stopping");
+    const redis = { script: () => Promise.reject(new Error("away")) } as unknown as RedisConnection;
+    assert.equal(await lead(term, { sql, redis, peers, local }, stop.signal), "the process is stopping");
     assert.equal(open.has(worker_id), false);
   });
 });
@@ -265,7 +265,7 @@ Deno.test("a worker that starts nothing of what it accepted gets no more for a w
     await aWorker(sql, { worker_id: "sound" });
     await round({ stuck: true });
     assert.deepEqual(orders.map((order) => [order.worker_id, order.attempt]), [["silent", 1], ["sound", 2]]);
-    assert(!me.crew.fit(silent.worker_id));
+    assert(!me.monitor.fit(silent.worker_id));
   });
 });
 
@@ -310,7 +310,7 @@ Deno.test("where more waits than there is room for, looks leave it to be asked f
     const lookAndGive = async ({ come }: { come: number }) => {
       for (let n = 0; n < come; n++) await aRun(sql, { job_definition_id });
       assert(typeof await look(me, new Contact(), { hasty: true }) === "object");
-      const seen = me.sight?.waiting?.length;
+      const seen = me.snapshot?.waiting?.length;
       await round();
       await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where state = 'ASSIGNED'`;
       return { seen, given: orders.splice(0).length };

@@ -7,9 +7,9 @@ import assert from "node:assert/strict";
 import { monotonicMs } from "../../../src/platform/timers.ts";
 import type { Executor } from "../../../src/worker/executor.ts";
 import { Continuation, type ContinuationParts } from "../../../src/worker/continuation.ts";
-import { Standing } from "../../../src/worker/worker_state.ts";
+import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import { renewOnce, type WorkerParts } from "../../../src/worker/worker.ts";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { acquire, depose, Term } from "../../../src/nodes/leadership.ts";
 import { registerWorker } from "../../../src/nodes/workers.ts";
@@ -43,7 +43,7 @@ Deno.test("a term is trusted from before it was asked for, less a margin, howeve
     assert.equal(won.trusted_until_ms, asked_ms + 10_000 - MARGIN_MS);
 
     asked_ms = clock.ms;
-    const renewed = await slowly(clock, () => renewAndLook(sql, won, LOOK));
+    const renewed = await slowly(clock, () => renewAndReadWork(sql, won, LOOK));
     assert.equal(renewed?.term.trusted_until_ms, asked_ms + 10_000 - MARGIN_MS);
 
     asked_ms = clock.ms;
@@ -58,14 +58,14 @@ Deno.test("a look that only counts the tick makes no term longer, and one with l
     assert(won);
     const hasty = { ...LOOK, hasty: true };
     clock.ms += 1_000;
-    const counted = await slowly(clock, () => renewAndLook(sql, won, hasty));
+    const counted = await slowly(clock, () => renewAndReadWork(sql, won, hasty));
     assert(counted);
     assert.deepEqual(
       [counted.term.trusted_until_ms, counted.term.tick],
       [won.trusted_until_ms, won.tick + 1],
     );
     const asked_ms = clock.ms; // 5 s are left of 10, less the margin
-    const renewed = await slowly(clock, () => renewAndLook(sql, counted.term, hasty));
+    const renewed = await slowly(clock, () => renewAndReadWork(sql, counted.term, hasty));
     assert.equal(renewed?.term.trusted_until_ms, asked_ms + 10_000 - MARGIN_MS);
   });
 });
@@ -86,7 +86,8 @@ Deno.test("a term ends for its holder before its lease does, the last moment inc
 
 const SETTINGS = { ...DEFAULT_SETTINGS, worker_lease_seconds: 30, worker_margin_seconds: 5 };
 
-const aStanding = (worker_id: string) => new Standing({ worker_id, node_id: "here", slots: 1, settings: SETTINGS });
+const aStanding = (worker_id: string) =>
+  new LocalWorkerState({ worker_id, node_id: "here", slots: 1, settings: SETTINGS });
 
 Deno.test("a worker may run bodies from before it asked for its lease, less its margin: by a registration and by each renewal", async () => {
   await withSlowPostgres(async (sql, clock) => {
@@ -97,42 +98,42 @@ Deno.test("a worker may run bodies from before it asked for its lease, less its 
     };
     const until_ms = await slowly(clock, () => registerWorker(sql, registration, 30_000));
     assert.equal(until_ms, asked_ms + 30_000);
-    const standing = aStanding(registration.worker_id);
-    standing.holdsUntil(until_ms);
-    assert.equal(standing.may_run_until_ms, asked_ms + 25_000);
+    const local = aStanding(registration.worker_id);
+    local.holdsUntil(until_ms);
+    assert.equal(local.may_run_until_ms, asked_ms + 25_000);
 
     asked_ms = clock.ms;
     const executor: Pick<Executor, "runs" | "held"> = { runs: [], held: [] };
-    const wire = { fingerprint: "", former_fingerprint: "", trust_digest: "", not_after: undefined };
-    const parts = { sql, lease_sql: sql, standing, wire, executor } as unknown as WorkerParts;
+    const transport = { fingerprint: "", former_fingerprint: "", trust_digest: "", not_after: undefined };
+    const parts = { sql, lease_sql: sql, local, transport, executor } as unknown as WorkerParts;
     assert.equal(await slowly(clock, () => renewOnce(parts)), undefined);
-    assert.equal(standing.may_run_until_ms, asked_ms + 25_000);
-    assert.equal(standing.renewed_ms, asked_ms);
+    assert.equal(local.may_run_until_ms, asked_ms + 25_000);
+    assert.equal(local.renewed_ms, asked_ms);
     clock.ms = asked_ms + 24_999;
-    assert(standing.mayRun);
+    assert(local.mayRun);
     clock.ms += 1;
-    assert(!standing.mayRun);
+    assert(!local.mayRun);
   });
 });
 
 Deno.test("of a worker that is dead to the others no lease is trusted any more", async () => {
   await withSlowPostgres(async (sql) => {
     const { worker_id } = await aWorker(sql, { state: "DEAD" });
-    const standing = aStanding(worker_id);
-    standing.holdsUntil(monotonicMs() + 30_000);
-    assert(standing.mayRun);
-    const wire = { fingerprint: "", former_fingerprint: "", trust_digest: "", not_after: undefined };
-    const parts = { sql, lease_sql: sql, standing, wire, executor: { runs: [], held: [] } } as unknown as WorkerParts;
+    const local = aStanding(worker_id);
+    local.holdsUntil(monotonicMs() + 30_000);
+    assert(local.mayRun);
+    const transport = { fingerprint: "", former_fingerprint: "", trust_digest: "", not_after: undefined };
+    const parts = { sql, lease_sql: sql, local, transport, executor: { runs: [], held: [] } } as unknown as WorkerParts;
     assert.match(await renewOnce(parts) ?? "", /is dead/);
-    assert(!standing.mayRun);
+    assert(!local.mayRun);
   });
 });
 
 Deno.test("a yes counts from before the question, less the margin, and one that is overtaken takes nothing away", async () => {
   await withClock(async (clock) => {
-    const standing = aStanding("w1-0000000a");
-    standing.detached = true;
-    standing.answerers = [{
+    const local = aStanding("w1-0000000a");
+    local.detached = true;
+    local.answerers = [{
       ...{ worker_id: "leader", node_id: "n", grpc_host: "127.0.0.1", grpc_port: 1 },
       ...{ tls_fingerprint: "x", tls_former_fingerprint: null },
     }];
@@ -151,8 +152,8 @@ Deno.test("a yes counts from before the question, less the margin, and one that 
     const held = [1, 2].map((job_run_id) => ({ job_run_id, attempt: 1 }));
     const executor = { held, cancel: () => true, abandon: () => {} };
     const sql = (() => Promise.resolve([])) as unknown as Sql;
-    await new Continuation({ sql, peers, executor, standing }).look(new AbortController().signal);
+    await new Continuation({ sql, peers, executor, local }).look(new AbortController().signal);
     assert.equal(clock.ms, asked_ms + 2 * SLOW_MS, "both were asked for");
-    assert.equal(standing.may_run_until_ms, asked_ms + 25_000);
+    assert.equal(local.may_run_until_ms, asked_ms + 25_000);
   });
 });

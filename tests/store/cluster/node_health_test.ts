@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { CheckNodeResponse } from "../../../src/rpc/messages.ts";
 import { followPace, judge } from "../../../src/leader/node_checks.ts";
-import type { Leading } from "../../../src/leader/leader_context.ts";
+import type { LeaderContext } from "../../../src/leader/leader_context.ts";
 import { testNode } from "../../../src/actions/node_actions.ts";
 import { CheckUp } from "../../../src/worker/node_probe.ts";
 import {
@@ -113,7 +113,7 @@ Deno.test("checks that were planned by settings that have changed since come soo
     };
     const settings = { ...DEFAULT_SETTINGS, node_check_seconds: 60_000, node_recheck_seconds: 50_000 };
     let rings = 0;
-    const me = { sql, term, settings, bell: { ring: () => rings++ } } as unknown as Leading;
+    const me = { sql, term, settings, wakeup: { signal: () => rings++ } } as unknown as LeaderContext;
     await followPace(me);
     assert.deepEqual([await planned(), rings], [[["fine", 60_000], ["ill", 50_000]], 1]);
     await followPace({ ...me, settings: { ...settings, node_check_seconds: 80_000 } });

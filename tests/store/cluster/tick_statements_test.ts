@@ -1,10 +1,10 @@
-/** The schema and the stores' promises: births are exactly-once, terms are exclusive, settings are checked. */
+/** The schema and the stores' promises: new runs are exactly-once, terms are exclusive, settings are checked. */
 import assert from "node:assert/strict";
 import { createRuns, createSlotRuns } from "../../../src/runs/create_runs.ts";
 import { connectDb } from "../../../src/postgres/connection.ts";
 import { emitEvent, takeEvents } from "../../../src/events/events.ts";
 import { acquire, currentLeader, resign, type Term } from "../../../src/nodes/leadership.ts";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import {
   changeSettings,
   DEFAULT_SETTINGS,
@@ -53,14 +53,17 @@ Deno.test("a definition that has runs is kept; a schedule may go, and its runs s
 Deno.test("a birth with a key that was used gives the first run, also when many are born at once", async () => {
   await withStores(async ({ sql }) => {
     await aDefinition(sql, { name: "born", serial_key: "tenant:{tenant}" });
-    const birth = { job_name: "born", args: { tenant: "acme" }, idempotency_key: "once" };
-    const answers = await Promise.all(Array.from({ length: 20 }, () => createRuns(sql, [birth])));
-    const ids = new Set(answers.flat().map((born) => born.job_run_id));
+    const new_run = { job_name: "born", args: { tenant: "acme" }, idempotency_key: "once" };
+    const answers = await Promise.all(Array.from({ length: 20 }, () => createRuns(sql, [new_run])));
+    const ids = new Set(answers.flat().map((created) => created.job_run_id));
     assert.equal(ids.size, 1);
-    assert.equal(answers.flat().filter((born) => born.is_new).length, 1);
+    assert.equal(answers.flat().filter((created) => created.is_new).length, 1);
     const [run] = await sql`select serial_key, count(*) over ()::int as n from job_run`;
     assert.deepEqual(run, { serial_key: "tenant:acme", n: 1 });
-    const unknown = await createRuns(sql, [{ ...birth, job_name: "nobody" }, { ...birth, idempotency_key: "other" }]);
+    const unknown = await createRuns(sql, [{ ...new_run, job_name: "nobody" }, {
+      ...new_run,
+      idempotency_key: "other",
+    }]);
     assert.equal(unknown[0]?.job_run_id, undefined);
     assert(unknown[1]?.is_new);
   });
@@ -119,8 +122,8 @@ Deno.test("a slot is planned once, by whichever leader comes first, and not unde
     assert(await resign(sql, old));
     const term = await aTerm(sql, "b");
     assert.deepEqual([...await createSlotRuns(sql, old, [plan])], []);
-    const born = await Promise.all([createSlotRuns(sql, term, [plan]), createSlotRuns(sql, term, [plan])]);
-    assert.equal(born.flat().length, 1);
+    const created = await Promise.all([createSlotRuns(sql, term, [plan]), createSlotRuns(sql, term, [plan])]);
+    assert.equal(created.flat().length, 1);
     const [run] = await sql`select args_json, idempotency_key from job_run`;
     assert.deepEqual(run, { args_json: { a: 1, b: 2 }, idempotency_key: `time:${schedule?.id}:${slot}` });
     // What was planned from the slot before must not take the schedule back to it, nor make runs beside the ones there are.
@@ -141,7 +144,7 @@ Deno.test("one candidate wins, a resignation opens the seat at once, and epochs 
     assert(await resign(sql, first));
     assert.equal((await currentLeader(sql)).worker_id, undefined);
     assert.equal(
-      await renewAndLook(sql, first, { lease_ms: 1, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 }),
+      await renewAndReadWork(sql, first, { lease_ms: 1, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0 }),
       undefined,
       "a resigned term renews nothing",
     );
@@ -157,7 +160,7 @@ Deno.test("the next look is wanted when something comes due, and not at all wher
   await withStores(async ({ sql }) => {
     const term = await acquire(sql, { worker_id: "a", lease_ms: 60_000, epoch_hint: 0 });
     const about = { lease_ms: 60_000, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 4 };
-    const next = async () => (await renewAndLook(sql, term as Term, about))?.agenda.next_due_ms;
+    const next = async () => (await renewAndReadWork(sql, term as Term, about))?.pending.next_due_ms;
     assert.equal(await next(), undefined);
     const wakes_at = new Date(Date.now() + 3_600_000);
     await aRun(sql, { held: true, due_at: wakes_at, wakes_at });
@@ -171,7 +174,7 @@ Deno.test("a look in haste counts a tick and leaves lease and trust as they are,
     const term = await aTerm(sql, "a");
     const look = async (from: Term, lease_ms: number, hasty: boolean) => {
       const about = { lease_ms, reassign_after_ms: 1, late_seconds: 0, ahead_seconds: 0, hasty };
-      return (await renewAndLook(sql, from, about))?.term as Term;
+      return (await renewAndReadWork(sql, from, about))?.term as Term;
     };
     const lease = async () => (await sql`select lease_until::text as until from leader_term`)[0]?.until;
     const before = await lease();

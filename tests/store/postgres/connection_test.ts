@@ -78,7 +78,7 @@ Deno.test("sessions that take no writes are left, and those who are made when wr
     await other`alter database ${database} set default_transaction_read_only = on`;
     const sql = connectDb(database_url, { name: "reading", max: 1 });
     try {
-      const write = async () => (await sql`insert into line_check (line) values ('x') returning 1`).length;
+      const write = async () => (await sql`insert into key_recheck (line) values ('x') returning 1`).length;
       await assert.rejects(write, (error) => isUnreachable(error));
       await other`alter database ${database} reset default_transaction_read_only`;
       await waitFor("a write", () => write().catch(() => undefined), 10_000);

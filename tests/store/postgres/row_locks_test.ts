@@ -1,13 +1,13 @@
 /** Rows that somebody's open transaction keeps: the leader waits for them once, and then goes on with the others. */
 import assert from "node:assert/strict";
-import { Bell } from "../../../src/platform/timers.ts";
+import { Wakeup } from "../../../src/platform/timers.ts";
 import { lookAfterBulks } from "../../../src/leader/bulks.ts";
 import { checkLine, writeAssignments } from "../../../src/leader/assignment.ts";
-import type { Leading } from "../../../src/leader/leader_context.ts";
+import type { LeaderContext } from "../../../src/leader/leader_context.ts";
 import { planEvents, settleOverlaps } from "../../../src/leader/planning.ts";
 import { connectDb, json, type Sql, type TransactionSql } from "../../../src/postgres/connection.ts";
 import { emitEvent } from "../../../src/events/events.ts";
-import { longestKeeper } from "../../../src/postgres/row_locks.ts";
+import { longestLockHolder } from "../../../src/postgres/row_locks.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";
 import { checkLines, hold, wake } from "../../../src/runs/key_queues.ts";
 import { followPriority, requestCancel } from "../../../src/runs/requests.ts";
@@ -54,18 +54,18 @@ Deno.test("a bulk whose row is kept holds up no other, and is looked at when tha
       await assert.rejects(lookAfterBulks(scene.me), /lock timeout/);
       for (let look = 0; look < 2; look++) await lookAfterBulks(scene.me);
       assert.equal((await scene.runs(other, ["PENDING"])).length, 2);
-      const checks = await scene.sql`select bulk_id from bulk_check`;
+      const checks = await scene.sql`select bulk_id from bulk_recheck`;
       assert.deepEqual(checks.map(({ bulk_id }) => bulk_id), [kept], "one is left, however many ends there are");
     });
     await scene.round();
     assert.equal((await scene.running(kept)).length, 2);
-    assert(!scene.me.bulks_kept);
+    assert(!scene.me.bulks_locked);
   }));
 
 Deno.test("a run whose row is kept is left out of what is assigned, and assigned when that has ended", () =>
   withStores(async ({ sql, database_url }) => {
     const term = await acquire(sql, { worker_id: "leader", lease_ms: 60_000, epoch_hint: 0 }) as Term;
-    const me = { sql, term, bell: new Bell() } as unknown as Leading;
+    const me = { sql, term, wakeup: new Wakeup() } as unknown as LeaderContext;
     const { worker_id } = await aWorker(sql);
     const { id: job_definition_id } = await aDefinition(sql);
     const runs = [await aRun(sql, { job_definition_id }), await aRun(sql, { job_definition_id })];
@@ -101,8 +101,8 @@ async function overlap(sql: Sql, concurrency_policy: string): Promise<{ slot: nu
   return { slot: (await aRun(sql, both)).id, older: older.id };
 }
 
-function leading({ sql, term }: Scene): Leading {
-  return { sql, term, bell: new Bell() } as unknown as Leading;
+function leading({ sql, term }: Scene): LeaderContext {
+  return { sql, term, wakeup: new Wakeup() } as unknown as LeaderContext;
 }
 
 const ASSIGNED = { state: "ASSIGNED", assigned_at: LONG_AGO, due_at: LONG_AGO };
@@ -117,10 +117,10 @@ const ACTS: Record<string, Act> = {
     run: async ({ sql }) => {
       const serial_key = `key:${crypto.randomUUID()}`;
       const { id } = await aRun(sql, { held: true, serial_key });
-      await sql`insert into line_check (line) values (${`serial:${serial_key}`})`;
+      await sql`insert into key_recheck (line) values (${`serial:${serial_key}`})`;
       return id;
     },
-    act: ({ sql, term }) => checkLines(sql, term, { leaving_kept: true }),
+    act: ({ sql, term }) => checkLines(sql, term, { skip_locked: true }),
     moved: { held: false },
   },
   "holding what is behind another": {
@@ -178,7 +178,7 @@ const ACTS: Record<string, Act> = {
   "following the job's priority": {
     run: async ({ sql }) => {
       const { id } = await aDefinition(sql, { priority: 120 });
-      await sql`insert into priority_move (job_definition_id, was) values (${id}, 240)`;
+      await sql`insert into priority_change (job_definition_id, was) values (${id}, 240)`;
       return (await aRun(sql, { job_definition_id: id, priority: 240 })).id;
     },
     act: async ({ sql, term }) => {
@@ -243,7 +243,7 @@ Deno.test("a line whose next run is kept is waited for once, and then looked at 
     });
     await checkLine(me);
     assert.deepEqual(await held(), []);
-    assert.equal((await sql`select from line_check`).length, 0, `${other}`);
+    assert.equal((await sql`select from key_recheck`).length, 0, `${other}`);
   }));
 
 Deno.test("a bulk's held run whose row is kept holds up no other bulk, and is let go when that has ended", () =>
@@ -293,7 +293,7 @@ Deno.test("a run whose row is kept is canceled with its bulk, when that has ende
 Deno.test("who keeps rows is told by name; who only reads is not one of them", () =>
   withStores(async ({ sql, database_url }) => {
     const { id } = await aRun(sql);
-    const keeper = () => longestKeeper(sql, ["job_run"], { to_write: true });
+    const keeper = () => longestLockHolder(sql, ["job_run"], { to_write: true });
     await keeping(database_url, async (tx) => {
       await tx`select from job_run where id = ${id}`;
       assert.equal(await keeper(), undefined);

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { lookAfterBulks } from "../../../src/leader/bulks.ts";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { explanation } from "../../../src/ops/explain.ts";
 import { connectDb, type Sql, type TransactionSql } from "../../../src/postgres/connection.ts";
 import { emitEvent, takeEvents } from "../../../src/events/events.ts";
@@ -109,10 +109,10 @@ for (const { name } of [...Deno.readDirSync(OLD)].sort((a, b) => a.name < b.name
         assert.deepEqual(still, rows, table);
       }
       const term = await acquire(sql, { worker_id: "w", lease_ms: 60_000, epoch_hint: 0 }) as Term;
-      const looked = await renewAndLook(sql, term, {
+      const looked = await renewAndReadWork(sql, term, {
         ...{ lease_ms: 60_000, reassign_after_ms: 1_000, late_seconds: 0, ahead_seconds: 1 },
       });
-      assert.deepEqual([looked?.agenda.ready, looked?.agenda.events], [true, true]);
+      assert.deepEqual([looked?.pending.ready, looked?.pending.events], [true, true]);
       assert.deepEqual(await takeEvents(sql, looked?.term as Term), { events: 1, runs: 1, absorbed: 0, more: false });
     });
   });

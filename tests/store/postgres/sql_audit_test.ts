@@ -32,9 +32,9 @@ async function withPsql(
     const role = `op_${crypto.randomUUID().slice(0, 8)}`;
     await sql.unsafe(`create role ${role} login password 'x' in role pg_read_all_data`);
     await sql.unsafe(
-      `grant insert, update, delete, truncate on scheduler_settings, node, resource, job_definition, job_schedule, job_override, serial_key_stop, bulk, webhook, admin_user, api_token to ${role}`,
+      `grant insert, update, delete, truncate on scheduler_settings, node, resource, job_definition, job_schedule, job_override, serial_key_pause, bulk, webhook, admin_user, api_token to ${role}`,
     );
-    await sql.unsafe(`grant insert, update on bulk_check, line_check, priority_move to ${role}`);
+    await sql.unsafe(`grant insert, update on bulk_recheck, key_recheck, priority_change to ${role}`);
     const url = new URL(database_url);
     [url.username, url.password] = [role, "x"];
     const psql = postgres(url.href, { max: 1, connection: { application_name: "psql" }, onnotice: () => {} });
@@ -65,7 +65,7 @@ Deno.test("each table that operators may edit tells who changed what by plain SQ
     await psql`insert into resource (name, capacity) values ('license', 3)`;
     await psql`update resource set capacity = capacity`;
     await psql`delete from resource`;
-    await psql`insert into serial_key_stop (serial_key, stopped_by) values ('k', 'x')`;
+    await psql`insert into serial_key_pause (serial_key, stopped_by) values ('k', 'x')`;
     await psql`update webhook set secret = 'other', rate_per_minute = 2`;
     await psql`update admin_user set role = 'admin', password_hash = 'mine'`;
     await psql`truncate api_token`;

@@ -1,6 +1,6 @@
 /** How runs come to be: when they wake, whose line they stand in, and what has no run, since its job, its schedule or its end says so. */
 import assert from "node:assert/strict";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { createRuns, createSlotRuns, rerunWhere } from "../../../src/runs/create_runs.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { cancelsToDeliver, requestCancelWhere } from "../../../src/runs/requests.ts";
@@ -16,8 +16,8 @@ Deno.test("a run that is not due yet sleeps until it is, and is let go then", ()
     await aDefinition(sql, { name: "job" });
     const run_at = new Date(Date.UTC(2100, 0, 1));
     for (const serial_key of [undefined, "k"]) {
-      const [born] = await createRuns(sql, [{ job_name: "job", args: {}, run_at, serial_key }]);
-      const [run] = await sql`select held, due_at, wakes_at from job_run where id = ${born?.job_run_id ?? 0}`;
+      const [created] = await createRuns(sql, [{ job_name: "job", args: {}, run_at, serial_key }]);
+      const [run] = await sql`select held, due_at, wakes_at from job_run where id = ${created?.job_run_id ?? 0}`;
       assert.deepEqual(run, { held: true, due_at: run_at, wakes_at: run_at });
     }
   }));
@@ -26,8 +26,8 @@ Deno.test("a run of a job whose runs exclude each other stands in that job's lin
   withStores(async ({ sql }) => {
     const keyOf = async (job: Record<string, unknown>, serial_key?: string) => {
       const { name } = await aDefinition(sql, job);
-      const [born] = await createRuns(sql, [{ job_name: name, args: { t: 7 }, serial_key }]);
-      const [run] = await sql`select serial_key from job_run where id = ${born?.job_run_id ?? 0}`;
+      const [created] = await createRuns(sql, [{ job_name: name, args: { t: 7 }, serial_key }]);
+      const [run] = await sql`select serial_key from job_run where id = ${created?.job_run_id ?? 0}`;
       return String(run?.serial_key).replace(name, "NAME");
     };
     for (const concurrency_policy of ["forbid", "replace", "queue_one"]) {
@@ -71,9 +71,9 @@ Deno.test("a slot whose schedule or job was turned off or paused meanwhile has n
     ];
     const isLookedFor = async () => {
       const look = { lease_ms: 60_000, reassign_after_ms: 60_000, late_seconds: 0, ahead_seconds: 0 };
-      const looked = await renewAndLook(sql, term, look);
+      const looked = await renewAndReadWork(sql, term, look);
       term = looked?.term ?? term;
-      return looked?.agenda.slots;
+      return looked?.pending.slots;
     };
     const plan = (job_schedule_id: number) =>
       createSlotRuns(sql, term, [

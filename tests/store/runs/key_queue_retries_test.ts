@@ -4,7 +4,7 @@ import { createRuns } from "../../../src/runs/create_runs.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { letGo, readBulks } from "../../../src/bulks/bulk_dispatch.ts";
 import { checkLines, hold } from "../../../src/runs/key_queues.ts";
-import { type Candidate, candidates, readSight } from "../../../src/dispatch/dispatch_queues.ts";
+import { type Candidate, candidates, readDispatchSnapshot } from "../../../src/dispatch/dispatch_queues.ts";
 import { aDefinition, aRun, aTerm } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
@@ -21,8 +21,8 @@ const HAS_KEY: Record<string, Record<string, unknown>> = {
 };
 
 async function candidateOf(sql: Sql, id: number): Promise<Candidate | undefined> {
-  const { lanes } = await readSight(sql);
-  const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 100 })));
+  const { lanes } = await readDispatchSnapshot(sql);
+  const found = await candidates(sql, lanes.map((queue) => ({ ...queue, most: 100 })));
   return found.find((run) => run.job_run_id === id);
 }
 
@@ -35,7 +35,7 @@ for (const [state, more] of Object.entries(HAS_KEY)) {
       const { id: first } = await aRun(sql, { ...of_key, state, ...more });
 
       const held = await aRun(sql, { ...of_key, held: true });
-      await sql`insert into line_check (line) values ('serial:' || ${KEY})`;
+      await sql`insert into key_recheck (line) values ('serial:' || ${KEY})`;
       await checkLines(sql, term);
       assert.deepEqual(await isHeld(sql, held.id), true, "it is not let go");
 
@@ -43,15 +43,15 @@ for (const [state, more] of Object.entries(HAS_KEY)) {
       assert.equal((await candidateOf(sql, ready.id))?.behind, true, "it is not chosen");
 
       const [soon] = await sql<{ at: Date }[]>`select clock_timestamp() + interval '30 s' as at`;
-      const near = async () => (await readSight(sql, 60)).near.map((run) => run.job_run_id);
+      const near = async () => (await readDispatchSnapshot(sql, 60)).near.map((run) => run.job_run_id);
       await sql`delete from job_run where id <> ${first}`; // else they would keep it back
       const { id: next } = await aRun(sql, { ...of_key, held: true, due_at: soon?.at, wakes_at: soon?.at });
       assert.deepEqual(await near(), [], "it is not given to a worker ahead of its time");
       await sql`update job_run set serial_key = 'another' where id = ${next}`;
       assert.deepEqual(await near(), [next]);
 
-      const [born] = await createRuns(sql, [{ job_name: name, args: {}, serial_key: KEY }]);
-      assert.equal(await isHeld(sql, born?.job_run_id ?? 0), true, "it is born held");
+      const [created] = await createRuns(sql, [{ job_name: name, args: {}, serial_key: KEY }]);
+      assert.equal(await isHeld(sql, created?.job_run_id ?? 0), true, "it is born held");
 
       const [bulk] = await sql<{ id: number }[]>`
         insert into bulk (job_definition_id, serial_key, created_at) values (${job_definition_id}, ${KEY}, '2020-01-01') returning id`;
@@ -79,8 +79,8 @@ for (const [state, more] of Object.entries(WAITS)) {
       const of_limit = { job_definition_id, limit_key: `${job_definition_id}:t` };
       const waits = await aRun(sql, { ...of_limit, state, ...more });
       assert.equal((await candidateOf(sql, waits.id))?.behind, false);
-      const [born] = await createRuns(sql, [{ job_name: name, args: {} }]);
-      assert.equal(await isHeld(sql, born?.job_run_id ?? 0), true, "who comes later is born behind it");
+      const [created] = await createRuns(sql, [{ job_name: name, args: {} }]);
+      assert.equal(await isHeld(sql, created?.job_run_id ?? 0), true, "who comes later is born behind it");
 
       const taken = await aRun(sql, { ...of_limit, state: "RUNNING" });
       assert.equal((await candidateOf(sql, waits.id))?.behind, true);
@@ -89,7 +89,7 @@ for (const [state, more] of Object.entries(WAITS)) {
       assert.equal(await isHeld(sql, waits.id), true);
       await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where id = ${taken.id}`;
       await checkLines(sql, term);
-      assert.deepEqual([await isHeld(sql, waits.id), await isHeld(sql, born?.job_run_id ?? 0)], [false, true]);
+      assert.deepEqual([await isHeld(sql, waits.id), await isHeld(sql, created?.job_run_id ?? 0)], [false, true]);
     });
   });
 

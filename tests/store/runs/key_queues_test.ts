@@ -1,6 +1,6 @@
 /**
  * Who may start among runs that wait for each other: held while the key is taken, let go when it is free, found again
- * whatever commits late. And that a lane's million waiting runs are not read.
+ * whatever commits late. And that a run queue's million waiting runs are not read.
  */
 import assert from "node:assert/strict";
 import { createRuns } from "../../../src/runs/create_runs.ts";
@@ -9,7 +9,7 @@ import type { Term } from "../../../src/nodes/leadership.ts";
 import { checkLines, hold, wake } from "../../../src/runs/key_queues.ts";
 import { requestReplaced, skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { type Assignment, assignRuns, finishRuns, startRuns } from "../../../src/runs/states.ts";
-import { candidates, readSight } from "../../../src/dispatch/dispatch_queues.ts";
+import { candidates, readDispatchSnapshot } from "../../../src/dispatch/dispatch_queues.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
@@ -47,8 +47,8 @@ function withLines(test: (scene: Scene) => Promise<void>): Promise<void> {
       async next() {
         await wake(sql, term);
         await checkLines(sql, term);
-        const { lanes } = await readSight(sql);
-        const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 100 })));
+        const { lanes } = await readDispatchSnapshot(sql);
+        const found = await candidates(sql, lanes.map((queue) => ({ ...queue, most: 100 })));
         await hold(sql, term, found.filter((run) => run.behind).map((run) => run.job_run_id));
         return found.filter((run) => !run.behind).map((run) => run.job_run_id);
       },
@@ -68,13 +68,13 @@ function withLines(test: (scene: Scene) => Promise<void>): Promise<void> {
 
 async function enqueued(
   sql: Sql,
-  births: { serial_key?: string; priority?: number; run_at?: Date }[],
+  new_runs: { serial_key?: string; priority?: number; run_at?: Date }[],
 ) {
-  const born = await createRuns(
+  const created = await createRuns(
     sql,
-    births.map((birth) => ({ ...birth, job_name: "job", args: {}, idempotency_key: crypto.randomUUID() })),
+    new_runs.map((new_run) => ({ ...new_run, job_name: "job", args: {}, idempotency_key: crypto.randomUUID() })),
   );
-  return born.map((one) => one.job_run_id as number);
+  return created.map((one) => one.job_run_id as number);
 }
 
 Deno.test("runs come by priority, due time and id, across jobs and nodes", () =>
@@ -112,9 +112,9 @@ Deno.test("of a serial key the first is let go when it is born, and each next on
     await through(one);
     assert.deepEqual(await next(), [two, free]);
     await through(two);
-    assert.deepEqual(await sql`select * from line_check`.then((rows) => rows.length), 1);
+    assert.deepEqual(await sql`select * from key_recheck`.then((rows) => rows.length), 1);
     await next();
-    assert.equal((await sql`select from line_check`).length, 0);
+    assert.equal((await sql`select from key_recheck`).length, 0);
   }));
 
 Deno.test("a more urgent run goes before one that was let go already", () =>
@@ -180,7 +180,7 @@ Deno.test("a hold that is carried out after its key became free and was checked 
 Deno.test("as many of a limit key run at once as the job allows, each key for itself", () =>
   withLines(async ({ sql, next, through, start }) => {
     const { id } = await aDefinition(sql, { name: "job", concurrency_limit: 2, concurrency_key: "{tenant}" });
-    const born = await createRuns(
+    const created = await createRuns(
       sql,
       ["a", "a", "a", "b", "a"].map((tenant) => ({
         job_name: "job",
@@ -188,7 +188,7 @@ Deno.test("as many of a limit key run at once as the job allows, each key for it
         idempotency_key: crypto.randomUUID(),
       })),
     );
-    const [a1, a2, a3, b1, a4] = born.map((one) => one.job_run_id) as [number, number, number, number, number];
+    const [a1, a2, a3, b1, a4] = created.map((one) => one.job_run_id) as [number, number, number, number, number];
     assert.deepEqual((await sql`select limit_key from job_run where id = ${a1}`)[0]?.limit_key, `${id}:a`);
     assert.deepEqual(await next(), [a1, a2, b1]);
     await start(a1);
@@ -215,7 +215,7 @@ Deno.test("a run behind its serial key does not use up the room of its limit key
     await start(one);
     const [other] = await enqueued(sql, [{}]) as [number];
     assert.deepEqual(await next(), [other]);
-    await sql`insert into line_check (line) select distinct 'limit:' || limit_key from job_run where id = ${two}`;
+    await sql`insert into key_recheck (line) select distinct 'limit:' || limit_key from job_run where id = ${two}`;
     assert.deepEqual(await next(), [other]);
   }));
 
@@ -250,7 +250,7 @@ for (const outcome of ["FAILED", "TIMED_OUT"] as const) {
         why?.reason,
         `serial key "k" is stopped by system: run ${one} ended ${outcome}; let it go: deno task queue unblock "k"`,
       );
-      await sql`delete from serial_key_stop`;
+      await sql`delete from serial_key_pause`;
       assert.deepEqual(await next(), [two]);
     }));
 }
@@ -263,9 +263,9 @@ Deno.test("who waits behind what somebody deletes by plain SQL is let go; a bulk
     assert.deepEqual([await next(), await held()], [[], [two]]);
     await sql`delete from job_run where id = ${one}`;
     assert.deepEqual(await next(), [two]);
-    await sql`insert into serial_key_stop (serial_key, stopped_by) values ('k', 'ops')`;
+    await sql`insert into serial_key_pause (serial_key, stopped_by) values ('k', 'ops')`;
     assert.deepEqual([await next(), await held()], [[], [two]]);
-    await sql`delete from serial_key_stop`;
+    await sql`delete from serial_key_pause`;
     assert.deepEqual(await next(), [two]);
     const [bulk] = await sql<{ id: number }[]>`
       insert into bulk (job_definition_id) select job_definition_id from job_run where id = ${two} returning id`;
@@ -299,11 +299,11 @@ Deno.test("what waits behind held keys or in a lane that is not asked for is not
     const shares = [{ job_definition_id: wanted.id, node: "", most: 100 }];
     await sql.begin(async (tx) => {
       const found = await candidates(tx as unknown as Sql, shares);
-      const { lanes } = await readSight(tx as unknown as Sql);
+      const { lanes } = await readDispatchSnapshot(tx as unknown as Sql);
       const [read] =
         await tx`select (idx_tup_fetch + seq_tup_read)::int as rows from pg_stat_xact_user_tables where relname = 'job_run'`;
       assert.equal(found.length, 3);
-      assert.deepEqual(lanes.map((lane) => lane.job_name), ["busy", "wanted"]);
+      assert.deepEqual(lanes.map((queue) => queue.job_name), ["busy", "wanted"]);
       assert(read?.rows < 100, `${read?.rows} rows were read to find 3`);
     });
   }));
@@ -345,8 +345,8 @@ Deno.test("a run that is to be tried again is no worn-out one, however often it 
     const job = await aDefinition(sql, { max_interruptions: 0 });
     for (const [state, worn_out] of [["RETRYING", false], ["ORPHANED", true]] as const) {
       const { id } = await aRun(sql, { job_definition_id: job.id, state, interruptions: 1 });
-      const { lanes } = await readSight(sql);
-      const found = await candidates(sql, lanes.map((lane) => ({ ...lane, most: 100 })));
+      const { lanes } = await readDispatchSnapshot(sql);
+      const found = await candidates(sql, lanes.map((queue) => ({ ...queue, most: 100 })));
       assert.equal(found.find((run) => run.job_run_id === id)?.worn_out, worn_out, state);
     }
   }));

@@ -42,8 +42,8 @@ Deno.test("lines of runs that ended long ago move to the archive, one object for
     const old = await anEndedRun(sql, { days: 8, lines: ["first", EVIL.replace("\0", ""), "段取り"] });
     const silent = await anEndedRun(sql, { days: 8, lines: [] });
     const other = await anEndedRun(sql, { days: 7.5, lines: numbered(40) });
-    const { id: going } = await aRun(sql, { state: "RUNNING", created_at: new Date(0) });
-    await say(sql, going, ["it runs since long ago"]);
+    const { id: inflight } = await aRun(sql, { state: "RUNNING", created_at: new Date(0) });
+    await say(sql, inflight, ["it runs since long ago"]);
     const young = await anEndedRun(sql, { days: 6, lines: ["not yet"] });
     const before = [await all(sql, old), await all(sql, other)];
     assert.equal(await moveAll({ sql, term: await leads(sql), archive }), 0);
@@ -58,7 +58,7 @@ Deno.test("lines of runs that ended long ago move to the archive, one object for
       const log = new RunLog({ sql, archive }, { id, log_ref: await readLogRef(sql, id) });
       assert.deepEqual(await log.read({ after: 0, most: 1_000 }), [...before[place] ?? []]);
     }
-    for (const id of [silent, going, young]) assert.equal(await readLogRef(sql, id), null);
+    for (const id of [silent, inflight, young]) assert.equal(await readLogRef(sql, id), null);
   });
 });
 
@@ -328,11 +328,11 @@ Deno.test("of two that move the same lines one does; lines that came meanwhile s
     assert.equal((await moveLines(sql, term, [{ ...seen, lines: 3 }])).lines, 3);
     assert.deepEqual(messages(await all(sql, second)), ["late"]);
 
-    const going = await aRun(sql, { state: "RUNNING" });
-    await say(sql, going.id, ["a"]);
-    const line = (await all(sql, going.id))[0]?.id ?? 0;
-    const of_going = { job_run_id: going.id, was: null, log_ref: "x", first_id: line, last_id: line, lines: 1 };
-    assert.equal((await moveLines(sql, term, [of_going])).runs, 0, "it has not ended");
+    const inflight = await aRun(sql, { state: "RUNNING" });
+    await say(sql, inflight.id, ["a"]);
+    const line = (await all(sql, inflight.id))[0]?.id ?? 0;
+    const of_inflight = { job_run_id: inflight.id, was: null, log_ref: "x", first_id: line, last_id: line, lines: 1 };
+    assert.equal((await moveLines(sql, term, [of_inflight])).runs, 0, "it has not ended");
     assert(await resign(sql, term) && await acquire(sql, { worker_id: "next", lease_ms: 60_000, epoch_hint: 0 }));
     assert.equal((await moveLines(sql, term, [{ ...seen, was: "x", first_id: 0, last_id: 1e9, lines: 1 }])).runs, 0);
   });

@@ -1,4 +1,4 @@
-/** Runs that ended long ago go with all that hangs on them, what is needed stays, and nothing is born again. */
+/** Runs that ended long ago go with all that hangs on them, what is needed stays, and nothing is created again. */
 import assert from "node:assert/strict";
 import { createBackfill, readSlots } from "../../../src/bulks/backfill.ts";
 import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
@@ -42,12 +42,12 @@ Deno.test("runs that ended long ago go with their attempts and lines, oldest fir
       job_definition_id,
     });
     await sql`insert into job_run_attempt (job_run_id, attempt, outcome) values (${old[0] as number}, 1, 'LOST')`;
-    const { id: going } = await aRun(sql, { job_definition_id, state: "RUNNING", created_at: ago(50) });
+    const { id: inflight } = await aRun(sql, { job_definition_id, state: "RUNNING", created_at: ago(50) });
     const { id: waiting } = await aRun(sql, { job_definition_id, created_at: ago(50) });
     const young = await anEndedRun(sql, { days: 29, lines: ["young"], job_definition_id });
     const last = await anEndedRun(sql, { days: 100, lines: ["the only one of its job"] });
     await deleteAll(sql, await leads(sql));
-    assert.deepEqual(await idsIn(sql, "job_run"), [going, waiting, young, last]);
+    assert.deepEqual(await idsIn(sql, "job_run"), [inflight, waiting, young, last]);
     assert.equal(await linesInPostgres(sql), 2);
     assert.equal((await sql`select from job_run_attempt`).length, 0);
     assert(long > 0);
@@ -63,7 +63,7 @@ Deno.test("a run stays while it is not counted, while its key is stopped, and wh
     const { id: uncounted } = await aRun(sql, { ...columns, created_at: ago(40) });
     await sql`update job_run set ended_xid = pg_current_xact_id() where id = ${uncounted}`;
     const { id: stopping } = await aRun(sql, { ...columns, created_at: ago(40), state: "FAILED", serial_key: "k" });
-    await sql`insert into serial_key_stop (serial_key, job_run_id, stopped_by) values ('k', ${stopping}, 'system')`;
+    await sql`insert into serial_key_pause (serial_key, job_run_id, stopped_by) values ('k', ${stopping}, 'system')`;
     const { id: throttling } = await aRun(sql, { ...columns, created_at: ago(40), event_key: "device.alarm:7" });
     const { id: past_throttle } = await aRun(sql, { ...columns, created_at: ago(61), event_key: "device.alarm:8" });
     const { id: newest } = await aRun(sql, { ...columns, scheduled_for: ago(1) });
@@ -73,7 +73,7 @@ Deno.test("a run stays while it is not counted, while its key is stopped, and wh
     assert(past_throttle > 0);
 
     await rollUp(sql, term);
-    await sql`delete from serial_key_stop`;
+    await sql`delete from serial_key_pause`;
     await deleteAll(sql, term);
     assert.deepEqual(await idsIn(sql, "job_run"), [throttling, newest]);
     const [counted] = await readAllTime(sql);
@@ -93,7 +93,7 @@ Deno.test("a slot whose run was deleted is not born again by a backfill, and the
     const [nightly, other] = [await schedule("nightly"), await schedule("other")];
     const day = (days: number) => new Date(Math.floor(ago(days).getTime() / DAY_MS) * DAY_MS);
     const text = (at: Date) => at.toISOString().replace(".000", "");
-    const born = async (days: number, state: string) => {
+    const created = async (days: number, state: string) => {
       const slot = day(days);
       return await aRun(sql, {
         job_definition_id,
@@ -106,9 +106,9 @@ Deno.test("a slot whose run was deleted is not born again by a backfill, and the
         state,
       });
     };
-    await born(50, "SUCCEEDED");
-    await born(40, "SKIPPED");
-    await born(20, "SUCCEEDED");
+    await created(50, "SUCCEEDED");
+    await created(40, "SKIPPED");
+    await created(20, "SUCCEEDED");
     const slots = [50, 45, 40, 35, 20].map((days) => ({ job_schedule_id: nightly, slot: text(day(days)) }));
     const of_other = slots.map((one) => ({ ...one, job_schedule_id: other }));
     assert.deepEqual(await readSlots(sql, slots), ["taken", "free", "skipped", "free", "taken"]);
@@ -155,19 +155,19 @@ Deno.test("a bulk keeps its runs while it goes on, and as long as it is kept; th
       }
       return bulk_id;
     };
-    const going = await bulk(null, { items: 3, fed: 2 });
+    const inflight = await bulk(null, { items: 3, fed: 2 });
     const lately = await bulk(ago(20), { items: 2, fed: 2 });
     const old = await bulk(ago(40), { items: 450, fed: 420 });
     await sql`update bulk set retry_of = ${old} where id = ${lately}`;
     const { id: newest } = await aRun(sql, { job_definition_id, state: "SUCCEEDED" });
     await anEndedRun(sql, { days: 50, lines: [], job_definition_id, bulk_id: 999_999 }); // its bulk was deleted by hand
     await deleteAll(sql, await leads(sql));
-    assert.deepEqual(await idsIn(sql, "bulk"), [going, lately]);
+    assert.deepEqual(await idsIn(sql, "bulk"), [inflight, lately]);
     const runs = await sql`select bulk_id, count(*)::int as n from job_run group by 1 order by 1`;
-    assert.deepEqual(runs.map(({ bulk_id, n }) => [bulk_id, n]), [[going, 2], [lately, 2], [null, 1]]);
+    assert.deepEqual(runs.map(({ bulk_id, n }) => [bulk_id, n]), [[inflight, 2], [lately, 2], [null, 1]]);
     assert.equal((await sql`select from bulk_item`).length, 5);
     assert.equal((await readBulk(sql, lately))?.retry_of, null);
-    assert.equal((await readBulk(sql, going))?.succeeded, 2);
+    assert.equal((await readBulk(sql, inflight))?.succeeded, 2);
     assert((await idsIn(sql, "job_run")).includes(newest));
   });
 });
@@ -207,7 +207,7 @@ Deno.test("events go when they are old and have no run any more; one that was no
       await emit("nobody waits", "4"),
     ];
     await takeEvents(sql, term);
-    await sql`insert into event_absorbed (event_id, job_definition_id, outcome) values (${absorbed}, ${job_definition_id}, 'throttled')`;
+    await sql`insert into event_suppressed (event_id, job_definition_id, outcome) values (${absorbed}, ${job_definition_id}, 'throttled')`;
     const waiting = await emit("wanted", "5");
     await sql`update event set created_at = ${ago(50)}, processed_at = case when processed_at is not null then ${
       ago(50)
@@ -217,7 +217,7 @@ Deno.test("events go when they are old and have no run any more; one that was no
     await anEndedRun(sql, { days: 1, lines: [], job_definition_id });
     await deleteAll(sql, term);
     assert.deepEqual(await idsIn(sql, "event"), [kept, waiting]);
-    assert.equal((await sql`select from event_absorbed`).length, 0);
+    assert.equal((await sql`select from event_suppressed`).length, 0);
     assert.deepEqual([wanted < kept, nobody > kept], [true, true]);
     assert.equal((await takeEvents(sql, term)).events, 1);
     assert.equal((await sql`select from job_run where event_id = ${wanted}`).length, 0);
@@ -263,7 +263,7 @@ Deno.test("how far slots are forgotten never goes back, in whatever order their 
     const term = await leads(sql);
     for (const { id } of [newer, older]) {
       assert.equal(await deleteRuns(sql, term, { job_run_ids: [id], days: KEPT_DAYS }), 1);
-      const [row] = await sql<{ upto: Date }[]>`select upto from slots_forgotten`;
+      const [row] = await sql<{ upto: Date }[]>`select upto from schedule_watermark`;
       assert.equal(Math.round((Date.now() - Number(row?.upto)) / DAY_MS), 40);
     }
   });

@@ -1,6 +1,6 @@
 /** What a run's row says after each step: what belonged to the attempt before is gone, and what comes next is written down. */
 import assert from "node:assert/strict";
-import { renewAndLook } from "../../../src/dispatch/pending_work.ts";
+import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { beginConfirming } from "../../../src/dispatch/detach.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Term } from "../../../src/nodes/leadership.ts";
@@ -176,9 +176,9 @@ Deno.test("a run is stuck when it was assigned and due long ago: not one given a
     const look = { lease_ms: 60_000, reassign_after_ms: 600_000, late_seconds: 0, ahead_seconds: 0 };
     let renewed = term;
     const isStuck = async () => {
-      const looked = await renewAndLook(sql, renewed, look);
+      const looked = await renewAndReadWork(sql, renewed, look);
       renewed = looked?.term ?? renewed;
-      return looked?.agenda.stuck;
+      return looked?.pending.stuck;
     };
     const stuck = () => orphanAssigned(sql, renewed, { assigned_longer_than_ms: look.reassign_after_ms });
     for (const [assigned_at, due_at] of [[LONG_AGO, later], [now, LONG_AGO]] as const) {

@@ -14,7 +14,7 @@ const FAILED = ["FAILED", "TIMED_OUT"] as const;
 const OPEN = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"] as const;
 
 /** Every kind of condition, alone and with others. */
-function filtersOf(on: Sights, born: (n: number) => Date): RunFilter[] {
+function filtersOf(on: Sights, created: (n: number) => Date): RunFilter[] {
   const leads: RunFilter[] = [
     {},
     { job_name: on.big_job },
@@ -29,8 +29,8 @@ function filtersOf(on: Sights, born: (n: number) => Date): RunFilter[] {
     { ran_on: "none" },
     { worker_id: "w1-0" },
     { node: on.node_id },
-    { since: born(3_000) },
-    { since: born(1_000), until: born(1_200) },
+    { since: created(3_000) },
+    { since: created(1_000), until: created(1_200) },
     { job_name: on.timed_job, serial_key: on.serial_key },
     { job_name: on.big_job, bulk_id: on.bulk, ran_on: on.node_id },
     { id: on.failed_run },

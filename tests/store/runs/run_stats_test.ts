@@ -1,7 +1,7 @@
 /** What ended is counted once: whenever it commits, whoever counts, however often and in whatever parts. */
 import assert from "node:assert/strict";
-import { House } from "../../../src/leader/maintenance.ts";
-import type { Leading } from "../../../src/leader/leader_context.ts";
+import { Maintenance } from "../../../src/leader/maintenance.ts";
+import type { LeaderContext } from "../../../src/leader/leader_context.ts";
 import { DEFAULT_SETTINGS } from "../../../src/settings/settings.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { depose, type Term } from "../../../src/nodes/leadership.ts";
@@ -278,8 +278,8 @@ Deno.test("what is too old and more than one statement deletes is gone after a f
       select 60, now() - interval '20 days' - n * interval '1 min', ${id}, 0, 0, '{}', '{}' from generate_series(1, 12000) n`;
     const rounds = async () => (await sql<{ version: number }[]>`select version from run_stat_mark`)[0]?.version ?? 0;
     const first = await rounds();
-    const house = new House();
-    const me = { sql, term, settings: { ...DEFAULT_SETTINGS, stat_interval_seconds: 0.001 } } as Leading;
+    const house = new Maintenance();
+    const me = { sql, term, settings: { ...DEFAULT_SETTINGS, stat_interval_seconds: 0.001 } } as LeaderContext;
     await waitFor("five rounds", async () => {
       house.keep(me);
       return await rounds() >= first + 5 || undefined;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { sync, type SyncOptions, type SyncParts, type SyncReport } from "../../../src/sync/sync.ts";
-import { Sandbox } from "../../../src/sandbox/process_pool.ts";
+import { ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { withStores } from "../stores.ts";
 import { type JobFolder, withJobs } from "./folder.ts";
@@ -23,7 +23,7 @@ export interface Bench {
 /** Gives `test` a jobs folder with these files, and a way to sync it. */
 export async function withSync(files: Record<string, string>, test: (bench: Bench) => Promise<void>): Promise<void> {
   const state_dir = await Deno.makeTempDir({ prefix: "dandori-sync-" });
-  const sandbox = new Sandbox({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: {} });
+  const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir, spares: 0, env: {} });
   try {
     await withStores(({ sql, database_url }) =>
       withJobs(files, (jobs) => {
@@ -47,7 +47,7 @@ export async function withSync(files: Record<string, string>, test: (bench: Benc
   }
 }
 
-function describing(sandbox: Sandbox, meanwhile?: () => Promise<unknown>): Pick<Sandbox, "describe"> {
+function describing(sandbox: ProcessPool, meanwhile?: () => Promise<unknown>): Pick<ProcessPool, "describe"> {
   return {
     async describe(...args) {
       await meanwhile?.();

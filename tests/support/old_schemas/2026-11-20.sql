@@ -216,22 +216,22 @@ create index if not exists job_run_limited on job_run (limit_key, priority, due_
 create index if not exists job_run_of_definition on job_run (job_definition_id, scheduled_for desc);
 create index if not exists job_run_recent on job_run (created_at);
 
-create table if not exists line_check (
+create table if not exists key_recheck (
   id bigint generated always as identity primary key,
   line text not null
 );
 create or replace function check_lines() returns trigger language plpgsql as $$
 begin
   if new.serial_key is not null then
-    insert into line_check (line) values ('serial:' || new.serial_key);
+    insert into key_recheck (line) values ('serial:' || new.serial_key);
     if old.finished_at is null and new.state in ('FAILED', 'TIMED_OUT')
        and (select on_failure from job_definition where id = new.job_definition_id) = 'block' then
-      insert into serial_key_stop (serial_key, job_run_id, stopped_by, reason)
+      insert into serial_key_pause (serial_key, job_run_id, stopped_by, reason)
       values (new.serial_key, new.id, 'system', 'run ' || new.id || ' ended ' || new.state) on conflict do nothing;
     end if;
   end if;
   if new.limit_key is not null then
-    insert into line_check (line) values ('limit:' || new.limit_key);
+    insert into key_recheck (line) values ('limit:' || new.limit_key);
   end if;
   return null;
 end $$;
@@ -241,7 +241,7 @@ create or replace trigger job_run_moved after update on job_run for each row
       or (old.state in ('ASSIGNED', 'RUNNING') and new.state not in ('ASSIGNED', 'RUNNING'))))
   execute function check_lines();
 
-create table if not exists serial_key_stop (
+create table if not exists serial_key_pause (
   serial_key text primary key,
   job_run_id bigint references job_run on delete set null,
   stopped_at timestamptz not null default clock_timestamp(),
@@ -249,7 +249,7 @@ create table if not exists serial_key_stop (
   reason text
 );
 
-create table if not exists lane_wait (
+create table if not exists queue_block_reason (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,
   reason text not null,
@@ -356,7 +356,7 @@ create or replace function wait_reason(r job_run) returns text language sql stab
     when not exists (select from leader_term where lease_until > clock_timestamp()) then 'there is no leader; one is being elected'
     else coalesce(
       (select 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '')
-         from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
+         from serial_key_pause s where s.serial_key = r.serial_key and r.state = 'PENDING'),
       (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
       (select 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"' from job_run o
@@ -367,7 +367,7 @@ create or replace function wait_reason(r job_run) returns text language sql stab
          join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
           and o.state in ('ASSIGNED', 'RUNNING')
         where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit),
-      (select w.reason from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+      (select w.reason from queue_block_reason w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
       'it is next as soon as those before it have started')
   end
 $$;

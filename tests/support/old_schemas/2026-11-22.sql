@@ -228,12 +228,12 @@ begin
   end if;
 end $$;
 
-create or replace function keep_bulk() returns trigger language plpgsql as $$
+create or replace function guard_bulk_delete() returns trigger language plpgsql as $$
 begin
   raise exception 'bulk % goes on, so its row is kept', old.id
     using hint = 'Cancel it: update bulk set state = ''CANCELED'' where id = ' || old.id || '. When its last run has ended it can be deleted.';
 end $$;
-create or replace trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function keep_bulk();
+create or replace trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function guard_bulk_delete();
 
 create table if not exists bulk_item (
   bulk_id bigint not null references bulk on delete cascade,
@@ -245,13 +245,13 @@ create table if not exists bulk_item (
 alter table bulk_item add column if not exists rerun_of bigint;
 alter table bulk_item add column if not exists retried_by bigint;
 
-create table if not exists bulk_check (
+create table if not exists bulk_recheck (
   id bigint generated always as identity primary key,
   bulk_id bigint not null
 );
 create or replace function check_bulk() returns trigger language plpgsql as $$
 begin
-  insert into bulk_check (bulk_id) values (new.id);
+  insert into bulk_recheck (bulk_id) values (new.id);
   if tg_op = 'UPDATE' and new.priority <> old.priority then
     update job_run set priority = new.priority where id = any(array(
       select id from job_run where bulk_id = new.id and state in ('PENDING', 'RETRYING', 'ORPHANED') and priority = old.priority
@@ -437,7 +437,7 @@ create table if not exists load_stat (
   primary key (kind, at, subject)
 );
 
-create table if not exists event_absorbed (
+create table if not exists event_suppressed (
   event_id bigint not null references event on delete cascade,
   job_definition_id bigint not null references job_definition on delete cascade,
   outcome text not null check (outcome in ('debounced', 'throttled')),
@@ -446,32 +446,32 @@ create table if not exists event_absorbed (
   primary key (event_id, job_definition_id)
 );
 
-create index if not exists event_absorbed_run on event_absorbed (job_run_id) where job_run_id is not null;
+create index if not exists event_absorbed_run on event_suppressed (job_run_id) where job_run_id is not null;
 
-create table if not exists slots_forgotten (
+create table if not exists schedule_watermark (
   job_schedule_id bigint primary key references job_schedule on delete cascade,
   upto timestamptz not null
 );
 
-create table if not exists line_check (
+create table if not exists key_recheck (
   id bigint generated always as identity primary key,
   line text not null
 );
 create or replace function check_lines() returns trigger language plpgsql as $$
 begin
   if new.serial_key is not null then
-    insert into line_check (line) values ('serial:' || new.serial_key);
+    insert into key_recheck (line) values ('serial:' || new.serial_key);
     if old.finished_at is null and new.state in ('FAILED', 'TIMED_OUT')
        and (select on_failure from job_definition where id = new.job_definition_id) = 'block' then
-      insert into serial_key_stop (serial_key, job_run_id, stopped_by, reason)
+      insert into serial_key_pause (serial_key, job_run_id, stopped_by, reason)
       values (new.serial_key, new.id, 'system', 'run ' || new.id || ' ended ' || new.state) on conflict do nothing;
     end if;
   end if;
   if new.limit_key is not null then
-    insert into line_check (line) values ('limit:' || new.limit_key);
+    insert into key_recheck (line) values ('limit:' || new.limit_key);
   end if;
   if new.bulk_id is not null then
-    insert into bulk_check (bulk_id) values (new.bulk_id);
+    insert into bulk_recheck (bulk_id) values (new.bulk_id);
   end if;
   return null;
 end $$;
@@ -483,10 +483,10 @@ create or replace trigger job_run_moved after update on job_run for each row
 
 create or replace function check_deleted() returns trigger language plpgsql as $$
 begin
-  insert into line_check (line) select 'serial:' || old.serial_key where old.serial_key is not null;
+  insert into key_recheck (line) select 'serial:' || old.serial_key where old.serial_key is not null;
   if tg_table_name = 'job_run' then
-    insert into line_check (line) select 'limit:' || old.limit_key where old.limit_key is not null;
-    insert into bulk_check (bulk_id) select old.bulk_id where old.bulk_id is not null;
+    insert into key_recheck (line) select 'limit:' || old.limit_key where old.limit_key is not null;
+    insert into bulk_recheck (bulk_id) select old.bulk_id where old.bulk_id is not null;
   end if;
   perform pg_notify('scheduler', tg_table_name);
   return null;
@@ -495,19 +495,19 @@ create or replace trigger job_run_deleted after delete on job_run for each row
   when (old.finished_at is null and (old.serial_key is not null or old.limit_key is not null or old.bulk_id is not null))
   execute function check_deleted();
 
-create table if not exists priority_move (
+create table if not exists priority_change (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition on delete cascade,
   was int not null
 );
-alter table priority_move add column if not exists until_xid xid8;
+alter table priority_change add column if not exists until_xid xid8;
 create or replace function follow_definition() returns trigger language plpgsql as $$
 begin
   if new.priority <> old.priority then
-    insert into priority_move (job_definition_id, was) values (new.id, old.priority);
+    insert into priority_change (job_definition_id, was) values (new.id, old.priority);
   end if;
   if new.concurrency_limit is distinct from old.concurrency_limit then
-    insert into line_check (line) select distinct 'limit:' || limit_key from job_run
+    insert into key_recheck (line) select distinct 'limit:' || limit_key from job_run
      where job_definition_id = new.id and held and limit_key is not null;
   end if;
   perform pg_notify('scheduler', 'job_definition');
@@ -526,16 +526,16 @@ create or replace trigger job_definition_changed after update on job_definition 
     or (new.rate_count, new.rate_seconds) is distinct from (old.rate_count, old.rate_seconds))
   execute function follow_definition();
 
-create table if not exists serial_key_stop (
+create table if not exists serial_key_pause (
   serial_key text primary key,
   job_run_id bigint references job_run on delete set null,
   stopped_at timestamptz not null default clock_timestamp(),
   stopped_by text not null,
   reason text
 );
-create or replace trigger serial_key_freed after delete on serial_key_stop for each row execute function check_deleted();
+create or replace trigger serial_key_freed after delete on serial_key_pause for each row execute function check_deleted();
 
-create table if not exists lane_wait (
+create table if not exists queue_block_reason (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,
   reason text not null,
@@ -543,7 +543,7 @@ create table if not exists lane_wait (
   since timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, node)
 );
-alter table lane_wait add column if not exists parts jsonb;
+alter table queue_block_reason add column if not exists parts jsonb;
 
 create table if not exists job_run_attempt (
   job_run_id bigint not null references job_run on delete cascade,
@@ -691,7 +691,7 @@ begin
   return case when length(filled) <= 500 then filled else left(filled, 450) || ':' || md5(filled) end;
 end $$;
 
-create or replace function event_fits(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
+create or replace function event_matches(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
   select not exists (
     select from jsonb_each(rule -> 'where') w
      where not case jsonb_typeof(w.value)
@@ -728,7 +728,7 @@ create or replace function behind_run(o job_run) returns jsonb language sql immu
            'text', 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"')
 $$;
 
-create or replace function why_waiting(r job_run) returns jsonb language plpgsql stable as $$
+create or replace function wait_reason_parts(r job_run) returns jsonb language plpgsql stable as $$
 declare
   said jsonb;
 begin
@@ -751,7 +751,7 @@ begin
       (select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
                 'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
                   '; let it go: deno task queue unblock "' || s.serial_key || '"')
-         from serial_key_stop s where s.serial_key = r.serial_key and r.state = 'PENDING'),
+         from serial_key_pause s where s.serial_key = r.serial_key and r.state = 'PENDING'),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
       (select behind_run(o) from job_run o
@@ -788,8 +788,8 @@ begin
   end if;
   return coalesce(
     (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
-       from lane_wait w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+       from queue_block_reason w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
     jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started'));
 end $$;
 
-create or replace function wait_reason(r job_run) returns text language sql stable as $$ select why_waiting(r)->>'text' $$;
+create or replace function wait_reason(r job_run) returns text language sql stable as $$ select wait_reason_parts(r)->>'text' $$;

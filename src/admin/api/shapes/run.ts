@@ -74,7 +74,7 @@ export const LogLine = z.object({
   fields: json,
 }).openapi("LogLine");
 
-export const Born = z.object({
+export const Created = z.object({
   id,
   is_new: z.boolean().openapi({ description: "False: the key was used before, and this is the run of that time" }),
   warnings,

@@ -4,13 +4,13 @@ import { endSessionsOf, listSessions, type OpenSession } from "../../../access/s
 import { readCredentials, setPassword } from "../../../access/users.ts";
 import { hashPassword, passwordFits, problemWithPassword } from "../../auth/passwords.ts";
 import { Csrf } from "../../parts/dialog.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../form_actions.ts";
-import { type Act, type Done, link, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, link, type Page, type RequestContext } from "../../request_context.ts";
 import { ACCESS } from "./words.ts";
 
-export async function showAccount(on: Visit): Promise<Page> {
+export async function showAccount(on: RequestContext): Promise<Page> {
   const say = ACCESS[on.lang];
   const sessions = await listSessions(on.sql, on.user?.name ?? "");
   return {
@@ -56,7 +56,7 @@ function Password({ label, name, autocomplete }: { label: string; name: string; 
   );
 }
 
-function columnsOf(on: Visit): Column<OpenSession>[] {
+function columnsOf(on: RequestContext): TableColumn<OpenSession>[] {
   const say = ACCESS[on.lang];
   return [
     { head: say.from, cell: (session) => session.address },
@@ -66,7 +66,7 @@ function columnsOf(on: Visit): Column<OpenSession>[] {
 }
 
 /** Tries are counted as those at the login are: an open session must not help to guess. */
-export async function changeOwnPassword(on: Act): Promise<Done> {
+export async function changeOwnPassword(on: ActionContext): Promise<Done> {
   const say = ACCESS[on.lang];
   const name = on.user?.name ?? "";
   const [current, fresh, again] = ["current", "fresh", "again"].map((one) => {
@@ -89,7 +89,7 @@ export async function changeOwnPassword(on: Act): Promise<Done> {
   return { to: "/account", text: say.password_done };
 }
 
-export async function logOutEverywhere(on: Act): Promise<Done> {
+export async function logOutEverywhere(on: ActionContext): Promise<Done> {
   const ended = await endSessionsOf(on.sql, on.user?.name ?? "", by(on));
   return { to: "/account", text: ACCESS[on.lang].log_out_done(ended) };
 }

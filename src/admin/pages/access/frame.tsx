@@ -1,13 +1,13 @@
 /** What the pages of users, tokens and hooks share: the way between them, and a secret that is shown once. */
 import type { Child } from "hono/jsx";
 import { Code } from "../../parts/notes.tsx";
-import { type Act, type Done, link, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, link, type Page, type RequestContext } from "../../request_context.ts";
 import { ACCESS } from "./words.ts";
 
 const AREAS = ["users", "tokens", "hooks"] as const;
 export type Area = typeof AREAS[number];
 
-export function Frame({ on, area, children }: { on: Visit; area: Area; children?: Child }) {
+export function Frame({ on, area, children }: { on: RequestContext; area: Area; children?: Child }) {
   const say = ACCESS[on.lang];
   return (
     <>
@@ -27,7 +27,7 @@ export function Frame({ on, area, children }: { on: Visit; area: Area; children?
 }
 
 /** The answer to the act that made it, never a page with an address: nobody comes back to it. */
-export function secretPage(on: Visit, of: { title: string; secret: string; area: Area }): Page {
+export function secretPage(on: RequestContext, of: { title: string; secret: string; area: Area }): Page {
   const say = ACCESS[on.lang];
   return {
     title: of.title,
@@ -49,7 +49,7 @@ export function refused(area: Area, text: string): Done {
 }
 
 /** The `:name` of a path. */
-export function nameParam(on: Act): string {
+export function nameParam(on: ActionContext): string {
   return on.params.name ?? "";
 }
 

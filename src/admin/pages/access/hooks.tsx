@@ -4,15 +4,15 @@ import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../../acti
 import { listWebhooks, SIGNATURES, type WebhookView } from "../../../events/webhooks.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { ACTS, type Column, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../form_actions.ts";
 import { refusalText } from "../../refusals.ts";
-import { type Act, type Done, field, link, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, field, link, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 
-export async function showHooks(on: Visit): Promise<Page> {
+export async function showHooks(on: RequestContext): Promise<Page> {
   const say = ACCESS[on.lang];
   const hooks = await listWebhooks(on.sql);
   return {
@@ -44,7 +44,7 @@ export async function showHooks(on: Visit): Promise<Page> {
   };
 }
 
-function AddDialog({ on }: { on: Visit }) {
+function AddDialog({ on }: { on: RequestContext }) {
   const say = ACCESS[on.lang];
   return (
     <ConfirmDialog on={on} id="add" title={say.add_hook} action="/access/hooks" verb={say.add_hook}>
@@ -68,7 +68,7 @@ function AddDialog({ on }: { on: Visit }) {
   );
 }
 
-function columnsOf(on: Visit): Column<WebhookView>[] {
+function columnsOf(on: RequestContext): TableColumn<WebhookView>[] {
   const say = ACCESS[on.lang];
   return [
     { head: say.name, cell: (hook) => hook.name },
@@ -79,7 +79,7 @@ function columnsOf(on: Visit): Column<WebhookView>[] {
     { head: say.delivered, cell: (hook) => <Time on={on} at={hook.delivered_at} /> },
     { head: say.created_by, kind: "wide", cell: (hook) => hook.created_by },
     {
-      head: ACTS[on.lang].head,
+      head: ACTIONS[on.lang].head,
       unseen: true,
       cell: ({ name }) => (
         <span class="buttons">
@@ -90,7 +90,7 @@ function columnsOf(on: Visit): Column<WebhookView>[] {
   ];
 }
 
-export async function addHook(on: Act): Promise<Done | Page> {
+export async function addHook(on: ActionContext): Promise<Done | Page> {
   const say = ACCESS[on.lang];
   const [name, event_type] = [field(on.form, "name"), field(on.form, "event_type")];
   const signature = SIGNATURES.find((one) => one === field(on.form, "signature"));
@@ -105,7 +105,7 @@ export async function addHook(on: Act): Promise<Done | Page> {
   }
 }
 
-export async function removeHook(on: Act): Promise<Done> {
+export async function removeHook(on: ActionContext): Promise<Done> {
   const [say, name] = [ACCESS[on.lang], nameParam(on)];
   try {
     await dropHook(on.sql, name, by(on));

@@ -13,16 +13,16 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Chips } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { ACTS, type Column, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../form_actions.ts";
-import { type Act, type Done, field, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, field, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 
 const USUAL_DAYS = 90;
 
-export async function showTokens(on: Visit): Promise<Page> {
+export async function showTokens(on: RequestContext): Promise<Page> {
   const say = ACCESS[on.lang];
   const tokens = await listApiTokens(on.sql);
   return {
@@ -64,7 +64,7 @@ export async function showTokens(on: Visit): Promise<Page> {
   };
 }
 
-function columnsOf(on: Visit): Column<ApiTokenView>[] {
+function columnsOf(on: RequestContext): TableColumn<ApiTokenView>[] {
   const say = ACCESS[on.lang];
   return [
     { head: say.name, cell: (token) => token.name },
@@ -81,7 +81,7 @@ function columnsOf(on: Visit): Column<ApiTokenView>[] {
     { head: say.used, kind: "wide", cell: (token) => <Time on={on} at={token.used_at} /> },
     { head: say.created_by, kind: "wide", cell: (token) => token.created_by },
     {
-      head: ACTS[on.lang].head,
+      head: ACTIONS[on.lang].head,
       unseen: true,
       kind: "main",
       cell: ({ name }) => (
@@ -93,7 +93,7 @@ function columnsOf(on: Visit): Column<ApiTokenView>[] {
   ];
 }
 
-export async function addToken(on: Act): Promise<Done | Page> {
+export async function addToken(on: ActionContext): Promise<Done | Page> {
   const say = ACCESS[on.lang];
   const [name, days] = [field(on.form, "name"), Number(field(on.form, "days"))];
   if (!TOKEN_NAME.test(name)) return refused("tokens", say.bad_token_name(name.slice(0, 100)));
@@ -107,7 +107,7 @@ export async function addToken(on: Act): Promise<Done | Page> {
   return secretPage(on, { title: say.token_is(name), secret, area: "tokens" });
 }
 
-export async function removeToken(on: Act): Promise<Done> {
+export async function removeToken(on: ActionContext): Promise<Done> {
   const [say, name] = [ACCESS[on.lang], nameParam(on)];
   if (!await removeApiToken(on.sql, name, by(on))) return refused("tokens", say.none_of);
   return { to: "/access/tokens", text: say.removed(name) };

@@ -6,23 +6,23 @@ import {
   listUsers,
   problemWithName,
   removeUser,
-  type Role,
   ROLES,
   setPassword,
   setRole,
+  type UserRole,
   type UserView,
 } from "../../../access/users.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { ACTS, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { disableUser, enableUser, unlock } from "../../../actions/user_actions.ts";
 import { by, orSay } from "../../form_actions.ts";
-import { type Act, type Done, field, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, field, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { ACCESS } from "./words.ts";
 
-export async function showUsers(on: Visit): Promise<Page> {
+export async function showUsers(on: RequestContext): Promise<Page> {
   const say = ACCESS[on.lang];
   const users = await listUsers(on.sql);
   return {
@@ -41,7 +41,12 @@ export async function showUsers(on: Visit): Promise<Page> {
             { head: say.role, cell: (user) => user.role },
             { head: say.seen, kind: "wide", cell: (user) => <Time on={on} at={user.seen_at} /> },
             { head: say.created, kind: "wide", cell: (user) => <Time on={on} at={user.created_at} /> },
-            { head: ACTS[on.lang].head, unseen: true, kind: "main", cell: (user) => <Buttons on={on} user={user} /> },
+            {
+              head: ACTIONS[on.lang].head,
+              unseen: true,
+              kind: "main",
+              cell: (user) => <Buttons on={on} user={user} />,
+            },
           ]}
         />
         <ConfirmDialog on={on} id="add" title={say.add_user} action="/access/users" verb={say.add_user}>
@@ -58,7 +63,7 @@ export async function showUsers(on: Visit): Promise<Page> {
   };
 }
 
-function Name({ on, user }: { on: Visit; user: UserView }) {
+function Name({ on, user }: { on: RequestContext; user: UserView }) {
   return (
     <>
       {user.name} {user.name === on.user?.name && <Badge tone="quiet" text={ACCESS[on.lang].you} />}
@@ -68,7 +73,7 @@ function Name({ on, user }: { on: Visit; user: UserView }) {
   );
 }
 
-function Buttons({ on, user }: { on: Visit; user: UserView }) {
+function Buttons({ on, user }: { on: RequestContext; user: UserView }) {
   const say = ACCESS[on.lang];
   const mine = user.name === on.user?.name;
   return (
@@ -85,7 +90,7 @@ function Buttons({ on, user }: { on: Visit; user: UserView }) {
   );
 }
 
-function Dialogs({ on, user: { name, role } }: { on: Visit; user: UserView }) {
+function Dialogs({ on, user: { name, role } }: { on: RequestContext; user: UserView }) {
   const say = ACCESS[on.lang];
   const path = `/access/users/${encodeURIComponent(name)}`;
   const dialog = (what: string, title: string, verb: string) => ({
@@ -123,7 +128,7 @@ function Dialogs({ on, user: { name, role } }: { on: Visit; user: UserView }) {
   );
 }
 
-function RoleChoice({ on, role }: { on: Visit; role: Role }) {
+function RoleChoice({ on, role }: { on: RequestContext; role: UserRole }) {
   return (
     <label>
       {ACCESS[on.lang].role}
@@ -132,7 +137,7 @@ function RoleChoice({ on, role }: { on: Visit; role: Role }) {
   );
 }
 
-export async function addOneUser(on: Act): Promise<Done | Page> {
+export async function addOneUser(on: ActionContext): Promise<Done | Page> {
   const say = ACCESS[on.lang];
   const name = field(on.form, "name").toLowerCase();
   if (problemWithName(name)) return refused("users", say.bad_name(name.slice(0, 100)));
@@ -144,7 +149,7 @@ export async function addOneUser(on: Act): Promise<Done | Page> {
   return secretPage(on, { title: say.password_of(name), secret, area: "users" });
 }
 
-export async function changeRole(on: Act): Promise<Done> {
+export async function changeRole(on: ActionContext): Promise<Done> {
   const [say, name, role] = [ACCESS[on.lang], nameParam(on), roleOf(on)];
   if (!role) return refused("users", say.bad_choice);
   if (name === on.user?.name) return refused("users", say.not_yourself);
@@ -152,19 +157,19 @@ export async function changeRole(on: Act): Promise<Done> {
   return { to: "/access/users", text: say.role_done(name, role) };
 }
 
-export async function renewPassword(on: Act): Promise<Done | Page> {
+export async function renewPassword(on: ActionContext): Promise<Done | Page> {
   const [say, name, secret] = [ACCESS[on.lang], nameParam(on), makePassword()];
   const done = await setPassword(on.sql, { name, password_hash: await hashPassword(secret) }, by(on));
   if (!done) return refused("users", say.none_of);
   return secretPage(on, { title: say.password_of(name), secret, area: "users" });
 }
 
-export async function logOutUser(on: Act): Promise<Done> {
+export async function logOutUser(on: ActionContext): Promise<Done> {
   const ended = await endSessionsOf(on.sql, nameParam(on), by(on));
   return { to: "/access/users", text: ACCESS[on.lang].log_out_done(ended) };
 }
 
-export async function disableOneUser(on: Act): Promise<Done> {
+export async function disableOneUser(on: ActionContext): Promise<Done> {
   const [say, name] = [ACCESS[on.lang], nameParam(on)];
   if (name === on.user?.name) return refused("users", say.not_yourself_out);
   return await orSay(on, "/access/users", async () => {
@@ -173,7 +178,7 @@ export async function disableOneUser(on: Act): Promise<Done> {
   });
 }
 
-export async function enableOneUser(on: Act): Promise<Done> {
+export async function enableOneUser(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   return await orSay(on, "/access/users", async () => {
     await enableUser(on.sql, name, by(on));
@@ -181,7 +186,7 @@ export async function enableOneUser(on: Act): Promise<Done> {
   });
 }
 
-export async function unlockOneUser(on: Act): Promise<Done> {
+export async function unlockOneUser(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   return await orSay(on, "/access/users", async () => {
     const { tries } = await unlock(on.sql, name, by(on));
@@ -189,13 +194,13 @@ export async function unlockOneUser(on: Act): Promise<Done> {
   });
 }
 
-export async function removeOneUser(on: Act): Promise<Done> {
+export async function removeOneUser(on: ActionContext): Promise<Done> {
   const [say, name] = [ACCESS[on.lang], nameParam(on)];
   if (name === on.user?.name) return refused("users", say.not_yourself);
   if (!await removeUser(on.sql, name, by(on))) return refused("users", say.none_of);
   return { to: "/access/users", text: say.removed(name) };
 }
 
-function roleOf(on: Act): Role | undefined {
+function roleOf(on: ActionContext): UserRole | undefined {
   return ROLES.find((one) => one === field(on.form, "role"));
 }

@@ -4,16 +4,16 @@ import { by } from "../../form_actions.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
-import { type Act, type Done, idParam, may, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, idParam, may, type RequestContext } from "../../request_context.ts";
 import { ALERTS } from "./words.ts";
 
 /** Nothing for who may not. */
-export function AckButton({ on, alert }: { on: Visit; alert: Alert }) {
+export function AckButton({ on, alert }: { on: RequestContext; alert: Alert }) {
   return may(on, "operator") ? <DialogButton opens={`ack-${alert.id}`} text={ALERTS[on.lang].ack} /> : null;
 }
 
 /** Live as well: the button of an alert that has just come finds its dialog. */
-export function AckDialogs({ on, alerts }: { on: Visit; alerts: Alert[] }) {
+export function AckDialogs({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
   const say = ALERTS[on.lang];
   if (!may(on, "operator")) return null;
   return (
@@ -34,7 +34,7 @@ export function AckDialogs({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   );
 }
 
-export async function acknowledge(on: Act, to: string): Promise<Done> {
+export async function acknowledge(on: ActionContext, to: string): Promise<Done> {
   const say = ALERTS[on.lang];
   const done = await ackAlert(on.sql, idParam(on), by(on));
   return done ? { to, text: say.ack_done } : { to, tone: "bad", text: say.ack_not };

@@ -13,17 +13,17 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty, Problem } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { TargetLink } from "../../parts/target.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { AckButton, AckDialogs } from "./ack.tsx";
 import { ALERTS, KINDS_JA } from "./words.ts";
 
 const MOST_OPEN = 200;
 const MOST_RECENT = 50;
 
-export async function showAlerts(on: Visit): Promise<Page> {
+export async function showAlerts(on: RequestContext): Promise<Page> {
   const say = ALERTS[on.lang];
   const test_id = /^[1-9]\d{0,14}$/.exec(on.query.get("test") ?? "")?.[0];
   const [open, all, test] = await Promise.all([
@@ -65,7 +65,7 @@ export async function showAlerts(on: Visit): Promise<Page> {
   };
 }
 
-function TestResult({ on, test }: { on: Visit; test: DeliveryView }) {
+function TestResult({ on, test }: { on: RequestContext; test: DeliveryView }) {
   const say = ALERTS[on.lang];
   if (test.delivered_at) {
     return (
@@ -100,9 +100,9 @@ function targetOf({ kind, subject }: Alert): string {
   return kind === "code.missing" ? subject.split(" ")[0] ?? subject : subject;
 }
 
-function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
+function columnsOf(on: RequestContext, open: boolean): TableColumn<Alert>[] {
   const say = ALERTS[on.lang];
-  const over: Column<Alert> = { head: say.closed, cell: (one) => <Time on={on} at={one.closed_at} /> };
+  const over: TableColumn<Alert> = { head: say.closed, cell: (one) => <Time on={on} at={one.closed_at} /> };
   return [
     {
       head: say.kind,
@@ -130,13 +130,13 @@ function columnsOf(on: Visit, open: boolean): Column<Alert>[] {
   ];
 }
 
-function Message({ on, alert }: { on: Visit; alert: Alert }) {
+function Message({ on, alert }: { on: RequestContext; alert: Alert }) {
   const { job_run_id } = (alert.detail ?? {}) as { job_run_id?: unknown };
   const text = <span class="said">{alertText(on, alert)}</span>;
   return typeof job_run_id === "number" ? <a href={link(on, `/runs/${job_run_id}`)}>{text}</a> : text;
 }
 
-function Seen({ on, alert, open }: { on: Visit; alert: Alert; open: boolean }) {
+function Seen({ on, alert, open }: { on: RequestContext; alert: Alert; open: boolean }) {
   if (alert.acked_by) return <span title={engineText(on.lang, alert.ack_reason ?? "")}>{alert.acked_by}</span>;
   if (!open || !may(on, "operator")) return <Nothing />;
   return <AckButton on={on} alert={alert} />;

@@ -1,7 +1,7 @@
 /** What there is of alerts, and who may do it. */
 import { requestTest } from "../../../alerts/alerts.ts";
 import { by } from "../../form_actions.ts";
-import { type Act, type Done, type Route } from "../../request_context.ts";
+import { type ActionContext, type Done, type Route } from "../../request_context.ts";
 import { acknowledge } from "./ack.tsx";
 import { showAlerts } from "./list.tsx";
 import { ALERTS } from "./words.ts";
@@ -14,7 +14,7 @@ export const alertRoutes: Route[] = [
   )),
 ];
 
-async function testWebhook(on: Act): Promise<Done> {
+async function testWebhook(on: ActionContext): Promise<Done> {
   const id = await requestTest(on.sql, by(on));
   return { to: `/alerts?test=${id}`, text: ALERTS[on.lang].test_asked };
 }

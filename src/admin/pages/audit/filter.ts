@@ -1,18 +1,18 @@
 /** A filter of the audit as it stands in the URL. What cannot be used is as if it were not there. */
-import type { ActFilter } from "../../../access/audit.ts";
+import type { AuditFilter } from "../../../access/audit.ts";
 import { isStorableDate } from "../../../postgres/connection.ts";
-import type { Visit } from "../../request_context.ts";
+import type { RequestContext } from "../../request_context.ts";
 
-export interface WantedActs {
-  filter: ActFilter;
+export interface WantedActions {
+  filter: AuditFilter;
   any: boolean;
   /** Something of the rarer conditions is. */
   any_rare: boolean;
 }
 
-export function wantedActs(on: Visit): WantedActs {
+export function wantedActions(on: RequestContext): WantedActions {
   const text = (name: string) => on.query.get(name)?.trim().slice(0, 500) || undefined;
-  const filter: ActFilter = {
+  const filter: AuditFilter = {
     actor: text("actor"),
     action: text("action"),
     target_type: text("target-type"),

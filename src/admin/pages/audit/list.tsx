@@ -1,27 +1,27 @@
 /** Who did what to what, and why, the newest first, by a filter that stands in the URL. */
-import { type ActView, listActions, listActors, listActs } from "../../../access/audit.ts";
+import { type AuditEntry, listAudit, listAuditActions, listAuditActors } from "../../../access/audit.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { Filters, TextField, TimeField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { TargetLink } from "../../parts/target.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, type Page, type Visit } from "../../request_context.ts";
+import { link, type Page, type RequestContext } from "../../request_context.ts";
 import { differencesOf } from "./differences.ts";
-import { type WantedActs, wantedActs } from "./filter.ts";
+import { type WantedActions, wantedActions } from "./filter.ts";
 import { MOST_KEPT } from "./keep.ts";
 import { AUDIT } from "./words.ts";
 
-export async function showAudit(on: Visit): Promise<Page> {
+export async function showAudit(on: RequestContext): Promise<Page> {
   const say = AUDIT[on.lang];
-  const wanted = wantedActs(on);
+  const wanted = wantedActions(on);
   const edge = edgeOf(on);
   const [found, actions, actors] = await Promise.all([
-    listActs(on.sql, { ...wanted.filter, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 }),
-    listActions(on.sql),
-    listActors(on.sql),
+    listAudit(on.sql, { ...wanted.filter, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 }),
+    listAuditActions(on.sql),
+    listAuditActors(on.sql),
   ]);
   const page = pageOf(found, edge);
   const filtered = new URLSearchParams([...on.query].filter(([name]) => name !== "before" && name !== "after"));
@@ -52,7 +52,7 @@ export async function showAudit(on: Visit): Promise<Page> {
 }
 
 function ActFilters(
-  { on, wanted, actions, actors }: { on: Visit; wanted: WantedActs; actions: string[]; actors: string[] },
+  { on, wanted, actions, actors }: { on: RequestContext; wanted: WantedActions; actions: string[]; actors: string[] },
 ) {
   const say = AUDIT[on.lang];
   const { filter } = wanted;
@@ -75,7 +75,7 @@ function ActFilters(
   );
 }
 
-function columnsOf(on: Visit): Column<ActView>[] {
+function columnsOf(on: RequestContext): TableColumn<AuditEntry>[] {
   const say = AUDIT[on.lang];
   return [
     { head: say.at, cell: (act) => <Time on={on} at={act.at} ago={false} /> },
@@ -92,7 +92,7 @@ function columnsOf(on: Visit): Column<ActView>[] {
 }
 
 /** Where it is, and beside it all that was done to it. */
-function Target({ on, act }: { on: Visit; act: ActView }) {
+function Target({ on, act }: { on: RequestContext; act: AuditEntry }) {
   const all = link(on, "/audit", { "target-type": act.target_type, target: act.target_id });
   return (
     <span class="target">
@@ -104,7 +104,7 @@ function Target({ on, act }: { on: Visit; act: ActView }) {
 
 const SHOWN = 6;
 
-function Differences({ on, act }: { on: Visit; act: ActView }) {
+function Differences({ on, act }: { on: RequestContext; act: AuditEntry }) {
   const lines = differencesOf(act.before, act.after);
   const item = ({ name, before, after }: typeof lines[number]) => (
     <li>

@@ -1,7 +1,7 @@
 /** What an operator does to a bulk. The store does it, with its audit, as one statement; here is only what is said of it. */
 import { type BulkChange, changeBulk, retryBulk } from "../../../bulks/bulks.ts";
 import { by, numberField, orSay } from "../../form_actions.ts";
-import { type Act, type Done, idParam, Refusal } from "../../request_context.ts";
+import { type ActionContext, type Done, idParam, PageError } from "../../request_context.ts";
 import { BULKS } from "./words.ts";
 
 /** Bounds of what a person sets; the store's own are wider. */
@@ -12,7 +12,7 @@ export const PACE = {
 };
 
 /** Says nothing when it is done: the page shows it. */
-export function setPace(on: Act): Promise<Done> {
+export function setPace(on: ActionContext): Promise<Done> {
   const id = idParam(on);
   const say = BULKS[on.lang];
   return orSay(on, `/bulks/${id}`, async () => {
@@ -21,40 +21,40 @@ export function setPace(on: Act): Promise<Done> {
       interval_seconds: numberField(on, "interval", { ...PACE.interval, label: say.interval }),
       priority: numberField(on, "priority", { ...PACE.priority, label: say.priority }),
     };
-    if (Object.values(change).every((value) => value === undefined)) throw new Refusal(400);
+    if (Object.values(change).every((value) => value === undefined)) throw new PageError(400);
     return await changed(on, id, change);
   });
 }
 
-export function pauseBulk(on: Act): Promise<Done> {
+export function pauseBulk(on: ActionContext): Promise<Done> {
   const id = idParam(on);
   return changed(on, id, { state: "PAUSED" }, BULKS[on.lang].done_pause(id));
 }
 
-export function resumeBulk(on: Act): Promise<Done> {
+export function resumeBulk(on: ActionContext): Promise<Done> {
   const id = idParam(on);
   return changed(on, id, { state: "RUNNING" }, BULKS[on.lang].done_resume(id));
 }
 
-export function cancelBulk(on: Act): Promise<Done> {
+export function cancelBulk(on: ActionContext): Promise<Done> {
   const id = idParam(on);
   return changed(on, id, { state: "CANCELED" }, BULKS[on.lang].done_cancel(id));
 }
 
-async function changed(on: Act, id: number, change: BulkChange, text?: string): Promise<Done> {
+async function changed(on: ActionContext, id: number, change: BulkChange, text?: string): Promise<Done> {
   const answer = await changeBulk(on.sql, id, change, by(on));
-  if (!answer) throw new Refusal(404);
+  if (!answer) throw new PageError(404);
   const to = `/bulks/${id}`;
   const over = answer.finished || (answer.was === "CANCELED" && change.state !== "CANCELED");
   return over ? { to, tone: "bad", text: BULKS[on.lang].over(id) } : { to, text };
 }
 
 /** What is in a new bulk already is not repeated again, so sending it twice makes one. */
-export async function retryFailed(on: Act): Promise<Done> {
+export async function retryFailed(on: ActionContext): Promise<Done> {
   const id = idParam(on);
   const say = BULKS[on.lang];
   const made = await retryBulk(on.sql, id, by(on));
-  if (!made) throw new Refusal(404);
+  if (!made) throw new PageError(404);
   if (made.bulk_id === null) return { to: `/bulks/${id}`, tone: "bad", text: say.retry_nothing(id) };
   return { to: `/bulks/${made.bulk_id}`, text: say.done_retry(made.bulk_id, made.items, id) };
 }

@@ -2,7 +2,7 @@
 import { Badge, State } from "../../parts/badge.tsx";
 import { timeText } from "../../parts/time.tsx";
 import type { BulkView } from "../../../bulks/bulk_view.ts";
-import type { Visit } from "../../request_context.ts";
+import type { RequestContext } from "../../request_context.ts";
 import { BULKS } from "./words.ts";
 
 export function endedOf(bulk: BulkView): number {
@@ -25,7 +25,10 @@ export function rateText(per_minute: number): string {
 }
 
 /** "14:32 – 14:40": with the day unless it is today, with seconds where it is soon. */
-export function bandText(on: Visit, { done_from, done_to }: { done_from: Date | null; done_to: Date | null }): string {
+export function bandText(
+  on: RequestContext,
+  { done_from, done_to }: { done_from: Date | null; done_to: Date | null },
+): string {
   if (!done_from || !done_to) return BULKS[on.lang].unknown;
   const soon = Math.abs(done_to.getTime() - on.now.getTime()) < SOON_MS;
   const [from, to] = [clockText(on, done_from, soon), clockText(on, done_to, soon)];
@@ -34,7 +37,7 @@ export function bandText(on: Visit, { done_from, done_to }: { done_from: Date | 
 
 const SOON_MS = 600_000;
 
-function clockText(on: Visit, at: Date, seconds: boolean): string {
+function clockText(on: RequestContext, at: Date, seconds: boolean): string {
   const [day = "", time = ""] = timeText(at, on.zone).split(" ");
   const clock = time.slice(0, seconds ? 8 : 5);
   const today = timeText(on.now, on.zone).slice(0, 10);
@@ -43,7 +46,7 @@ function clockText(on: Visit, at: Date, seconds: boolean): string {
 }
 
 /** Its runs in each state, and what has no run yet. */
-export function Counts({ on, bulk }: { on: Visit; bulk: BulkView }) {
+export function Counts({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
   const unfed = bulk.items - bulk.fed;
   const counts: [state: string, n: number][] = [
     ["SUCCEEDED", bulk.succeeded],

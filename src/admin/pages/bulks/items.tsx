@@ -8,14 +8,14 @@ import { Choice, Filters } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE } from "../../parts/pager.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing } from "../../parts/time.tsx";
-import { idParam, link, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { idParam, link, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { BULKS } from "./words.ts";
 
 const SHOWN: readonly ItemState[] = [...STATES, "UNFED"];
 
-export async function showItems(on: Visit): Promise<Page> {
+export async function showItems(on: RequestContext): Promise<Page> {
   const id = idParam(on);
   const say = BULKS[on.lang];
   const state = SHOWN.find((one) => one === on.query.get("state"));
@@ -28,7 +28,7 @@ export async function showItems(on: Visit): Promise<Page> {
       most: PAGE_SIZE + 1,
     }),
   ]);
-  if (!bulk) throw new Refusal(404);
+  if (!bulk) throw new PageError(404);
   const backwards = edge.before !== undefined;
   const items = backwards ? found.slice(-PAGE_SIZE) : found.slice(0, PAGE_SIZE);
   const more = found.length > PAGE_SIZE;
@@ -71,7 +71,7 @@ export async function showItems(on: Visit): Promise<Page> {
   };
 }
 
-function columnsOf(on: Visit): Column<ItemView>[] {
+function columnsOf(on: RequestContext): TableColumn<ItemView>[] {
   const say = BULKS[on.lang];
   return [
     { head: say.item, kind: "number", cell: (item) => item.seq ?? <Nothing /> },
@@ -103,7 +103,9 @@ function columnsOf(on: Visit): Column<ItemView>[] {
 }
 
 /** From the first on: other lists begin with the newest. */
-function Steps({ on, items, earlier, later }: { on: Visit; items: ItemView[]; earlier: boolean; later: boolean }) {
+function Steps(
+  { on, items, earlier, later }: { on: RequestContext; items: ItemView[]; earlier: boolean; later: boolean },
+) {
   const say = BULKS[on.lang];
   const state = on.query.get("state") ?? undefined;
   const [first, last] = [items.at(0)?.id, items.at(-1)?.id];

@@ -5,14 +5,14 @@ import { Choice, Filters } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { bandText, countText, endedOf, rateText } from "./figures.tsx";
 import { BULKS } from "./words.ts";
 
-export async function showBulks(on: Visit): Promise<Page> {
+export async function showBulks(on: RequestContext): Promise<Page> {
   const say = BULKS[on.lang];
   const open = on.query.get("open") === "yes";
   const edge = edgeOf(on);
@@ -48,7 +48,7 @@ export async function showBulks(on: Visit): Promise<Page> {
   };
 }
 
-function columnsOf(on: Visit): Column<BulkView>[] {
+function columnsOf(on: RequestContext): TableColumn<BulkView>[] {
   const say = BULKS[on.lang];
   return [
     { head: say.id, kind: "number", cell: (bulk) => <a href={link(on, `/bulks/${bulk.id}`)}>{bulk.id}</a> },
@@ -77,11 +77,11 @@ function columnsOf(on: Visit): Column<BulkView>[] {
 }
 
 /** Of one that does not go on: why. */
-function whenDone(on: Visit, bulk: BulkView): string {
+function whenDone(on: RequestContext, bulk: BulkView): string {
   return bulk.done_to === null && bulk.waits ? whyText(on, bulk.waits) : bandText(on, bulk);
 }
 
-function Progress({ on, bulk }: { on: Visit; bulk: BulkView }) {
+function Progress({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
   return (
     <span class="progress">
       <progress value={bulk.progress} max={1} aria-label={BULKS[on.lang].progress}></progress>
@@ -90,7 +90,7 @@ function Progress({ on, bulk }: { on: Visit; bulk: BulkView }) {
   );
 }
 
-function NoBulks({ on, filtered }: { on: Visit; filtered: boolean }) {
+function NoBulks({ on, filtered }: { on: RequestContext; filtered: boolean }) {
   const say = BULKS[on.lang];
   if (filtered) return <Empty text={say.none_match} />;
   return (

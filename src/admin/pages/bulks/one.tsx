@@ -7,10 +7,10 @@ import { State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
-import { ACTS, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { Why } from "../../parts/why.tsx";
-import { idParam, link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { idParam, link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { bandText, Counts, countText, endedOf, rateText, shareText } from "./figures.tsx";
 import { PaceChart, PaceControls, SLICES } from "./pace.tsx";
 import { BULKS } from "./words.ts";
@@ -18,15 +18,15 @@ import { BULKS } from "./words.ts";
 const KINDS_SHOWN = 8;
 
 interface Shown {
-  on: Visit;
+  on: RequestContext;
   bulk: BulkView;
   after: Aftermath;
 }
 
-export async function showBulk(on: Visit): Promise<Page> {
+export async function showBulk(on: RequestContext): Promise<Page> {
   const id = idParam(on);
   const bulk = await readBulk(on.sql, id);
-  if (!bulk) throw new Refusal(404);
+  if (!bulk) throw new PageError(404);
   const [pace, kinds, after] = await Promise.all([
     readPace(on.sql, id, SLICES),
     bulk.failed > 0 ? failureKinds(on.sql, id, KINDS_SHOWN) : [],
@@ -91,7 +91,7 @@ function retryableOf({ bulk, after }: Shown): number {
   return Math.max(0, bulk.failed - after.repeated);
 }
 
-function Figures({ on, bulk, pace }: { on: Visit; bulk: BulkView; pace: { ended: number }[] }) {
+function Figures({ on, bulk, pace }: { on: RequestContext; bulk: BulkView; pace: { ended: number }[] }) {
   const say = BULKS[on.lang];
   const lately = pace.slice(-2).reduce((sum, { ended }) => sum + ended, 0) * 60 / (2 * SLICES.seconds);
   const seconds = (value: number) => durationText(value * 1_000);
@@ -141,7 +141,7 @@ function Figure({ name, value, hint }: { name: string; value: string; hint: stri
   );
 }
 
-function Failures({ on, kinds }: { on: Visit; kinds: FailureKind[] }) {
+function Failures({ on, kinds }: { on: RequestContext; kinds: FailureKind[] }) {
   const say = BULKS[on.lang];
   return (
     <section>
@@ -164,7 +164,7 @@ function Failures({ on, kinds }: { on: Visit; kinds: FailureKind[] }) {
               )),
           },
           {
-            head: ACTS[on.lang].head,
+            head: ACTIONS[on.lang].head,
             unseen: true,
             kind: "main",
             cell: (kind) => <span class="line">{engineText(on.lang, kind.error_summary?.split("\n")[0] ?? "")}</span>,

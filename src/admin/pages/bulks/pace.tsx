@@ -1,7 +1,7 @@
 /** The pace of a bulk: how fast it has been, and what sets it, at work as soon as it is moved. */
 import type { BulkView } from "../../../bulks/bulk_view.ts";
 import { Csrf } from "../../parts/dialog.tsx";
-import { link, type Visit } from "../../request_context.ts";
+import { link, type RequestContext } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { BULKS } from "./words.ts";
 
@@ -12,7 +12,7 @@ const BAR = 10;
 const HEIGHT = 60;
 
 /** Bars grow from the bottom; the part that failed stands in each from its foot. */
-export function PaceChart({ on, pace }: { on: Visit; pace: { ended: number; failed: number }[] }) {
+export function PaceChart({ on, pace }: { on: RequestContext; pace: { ended: number; failed: number }[] }) {
   const say = BULKS[on.lang];
   const most = Math.max(...pace.map(({ ended }) => ended));
   const tall = (n: number) => most === 0 ? 0 : Math.round(n / most * HEIGHT * 10) / 10;
@@ -38,7 +38,7 @@ export function PaceChart({ on, pace }: { on: Visit; pace: { ended: number; fail
  * Each is a slider and a number: what is changed is sent when it is let go. The words below say before that what would come of
  * it; their id holds what it is compared with, so that they stay while the page is live, and begin anew once it holds.
  */
-export function PaceControls({ on, bulk }: { on: Visit; bulk: BulkView }) {
+export function PaceControls({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
   const say = BULKS[on.lang];
   const action = link(on, `/bulks/${bulk.id}/pace`);
   const interval_max = scaleFor(bulk.interval_seconds, 60);
@@ -100,7 +100,7 @@ export function PaceControls({ on, bulk }: { on: Visit; bulk: BulkView }) {
 }
 
 interface DialProps {
-  on: Visit;
+  on: RequestContext;
   name: keyof typeof PACE;
   label: string;
   value: number;

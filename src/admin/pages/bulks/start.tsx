@@ -5,12 +5,12 @@ import { numberField, orForm, Unusable, wishOf } from "../../form_actions.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { TextField } from "../../parts/filters.tsx";
-import { type Act, type Done, field, link, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, field, link, type Page, type RequestContext } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { itemsIn } from "./item_text.ts";
 import { BULKS } from "./words.ts";
 
-export async function showStart(on: Visit): Promise<Page> {
+export async function showStart(on: RequestContext): Promise<Page> {
   return await startPage(on, { job: on.query.get("job") ?? "", name: "", parallel: "10", items: "" });
 }
 
@@ -21,7 +21,7 @@ interface Typed {
   items: string;
 }
 
-async function startPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> {
+async function startPage(on: RequestContext, typed: Typed, wrong?: string): Promise<Page> {
   const say = BULKS[on.lang];
   const definitions = await readDefinitions(on.sql);
   const jobs = definitions.filter((one) => !one.removed_at).map((one) => one.name).sort();
@@ -65,7 +65,7 @@ async function startPage(on: Visit, typed: Typed, wrong?: string): Promise<Page>
 
 const EXAMPLE = '{"device": 7}\n{"device": 8}';
 
-export async function startFromForm(on: Act): Promise<Done | Page> {
+export async function startFromForm(on: ActionContext): Promise<Done | Page> {
   const say = BULKS[on.lang];
   const text = (name: string) => field(on.form, name);
   const typed = { job: text("job"), name: text("name"), parallel: text("parallel"), items: text("items") };

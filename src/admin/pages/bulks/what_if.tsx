@@ -1,24 +1,24 @@
 /** What another `parallel` would change, said while a slider moves and before anything is changed. */
 import { type BulkView, type Forecast, forecastBulk } from "../../../bulks/bulk_view.ts";
-import { idParam, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { idParam, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { bandText } from "./figures.tsx";
 import { BULKS } from "./words.ts";
 
-export async function showWhatIf(on: Visit): Promise<Page> {
+export async function showWhatIf(on: RequestContext): Promise<Page> {
   const id = idParam(on);
   const parallel = Number(on.query.get("parallel"));
   const { from, to } = PACE.parallel;
   const usable = Number.isInteger(parallel) && parallel >= from && parallel <= to;
   const found = await forecastBulk(on.sql, id, usable ? parallel : from);
-  if (!found) throw new Refusal(404);
+  if (!found) throw new PageError(404);
   return {
     title: BULKS[on.lang].bulk(id),
     body: <p id="forecast">{usable ? whatIfText(on, found) : BULKS[on.lang].what_if_hint}</p>,
   };
 }
 
-function whatIfText(on: Visit, { bulk, at }: { bulk: BulkView; at: Forecast }): string {
+function whatIfText(on: RequestContext, { bulk, at }: { bulk: BulkView; at: Forecast }): string {
   const say = BULKS[on.lang];
   if (bulk.finished_at || at.parallel === bulk.parallel) return say.what_if_hint;
   if (!at.done_from) return say.what_if_none;

@@ -11,9 +11,9 @@ import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { timeText } from "../../parts/time.tsx";
-import { link, type Page, type Visit } from "../../request_context.ts";
-import { Outcomes, type Slot, type SlotState } from "./outcome.ts";
-import { boundsOf, type Column, type Range, rangeOf } from "./range.ts";
+import { link, type Page, type RequestContext } from "../../request_context.ts";
+import { type CalendarSlotState, Outcomes, type Slot } from "./outcome.ts";
+import { boundsOf, type CalendarColumn, type CalendarRange, rangeOf } from "./range.ts";
 import { CALENDAR } from "./words.ts";
 
 /** More schedules than that, or more slots, are no page: a job is chosen then. */
@@ -26,10 +26,10 @@ interface Row {
   schedule: ScheduleView;
   /** Undefined: too many; a text: it cannot be read. */
   slots: Slot[] | string | undefined;
-  off: (column: Column) => boolean;
+  off: (column: CalendarColumn) => boolean;
 }
 
-export async function showCalendar(on: Visit): Promise<Page> {
+export async function showCalendar(on: RequestContext): Promise<Page> {
   const say = CALENDAR[on.lang];
   const range = rangeOf(on);
   const { now, schedules } = await readSchedules(on.sql);
@@ -58,9 +58,9 @@ export async function showCalendar(on: Visit): Promise<Page> {
 }
 
 async function rowsOf(
-  on: Visit,
+  on: RequestContext,
   schedules: ScheduleView[],
-  { range, now }: { range: Range; now: Temporal.Instant },
+  { range, now }: { range: CalendarRange; now: Temporal.Instant },
 ): Promise<Row[]> {
   const bounds = boundsOf(range);
   const [from, until] = [bounds.from, bounds.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
@@ -68,7 +68,7 @@ async function rowsOf(
   const planned = schedules.map((schedule) => {
     try {
       const days_off = new DaysOff(schedule.exclude);
-      const off = ({ day }: Column) => days_off.has(day.toZonedDateTime("UTC").epochMilliseconds);
+      const off = ({ day }: CalendarColumn) => days_off.has(day.toZonedDateTime("UTC").epochMilliseconds);
       const found = left > 0 ? slotsIn(schedule, { ...bounds, most: left + 1 }) : [];
       const slots = left > 0 && found.length <= left ? found : undefined;
       left -= slots?.length ?? 0;
@@ -86,7 +86,12 @@ async function rowsOf(
 }
 
 function CalendarFilters(
-  { on, range, schedules, job }: { on: Visit; range: Range; schedules: ScheduleView[]; job: string | undefined },
+  { on, range, schedules, job }: {
+    on: RequestContext;
+    range: CalendarRange;
+    schedules: ScheduleView[];
+    job: string | undefined;
+  },
 ) {
   const say = CALENDAR[on.lang];
   const jobs = [...new Set(schedules.map((one) => one.job_name))].sort();
@@ -122,7 +127,7 @@ function CalendarFilters(
   );
 }
 
-function Moves({ on, range }: { on: Visit; range: Range }) {
+function Moves({ on, range }: { on: RequestContext; range: CalendarRange }) {
   const say = CALENDAR[on.lang];
   const to = (first: Temporal.PlainDate | undefined) => {
     const rest = [...on.query].filter(([name]) => name !== "from");
@@ -138,9 +143,11 @@ function Moves({ on, range }: { on: Visit; range: Range }) {
   );
 }
 
-function Grid({ on, range, rows, now }: { on: Visit; range: Range; rows: Row[]; now: Temporal.Instant }) {
+function Grid(
+  { on, range, rows, now }: { on: RequestContext; range: CalendarRange; rows: Row[]; now: Temporal.Instant },
+) {
   const say = CALENDAR[on.lang];
-  const here = ({ from, until }: Column) =>
+  const here = ({ from, until }: CalendarColumn) =>
     Temporal.Instant.compare(from, now) <= 0 && Temporal.Instant.compare(now, until) < 0;
   return (
     <>
@@ -160,7 +167,13 @@ function Grid({ on, range, rows, now }: { on: Visit; range: Range; rows: Row[]; 
                 <Name on={on} range={range} row={row} />
                 {Array.isArray(row.slots)
                   ? cellsOf(range, row.slots).map((slots, place) => (
-                    <Cell on={on} row={row} slots={slots} column={range.columns[place] as Column} zone={range.zone} />
+                    <Cell
+                      on={on}
+                      row={row}
+                      slots={slots}
+                      column={range.columns[place] as CalendarColumn}
+                      zone={range.zone}
+                    />
                   ))
                   : (
                     <td class="nothing" colspan={range.columns.length}>
@@ -177,7 +190,7 @@ function Grid({ on, range, rows, now }: { on: Visit; range: Range; rows: Row[]; 
   );
 }
 
-function Name({ on, range, row: { schedule } }: { on: Visit; range: Range; row: Row }) {
+function Name({ on, range, row: { schedule } }: { on: RequestContext; range: CalendarRange; row: Row }) {
   const say = CALENDAR[on.lang];
   const { from, until } = boundsOf(range);
   const to = link(on, `/calendar/${schedule.id}`, { from: String(from), until: String(until), zone: range.zone });
@@ -191,7 +204,7 @@ function Name({ on, range, row: { schedule } }: { on: Visit; range: Range; row: 
 }
 
 /** Slots are in their order, and so are columns. */
-function cellsOf({ columns }: Range, slots: Slot[]): Slot[][] {
+function cellsOf({ columns }: CalendarRange, slots: Slot[]): Slot[][] {
   let place = 0;
   return columns.map(({ until }) => {
     const first = place;
@@ -201,7 +214,13 @@ function cellsOf({ columns }: Range, slots: Slot[]): Slot[][] {
 }
 
 function Cell(
-  { on, row, slots, column, zone }: { on: Visit; row: Row; slots: Slot[]; column: Column; zone: string },
+  { on, row, slots, column, zone }: {
+    on: RequestContext;
+    row: Row;
+    slots: Slot[];
+    column: CalendarColumn;
+    zone: string;
+  },
 ) {
   const say = CALENDAR[on.lang];
   if (slots.length === 0) return row.off(column) ? <td class="off" title={say.excluded}></td> : <td></td>;
@@ -224,11 +243,11 @@ function Cell(
 }
 
 /** What is late is told apart. */
-function kindOf(slot: Slot): SlotState | "late" {
+function kindOf(slot: Slot): CalendarSlotState | "late" {
   return slot.late_ms > 0 && slot.state !== "FAILED" && slot.state !== "TIMED_OUT" ? "late" : slot.state;
 }
 
-function Mark({ on, slot, zone, to }: { on: Visit; slot: Slot; zone: string; to: string }) {
+function Mark({ on, slot, zone, to }: { on: RequestContext; slot: Slot; zone: string; to: string }) {
   const kind = kindOf(slot);
   const { tone, sign } = toneOf(kind);
   const time = timeText(new Date(slot.at.epochMilliseconds), zone).slice(11, 16);
@@ -246,16 +265,16 @@ function Mark({ on, slot, zone, to }: { on: Visit; slot: Slot; zone: string; to:
 }
 
 /** The state with what else is to be said of a slot, in one line. */
-export function titleOf(on: Visit, slot: Slot): string {
+export function titleOf(on: RequestContext, slot: Slot): string {
   const say = CALENDAR[on.lang];
   const late = slot.late_ms > 0 && say.late_by(durationText(slot.late_ms));
   const repeated = slot.repeated && slot.run && say.repeated(slot.run.id);
   return [slotText(on, slot.state), late, repeated].filter(Boolean).join(", ");
 }
 
-export function slotText(on: Visit, kind: SlotState | "late"): string {
+export function slotText(on: RequestContext, kind: CalendarSlotState | "late"): string {
   const say = CALENDAR[on.lang];
-  const words: Partial<Record<SlotState | "late", string>> = {
+  const words: Partial<Record<CalendarSlotState | "late", string>> = {
     expected: say.expected,
     planning: say.planning,
     missed: say.missed,
@@ -279,7 +298,7 @@ const LEGEND = [
   "before",
 ] as const;
 
-function Legend({ on }: { on: Visit }) {
+function Legend({ on }: { on: RequestContext }) {
   return (
     <p class="legend" aria-label={CALENDAR[on.lang].legend}>
       {LEGEND.map((kind) => (
@@ -291,7 +310,7 @@ function Legend({ on }: { on: Visit }) {
   );
 }
 
-function NoSchedules({ on, filtered }: { on: Visit; filtered: boolean }) {
+function NoSchedules({ on, filtered }: { on: RequestContext; filtered: boolean }) {
   const say = CALENDAR[on.lang];
   if (filtered) return <Empty text={say.none_match} />;
   return (

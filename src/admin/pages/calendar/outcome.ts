@@ -4,11 +4,11 @@ import type { SlotPlace, SlotRun } from "../../../schedules/slot_view.ts";
 import type { RunState } from "../../../runs/states.ts";
 
 /** Without a run: to come; due just now; none was made; before the job; more runs than were read. */
-export type SlotState = RunState | "expected" | "planning" | "missed" | "before" | "unknown";
+export type CalendarSlotState = RunState | "expected" | "planning" | "missed" | "before" | "unknown";
 
 export interface Slot {
   at: Temporal.Instant;
-  state: SlotState;
+  state: CalendarSlotState;
   /** The run that it has now: the newest that repeats it, where one does. */
   run: SlotRun | undefined;
   repeated: boolean;
@@ -41,7 +41,7 @@ export class Outcomes {
     return { at, state: this.#without(schedule, at, now), run, repeated: false, late_ms: 0 };
   }
 
-  #without(schedule: ScheduleView, at: Temporal.Instant, now: Temporal.Instant): SlotState {
+  #without(schedule: ScheduleView, at: Temporal.Instant, now: Temporal.Instant): CalendarSlotState {
     const place = this.#places.get(schedule.id);
     const ms = at.epochMilliseconds;
     if (Temporal.Instant.compare(at, now) > 0) return "expected";

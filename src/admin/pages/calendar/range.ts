@@ -1,21 +1,21 @@
 /** What a calendar shows: from which day on, how long, in whose zone, and in which columns. */
 import { zoneNamed } from "../../../schedules/civil_time.ts";
-import type { Visit } from "../../request_context.ts";
+import type { RequestContext } from "../../request_context.ts";
 
-export type Span = "day" | "week";
+export type CalendarSpan = "day" | "week";
 
-export interface Range {
-  span: Span;
+export interface CalendarRange {
+  span: CalendarSpan;
   zone: string;
   /** The first day, and the first after the last. */
   first: Temporal.PlainDate;
   end: Temporal.PlainDate;
   today: Temporal.PlainDate;
-  columns: Column[];
+  columns: CalendarColumn[];
 }
 
 /** An hour of a day, or a day of a week. A day in which the clock changes has 23 hours or 25. */
-export interface Column {
+export interface CalendarColumn {
   from: Temporal.Instant;
   until: Temporal.Instant;
   head: string;
@@ -25,8 +25,8 @@ export interface Column {
 const DAYS = { day: 1, week: 7 };
 
 /** What cannot be used is as if it were not said. */
-export function rangeOf(on: Visit): Range {
-  const span: Span = on.query.get("span") === "week" ? "week" : "day";
+export function rangeOf(on: RequestContext): CalendarRange {
+  const span: CalendarSpan = on.query.get("span") === "week" ? "week" : "day";
   const zone = zoneNamed(on.query.get("zone") ?? "") ?? on.zone;
   const today = on.now.toTemporalInstant().toZonedDateTimeISO(zone).toPlainDate();
   const asked = dateFrom(on.query.get("from"));
@@ -49,8 +49,8 @@ function midnight(day: Temporal.PlainDate, zone: string): Temporal.Instant {
   return day.toZonedDateTime(zone).toInstant();
 }
 
-function hoursOf(day: Temporal.PlainDate, zone: string): Column[] {
-  const [end, columns] = [midnight(day.add({ days: 1 }), zone), [] as Column[]];
+function hoursOf(day: Temporal.PlainDate, zone: string): CalendarColumn[] {
+  const [end, columns] = [midnight(day.add({ days: 1 }), zone), [] as CalendarColumn[]];
   let from = midnight(day, zone);
   while (Temporal.Instant.compare(from, end) < 0) {
     const hour = from.add({ hours: 1 });
@@ -62,8 +62,8 @@ function hoursOf(day: Temporal.PlainDate, zone: string): Column[] {
   return columns;
 }
 
-function daysOf(first: Temporal.PlainDate, end: Temporal.PlainDate, zone: string): Column[] {
-  const columns: Column[] = [];
+function daysOf(first: Temporal.PlainDate, end: Temporal.PlainDate, zone: string): CalendarColumn[] {
+  const columns: CalendarColumn[] = [];
   for (let day = first; Temporal.PlainDate.compare(day, end) < 0; day = day.add({ days: 1 })) {
     const next = day.add({ days: 1 });
     columns.push({ from: midnight(day, zone), until: midnight(next, zone), day, head: day.toString().slice(5) });
@@ -72,6 +72,6 @@ function daysOf(first: Temporal.PlainDate, end: Temporal.PlainDate, zone: string
 }
 
 /** Where its slots begin and end. */
-export function boundsOf({ columns }: Range): { from: Temporal.Instant; until: Temporal.Instant } {
-  return { from: (columns[0] as Column).from, until: (columns.at(-1) as Column).until };
+export function boundsOf({ columns }: CalendarRange): { from: Temporal.Instant; until: Temporal.Instant } {
+  return { from: (columns[0] as CalendarColumn).from, until: (columns.at(-1) as CalendarColumn).until };
 }

@@ -11,18 +11,18 @@ import { Badge, toneOf } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty, Problem } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
 import {
-  type Act,
+  type ActionContext,
   type Done,
   field,
   idParam,
   link,
   may,
   type Page,
-  Refusal,
-  type Visit,
+  PageError,
+  type RequestContext,
 } from "../../request_context.ts";
 import { slotText, titleOf } from "./grid.tsx";
 import { Outcomes, type Slot } from "./outcome.ts";
@@ -48,18 +48,18 @@ function between(from: string | null, until: string | null): Between {
   } catch {
     // below
   }
-  throw new Refusal(400);
+  throw new PageError(400);
 }
 
-async function scheduleOf(on: Visit): Promise<{ schedule: ScheduleView; now: Temporal.Instant }> {
+async function scheduleOf(on: RequestContext): Promise<{ schedule: ScheduleView; now: Temporal.Instant }> {
   const id = idParam(on);
   const { now, schedules } = await readSchedules(on.sql);
   const schedule = schedules.find((one) => one.id === id);
-  if (!schedule) throw new Refusal(404);
+  if (!schedule) throw new PageError(404);
   return { schedule, now };
 }
 
-export async function showSlots(on: Visit): Promise<Page> {
+export async function showSlots(on: RequestContext): Promise<Page> {
   const say = CALENDAR[on.lang];
   const range = between(on.query.get("from"), on.query.get("until"));
   const { schedule, now } = await scheduleOf(on);
@@ -111,7 +111,7 @@ export async function showSlots(on: Visit): Promise<Page> {
 
 /** `unreadable`: why none can be told, such as a zone that this machine does not know. */
 function slotsOf(
-  on: Visit,
+  on: RequestContext,
   schedule: ScheduleView,
   range: Between,
 ): { found: Temporal.Instant[]; unreadable?: string } {
@@ -122,7 +122,7 @@ function slotsOf(
   }
 }
 
-function columnsOf(on: Visit, zone: string): Column<Slot>[] {
+function columnsOf(on: RequestContext, zone: string): TableColumn<Slot>[] {
   const say = CALENDAR[on.lang];
   return [
     {
@@ -158,7 +158,7 @@ function columnsOf(on: Visit, zone: string): Column<Slot>[] {
 
 function BackfillDialog(
   { on, schedule, zone, gaps, skipped }: {
-    on: Visit;
+    on: RequestContext;
     schedule: ScheduleView;
     zone: string;
     gaps: Slot[];
@@ -196,7 +196,7 @@ function BackfillDialog(
 }
 
 /** Slots that get their run meanwhile are left out, so sending it twice makes nothing more. */
-export function backfillSlots(on: Act): Promise<Done> {
+export function backfillSlots(on: ActionContext): Promise<Done> {
   const say = CALENDAR[on.lang];
   const range = between(field(on.form, "from"), field(on.form, "until"));
   const again = field(on.form, "skipped") === "yes";
@@ -206,7 +206,7 @@ export function backfillSlots(on: Act): Promise<Done> {
   })}`;
   return orSay(on, to, async () => {
     const { schedule, now } = await scheduleOf(on);
-    if (Temporal.Instant.compare(range.until, now) > 0) throw new Refusal(400);
+    if (Temporal.Instant.compare(range.until, now) > 0) throw new PageError(400);
     const parallel = numberField(on, "parallel", { ...PARALLEL, label: say.parallel }) ?? 1;
     const plan = await planBackfill(on.sql, schedule, { ...range, skipped: again });
     const made = await makeBackfill(on.sql, plan, { parallel, priority: PRIORITY, ...by(on) });

@@ -7,7 +7,7 @@ import { by, jsonField, orForm } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { TextField } from "../../parts/filters.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, field, link, type Page, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, field, link, type Page, type RequestContext } from "../../request_context.ts";
 import { EVENTS } from "./words.ts";
 
 const UNFIT_SHOWN = 10;
@@ -19,7 +19,7 @@ interface Typed {
 }
 
 /** `of`: an event to begin with; its key is not taken over, since it would make the new one the same. */
-export async function showEmit(on: Visit): Promise<Page> {
+export async function showEmit(on: RequestContext): Promise<Page> {
   const of = Number(on.query.get("of"));
   const [event] = Number.isSafeInteger(of) && of > 0 ? await listEvents(on.sql, { id: of, most: 1 }) : [];
   const payload = JSON.stringify(event?.payload ?? {}, null, 2);
@@ -27,7 +27,7 @@ export async function showEmit(on: Visit): Promise<Page> {
   return await emitPage(on, { type, payload, dedupe_key: "" });
 }
 
-async function emitPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> {
+async function emitPage(on: RequestContext, typed: Typed, wrong?: string): Promise<Page> {
   const say = EVENTS[on.lang];
   const types = await listEventTypes(on.sql);
   return {
@@ -53,7 +53,7 @@ async function emitPage(on: Visit, typed: Typed, wrong?: string): Promise<Page> 
   };
 }
 
-export async function emitFromForm(on: Act): Promise<Done | Page> {
+export async function emitFromForm(on: ActionContext): Promise<Done | Page> {
   const say = EVENTS[on.lang];
   const text = (name: string) => field(on.form, name);
   const typed = {

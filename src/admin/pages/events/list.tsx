@@ -6,12 +6,12 @@ import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { EVENTS } from "./words.ts";
 
-export async function showEvents(on: Visit): Promise<Page> {
+export async function showEvents(on: RequestContext): Promise<Page> {
   const say = EVENTS[on.lang];
   const event_type = on.query.get("type") || undefined;
   const unprocessed = on.query.get("which") === "unprocessed";
@@ -53,7 +53,7 @@ export async function showEvents(on: Visit): Promise<Page> {
   };
 }
 
-function columnsOf(on: Visit): Column<EventView>[] {
+function columnsOf(on: RequestContext): TableColumn<EventView>[] {
   const say = EVENTS[on.lang];
   return [
     { head: say.id, kind: "number", cell: (event) => <a href={link(on, `/events/${event.id}`)}>{event.id}</a> },
@@ -70,7 +70,7 @@ function columnsOf(on: Visit): Column<EventView>[] {
 
 const SHOWN = 3;
 
-function Outcomes({ on, event }: { on: Visit; event: EventView }) {
+function Outcomes({ on, event }: { on: RequestContext; event: EventView }) {
   const say = EVENTS[on.lang];
   if (!event.processed_at) return <Badge tone="warn" sign="◌" text={say.unprocessed} />;
   if (event.outcomes.length === 0) return <span class="nothing">{say.nothing}</span>;
@@ -88,7 +88,7 @@ function Outcomes({ on, event }: { on: Visit; event: EventView }) {
   );
 }
 
-function NoEvents({ on, filtered }: { on: Visit; filtered: boolean }) {
+function NoEvents({ on, filtered }: { on: RequestContext; filtered: boolean }) {
   const say = EVENTS[on.lang];
   if (filtered) return <Empty text={say.none_match} />;
   return (

@@ -6,14 +6,14 @@ import { Live } from "../../parts/live.tsx";
 import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { idParam, link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { idParam, link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { EVENTS } from "./words.ts";
 
-export async function showEvent(on: Visit): Promise<Page> {
+export async function showEvent(on: RequestContext): Promise<Page> {
   const id = idParam(on);
   const say = EVENTS[on.lang];
   const [[event], definitions] = await Promise.all([listEvents(on.sql, { id, most: 1 }), readDefinitions(on.sql)]);
-  if (!event) throw new Refusal(404);
+  if (!event) throw new PageError(404);
   return {
     title: `${say.event(id)} · ${event.event_type}`,
     body: (
@@ -59,7 +59,9 @@ interface Row {
 }
 
 /** Also jobs that wait for its type and got nothing of it. */
-function Outcomes({ on, event, definitions }: { on: Visit; event: EventView; definitions: StoredDefinition[] }) {
+function Outcomes(
+  { on, event, definitions }: { on: RequestContext; event: EventView; definitions: StoredDefinition[] },
+) {
   const say = EVENTS[on.lang];
   const waiting = definitions.filter((one) => !one.removed_at && one.event_types.includes(event.event_type));
   const names = [
@@ -99,7 +101,7 @@ function Outcomes({ on, event, definitions }: { on: Visit; event: EventView; def
   );
 }
 
-function Outcome({ on, outcome }: { on: Visit; outcome: EventOutcome | undefined }) {
+function Outcome({ on, outcome }: { on: RequestContext; outcome: EventOutcome | undefined }) {
   const say = EVENTS[on.lang];
   if (!outcome) return <span class="nothing">{say.filtered}</span>;
   if (outcome.outcome === "run") return outcome.state ? <State state={outcome.state} /> : <>{say.own_run}</>;

@@ -1,10 +1,10 @@
 /** What an operator does to a job. The stores do it, with its audit, as one transaction; here is only what is said of it. */
 import { resetOverrides } from "../../../sync/overrides.ts";
 import { type JobView, listJobs } from "../../../runs/job_view.ts";
-import { type Ended, readJobTotals } from "../../../stats/run_stats.ts";
+import { type EndedCounts, readJobTotals } from "../../../stats/run_stats.ts";
 import { pauseJob, pauseSchedules } from "../../../dispatch/pauses.ts";
 import { by } from "../../form_actions.ts";
-import { type Act, type Done, field, Refusal, type Visit } from "../../request_context.ts";
+import { type ActionContext, type Done, field, PageError, type RequestContext } from "../../request_context.ts";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { JOBS } from "./words.ts";
 
@@ -12,18 +12,18 @@ import { JOBS } from "./words.ts";
 const MOST_COUNTED = 1_000;
 
 /** A job with how its runs of the last day ended, if any did. */
-export type ListedJob = JobView & { lately?: Ended };
+export type ListedJob = JobView & { lately?: EndedCounts };
 
-export async function readJobs(on: Visit): Promise<ListedJob[]> {
+export async function readJobs(on: RequestContext): Promise<ListedJob[]> {
   const [jobs, totals] = await Promise.all([listJobs(on.sql, null, MOST_COUNTED), readJobTotals(on.sql, "24h")]);
   const by_id = new Map(totals.map((one) => [one.job_definition_id, one]));
   return jobs.map((job) => ({ ...job, lately: by_id.get(job.id) }));
 }
 
 /** The job of the path. @throws Refusal 404 */
-export async function readJob(on: Visit): Promise<JobView> {
+export async function readJob(on: RequestContext): Promise<JobView> {
   const [job] = await listJobs(on.sql, on.params.name ?? "", MOST_COUNTED);
-  if (!job) throw new Refusal(404);
+  if (!job) throw new PageError(404);
   return job;
 }
 
@@ -31,29 +31,29 @@ export function countText(count: number): string {
   return count >= MOST_COUNTED ? `${MOST_COUNTED}+` : String(count);
 }
 
-export async function pauseOneJob(on: Act, paused: boolean): Promise<Done> {
+export async function pauseOneJob(on: ActionContext, paused: boolean): Promise<Done> {
   const name = on.params.name ?? "";
   const say = JOBS[on.lang];
   const answer = await pauseJob(on.sql, name, { ...by(on), paused });
-  if (!answer) throw new Refusal(404);
+  if (!answer) throw new PageError(404);
   const text = !answer.changed ? say.was_so(name) : paused ? say.paused_done(name) : say.resumed_done(name);
   return { to: `/jobs/${name}`, text };
 }
 
-export async function pauseOneSchedule(on: Act, paused: boolean): Promise<Done> {
+export async function pauseOneSchedule(on: ActionContext, paused: boolean): Promise<Done> {
   const { name = "", schedule = "" } = on.params;
   const say = JOBS[on.lang];
   const [one] = await pauseSchedules(on.sql, { job_name: name, schedule_id: schedule }, { ...by(on), paused });
-  if (!one) throw new Refusal(404);
+  if (!one) throw new PageError(404);
   const text = !one.changed ? say.was_so(schedule) : paused ? say.paused_done(schedule) : say.resumed_done(schedule);
   return { to: `/jobs/${name}`, text };
 }
 
-export async function resetOption(on: Act): Promise<Done> {
+export async function resetOption(on: ActionContext): Promise<Done> {
   const name = on.params.name ?? "";
   const option = field(on.form, "option");
   const answer = await resetOverrides(on.sql, name, [option], by(on));
-  if (!answer) throw new Refusal(404);
+  if (!answer) throw new PageError(404);
   if (!answer.ok) return { to: `/jobs/${name}`, tone: "bad", text: complaintsText(on.lang, answer.complaints) };
   return { to: `/jobs/${name}`, text: JOBS[on.lang].reset_done(option) };
 }

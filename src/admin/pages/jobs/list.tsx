@@ -6,10 +6,10 @@ import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { partOf, PartPager } from "../../parts/pager.tsx";
-import { ACTS, type Column, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { percent } from "../../parts/percent.ts";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { countText, type ListedJob, readJobs } from "./acts.ts";
 import { JOBS } from "./words.ts";
 
@@ -27,7 +27,7 @@ type Wanted = keyof typeof STATES;
 /** A page of thousands of jobs, which is sent anew with what their runs do, is more than a browser shows at once. */
 const MOST_JOBS = 200;
 
-export async function showJobs(on: Visit): Promise<Page> {
+export async function showJobs(on: RequestContext): Promise<Page> {
   const say = JOBS[on.lang];
   const all = await readJobs(on);
   const state = (Object.keys(STATES) as Wanted[]).find((one) => one === on.query.get("state"));
@@ -70,7 +70,7 @@ export async function showJobs(on: Visit): Promise<Page> {
   };
 }
 
-function columnsOf(on: Visit): Column<ListedJob>[] {
+function columnsOf(on: RequestContext): TableColumn<ListedJob>[] {
   const say = JOBS[on.lang];
   return [
     { head: say.job, kind: "main", cell: (job) => <Named on={on} job={job} /> },
@@ -81,7 +81,7 @@ function columnsOf(on: Visit): Column<ListedJob>[] {
     { head: say.waiting, kind: "number", cell: (job) => <Count on={on} job={job} what="waiting" /> },
     { head: say.running, kind: "number", cell: (job) => <Count on={on} job={job} what="running" /> },
     {
-      head: ACTS[on.lang].head,
+      head: ACTIONS[on.lang].head,
       unseen: true,
       cell: (job) =>
         may(on, "operator") && job.removed_at === null &&
@@ -90,7 +90,7 @@ function columnsOf(on: Visit): Column<ListedJob>[] {
   ];
 }
 
-function Named({ on, job }: { on: Visit; job: JobView }) {
+function Named({ on, job }: { on: RequestContext; job: JobView }) {
   return (
     <>
       <span class="named">
@@ -102,7 +102,7 @@ function Named({ on, job }: { on: Visit; job: JobView }) {
 }
 
 /** What is out of the ordinary about it. */
-export function JobBadges({ on, job }: { on: Visit; job: JobView }) {
+export function JobBadges({ on, job }: { on: RequestContext; job: JobView }) {
   const say = JOBS[on.lang];
   return (
     <>
@@ -122,7 +122,7 @@ function isUnsafe({ permissions }: JobView): boolean {
   return Object.keys(permissions.unsafe ?? {}).length > 0;
 }
 
-function LastRun({ on, job }: { on: Visit; job: JobView }) {
+function LastRun({ on, job }: { on: RequestContext; job: JobView }) {
   if (!job.last_run) return <Nothing />;
   const { id, state, finished_at, started_at, due_at } = job.last_run;
   return (
@@ -135,7 +135,7 @@ function LastRun({ on, job }: { on: Visit; job: JobView }) {
   );
 }
 
-function Lately({ on, lately }: { on: Visit; lately: ListedJob["lately"] }) {
+function Lately({ on, lately }: { on: RequestContext; lately: ListedJob["lately"] }) {
   if (!lately || lately.error_rate === null) return <Nothing />;
   const all = lately.succeeded + lately.failed + lately.timed_out;
   const title = JOBS[on.lang].rate_of(lately.succeeded, all);
@@ -146,14 +146,14 @@ function Lately({ on, lately }: { on: Visit; lately: ListedJob["lately"] }) {
   );
 }
 
-export function Count({ on, job, what }: { on: Visit; job: JobView; what: "waiting" | "running" }) {
+export function Count({ on, job, what }: { on: RequestContext; job: JobView; what: "waiting" | "running" }) {
   if (job[what] === 0) return <Nothing />;
   const query = new URLSearchParams([["job", job.name]]);
   for (const state of what === "waiting" ? WAITING : ACTIVE) query.append("state", state);
   return <a href={link(on, "/runs", query)}>{countText(job[what])}</a>;
 }
 
-function NoJobs({ on, filtered }: { on: Visit; filtered: boolean }) {
+function NoJobs({ on, filtered }: { on: RequestContext; filtered: boolean }) {
   const say = JOBS[on.lang];
   if (filtered) return <Empty text={say.none_match} />;
   return (

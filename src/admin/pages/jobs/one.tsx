@@ -13,7 +13,7 @@ import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
 import { OptionTable, ResetDialogs } from "./option_table.tsx";
@@ -22,14 +22,14 @@ import { JOBS } from "./words.ts";
 
 const RUNS_SHOWN = 10;
 
-export async function showJob(on: Visit): Promise<Page> {
+export async function showJob(on: RequestContext): Promise<Page> {
   const job = await readJob(on);
   const [definition, overrides, runs] = await Promise.all([
     readDefinition(on.sql, job.name),
     readOverrides(on.sql, job.id),
     listRunsOf(on.sql, job.id, RUNS_SHOWN),
   ]);
-  if (!definition) throw new Refusal(404);
+  if (!definition) throw new PageError(404);
   const options = optionsOf(definition, overrides);
   const own = options.filter(({ name }) => !definition.schedules.some((one) => belongsTo(name, one.schedule_id)));
   return {
@@ -65,7 +65,7 @@ export async function showJob(on: Visit): Promise<Page> {
   };
 }
 
-function Heading({ on, job }: { on: Visit; job: JobView }) {
+function Heading({ on, job }: { on: RequestContext; job: JobView }) {
   const say = JOBS[on.lang];
   return (
     <>
@@ -87,7 +87,7 @@ function Heading({ on, job }: { on: Visit; job: JobView }) {
   );
 }
 
-function Stopped({ on, job }: { on: Visit; job: JobView }) {
+function Stopped({ on, job }: { on: RequestContext; job: JobView }) {
   const say = JOBS[on.lang];
   return (
     <>
@@ -103,7 +103,7 @@ function Stopped({ on, job }: { on: Visit; job: JobView }) {
   );
 }
 
-function Details({ on, job, definition }: { on: Visit; job: JobView; definition: StoredDefinition }) {
+function Details({ on, job, definition }: { on: RequestContext; job: JobView; definition: StoredDefinition }) {
   const say = JOBS[on.lang];
   return (
     <section>
@@ -126,7 +126,7 @@ function Details({ on, job, definition }: { on: Visit; job: JobView; definition:
 }
 
 /** When, by whom, where, and from which commit. */
-function Synced({ on, job }: { on: Visit; job: JobView }) {
+function Synced({ on, job }: { on: RequestContext; job: JobView }) {
   const { synced_at, synced_by, machine, git_commit, git_dirty } = job;
   const say = JOBS[on.lang];
   return (
@@ -137,7 +137,7 @@ function Synced({ on, job }: { on: Visit; job: JobView }) {
   );
 }
 
-function PermissionList({ on, permissions }: { on: Visit; permissions: Permissions }) {
+function PermissionList({ on, permissions }: { on: RequestContext; permissions: Permissions }) {
   const say = JOBS[on.lang];
   const { unsafe, ...safe } = permissions;
   const given = (all: object) =>
@@ -163,7 +163,7 @@ function PermissionList({ on, permissions }: { on: Visit; permissions: Permissio
   );
 }
 
-function Runs({ on, job, runs }: { on: Visit; job: JobView; runs: RunView[] }) {
+function Runs({ on, job, runs }: { on: RequestContext; job: JobView; runs: RunView[] }) {
   const say = JOBS[on.lang];
   return (
     <section>
@@ -202,7 +202,7 @@ function Runs({ on, job, runs }: { on: Visit; job: JobView; runs: RunView[] }) {
   );
 }
 
-function PauseDialogs({ on, job }: { on: Visit; job: JobView }) {
+function PauseDialogs({ on, job }: { on: RequestContext; job: JobView }) {
   const say = JOBS[on.lang];
   const waiting = countText(job.waiting);
   return (

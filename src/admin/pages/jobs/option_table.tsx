@@ -4,12 +4,12 @@ import type { Json } from "../../../job.ts";
 import type { JobView } from "../../../runs/job_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { ACTS, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Visit } from "../../request_context.ts";
+import { link, may, type RequestContext } from "../../request_context.ts";
 import { JOBS } from "./words.ts";
 
-export function OptionTable({ on, job, options }: { on: Visit; job: JobView; options: JobOption[] }) {
+export function OptionTable({ on, job, options }: { on: RequestContext; job: JobView; options: JobOption[] }) {
   const say = JOBS[on.lang];
   return (
     <section>
@@ -25,7 +25,7 @@ export function OptionTable({ on, job, options }: { on: Visit; job: JobView; opt
 }
 
 /** `short`: without the schedule that its names begin with. */
-export function OptionRows({ on, options, short = "" }: { on: Visit; options: JobOption[]; short?: string }) {
+export function OptionRows({ on, options, short = "" }: { on: RequestContext; options: JobOption[]; short?: string }) {
   const say = JOBS[on.lang];
   return (
     <Table
@@ -59,7 +59,7 @@ export function OptionRows({ on, options, short = "" }: { on: Visit; options: Jo
           cell: ({ override }) => override && <Reason on={on} reason={override.reason} />,
         },
         {
-          head: ACTS[on.lang].head,
+          head: ACTIONS[on.lang].head,
           unseen: true,
           cell: ({ name, override }) =>
             override && may(on, "operator") && <DialogButton opens={`reset-${name}`} text={say.reset} />,
@@ -69,12 +69,12 @@ export function OptionRows({ on, options, short = "" }: { on: Visit; options: Jo
   );
 }
 
-function Reason({ on, reason }: { on: Visit; reason: string }) {
+function Reason({ on, reason }: { on: RequestContext; reason: string }) {
   const text = engineText(on.lang, reason);
   return <span class="line" title={text}>{text}</span>;
 }
 
-export function ResetDialogs({ on, job, options }: { on: Visit; job: JobView; options: JobOption[] }) {
+export function ResetDialogs({ on, job, options }: { on: RequestContext; job: JobView; options: JobOption[] }) {
   const say = JOBS[on.lang];
   return (
     <>
@@ -95,7 +95,7 @@ export function ResetDialogs({ on, job, options }: { on: Visit; job: JobView; op
 }
 
 /** As it stands in a job file, as a text: `02:30`, `60/1`, `none`. */
-export function valueText(on: Visit, value: Json | undefined): string {
+export function valueText(on: RequestContext, value: Json | undefined): string {
   if (value === null || value === undefined) return JOBS[on.lang].nothing_set;
   if (typeof value !== "object") return String(value);
   return Object.entries(value).map(([key, one]) => `${key} ${one}`).join(", ");

@@ -4,7 +4,14 @@ import { type Json, PRIORITIES } from "../../../job.ts";
 import { readDefinition } from "../../../definitions/definition_rows.ts";
 import { readOverrides } from "../../../definitions/override_rows.ts";
 import { engineText } from "../../parts/engine_text.ts";
-import { type Act, type Done, field, type Page, Refusal, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  field,
+  type Page,
+  PageError,
+  type RequestContext,
+} from "../../request_context.ts";
 import { valueText } from "./option_table.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
 import { JOBS, OPTION_HINTS } from "./words.ts";
@@ -14,19 +21,19 @@ const CHOICES: Record<string, string[]> = {
   concurrency: ["allow", "forbid", "replace", "queueOne"],
 };
 
-export async function showOptions(on: Visit): Promise<Page> {
+export async function showOptions(on: RequestContext): Promise<Page> {
   return optionsPage(on, await readOptions(on));
 }
 
-async function readOptions(on: Visit): Promise<JobOption[]> {
+async function readOptions(on: RequestContext): Promise<JobOption[]> {
   const definition = await readDefinition(on.sql, on.params.name ?? "");
-  if (!definition || definition.removed_at) throw new Refusal(404);
+  if (!definition || definition.removed_at) throw new PageError(404);
   const overrides = await readOverrides(on.sql, definition.id);
   return optionsOf({ ...definition, schedules: [] }, overrides).filter(({ name }) => !name.startsWith("schedule."));
 }
 
 /** Only what was changed in the form is set: the file goes on deciding about the rest, and so does who else changed something meanwhile. */
-export async function changeOptions(on: Act): Promise<Done | Page> {
+export async function changeOptions(on: ActionContext): Promise<Done | Page> {
   const options = await readOptions(on);
   const text = (one: JobOption) => field(on.form, one.name);
   const was = (one: JobOption) => on.form.has(wasName(one.name)) ? field(on.form, wasName(one.name)) : boxText(one);
@@ -48,7 +55,7 @@ export async function changeOptions(on: Act): Promise<Done | Page> {
 }
 
 function optionsPage(
-  on: Visit,
+  on: RequestContext,
   options: JobOption[],
   sent?: { typed: Record<string, string>; problem: string },
 ): Page {

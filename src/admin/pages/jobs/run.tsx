@@ -12,7 +12,15 @@ import { type NodeRow, readLabels } from "../../../nodes/workers.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { by, orForm, wishOf, wordsOf } from "../../form_actions.ts";
-import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  field,
+  link,
+  type Page,
+  PageError,
+  type RequestContext,
+} from "../../request_context.ts";
 import { readJob } from "./acts.ts";
 import { JobBadges } from "./list.tsx";
 import { JOBS } from "./words.ts";
@@ -32,7 +40,7 @@ interface Wish {
 
 const NO_WISH = { priority: "", delay: "", unit: "s", node: "", wrong: {} };
 
-export async function showRunForm(on: Visit): Promise<Page> {
+export async function showRunForm(on: RequestContext): Promise<Page> {
   const definition = await readDefinitionOf(on);
   const drawable = drawableOf(definition);
   const draft = drawable && freshDraft(drawable, { zone: on.zone });
@@ -40,9 +48,9 @@ export async function showRunForm(on: Visit): Promise<Page> {
   return await runPage(on, definition, { args, wish: { ...NO_WISH, wish: crypto.randomUUID() } });
 }
 
-async function readDefinitionOf(on: Visit): Promise<StoredDefinition> {
+async function readDefinitionOf(on: RequestContext): Promise<StoredDefinition> {
   const definition = await readDefinition(on.sql, on.params.name ?? "");
-  if (!definition || definition.removed_at) throw new Refusal(404);
+  if (!definition || definition.removed_at) throw new PageError(404);
   return definition;
 }
 
@@ -52,7 +60,7 @@ function drawableOf({ args_schema }: StoredDefinition): Field | undefined {
 }
 
 /** Starts it; or gives the form back: changed by one of its own buttons, or with what is wrong. */
-export async function runJob(on: Act): Promise<Done | Page> {
+export async function runJob(on: ActionContext): Promise<Done | Page> {
   const definition = await readDefinitionOf(on);
   const drawable = drawableOf(definition);
   const sent = argsFrom(on, definition, drawable);
@@ -75,7 +83,7 @@ interface SentArgs {
   value: Json | undefined;
 }
 
-function argsFrom(on: Act, { args_schema }: StoredDefinition, drawable: Field | undefined): SentArgs {
+function argsFrom(on: ActionContext, { args_schema }: StoredDefinition, drawable: Field | undefined): SentArgs {
   const problems: Problems = new Map();
   const reading = { lang: on.lang, zone: on.zone, problems };
   const draft = drawable && field(on.form, "mode") === "fields" ? draftFrom(on.form) : undefined;
@@ -92,7 +100,7 @@ function argsFrom(on: Act, { args_schema }: StoredDefinition, drawable: Field | 
 }
 
 /** Undefined: it was sent to be run. */
-function changedForm(on: Act, { args, value }: SentArgs, drawable: Field | undefined): ArgsState | undefined {
+function changedForm(on: ActionContext, { args, value }: SentArgs, drawable: Field | undefined): ArgsState | undefined {
   const [add, remove, to] = ["add", "remove", "switch"].map((name) => on.form.get(name));
   const fresh = { ...args, problems: new Map() };
   if (drawable && args.draft) {
@@ -108,7 +116,7 @@ function changedForm(on: Act, { args, value }: SentArgs, drawable: Field | undef
   return value === undefined ? args : { ...args, problems: new Map([["", [JOBS[on.lang].not_drawn]]]) };
 }
 
-function wishFrom(on: Act): Wish {
+function wishFrom(on: ActionContext): Wish {
   const say = JOBS[on.lang];
   const text = (name: string) => field(on.form, name);
   const [priority, delay, unit] = [text("priority"), text("delay"), text("unit")];
@@ -133,7 +141,7 @@ function unitOf(unit: string): number {
 
 /** One run for each time that the form was opened; a delay counts by the database's clock. */
 async function enqueue(
-  on: Act,
+  on: ActionContext,
   { name }: StoredDefinition,
   { args, wish }: { args: Json | undefined; wish: Wish },
 ): Promise<Enqueued> {
@@ -149,7 +157,7 @@ async function enqueue(
 }
 
 async function runPage(
-  on: Visit,
+  on: RequestContext,
   definition: StoredDefinition,
   { args, wish, wrong }: { args: ArgsState; wish: Wish; wrong?: string },
 ): Promise<Page> {
@@ -180,7 +188,7 @@ async function runPage(
 }
 
 interface WishShown {
-  on: Visit;
+  on: RequestContext;
   definition: StoredDefinition;
   wish: Wish;
   nodes: Pick<NodeRow, "node_id" | "labels">[];

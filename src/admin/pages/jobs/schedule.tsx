@@ -7,7 +7,15 @@ import { scheduleWith } from "../../../sync/overrides.ts";
 import type { Json } from "../../../job.ts";
 import { readDefinition, type StoredSchedule } from "../../../definitions/definition_rows.ts";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, field, link, type Page, Refusal, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  field,
+  link,
+  type Page,
+  PageError,
+  type RequestContext,
+} from "../../request_context.ts";
 import { Fires } from "./schedules.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
 import { complaintsText } from "../../parts/complaint_text.ts";
@@ -22,22 +30,22 @@ interface Typed {
 const NAMES = ["kind", "value", "timezone"] as const;
 const LONGEST = 200;
 
-export async function showSchedule(on: Visit): Promise<Page> {
+export async function showSchedule(on: RequestContext): Promise<Page> {
   const schedule = await readSchedule(on);
   const was = asTyped(schedule);
   const text = (name: keyof Typed) => on.query.get(name)?.trim().slice(0, LONGEST) ?? was[name];
   return editor(on, schedule, mapTyped(text));
 }
 
-async function readSchedule(on: Visit): Promise<StoredSchedule> {
+async function readSchedule(on: RequestContext): Promise<StoredSchedule> {
   const definition = await readDefinition(on.sql, on.params.name ?? "");
   const schedule = definition?.schedules.find((one) => one.schedule_id === on.params.schedule);
-  if (!definition || definition.removed_at || !schedule) throw new Refusal(404);
+  if (!definition || definition.removed_at || !schedule) throw new PageError(404);
   return schedule;
 }
 
 /** Only what was changed in the form is set: the file goes on deciding about the rest, and so does who else changed something meanwhile. */
-export async function changeSchedule(on: Act): Promise<Done | Page> {
+export async function changeSchedule(on: ActionContext): Promise<Done | Page> {
   const schedule = await readSchedule(on);
   const [typed, now] = [mapTyped((name) => field(on.form, name)), asTyped(schedule)];
   const was = mapTyped((name) => on.form.has(wasName(name)) ? field(on.form, wasName(name)) : now[name]);
@@ -79,7 +87,7 @@ function timeOf({ kind, value }: Typed): Record<string, Json> {
   return { [kind]: counts && /^\d+$/.test(value) ? Number(value) : value };
 }
 
-function editor(on: Visit, schedule: StoredSchedule, typed: Typed, problem?: string): Page {
+function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, problem?: string): Page {
   const say = JOBS[on.lang];
   const { name = "" } = on.params;
   const path = `/jobs/${name}/schedules/${encodeURIComponent(schedule.schedule_id)}`;
@@ -135,7 +143,7 @@ function editor(on: Visit, schedule: StoredSchedule, typed: Typed, problem?: str
 }
 
 /** What is typed, checked as it would be when saved. */
-function Preview({ on, schedule, typed }: { on: Visit; schedule: StoredSchedule; typed: Typed }) {
+function Preview({ on, schedule, typed }: { on: RequestContext; schedule: StoredSchedule; typed: Typed }) {
   const say = JOBS[on.lang];
   const now = on.now.toTemporalInstant();
   const parsed = scheduleWith(schedule, { ...timeOf(typed), timezone: typed.timezone }, { now });

@@ -10,7 +10,7 @@ import { KeyValues } from "../../parts/notes.tsx";
 import { unreadableText } from "../../parts/complaint_text.ts";
 import { misfireText, timesText } from "../../parts/schedule_text.ts";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Visit } from "../../request_context.ts";
+import { link, may, type RequestContext } from "../../request_context.ts";
 import { OptionRows } from "./option_table.tsx";
 import { clockText } from "./clock_text.ts";
 import { JOBS } from "./words.ts";
@@ -18,7 +18,7 @@ import { JOBS } from "./words.ts";
 const FIRES_SHOWN = 5;
 
 interface Shown {
-  on: Visit;
+  on: RequestContext;
   job: JobView;
   definition: StoredDefinition;
 }
@@ -40,12 +40,12 @@ export function ScheduleCards({ on, job, definition, options }: Shown & { option
 }
 
 /** What whoever paused it said, in their own words. */
-export function PauseReason({ on, of }: { on: Visit; of: { paused_reason: string | null } }) {
+export function PauseReason({ on, of }: { on: RequestContext; of: { paused_reason: string | null } }) {
   return of.paused_reason && <q>{engineText(on.lang, of.paused_reason)}</q>;
 }
 
 function Card(
-  { on, job, schedule, options }: { on: Visit; job: JobView; schedule: StoredSchedule; options: JobOption[] },
+  { on, job, schedule, options }: { on: RequestContext; job: JobView; schedule: StoredSchedule; options: JobOption[] },
 ) {
   const say = JOBS[on.lang];
   const id = schedule.schedule_id;
@@ -93,7 +93,7 @@ function Card(
 }
 
 /** The next fires in the schedule's zone and the viewer's, and what a change of the clock does to it within a year. */
-export function Fires({ on, schedule }: { on: Visit; schedule: StoredSchedule & { job_name: string } }) {
+export function Fires({ on, schedule }: { on: RequestContext; schedule: StoredSchedule & { job_name: string } }) {
   const say = JOBS[on.lang];
   const after = on.now.toTemporalInstant();
   let preview;

@@ -6,7 +6,14 @@ import { by } from "../../form_actions.ts";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  link,
+  type Page,
+  PageError,
+  type RequestContext,
+} from "../../request_context.ts";
 import { JOBS } from "./words.ts";
 
 interface SetForm {
@@ -19,7 +26,7 @@ interface SetForm {
   fields: Child;
 }
 
-export function setForm(on: Visit, { title, heading, lead, action, problem, fields }: SetForm): Page {
+export function setForm(on: RequestContext, { title, heading, lead, action, problem, fields }: SetForm): Page {
   const say = JOBS[on.lang];
   const { name = "" } = on.params;
   return {
@@ -49,14 +56,14 @@ export function wasName(name: string): string {
 
 /** All of them or none; `form`: as it was sent, to say what is wrong with it. */
 export async function setBeside(
-  on: Act,
+  on: ActionContext,
   wishes: Record<string, Json>,
   form: (problem: string) => Page,
 ): Promise<Done | Page> {
   const { name = "" } = on.params;
   const say = JOBS[on.lang];
   const answer = await setOverrides(on.sql, name, wishes, by(on));
-  if (!answer) throw new Refusal(404);
+  if (!answer) throw new PageError(404);
   if (!answer.ok) return form(complaintsText(on.lang, answer.complaints));
   const changed = answer.changed.map((one) => one.name).join(", ");
   return { to: `/jobs/${name}`, text: changed === "" ? say.set_nothing : say.set_done(changed) };

@@ -10,12 +10,12 @@ import {
 import { type NodeChange, requestCheck } from "../../../nodes/node_health.ts";
 import { currentLeader } from "../../../nodes/leadership.ts";
 import { by, orSay } from "../../form_actions.ts";
-import { type Act, type Done, field } from "../../request_context.ts";
+import { type ActionContext, type Done, field } from "../../request_context.ts";
 import { labelChange, labelsFrom, limitFrom } from "./given.ts";
 import { NODES } from "./words.ts";
 
 /** The leader makes the check, and its result comes onto the page by itself. */
-export async function askForTest(on: Act): Promise<Done> {
+export async function askForTest(on: ActionContext): Promise<Done> {
   const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
   return await orSay(on, to, async () => {
     await existingNode(on.sql, node_id);
@@ -25,7 +25,7 @@ export async function askForTest(on: Act): Promise<Done> {
   });
 }
 
-export async function changeOneNode(on: Act): Promise<Done> {
+export async function changeOneNode(on: ActionContext): Promise<Done> {
   const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
   const limit_text = field(on.form, "max_concurrent");
   const limit = limitFrom(limit_text);
@@ -43,7 +43,7 @@ export async function changeOneNode(on: Act): Promise<Done> {
   });
 }
 
-export async function setMaintenance(on: Act): Promise<Done> {
+export async function setMaintenance(on: ActionContext): Promise<Done> {
   const [node_id, to] = [nodeOf(on), nodePath(on)];
   return await orSay(on, to, async () => {
     await setNode(on.sql, node_id, { maintenance: field(on.form, "maintenance") === "on" }, by(on));
@@ -51,7 +51,7 @@ export async function setMaintenance(on: Act): Promise<Done> {
   });
 }
 
-export async function removeOne(on: Act): Promise<Done> {
+export async function removeOne(on: ActionContext): Promise<Done> {
   const node_id = nodeOf(on);
   return await orSay(on, nodePath(on), async () => {
     await forgetNode(on.sql, node_id, by(on));
@@ -61,7 +61,7 @@ export async function removeOne(on: Act): Promise<Done> {
 
 /** Of a node: of all its workers. */
 export function drainWorkers(draining: boolean) {
-  return async (on: Act): Promise<Done> => {
+  return async (on: ActionContext): Promise<Done> => {
     const say = NODES[on.lang];
     const to = placeOf(on);
     return await orSay(on, to, async () => {
@@ -72,7 +72,7 @@ export function drainWorkers(draining: boolean) {
   };
 }
 
-export async function detachThem(on: Act): Promise<Done> {
+export async function detachThem(on: ActionContext): Promise<Done> {
   const say = NODES[on.lang];
   const to = placeOf(on);
   return await orSay(on, to, async () => {
@@ -82,7 +82,7 @@ export async function detachThem(on: Act): Promise<Done> {
   });
 }
 
-export async function degradeIt(on: Act): Promise<Done> {
+export async function degradeIt(on: ActionContext): Promise<Done> {
   const epoch = Number(field(on.form, "epoch"));
   return await orSay(on, "/nodes", async () => {
     const { worker_id } = await degradeLeader(on.sql, { ...by(on), epoch: Number.isSafeInteger(epoch) ? epoch : 0 });
@@ -90,18 +90,18 @@ export async function degradeIt(on: Act): Promise<Done> {
   });
 }
 
-function nodeOf(on: Act): string {
+function nodeOf(on: ActionContext): string {
   return on.params.node_id ?? "";
 }
 
-function nodePath(on: Act): string {
+function nodePath(on: ActionContext): string {
   return `/nodes/${encodeURIComponent(nodeOf(on))}`;
 }
 
-function nameOf(on: Act): string {
+function nameOf(on: ActionContext): string {
   return on.params.worker_id ?? nodeOf(on);
 }
 
-function placeOf(on: Act): string {
+function placeOf(on: ActionContext): string {
   return on.params.worker_id === undefined ? nodePath(on) : `/workers/${encodeURIComponent(on.params.worker_id)}`;
 }

@@ -3,12 +3,12 @@ import type { RunView } from "../../../runs/run_view.ts";
 import { State } from "../../parts/badge.tsx";
 import { ConfirmDialog } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
-import { link, type Visit } from "../../request_context.ts";
+import { link, type RequestContext } from "../../request_context.ts";
 import { NODES } from "./words.ts";
 
 /** Each is there also where its button is not just now: the button comes and goes while the page is live. */
 export function WorkDialogs(
-  { on, path, name, runs }: { on: Visit; path: string; name: string; runs: RunView[] },
+  { on, path, name, runs }: { on: RequestContext; path: string; name: string; runs: RunView[] },
 ) {
   const say = NODES[on.lang];
   return (

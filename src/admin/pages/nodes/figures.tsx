@@ -6,9 +6,9 @@ import { versionOf } from "../../../runs/wait_reason.ts";
 import type { RunView } from "../../../runs/run_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State, type Tone } from "../../parts/badge.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
-import { link, type Visit } from "../../request_context.ts";
+import { link, type RequestContext } from "../../request_context.ts";
 import { problemOf } from "../../parts/part_text.ts";
 import { NODES } from "./words.ts";
 
@@ -25,7 +25,7 @@ const WORKER: Record<string, { tone: Tone; sign: string }> = {
   DEAD: { tone: "quiet", sign: "✕" },
 };
 
-export function NodeStatus({ on, node }: { on: Visit; node: NodeListing }) {
+export function NodeStatus({ on, node }: { on: RequestContext; node: NodeListing }) {
   const say = NODES[on.lang];
   const { tone, sign } = STATUS[node.status];
   return (
@@ -49,7 +49,7 @@ export function Role({ role }: { role: WorkerListing["role"] }) {
 }
 
 /** Why it gets no work, in one line; "" when it does. */
-export function whyNot(on: Visit, node: NodeListing): string {
+export function whyNot(on: RequestContext, node: NodeListing): string {
   if (!node.is_active) {
     const reason = engineText(on.lang, node.inactive_reason ?? "");
     return [node.inactive_by ?? "", reason].filter((word) => word !== "").join(": ");
@@ -74,7 +74,7 @@ export function Labels({ labels }: { labels: Record<string, string> }) {
   return <span class="labels">{all.map(([name, value]) => <code>{`${name}=${value}`}</code>)}</span>;
 }
 
-export function Expiry({ on, worker, settings }: { on: Visit; worker: WorkerListing; settings: Settings }) {
+export function Expiry({ on, worker, settings }: { on: RequestContext; worker: WorkerListing; settings: Settings }) {
   const at = worker.tls_not_after;
   if (!at) return <Nothing />;
   const days = (at.getTime() - on.now.getTime()) / 86_400_000;
@@ -86,7 +86,7 @@ export function Expiry({ on, worker, settings }: { on: Visit; worker: WorkerList
   );
 }
 
-export function Skew({ on, worker, settings }: { on: Visit; worker: WorkerListing; settings: Settings }) {
+export function Skew({ on, worker, settings }: { on: RequestContext; worker: WorkerListing; settings: Settings }) {
   const ms = worker.clock_skew_ms;
   if (ms === null) return <Nothing />;
   const text = NODES[on.lang].skew_text(ms);
@@ -94,13 +94,13 @@ export function Skew({ on, worker, settings }: { on: Visit; worker: WorkerListin
   return far ? <Badge tone="warn" sign="!" text={text} /> : <span>{text}</span>;
 }
 
-export function leaseUntil(on: Visit, worker: WorkerListing): Date | null {
+export function leaseUntil(on: RequestContext, worker: WorkerListing): Date | null {
   if (worker.lease_seconds_left <= 0) return null;
   return new Date(on.now.getTime() + worker.lease_seconds_left * 1000);
 }
 
 /** Whether its job files are what was synced. */
-function Files({ on, worker }: { on: Visit; worker: Pick<WorkerListing, "other_jobs" | "other_code"> }) {
+function Files({ on, worker }: { on: RequestContext; worker: Pick<WorkerListing, "other_jobs" | "other_code"> }) {
   const say = NODES[on.lang];
   if (worker.other_jobs === null) return <Nothing />;
   if (worker.other_jobs === 0) return <Badge tone="good" sign="✓" text={say.as_synced} />;
@@ -112,7 +112,9 @@ function Files({ on, worker }: { on: Visit; worker: Pick<WorkerListing, "other_j
 }
 
 /** Which of them are not; nothing where all are. */
-export function OtherFiles({ on, worker }: { on: Visit; worker: Pick<WorkerListing, "other_jobs" | "other_code"> }) {
+export function OtherFiles(
+  { on, worker }: { on: RequestContext; worker: Pick<WorkerListing, "other_jobs" | "other_code"> },
+) {
   const say = NODES[on.lang];
   const more = (worker.other_jobs ?? 0) - worker.other_code.length;
   if (worker.other_code.length === 0) return null;
@@ -138,9 +140,9 @@ export function OtherFiles({ on, worker }: { on: Visit; worker: Pick<WorkerListi
   );
 }
 
-export function workerColumns(on: Visit, with_node: boolean): Column<WorkerListing>[] {
+export function workerColumns(on: RequestContext, with_node: boolean): TableColumn<WorkerListing>[] {
   const say = NODES[on.lang];
-  const node: Column<WorkerListing> = {
+  const node: TableColumn<WorkerListing> = {
     head: say.node,
     cell: ({ node_id }) => <a class="number" href={nodeLink(on, node_id)}>{node_id}</a>,
   };
@@ -161,7 +163,7 @@ export function workerColumns(on: Visit, with_node: boolean): Column<WorkerListi
 /** More than these are counted, not listed. */
 export const MOST_RUNS = 50;
 
-export function Carried({ on, runs }: { on: Visit; runs: RunView[] }) {
+export function Carried({ on, runs }: { on: RequestContext; runs: RunView[] }) {
   const say = NODES[on.lang];
   return (
     <section>
@@ -183,10 +185,10 @@ export function Carried({ on, runs }: { on: Visit; runs: RunView[] }) {
   );
 }
 
-export function nodeLink(on: Visit, node_id: string): string {
+export function nodeLink(on: RequestContext, node_id: string): string {
   return link(on, `/nodes/${encodeURIComponent(node_id)}`);
 }
 
-export function workerLink(on: Visit, worker_id: string): string {
+export function workerLink(on: RequestContext, worker_id: string): string {
   return link(on, `/workers/${encodeURIComponent(worker_id)}`);
 }

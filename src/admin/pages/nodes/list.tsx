@@ -6,13 +6,13 @@ import { readResources } from "../../../dispatch/dispatch_queues.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty, Problem } from "../../parts/notes.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { may, type Page, type Visit } from "../../request_context.ts";
+import { may, type Page, type RequestContext } from "../../request_context.ts";
 import { Labels, Load, nodeLink, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { NODES } from "./words.ts";
 
-export async function showNodes(on: Visit): Promise<Page> {
+export async function showNodes(on: RequestContext): Promise<Page> {
   const say = NODES[on.lang];
   const [nodes, workers, term, resources] = await Promise.all([
     listNodes(on.sql),
@@ -63,7 +63,7 @@ export async function showNodes(on: Visit): Promise<Page> {
   };
 }
 
-function Leader({ on, term }: { on: Visit; term: TermView }) {
+function Leader({ on, term }: { on: RequestContext; term: TermView }) {
   const say = NODES[on.lang];
   if (!term.worker_id) return <Problem title={say.no_leader} />;
   return (
@@ -84,7 +84,7 @@ function Leader({ on, term }: { on: Visit; term: TermView }) {
   );
 }
 
-function StartOne({ on }: { on: Visit }) {
+function StartOne({ on }: { on: RequestContext }) {
   return (
     <>
       <p>{NODES[on.lang].start}</p>
@@ -93,7 +93,7 @@ function StartOne({ on }: { on: Visit }) {
   );
 }
 
-function columnsOf(on: Visit): Column<NodeListing>[] {
+function columnsOf(on: RequestContext): TableColumn<NodeListing>[] {
   const say = NODES[on.lang];
   return [
     { head: say.node, cell: (node) => <a class="number" href={nodeLink(on, node.node_id)}>{node.node_id}</a> },
@@ -112,7 +112,7 @@ function columnsOf(on: Visit): Column<NodeListing>[] {
 }
 
 function Resources(
-  { on, resources }: { on: Visit; resources: { name: string; capacity: number; taken: number }[] },
+  { on, resources }: { on: RequestContext; resources: { name: string; capacity: number; taken: number }[] },
 ) {
   const say = NODES[on.lang];
   return (

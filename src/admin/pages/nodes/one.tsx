@@ -8,18 +8,18 @@ import { Live } from "../../parts/live.tsx";
 import { Empty, KeyValues, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { WorkDialogs } from "./dialogs.tsx";
 import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { labelsText } from "./given.ts";
 import { partName, partText } from "../../parts/part_text.ts";
 import { NODES } from "./words.ts";
 
-export async function showNode(on: Visit): Promise<Page> {
+export async function showNode(on: RequestContext): Promise<Page> {
   const { node_id } = on.params;
   const [nodes, all] = await Promise.all([listNodes(on.sql), listWorkers(on.sql)]);
   const node = nodes.find((one) => one.node_id === node_id);
-  if (!node) throw new Refusal(404);
+  if (!node) throw new PageError(404);
   const workers = all.filter((one) => one.node_id === node_id);
   const runs = await listCarried(on.sql, workers.map(({ worker_id }) => worker_id), MOST_RUNS);
   const say = NODES[on.lang];
@@ -46,7 +46,7 @@ export async function showNode(on: Visit): Promise<Page> {
   };
 }
 
-function Heading({ on, node, workers }: { on: Visit; node: NodeListing; workers: WorkerListing[] }) {
+function Heading({ on, node, workers }: { on: RequestContext; node: NodeListing; workers: WorkerListing[] }) {
   const say = NODES[on.lang];
   const has = (state: WorkerListing["state"]) => workers.some((one) => one.state === state);
   return (
@@ -72,7 +72,7 @@ function Heading({ on, node, workers }: { on: Visit; node: NodeListing; workers:
   );
 }
 
-function Check({ on, node }: { on: Visit; node: NodeListing }) {
+function Check({ on, node }: { on: RequestContext; node: NodeListing }) {
   const say = NODES[on.lang];
   const result = node.check_result;
   return (
@@ -91,7 +91,7 @@ function Check({ on, node }: { on: Visit; node: NodeListing }) {
   );
 }
 
-function Parts({ on, result, checking }: { on: Visit; result: CheckResult; checking: boolean }) {
+function Parts({ on, result, checking }: { on: RequestContext; result: CheckResult; checking: boolean }) {
   const say = NODES[on.lang];
   return (
     <div class={checking ? "old" : undefined}>
@@ -122,7 +122,7 @@ function Parts({ on, result, checking }: { on: Visit; result: CheckResult; check
   );
 }
 
-function Details({ on, node }: { on: Visit; node: NodeListing }) {
+function Details({ on, node }: { on: RequestContext; node: NodeListing }) {
   const say = NODES[on.lang];
   return (
     <section>
@@ -144,7 +144,7 @@ function Details({ on, node }: { on: Visit; node: NodeListing }) {
   );
 }
 
-function Dialogs({ on, node, runs }: { on: Visit; node: NodeListing; runs: RunView[] }) {
+function Dialogs({ on, node, runs }: { on: RequestContext; node: NodeListing; runs: RunView[] }) {
   const say = NODES[on.lang];
   const path = `/nodes/${encodeURIComponent(node.node_id)}`;
   return (

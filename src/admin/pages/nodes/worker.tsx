@@ -8,7 +8,7 @@ import { DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { KeyValues, Problem } from "../../parts/notes.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { WorkDialogs } from "./dialogs.tsx";
 import {
   Carried,
@@ -26,10 +26,10 @@ import { NODES } from "./words.ts";
 
 type Worker = WorkerListing & { ended_at: Date | null };
 
-export async function showWorker(on: Visit): Promise<Page> {
+export async function showWorker(on: RequestContext): Promise<Page> {
   const say = NODES[on.lang];
   const worker = await readWorker(on.sql, on.params.worker_id ?? "");
-  if (!worker) throw new Refusal(404);
+  if (!worker) throw new PageError(404);
   const { worker_id } = worker;
   const [runs, settings] = await Promise.all([
     listCarried(on.sql, [worker_id], MOST_RUNS),
@@ -56,7 +56,7 @@ export async function showWorker(on: Visit): Promise<Page> {
   };
 }
 
-function Heading({ on, worker }: { on: Visit; worker: Worker }) {
+function Heading({ on, worker }: { on: RequestContext; worker: Worker }) {
   const say = NODES[on.lang];
   return (
     <div class="heading">
@@ -79,7 +79,7 @@ function Heading({ on, worker }: { on: Visit; worker: Worker }) {
   );
 }
 
-function Details({ on, worker, settings }: { on: Visit; worker: Worker; settings: Settings }) {
+function Details({ on, worker, settings }: { on: RequestContext; worker: Worker; settings: Settings }) {
   const say = NODES[on.lang];
   return (
     <section>

@@ -2,15 +2,15 @@
 import { type Alert, ALERT_KINDS } from "../../../alerts/alerts.ts";
 import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
-import { ACTS, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, type Visit } from "../../request_context.ts";
+import { link, type RequestContext } from "../../request_context.ts";
 import { AckButton } from "../alerts/ack.tsx";
 import { OVERVIEW } from "./words.ts";
 
 export const MOST_ALERTS = 20;
 
-export function Alerts({ on, alerts }: { on: Visit; alerts: Alert[] }) {
+export function Alerts({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
   const say = OVERVIEW[on.lang];
   const [newest, ...others] = alerts;
   if (!newest) {
@@ -37,7 +37,7 @@ export function Alerts({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   );
 }
 
-function AlertTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
+function AlertTable({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
   const say = OVERVIEW[on.lang];
   return (
     <section class="over">
@@ -54,7 +54,7 @@ function AlertTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
           },
           { head: say.since, kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
           {
-            head: ACTS[on.lang].head,
+            head: ACTIONS[on.lang].head,
             unseen: true,
             cell: (one) =>
               one.acked_by ? <small>{say.seen_by(one.acked_by)}</small> : <AckButton on={on} alert={one} />,
@@ -65,7 +65,7 @@ function AlertTable({ on, alerts }: { on: Visit; alerts: Alert[] }) {
   );
 }
 
-function Kind({ on, alert }: { on: Visit; alert: Alert }) {
+function Kind({ on, alert }: { on: RequestContext; alert: Alert }) {
   const text = ALERT_NAMES[on.lang][alert.kind] ?? alert.kind;
   return (
     <span title={on.lang === "en" ? ALERT_KINDS[alert.kind] : undefined}>
@@ -75,7 +75,7 @@ function Kind({ on, alert }: { on: Visit; alert: Alert }) {
 }
 
 /** Where what it is about can be looked at. */
-function Subject({ on, alert }: { on: Visit; alert: Alert }) {
+function Subject({ on, alert }: { on: RequestContext; alert: Alert }) {
   const detail = (alert.detail ?? {}) as { job_run_id?: number; bulk_id?: number };
   const to = Number.isInteger(detail.job_run_id)
     ? link(on, `/runs/${detail.job_run_id}`)

@@ -4,9 +4,9 @@ import { type Alert, listAlerts } from "../../../alerts/alerts.ts";
 import { type Figures, readFigures } from "../../../stats/gauges.ts";
 import { currentLeader, type Leadership } from "../../../nodes/leadership.ts";
 import { listJobs } from "../../../runs/job_view.ts";
-import { type NodeUse, readBacklog, readNodeUse, type Waiting } from "../../../stats/load_stats.ts";
+import { type BacklogRow, type NodeUse, readBacklog, readNodeUse } from "../../../stats/load_stats.ts";
 import { listWorkers, type WorkerListing } from "../../../nodes/workers.ts";
-import { type Ended, type Range, RANGES, readJobTotals, readTotal } from "../../../stats/run_stats.ts";
+import { type EndedCounts, RANGES, readJobTotals, readTotal, type StatsRange } from "../../../stats/run_stats.ts";
 import { listRuns } from "../../../runs/run_view.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { type Dispatch, DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
@@ -14,7 +14,7 @@ import { percent } from "../../parts/percent.ts";
 import { Live } from "../../parts/live.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { link, type Page, type Visit } from "../../request_context.ts";
+import { link, type Page, type RequestContext } from "../../request_context.ts";
 import { AckDialogs } from "../alerts/ack.tsx";
 import { nodeLink } from "../nodes/figures.tsx";
 import { Alerts, MOST_ALERTS } from "./alerts.tsx";
@@ -26,19 +26,19 @@ const MOST_JOBS = 8;
 const STALE_SECONDS = 120;
 
 interface Seen {
-  range: Range;
+  range: StatsRange;
   figures: Figures;
   dispatch: Dispatch;
   leader: Leadership;
   workers: WorkerListing[];
   alerts: Alert[];
-  backlog: Waiting[];
+  backlog: BacklogRow[];
   nodes: NodeUse[];
-  total: Ended;
-  jobs: ({ job_name: string } & Ended)[];
+  total: EndedCounts;
+  jobs: ({ job_name: string } & EndedCounts)[];
 }
 
-async function look(on: Visit): Promise<Seen> {
+async function look(on: RequestContext): Promise<Seen> {
   const { sql } = on;
   const range = rangeOf(on);
   const [figures, dispatch, leader, workers, alerts, backlog, nodes, total, jobs] = await Promise.all([
@@ -55,7 +55,7 @@ async function look(on: Visit): Promise<Seen> {
   return { range, figures, dispatch, leader, workers, alerts, backlog, nodes, total, jobs: jobs.slice(0, MOST_JOBS) };
 }
 
-export async function showOverview(on: Visit): Promise<Page> {
+export async function showOverview(on: RequestContext): Promise<Page> {
   const say = OVERVIEW[on.lang];
   const seen = await look(on);
   const [first, steps] = await Promise.all([firstSteps(on, seen), tableSteps(on)]);
@@ -89,14 +89,14 @@ export async function showOverview(on: Visit): Promise<Page> {
 }
 
 /** Beside the heading, where it moves nothing when it comes. */
-function Stale({ on, seconds }: { on: Visit; seconds: number | null }) {
+function Stale({ on, seconds }: { on: RequestContext; seconds: number | null }) {
   const say = OVERVIEW[on.lang];
   if (seconds !== null && seconds < STALE_SECONDS) return null;
   const text = seconds === null ? say.not_counted : say.stale(durationText(seconds * 1_000));
   return <span class="line" role="status" title={text}>{text}</span>;
 }
 
-function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
+function Tiles({ on, seen }: { on: RequestContext; seen: Seen }) {
   const say = OVERVIEW[on.lang];
   const { figures, leader, total } = seen;
   const { wait_p50, wait_p95, run_p50, run_p95 } = total;
@@ -128,7 +128,7 @@ function Tiles({ on, seen }: { on: Visit; seen: Seen }) {
         {[
           draining + detached > 0 && say.workers_other(draining, detached),
           figures.nodes.unavailable > 0 && say.nodes_away(figures.nodes.unavailable),
-          figures.nodes.maintenance > 0 && say.nodes_kept(figures.nodes.maintenance),
+          figures.nodes.maintenance > 0 && say.nodes_locked(figures.nodes.maintenance),
         ].filter(Boolean).join(" · ")}
       </Tile>
       <Tile name={say.slots} value={say.of(figures.slots_used, figures.slots)}>
@@ -173,7 +173,7 @@ function Tile({ name, value, bad, children }: { name: string; value: string; bad
   );
 }
 
-function Backlog({ on, backlog }: { on: Visit; backlog: Waiting[] }) {
+function Backlog({ on, backlog }: { on: RequestContext; backlog: BacklogRow[] }) {
   const say = OVERVIEW[on.lang];
   const rows = backlog.filter((one) => one.waiting > 0);
   return (
@@ -194,7 +194,7 @@ function Backlog({ on, backlog }: { on: Visit; backlog: Waiting[] }) {
   );
 }
 
-function Nodes({ on, nodes }: { on: Visit; nodes: NodeUse[] }) {
+function Nodes({ on, nodes }: { on: RequestContext; nodes: NodeUse[] }) {
   const say = OVERVIEW[on.lang];
   return (
     <section>
@@ -221,7 +221,7 @@ function Nodes({ on, nodes }: { on: Visit; nodes: NodeUse[] }) {
   );
 }
 
-function Jobs({ on, seen }: { on: Visit; seen: Seen }) {
+function Jobs({ on, seen }: { on: RequestContext; seen: Seen }) {
   const say = OVERVIEW[on.lang];
   return (
     <section>
@@ -259,7 +259,7 @@ interface FirstStep {
 }
 
 /** What is left to do before anything can run; undefined once something has. */
-async function firstSteps(on: Visit, { workers }: Seen): Promise<FirstStep[] | undefined> {
+async function firstSteps(on: RequestContext, { workers }: Seen): Promise<FirstStep[] | undefined> {
   const [run] = await listRuns(on.sql, { most: 1 });
   if (run) return undefined;
   const say = OVERVIEW[on.lang];
@@ -273,7 +273,7 @@ async function firstSteps(on: Visit, { workers }: Seen): Promise<FirstStep[] | u
   ];
 }
 
-function FirstSteps({ on, steps }: { on: Visit; steps: FirstStep[] }) {
+function FirstSteps({ on, steps }: { on: RequestContext; steps: FirstStep[] }) {
   const say = OVERVIEW[on.lang];
   return (
     <section>

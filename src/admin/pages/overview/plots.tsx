@@ -1,10 +1,10 @@
 /** How it went over an hour, a day or a week: the same figures for plots, drawn by a script, and for a table, which needs none. */
 import { readBacklogSeries, readUseSeries } from "../../../stats/load_stats.ts";
-import { type Ended, type Range, RANGES, readSeries } from "../../../stats/run_stats.ts";
+import { type EndedCounts, RANGES, readSeries, type StatsRange } from "../../../stats/run_stats.ts";
 import { Empty } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { timeText } from "../../parts/time.tsx";
-import { link, type Visit } from "../../request_context.ts";
+import { link, type RequestContext } from "../../request_context.ts";
 import { OVERVIEW } from "./words.ts";
 
 /** Per plot, its lines by name, and how the script colours them. */
@@ -21,18 +21,18 @@ type Line = typeof PLOTS[number]["lines"][number];
 /** One step of a range: counts a minute, times in seconds, shares in percent. Null: nothing to tell. */
 type Step = { at: number } & Record<Line, number | null>;
 
-export function rangeOf(on: Visit): Range {
-  return (Object.keys(RANGES) as Range[]).find((one) => one === on.query.get("range")) ?? "1h";
+export function rangeOf(on: RequestContext): StatsRange {
+  return (Object.keys(RANGES) as StatsRange[]).find((one) => one === on.query.get("range")) ?? "1h";
 }
 
-export async function readPlots(on: Visit): Promise<{ at: number[] } & Record<Line, (number | null)[]>> {
+export async function readPlots(on: RequestContext): Promise<{ at: number[] } & Record<Line, (number | null)[]>> {
   const steps = await readSteps(on, rangeOf(on));
   const names = PLOTS.flatMap(({ lines }) => [...lines]);
   const lines = Object.fromEntries(names.map((name) => [name, steps.map((one) => one[name])]));
   return { at: steps.map(({ at }) => at / 1_000), ...lines as Record<Line, (number | null)[]> };
 }
 
-async function readSteps(on: Visit, range: Range): Promise<Step[]> {
+async function readSteps(on: RequestContext, range: StatsRange): Promise<Step[]> {
   const [ended, backlog, use] = await Promise.all([
     readSeries(on.sql, range),
     readBacklogSeries(on.sql, range),
@@ -48,8 +48,8 @@ async function readSteps(on: Visit, range: Range): Promise<Step[]> {
 
 /** A step that has just begun has no counts a minute yet: a few seconds say little about them. All else it tells at once. */
 export function stepOf(
-  ended: { at: Date } & Ended,
-  given: { now: Date; range: Range; waiting: number | null | undefined; use: number | null | undefined },
+  ended: { at: Date } & EndedCounts,
+  given: { now: Date; range: StatsRange; waiting: number | null | undefined; use: number | null | undefined },
 ): Step {
   const at = ended.at.getTime();
   const step_ms = RANGES[given.range].step_seconds * 1_000;
@@ -75,18 +75,18 @@ function rounded(value: number | null | undefined, times = 1): number | null {
 }
 
 /** What the table shows, where it is asked for. */
-export async function tableSteps(on: Visit): Promise<Step[] | undefined> {
+export async function tableSteps(on: RequestContext): Promise<Step[] | undefined> {
   return on.query.has("table") ? await readSteps(on, rangeOf(on)) : undefined;
 }
 
-export function Plots({ on, steps }: { on: Visit; steps: Step[] | undefined }) {
+export function Plots({ on, steps }: { on: RequestContext; steps: Step[] | undefined }) {
   const say = OVERVIEW[on.lang];
   const range = rangeOf(on);
   const table = steps !== undefined;
   return (
     <>
       <nav class="ranges" aria-label={say.range}>
-        {(Object.keys(RANGES) as Range[]).map((one) => (
+        {(Object.keys(RANGES) as StatsRange[]).map((one) => (
           <a
             class="button small"
             href={link(on, on.path, { range: one, table: table ? "1" : "" })}
@@ -105,7 +105,7 @@ export function Plots({ on, steps }: { on: Visit; steps: Step[] | undefined }) {
 }
 
 /** The script draws into these; their size is known before, so that nothing jumps. */
-function Boxes({ on, range }: { on: Visit; range: Range }) {
+function Boxes({ on, range }: { on: RequestContext; range: StatsRange }) {
   const say = OVERVIEW[on.lang];
   return (
     <>
@@ -133,12 +133,12 @@ function Boxes({ on, range }: { on: Visit; range: Range }) {
   );
 }
 
-function nameOf(on: Visit, line: Line): string {
+function nameOf(on: RequestContext, line: Line): string {
   const said = OVERVIEW[on.lang] as Record<string, unknown>;
   return typeof said[line] === "string" ? said[line] as string : line.slice(-3);
 }
 
-function StepTable({ on, steps }: { on: Visit; steps: Step[] }) {
+function StepTable({ on, steps }: { on: RequestContext; steps: Step[] }) {
   const say = OVERVIEW[on.lang];
   const rows = steps.filter(({ at: _, ...lines }) => Object.values(lines).some((value) => (value ?? 0) > 0));
   if (rows.length === 0) return <Empty text={say.none_yet} />;

@@ -21,7 +21,7 @@ export const OVERVIEW = words({
     ja: (draining, detached) => `ドレイン ${draining}・切り離し ${detached}`,
   },
   nodes_away: { en: (n: number) => `${counted(n, "node")} away`, ja: (n) => `不通ノード ${n}` },
-  nodes_kept: { en: (n: number) => `${counted(n, "node")} in maintenance`, ja: (n) => `メンテナンス中 ${n}` },
+  nodes_locked: { en: (n: number) => `${counted(n, "node")} in maintenance`, ja: (n) => `メンテナンス中 ${n}` },
   stopped: {
     en: (jobs: number, keys: number) =>
       `paused: ${

@@ -1,13 +1,13 @@
 /** How much there is of a resource, as an operator says. */
 import { changeResource } from "../../../actions/queue_actions.ts";
 import { by, numberField, orSay } from "../../form_actions.ts";
-import { type Act, type Done, field } from "../../request_context.ts";
+import { type ActionContext, type Done, field } from "../../request_context.ts";
 import { QUEUE } from "./words.ts";
 
 const TO = "/queue";
 const MOST = 1_000_000;
 
-export function saveResource(on: Act): Promise<Done> {
+export function saveResource(on: ActionContext): Promise<Done> {
   const say = QUEUE[on.lang];
   return orSay(on, TO, async () => {
     const name = field(on.form, "name");
@@ -20,7 +20,7 @@ export function saveResource(on: Act): Promise<Done> {
   });
 }
 
-export function removeResource(on: Act): Promise<Done> {
+export function removeResource(on: ActionContext): Promise<Done> {
   return orSay(on, TO, async () => {
     const name = field(on.form, "name");
     await changeResource(on.sql, name, undefined, by(on));

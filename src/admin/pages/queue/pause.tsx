@@ -3,7 +3,14 @@ import { setPaused, type What } from "../../../actions/queue_actions.ts";
 import { countOpen } from "../../../dispatch/pauses.ts";
 import { by, orSay } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
-import { type Act, type Done, link, type Page, Refusal, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  link,
+  type Page,
+  PageError,
+  type RequestContext,
+} from "../../request_context.ts";
 import { QUEUE } from "./words.ts";
 
 interface Asked extends What {
@@ -11,17 +18,17 @@ interface Asked extends What {
 }
 
 /** As the URL says: `?do=pause&job=NAME`, `?do=resume&key=KEY`, `?do=pause&all=yes`. @throws Refusal 400 */
-function askedIn(on: Visit): Asked {
+function askedIn(on: RequestContext): Asked {
   const verb = on.query.get("do");
-  if (verb !== "pause" && verb !== "resume") throw new Refusal(400);
+  if (verb !== "pause" && verb !== "resume") throw new PageError(400);
   const [job_name, serial_key] = [on.query.get("job") || undefined, on.query.get("key") || undefined];
   const all = on.query.get("all") === "yes" ? true : undefined;
-  if ([job_name, serial_key, all].filter((one) => one !== undefined).length !== 1) throw new Refusal(400);
-  if (all && (on.query.has("job") || on.query.has("key"))) throw new Refusal(400); // a name that was left empty
+  if ([job_name, serial_key, all].filter((one) => one !== undefined).length !== 1) throw new PageError(400);
+  if (all && (on.query.has("job") || on.query.has("key"))) throw new PageError(400); // a name that was left empty
   return { job_name, serial_key, all, paused: verb === "pause" };
 }
 
-export async function showPause(on: Visit): Promise<Page> {
+export async function showPause(on: RequestContext): Promise<Page> {
   const say = QUEUE[on.lang];
   const asked = askedIn(on);
   const { job_name, serial_key, paused } = asked;
@@ -44,21 +51,21 @@ export async function showPause(on: Visit): Promise<Page> {
   };
 }
 
-function titleOf(on: Visit, { job_name, serial_key, paused }: Asked): string {
+function titleOf(on: RequestContext, { job_name, serial_key, paused }: Asked): string {
   const say = QUEUE[on.lang];
   if (job_name !== undefined) return paused ? say.ask_pause_job(job_name) : say.ask_resume_job(job_name);
   if (serial_key !== undefined) return paused ? say.ask_pause_key(serial_key) : say.ask_resume_key(serial_key);
   return paused ? say.ask_pause_all : say.ask_resume_all;
 }
 
-function verbOf(on: Visit, { job_name, serial_key, paused }: Asked): string {
+function verbOf(on: RequestContext, { job_name, serial_key, paused }: Asked): string {
   const say = QUEUE[on.lang];
   if (job_name === undefined && serial_key === undefined) return paused ? say.pause_all : say.resume_all;
   if (paused) return say.pause;
   return serial_key === undefined ? say.resume : say.unblock;
 }
 
-export function doPause(on: Act): Promise<Done> {
+export function doPause(on: ActionContext): Promise<Done> {
   const say = QUEUE[on.lang];
   const { paused, job_name, serial_key, all } = askedIn(on);
   const what = job_name !== undefined

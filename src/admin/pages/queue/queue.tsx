@@ -7,15 +7,15 @@ import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, Csrf, DialogButton, ReasonField } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { ACTS, type Column, Table } from "../../parts/table.tsx";
+import { ACTIONS, Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { QUEUE } from "./words.ts";
 
 type Stock = Awaited<ReturnType<typeof readResources>>[number];
 
-export async function showQueue(on: Visit): Promise<Page> {
+export async function showQueue(on: RequestContext): Promise<Page> {
   const say = QUEUE[on.lang];
   const [dispatch, lines, keys, stock] = await Promise.all([
     readDispatch(on),
@@ -56,7 +56,7 @@ export async function showQueue(on: Visit): Promise<Page> {
   };
 }
 
-function Heading({ on, paused }: { on: Visit; paused: boolean }) {
+function Heading({ on, paused }: { on: RequestContext; paused: boolean }) {
   const say = QUEUE[on.lang];
   return (
     <div class="heading">
@@ -75,7 +75,7 @@ function Heading({ on, paused }: { on: Visit; paused: boolean }) {
 /** To the page that says what this touches, and asks. */
 function Ask(
   { on, verb, text, job, serial_key, all }: {
-    on: Visit;
+    on: RequestContext;
     verb: "pause" | "resume";
     text: string;
     job?: string;
@@ -87,7 +87,7 @@ function Ask(
   return <a class="button" href={link(on, "/queue/pause", asked)}>{text}</a>;
 }
 
-function jobColumns(on: Visit): Column<QueueLine>[] {
+function jobColumns(on: RequestContext): TableColumn<QueueLine>[] {
   const say = QUEUE[on.lang];
   const runs = (line: QueueLine, n: number, states: readonly string[]) =>
     n > 0
@@ -103,8 +103,8 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
         </a>
       )
       : <Nothing />;
-  const acts: Column<QueueLine> = {
-    head: ACTS[on.lang].head,
+  const actions: TableColumn<QueueLine> = {
+    head: ACTIONS[on.lang].head,
     unseen: true,
     cell: ({ job_name, paused_by }) =>
       paused_by === null
@@ -118,21 +118,21 @@ function jobColumns(on: Visit): Column<QueueLine>[] {
     { head: say.running, kind: "number", cell: (line) => runs(line, line.running, ACTIVE) },
     { head: say.oldest, kind: "wide", cell: (line) => <Time on={on} at={line.oldest_due_at} /> },
     { head: say.why, kind: "main", cell: (line) => whyIdle(on, line) },
-    ...(may(on, "operator") ? [acts] : []),
+    ...(may(on, "operator") ? [actions] : []),
   ];
 }
 
-function whyIdle(on: Visit, { paused_by, paused_reason, waits, held, later }: QueueLine): string {
+function whyIdle(on: RequestContext, { paused_by, paused_reason, waits, held, later }: QueueLine): string {
   const say = QUEUE[on.lang];
   if (paused_by !== null) return say.paused_by(paused_by, engineText(on.lang, paused_reason ?? ""));
   const reasons = waits.map((one) => whyText(on, one));
   return [...new Set(reasons), ...held > 0 ? [say.held(held)] : [], ...later > 0 ? [say.later(later)] : []].join("; ");
 }
 
-function keyColumns(on: Visit): Column<StoppedKey>[] {
+function keyColumns(on: RequestContext): TableColumn<StoppedKey>[] {
   const say = QUEUE[on.lang];
-  const act: Column<StoppedKey> = {
-    head: ACTS[on.lang].head,
+  const act: TableColumn<StoppedKey> = {
+    head: ACTIONS[on.lang].head,
     unseen: true,
     cell: ({ serial_key }) => <Ask on={on} verb="resume" text={say.unblock} serial_key={serial_key} />,
   };
@@ -154,10 +154,10 @@ function keyColumns(on: Visit): Column<StoppedKey>[] {
   ];
 }
 
-function resourceColumns(on: Visit): Column<Stock>[] {
+function resourceColumns(on: RequestContext): TableColumn<Stock>[] {
   const say = QUEUE[on.lang];
-  const act: Column<Stock> = {
-    head: ACTS[on.lang].head,
+  const act: TableColumn<Stock> = {
+    head: ACTIONS[on.lang].head,
     unseen: true,
     cell: (one) => <DialogButton opens={`remove-${encodeURIComponent(one.name)}`} text={say.remove} danger />,
   };
@@ -175,7 +175,7 @@ function resourceColumns(on: Visit): Column<Stock>[] {
   ];
 }
 
-function Forms({ on, resources }: { on: Visit; resources: Stock[] }) {
+function Forms({ on, resources }: { on: RequestContext; resources: Stock[] }) {
   const say = QUEUE[on.lang];
   return (
     <>

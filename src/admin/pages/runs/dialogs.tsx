@@ -3,11 +3,11 @@ import type { RunView } from "../../../runs/run_view.ts";
 import { WAITING } from "../../../runs/run_scans.ts";
 import { TERMINAL } from "../../../runs/states.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { link, type Visit } from "../../request_context.ts";
+import { link, type RequestContext } from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
 interface Shown {
-  on: Visit;
+  on: RequestContext;
   run: RunView;
 }
 

@@ -5,18 +5,27 @@ import { readRun } from "../../../runs/run_view.ts";
 import { by, jsonField, orForm, wishOf } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Code, Problem } from "../../parts/notes.tsx";
-import { type Act, type Done, idParam, link, type Page, Refusal, typedIn, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  idParam,
+  link,
+  type Page,
+  PageError,
+  type RequestContext,
+  typedIn,
+} from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
-export async function showEdited(on: Visit): Promise<Page> {
+export async function showEdited(on: RequestContext): Promise<Page> {
   return await editPage(on);
 }
 
-async function editPage(on: Visit, wrong?: string): Promise<Page> {
+async function editPage(on: RequestContext, wrong?: string): Promise<Page> {
   const id = idParam(on);
   const say = RUNS[on.lang];
   const run = await readRun(on.sql, id);
-  if (!run) throw new Refusal(404);
+  if (!run) throw new PageError(404);
   const schema = (await readDefinition(on.sql, run.job_name))?.args_schema;
   const given = typedIn(on, "args") ?? JSON.stringify(run.args, null, 2);
   return {
@@ -49,7 +58,7 @@ async function editPage(on: Visit, wrong?: string): Promise<Page> {
 }
 
 /** One new run for each time that the form was opened. */
-export async function retryEdited(on: Act): Promise<Done | Page> {
+export async function retryEdited(on: ActionContext): Promise<Done | Page> {
   const id = idParam(on);
   const say = RUNS[on.lang];
   return await orForm(on, (wrong) => editPage(on, wrong), async () => {

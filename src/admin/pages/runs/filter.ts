@@ -1,28 +1,28 @@
 /** A filter of runs as it stands in the URL: the words of the command line's --where. */
 import type { RunFilter } from "../../../runs/run_filter.ts";
 import { type RunState, STATES } from "../../../runs/states.ts";
-import type { Visit } from "../../request_context.ts";
+import type { RequestContext } from "../../request_context.ts";
 
 /** What the page offers, in hours. */
 export const SPANS = { hour: 1, day: 24, week: 7 * 24 } as const;
-export type Span = keyof typeof SPANS;
+export type RunSpan = keyof typeof SPANS;
 
 const HOUR_MS = 3_600_000;
 
-export interface Wanted {
+export interface RunListQuery {
   filter: RunFilter;
   states: RunState[];
-  span: Span | undefined;
+  span: RunSpan | undefined;
   /** Anything is asked for, or something that stands among the rarer conditions. */
   any: boolean;
   any_rare: boolean;
 }
 
 /** What cannot be used is as if it were not there: a URL is often typed. */
-export function wantedRuns(on: Visit): Wanted {
+export function wantedRuns(on: RequestContext): RunListQuery {
   const text = (name: string) => on.query.get(name) || undefined;
   const states = STATES.filter((state) => on.query.getAll("state").includes(state));
-  const span = (Object.keys(SPANS) as Span[]).find((one) => one === text("within"));
+  const span = (Object.keys(SPANS) as RunSpan[]).find((one) => one === text("within"));
   const bulk = text("bulk");
   const rare: RunFilter = {
     serial_key: text("serial-key"),

@@ -8,14 +8,14 @@ import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
-import { type Span, SPANS, type Wanted, wantedRuns } from "./filter.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
+import { type RunListQuery, type RunSpan, SPANS, wantedRuns } from "./filter.ts";
 import { MANY, RUNS } from "./words.ts";
 
-export async function showRuns(on: Visit): Promise<Page> {
+export async function showRuns(on: RequestContext): Promise<Page> {
   const say = RUNS[on.lang];
   const wanted = wantedRuns(on);
   const edge = edgeOf(on);
@@ -37,14 +37,14 @@ export async function showRuns(on: Visit): Promise<Page> {
             : <NoRuns on={on} filtered={wanted.any} further={page.looked_to !== undefined} example={jobs[0]} />}
           <Pager on={on} page={page} />
         </Live>
-        {may(on, "operator") && page.rows.length > 0 && <ManyActs on={on} any={wanted.any} />}
+        {may(on, "operator") && page.rows.length > 0 && <ManyActions on={on} any={wanted.any} />}
       </>
     ),
   };
 }
 
 /** Each leads to a page that says how many and which, and asks. */
-function ManyActs({ on, any }: { on: Visit; any: boolean }) {
+function ManyActions({ on, any }: { on: RequestContext; any: boolean }) {
   const say = RUNS[on.lang];
   const conditions = [...on.query].filter(([name]) => name !== "before" && name !== "after");
   const to = (verb: string) => link(on, "/runs/many", new URLSearchParams([["verb", verb], ...conditions]));
@@ -58,10 +58,10 @@ function ManyActs({ on, any }: { on: Visit; any: boolean }) {
   );
 }
 
-function RunFilters({ on, wanted, jobs }: { on: Visit; wanted: Wanted; jobs: string[] }) {
+function RunFilters({ on, wanted, jobs }: { on: RequestContext; wanted: RunListQuery; jobs: string[] }) {
   const say = RUNS[on.lang];
   const { filter } = wanted;
-  const spans = (Object.keys(SPANS) as Span[]).map((value) => ({ value, text: say[value] }));
+  const spans = (Object.keys(SPANS) as RunSpan[]).map((value) => ({ value, text: say[value] }));
   const rare = (
     <>
       <TextField label={say.serial_key} name="serial-key" value={filter.serial_key} />
@@ -81,7 +81,7 @@ function RunFilters({ on, wanted, jobs }: { on: Visit; wanted: Wanted; jobs: str
   );
 }
 
-export function columnsOf(on: Visit): Column<RunView>[] {
+export function columnsOf(on: RequestContext): TableColumn<RunView>[] {
   const say = RUNS[on.lang];
   return [
     { head: say.id, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
@@ -96,7 +96,7 @@ export function columnsOf(on: Visit): Column<RunView>[] {
 }
 
 /** In one line: why it waits, how far it is, or why it failed. */
-function noteOf(on: Visit, run: RunView): string {
+function noteOf(on: RequestContext, run: RunView): string {
   if (run.cancel_requested_by && !run.finished_at) return RUNS[on.lang].asked(run.cancel_requested_by);
   if (run.waits) return whyText(on, run.waits);
   if (run.error_summary) return engineText(on.lang, run.error_summary.split("\n")[0] ?? "");
@@ -107,7 +107,12 @@ function noteOf(on: Visit, run: RunView): string {
 }
 
 function NoRuns(
-  { on, filtered, further, example }: { on: Visit; filtered: boolean; further: boolean; example: string | undefined },
+  { on, filtered, further, example }: {
+    on: RequestContext;
+    filtered: boolean;
+    further: boolean;
+    example: string | undefined;
+  },
 ) {
   const say = RUNS[on.lang];
   if (further) return <Empty text={say.none_so_far} />;

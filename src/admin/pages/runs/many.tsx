@@ -10,7 +10,16 @@ import { by, numberField, orForm, Unusable, wishOf } from "../../form_actions.ts
 import { Back, Foot } from "../../parts/dialog.tsx";
 import { Code, Empty, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
-import { type Act, type Done, field, link, type Page, Refusal, typedIn, type Visit } from "../../request_context.ts";
+import {
+  type ActionContext,
+  type Done,
+  field,
+  link,
+  type Page,
+  PageError,
+  type RequestContext,
+  typedIn,
+} from "../../request_context.ts";
 import { wantedRuns } from "./filter.ts";
 import { columnsOf } from "./list.tsx";
 import { MANY, RUNS } from "./words.ts";
@@ -21,22 +30,22 @@ const EXAMPLES = 5;
 /** More are "10,000+": counting a million would take longer than anybody looks. */
 const COUNT_UP_TO = 10_000;
 
-export function showMany(on: Visit): Promise<Page> {
+export function showMany(on: RequestContext): Promise<Page> {
   return manyPage(on, { verb: verbOf(on.query.get("verb")), at: on.now });
 }
 
 function verbOf(text: string | null): Verb {
   const verb = VERBS.find((one) => one === text);
-  if (!verb) throw new Refusal(400);
+  if (!verb) throw new PageError(400);
   return verb;
 }
 
 /** What the URL says, of what had been made by then. */
-function meantAt(on: Visit, at: Date): RunFilter {
+function meantAt(on: RequestContext, at: Date): RunFilter {
   return { ...wantedRuns({ ...on, now: at }).filter, until: at };
 }
 
-async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong?: string): Promise<Page> {
+async function manyPage(on: RequestContext, { verb, at }: { verb: Verb; at: Date }, wrong?: string): Promise<Page> {
   const say = RUNS[on.lang];
   const filter = meantAt(on, at);
   const [counted, { runs: examples }] = await Promise.all([
@@ -91,12 +100,12 @@ async function manyPage(on: Visit, { verb, at }: { verb: Verb; at: Date }, wrong
 /** So long is a page that asks believed; then what it showed is too old. */
 const LONGEST_LOOK_MS = 3_600_000;
 
-export async function doMany(on: Act): Promise<Done | Page> {
+export async function doMany(on: ActionContext): Promise<Done | Page> {
   const say = RUNS[on.lang];
   const verb = verbOf(on.query.get("verb"));
   const at = new Date(Number(field(on.form, "at")));
   const age_ms = on.now.getTime() - at.getTime();
-  if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new Refusal(400, say.many_old);
+  if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new PageError(400, say.many_old);
   return await orForm(on, (wrong) => manyPage(on, { verb, at }, wrong), async () => {
     const ids = await actOnMany(on.sql, meantAt(on, at), actOf(on, verb), by(on));
     const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
@@ -105,7 +114,7 @@ export async function doMany(on: Act): Promise<Done | Page> {
   });
 }
 
-function actOf(on: Act, verb: Verb): ManyAct {
+function actOf(on: ActionContext, verb: Verb): ManyAct {
   if (verb === "cancel") return { verb };
   if (verb === "retry") return { verb, wish: wishOf(on) };
   const label = RUNS[on.lang].priority;

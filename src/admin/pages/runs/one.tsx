@@ -11,7 +11,7 @@ import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time, timeText } from "../../parts/time.tsx";
 import { Why } from "../../parts/why.tsx";
-import { idParam, link, may, type Page, Refusal, type Visit } from "../../request_context.ts";
+import { idParam, link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Timeline } from "./timeline.tsx";
@@ -21,10 +21,10 @@ import { RUNS } from "./words.ts";
 const LOG_LINES = 300;
 const RERUNS_SHOWN = 20;
 
-export async function showRun(on: Visit): Promise<Page> {
+export async function showRun(on: RequestContext): Promise<Page> {
   const id = idParam(on);
   const run = await readRun(on.sql, id);
-  if (!run) throw new Refusal(404);
+  if (!run) throw new PageError(404);
   const log = new RunLog(on, run);
   const [attempts, lines, reruns] = await Promise.all([
     readAttempts(on.sql, id),
@@ -49,7 +49,7 @@ export async function showRun(on: Visit): Promise<Page> {
   };
 }
 
-function Heading({ on, run }: { on: Visit; run: RunView }) {
+function Heading({ on, run }: { on: RequestContext; run: RunView }) {
   const say = RUNS[on.lang];
   return (
     <div class="heading">
@@ -65,7 +65,7 @@ function Heading({ on, run }: { on: Visit; run: RunView }) {
 }
 
 /** The one thing to know about it now. */
-function Now({ on, run }: { on: Visit; run: RunView }) {
+function Now({ on, run }: { on: RequestContext; run: RunView }) {
   const say = RUNS[on.lang];
   const ended = TERMINAL.includes(run.state);
   return (
@@ -95,7 +95,7 @@ function Now({ on, run }: { on: Visit; run: RunView }) {
   );
 }
 
-function Attempts({ on, attempts }: { on: Visit; attempts: AttemptView[] }) {
+function Attempts({ on, attempts }: { on: RequestContext; attempts: AttemptView[] }) {
   const say = RUNS[on.lang];
   if (attempts.length === 0) return null;
   return (
@@ -127,7 +127,7 @@ function unreadable(error: unknown): LogUnreadable {
   throw error;
 }
 
-function Log({ on, run, lines: read }: { on: Visit; run: RunView; lines: LogLineView[] | LogUnreadable }) {
+function Log({ on, run, lines: read }: { on: RequestContext; run: RunView; lines: LogLineView[] | LogUnreadable }) {
   const say = RUNS[on.lang];
   const { parts, deleted_on, others } = parseLogRef(run.log_ref);
   const lines = read instanceof LogUnreadable ? [] : read;
@@ -177,7 +177,7 @@ function LogRef({ log_ref }: { log_ref: string }) {
   return <a href={log_ref} rel="noopener noreferrer" target="_blank">{log_ref}</a>;
 }
 
-function Values({ on, run, reruns }: { on: Visit; run: RunView; reruns: number[] }) {
+function Values({ on, run, reruns }: { on: RequestContext; run: RunView; reruns: number[] }) {
   const say = RUNS[on.lang];
   const known = (to: string, name: string) => run.ran_on === null ? name : <a href={to}>{name}</a>;
   const run_link = (id: number | null) => id && <a href={link(on, `/runs/${id}`)}>{id}</a>;

@@ -1,15 +1,15 @@
-/** What became of a run, from its birth to its end, every attempt of it: when, and how long it took. */
+/** What became of a run, from its creation to its end, every attempt of it: when, and how long it took. */
 import type { Child } from "hono/jsx";
 import type { AttemptView, RunView } from "../../../runs/run_view.ts";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
-import type { Visit } from "../../request_context.ts";
+import type { RequestContext } from "../../request_context.ts";
 import { RUNS } from "./words.ts";
 
 /** Earlier ones are in the table below it. */
 const ATTEMPTS_SHOWN = 4;
 
 interface Shown {
-  on: Visit;
+  on: RequestContext;
   run: RunView;
 }
 
@@ -74,7 +74,13 @@ function Last({ on, run, retried }: Shown & { retried: boolean }) {
 }
 
 function Step(
-  { on, name, at, tone, children }: { on: Visit; name: string; at: Date | null; tone?: string; children?: Child },
+  { on, name, at, tone, children }: {
+    on: RequestContext;
+    name: string;
+    at: Date | null;
+    tone?: string;
+    children?: Child;
+  },
 ) {
   const done = at && at <= on.now;
   return (

@@ -1,17 +1,17 @@
 /** Changing settings: what was typed is shown once more beside what holds, and then applied, all of it or nothing. */
 import { changeSettings, listSettings } from "../../../settings/settings.ts";
 import { by } from "../../form_actions.ts";
-import { type Act, type Done } from "../../request_context.ts";
+import { type ActionContext, type Done } from "../../request_context.ts";
 import { changeQuery, wantedChange } from "./wanted.ts";
 import { SETTINGS } from "./words.ts";
 
-export async function reviewSettings(on: Act): Promise<Done> {
+export async function reviewSettings(on: ActionContext): Promise<Done> {
   const change = wantedChange(textsOf(on.form), await listSettings(on.sql));
   if (Object.keys(change).length === 0) return { to: "/settings", text: SETTINGS[on.lang].nothing };
   return { to: `/settings?${new URLSearchParams(changeQuery(change))}` };
 }
 
-export async function applySettings(on: Act): Promise<Done> {
+export async function applySettings(on: ActionContext): Promise<Done> {
   const say = SETTINGS[on.lang];
   const stored = await listSettings(on.sql);
   const change = wantedChange(textsOf(on.form), stored);

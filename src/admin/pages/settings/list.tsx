@@ -19,13 +19,13 @@ import { Live } from "../../parts/live.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { link, may, type Page, type Visit } from "../../request_context.ts";
+import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { ABOUT, type Group, GROUP_NAMES, GROUPS, unitOf } from "./about.ts";
 import { changeQuery, DEFAULT, wantedChange } from "./wanted.ts";
 import { problemText, ruleText } from "./problem_text.ts";
 import { SETTINGS } from "./words.ts";
 
-export async function showSettings(on: Visit): Promise<Page> {
+export async function showSettings(on: RequestContext): Promise<Page> {
   const say = SETTINGS[on.lang];
   const stored = await listSettings(on.sql);
   const change = wantedChange(on.query, stored);
@@ -57,7 +57,7 @@ export async function showSettings(on: Visit): Promise<Page> {
   };
 }
 
-function GroupTable({ on, group, stored }: { on: Visit; group: Group; stored: SettingView[] }) {
+function GroupTable({ on, group, stored }: { on: RequestContext; group: Group; stored: SettingView[] }) {
   const say = SETTINGS[on.lang];
   const rows = stored.filter(({ name }) => ABOUT[name].group === group);
   return (
@@ -82,7 +82,7 @@ function GroupTable({ on, group, stored }: { on: Visit; group: Group; stored: Se
   );
 }
 
-function Name({ on, setting }: { on: Visit; setting: SettingView }) {
+function Name({ on, setting }: { on: RequestContext; setting: SettingView }) {
   return (
     <div class="setting" id={setting.name}>
       <code>{setting.name}</code>
@@ -91,12 +91,12 @@ function Name({ on, setting }: { on: Visit; setting: SettingView }) {
   );
 }
 
-function Value({ on, setting }: { on: Visit; setting: SettingView }) {
+function Value({ on, setting }: { on: RequestContext; setting: SettingView }) {
   const text = withUnit(on, setting.name, setting.value);
   return setting.updated_at ? <Badge tone="warn" sign="≠" text={text} /> : <span class="number">{text}</span>;
 }
 
-function Changed({ on, setting }: { on: Visit; setting: SettingView }) {
+function Changed({ on, setting }: { on: RequestContext; setting: SettingView }) {
   if (!setting.updated_at) return <Nothing />;
   return (
     <span class="changed">
@@ -106,7 +106,7 @@ function Changed({ on, setting }: { on: Visit; setting: SettingView }) {
   );
 }
 
-function withUnit(on: Visit, name: string, value: unknown): string {
+function withUnit(on: RequestContext, name: string, value: unknown): string {
   return `${typeof value === "object" ? JSON.stringify(value) : value} ${unitOf(name, on.lang)}`.trim();
 }
 
@@ -114,7 +114,7 @@ function boundsOf({ least, most, choices }: SettingView): string {
   return choices ? choices.join(", ") : `${least} … ${most}`;
 }
 
-function Rules({ on, rows }: { on: Visit; rows: SettingView[] }) {
+function Rules({ on, rows }: { on: RequestContext; rows: SettingView[] }) {
   const rules = RELATIONS.filter(({ of }: Relation) => rows.some(({ name }) => name === of));
   if (rules.length === 0) return null;
   return (
@@ -131,7 +131,7 @@ function Rules({ on, rows }: { on: Visit; rows: SettingView[] }) {
   );
 }
 
-function Edit({ on, group, stored }: { on: Visit; group: Group; stored: SettingView[] }) {
+function Edit({ on, group, stored }: { on: RequestContext; group: Group; stored: SettingView[] }) {
   const say = SETTINGS[on.lang];
   const rows = stored.filter(({ name }) => ABOUT[name].group === group);
   return (
@@ -150,7 +150,7 @@ function Edit({ on, group, stored }: { on: Visit; group: Group; stored: SettingV
   );
 }
 
-function Field({ on, setting }: { on: Visit; setting: SettingView }) {
+function Field({ on, setting }: { on: RequestContext; setting: SettingView }) {
   const { name, value, least, most, choices } = setting;
   const hint = `${boundsOf(setting)} ${unitOf(name, on.lang)} · ${SETTINGS[on.lang].usual} ${setting.default}`;
   return (
@@ -176,7 +176,7 @@ function Field({ on, setting }: { on: Visit; setting: SettingView }) {
 
 function Review(
   { on, stored, change, problems }: {
-    on: Visit;
+    on: RequestContext;
     stored: SettingView[];
     change: SettingsChange;
     problems: SettingProblem[];
@@ -226,7 +226,7 @@ function Review(
   );
 }
 
-function thenText(on: Visit, { name }: SettingView, change: SettingsChange): string {
+function thenText(on: RequestContext, { name }: SettingView, change: SettingsChange): string {
   const value = change[name];
   if (value !== null) return withUnit(on, name, value);
   return `${withUnit(on, name, DEFAULT_SETTINGS[name])} (${SETTINGS[on.lang].to_default})`;
