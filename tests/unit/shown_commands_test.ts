@@ -42,7 +42,7 @@ Deno.test("keys that the docs have made inside the checkout get into neither git
 
 function docs(): { path: string; text: string }[] {
   const names = [...Deno.readDirSync(`${PROJECT_DIR}/docs`)].map(({ name }) => `docs/${name}`);
-  return ["README.md", ...names.toSorted()].map((path) => ({
+  return ["README.md", "CONTRIBUTING.md", ...names.toSorted()].map((path) => ({
     path,
     text: Deno.readTextFileSync(`${PROJECT_DIR}/${path}`),
   }));
