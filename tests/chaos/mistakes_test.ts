@@ -25,7 +25,7 @@ for (const mistake of MISTAKES) {
   });
 }
 
-Deno.test("what the mistakes alter is there to be altered", async () => {
+Deno.test("what the mistakes alter is there to be altered", () => {
   const files = sourcesIn("src").map(({ text }) => text);
   for (const { name, changes = [] } of MISTAKES) {
     for (const [from] of changes.flat()) assert(files.some((text) => text.includes(from)), `${name}: ${from}`);
