@@ -207,6 +207,13 @@ Deno.test("a program of ours is given the same permissions wherever it is starte
   assert.deepEqual(script.split(" ").filter((flag) => flag !== "--quiet"), flags);
 });
 
+Deno.test("what deno.json exports is what it maps the names of the imports to", () => {
+  const { name, exports, imports } = JSON.parse(textOf("deno.json"));
+  assert.match(name, /^@dandori\/[a-z]+$/);
+  assert.deepEqual(exports, { ".": imports.dandori, "./client": imports["dandori/client"] });
+  assert.deepEqual(Object.values(exports), ENTRIES.map((path) => `./${path}`));
+});
+
 Deno.test("the rules can be broken: each sees what it is for", () => {
   const bad = parseSource(
     "src/runs/bad.ts",

@@ -7,7 +7,7 @@
  */
 import { noCodeText, type QueueBlock, whereOf } from "../runs/wait_reason.ts";
 import type { RunQueue } from "../dispatch/dispatch_queues.ts";
-import { type CapacitySnapshot, type NodeCapacity } from "./placement.ts";
+import type { CapacitySnapshot, NodeCapacity } from "./placement.ts";
 
 /** Why it is closed, as a sentence and for programs. */
 interface BlockedReason {

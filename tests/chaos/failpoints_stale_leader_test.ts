@@ -5,7 +5,7 @@
  * before each by failpoints_seat_test.ts.
  */
 import type { FailpointName } from "../../src/platform/failpoint.ts";
-import { type Doom } from "../support/doomed.ts";
+import type { Doom } from "../support/doomed.ts";
 import { staleLeader } from "../support/stale_leader.ts";
 
 /** Several at once, each on stores of its own: most of their time is waiting for a lease to end. */

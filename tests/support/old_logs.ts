@@ -5,7 +5,7 @@ import { openArchive } from "../../src/archive/open_archive.ts";
 import type { ArchivePlace } from "../../src/platform/config.ts";
 import { moveOldLogs } from "../../src/leader/retention/log_retention.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
-import { acquire, Term } from "../../src/nodes/leadership.ts";
+import { acquire, type Term } from "../../src/nodes/leadership.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../src/settings/settings.ts";
 import { aDefinition, aRun } from "./factories.ts";
 import { type FakeS3, KEY_ID, SECRET } from "./fake_s3.ts";

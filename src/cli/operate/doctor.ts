@@ -1,6 +1,6 @@
 /** `doctor`: what is missing, and how to mend it. Exits 1 when something is. */
 import { examine } from "../../ops/doctor.ts";
-import { type JsonOption } from "../operator.ts";
+import type { JsonOption } from "../operator.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 
 export async function doctorCommand(options: JsonOption): Promise<void> {

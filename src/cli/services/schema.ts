@@ -2,7 +2,7 @@
 import { PROJECT_DIR } from "../../platform/config.ts";
 import { connectDb, type Sql } from "../../postgres/connection.ts";
 import { applySchema } from "../../postgres/schema.ts";
-import { type JsonOption } from "../operator.ts";
+import type { JsonOption } from "../operator.ts";
 import { readConfigForDb } from "../../app/opening.ts";
 import { printJson, say } from "../../app/output.ts";
 

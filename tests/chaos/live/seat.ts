@@ -8,7 +8,7 @@ import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import type { FactName, Facts } from "../../../src/platform/facts.ts";
 import { monotonicMs, rest } from "../../../src/platform/timers.ts";
 import { eachLine, WORKER_ARGS } from "../../../src/dev/worker_supervisor.ts";
-import { FaultyLink } from "../../../src/ops/faulty_link.ts";
+import type { FaultyLink } from "../../../src/ops/faulty_link.ts";
 import { signalProcess } from "../../../src/sandbox/process_table.ts";
 
 export interface LockOptions {

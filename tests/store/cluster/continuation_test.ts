@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type FactName, hear } from "../../../src/platform/facts.ts";
 import { monotonicMs } from "../../../src/platform/timers.ts";
-import { Peers } from "../../../src/rpc/peers.ts";
+import type { Peers } from "../../../src/rpc/peers.ts";
 import type { ConfirmContinuationResponse } from "../../../src/rpc/messages.ts";
 import { answerContinuation } from "../../../src/worker/confirm.ts";
 import { Continuation, type ContinuationParts } from "../../../src/worker/continuation.ts";

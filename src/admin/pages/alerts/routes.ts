@@ -1,7 +1,7 @@
 /** What there is of alerts, and who may do it. */
 import { requestTest } from "../../../alerts/alerts.ts";
 import { by } from "../../form_actions.ts";
-import { type ActionContext, type Done, type Route } from "../../request_context.ts";
+import type { ActionContext, Done, Route } from "../../request_context.ts";
 import { acknowledge } from "./ack.tsx";
 import { showAlerts } from "./list.tsx";
 import { ALERTS } from "./words.ts";

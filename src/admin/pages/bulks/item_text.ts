@@ -1,5 +1,5 @@
 /** Items as they are pasted: JSON, one value a line, or CSV whose first line names the args. */
-import { CsvError, parse } from "csv-parse/sync";
+import { type CsvError, parse } from "csv-parse/sync";
 import { Unusable } from "../../form_actions.ts";
 import { jsonMistake } from "../../json_text.ts";
 import { type Lang, words } from "../../words.ts";

@@ -1,7 +1,7 @@
 /** Changing settings: what was typed is shown once more beside what holds, and then applied, all of it or nothing. */
 import { changeSettings, listSettings } from "../../../settings/settings.ts";
 import { by } from "../../form_actions.ts";
-import { type ActionContext, type Done } from "../../request_context.ts";
+import type { ActionContext, Done } from "../../request_context.ts";
 import { changeQuery, wantedChange } from "./wanted.ts";
 import { SETTINGS } from "./words.ts";
 
