@@ -79,7 +79,9 @@ export function filterFrom(parts: string[]): RunFilter {
   const seen = new Set<string>();
   for (const part of parts) {
     const [, name = "", value = ""] = /^([a-z-]+)=(.+)$/s.exec(part) ?? [];
-    if (seen.has(name)) throw new CommandError(`Cannot use --where ${part}: ${name} is given before`, EXIT.usage);
+    if (seen.has(name)) {
+      throw new CommandError(`Cannot use --where ${part}: ${name} is given twice; give each name once`, EXIT.usage);
+    }
     seen.add(name);
     if (name === "job") filter.job_name = value;
     else if (name === "state") filter.states = value.split(",").map(stateFrom);
@@ -91,7 +93,10 @@ export function filterFrom(parts: string[]): RunFilter {
     else if (name === "bulk") filter.bulk_id = idFrom(value);
     else if (name === "since") filter.since = instantFrom(value, "ago");
     else if (name === "until") filter.until = instantFrom(value, "ago");
-    else throw new CommandError(`Cannot use --where ${part}: write name=value, with one of ${PARTS}`, EXIT.usage);
+    else {throw new CommandError(
+        `Cannot use --where ${part}: unknown condition; write name=value with one of ${PARTS}`,
+        EXIT.usage,
+      );}
   }
   return filter;
 }

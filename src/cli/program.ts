@@ -44,7 +44,7 @@ function report(error: unknown, json: boolean): number {
 /** All commands with their options. */
 export function buildProgram(signals: Signals): Command {
   const program = new Command("dandori")
-    .description("A distributed job scheduler: files in jobs/, run on schedules, on events and on demand.")
+    .description("A distributed job scheduler: runs the files in jobs/ on schedules, on events and on demand.")
     .version(VERSION)
     .exitOverride()
     .showHelpAfterError("(add --help for usage)")
@@ -73,7 +73,7 @@ export function buildProgram(signals: Signals): Command {
 /** To all that answer: what answers may show times. */
 function addUtc(command: Command): void {
   if (command.options.some(({ long }) => long === "--json")) {
-    command.option("--utc", "times in UTC, not in the local zone");
+    command.option("--utc", "show times in UTC instead of the local zone");
   }
   command.commands.forEach(addUtc);
 }
@@ -81,12 +81,12 @@ function addUtc(command: Command): void {
 const HELP = `
 Each command is also a task: deno task run NAME is the same as main.ts run NAME.
 
-Where an instant is asked for, so is how far away it is: 90s, 10m, 2h, 3d, or with its direction +10m, -10m.
+An instant can be given as ISO 8601 or as a distance from now: 90s, 10m, 2h, 3d, or with a sign: +10m, -10m.
 
-Exit codes: 0 done, 1 it did not succeed, 2 not understood or does not fit (or sync --check found a difference), 3 could not reach it.
+Exit codes: 0 done, 1 failed, 2 invalid input (or sync --check found a difference), 3 unreachable.
 
 Try:
-  deno task dev                                     start everything here, for development
+  deno task dev                                     start everything on this machine, for development
   deno task run hello --args '{"name":"you"}' --wait
-  deno task runs ls                                 what ran lately
+  deno task runs ls                                 list the newest runs
 `;

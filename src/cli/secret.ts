@@ -43,5 +43,8 @@ async function piped(): Promise<string> {
   }
   const [line = ""] = text.split(/\r?\n/);
   if (line) return line;
-  throw new CommandError("Give the password on stdin, or use --generate", EXIT.usage);
+  throw new CommandError(
+    "Cannot read a password: stdin is empty; give the password on stdin, or use --generate",
+    EXIT.usage,
+  );
 }

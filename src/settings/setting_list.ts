@@ -1,4 +1,4 @@
-/** Each live setting: its default, its bounds or what it can be, and what it does in English. How they are read and changed: settings.ts. */
+/** The live settings: default, bounds or choices, and an English description. settings.ts reads and changes them. */
 
 export interface NumberSetting {
   default: number;
@@ -9,39 +9,45 @@ export interface NumberSetting {
 
 /** Each number with its bounds; the unit is the last part of the name. */
 export const NUMBER_SETTINGS = {
-  leader_tick_seconds: { default: 1, least: 0.05, most: 60, about: "The leader looks for work at least this often" },
+  leader_tick_seconds: { default: 1, least: 0.05, most: 60, about: "Longest pause between two ticks of the leader" },
   leader_lease_seconds: {
     default: 3,
     least: 0.3,
     most: 60,
-    about: "A leader that is silent this long has lost its term",
+    about: "The leader loses its term after this long without renewing it",
   },
   leader_failing_seconds: {
     default: 30,
     least: 1,
     most: 86_400,
     about:
-      "A leader whose ticks fail one after another for this long steps down, if another worker is there; doubled each time that the same worker has to",
+      "The leader steps down after its ticks have failed for this long, if another worker is up. The time doubles whenever the same worker steps down again",
   },
   leader_stale_seconds: {
     default: 5,
     least: 0.5,
     most: 60,
     about:
-      "A leader that is silent this long is asked to step down; and candidates ask Postgres this often, whatever Redis says",
+      "A leader is asked to step down after this long without a sign of life. Candidates also ask Postgres at this interval, whatever Redis says",
   },
-  heartbeat_interval_seconds: { default: 1, least: 0.05, most: 60, about: "How often a worker reports to Redis" },
-  heartbeat_ttl_seconds: { default: 5, least: 0.5, most: 300, about: "A report older than this is gone" },
+  heartbeat_interval_seconds: {
+    default: 1,
+    least: 0.05,
+    most: 60,
+    about: "Interval of a worker's heartbeats in Redis",
+  },
+  heartbeat_ttl_seconds: { default: 5, least: 0.5, most: 300, about: "A heartbeat expires after this time" },
   worker_lease_seconds: {
     default: 30,
     least: 2,
     most: 600,
-    about: "A worker unheard by Postgres this long is dead, and its runs go elsewhere",
+    about:
+      "A worker that has not renewed its lease in Postgres for this long is declared dead, and its runs are reassigned",
   },
-  worker_renew_seconds: { default: 5, least: 0.2, most: 120, about: "How often a worker renews its lease" },
+  worker_renew_seconds: { default: 5, least: 0.2, most: 120, about: "Interval at which a worker renews its lease" },
   worker_margin_seconds: {
     default: 5,
-    least: 4, // the guard of bodies strikes 3 s after the last word of its worker
+    least: 4, // the watchdog kills bodies 3 s after the last message of their worker
     most: 120,
     about: "A worker stops its bodies this long before its lease ends",
   },
@@ -49,43 +55,44 @@ export const NUMBER_SETTINGS = {
     default: 10,
     least: 0.5,
     most: 3600,
-    about: "An assigned run that has not started by then is given to another worker",
+    about: "An assigned run that has not started within this time is given to another worker",
   },
   suspect_seconds: {
     default: 10,
     least: 0.2,
     most: 600,
-    about: "A worker whose calls fail gets no work this long, doubled with each failure",
+    about: "A worker whose calls fail gets no work for this long. The time doubles with each failure",
   },
   assign_ahead_seconds: {
     default: 1,
     least: 0,
     most: 5,
-    about: "A run whose time is known is given to a free worker so long before, which loads its process; 0: not before",
+    about:
+      "A run with a known time is assigned to a free worker this long before, so that its process is loaded in time. 0: never early",
   },
   worker_detach_grace_seconds: {
     default: 5,
     least: 0.5,
     most: 600,
-    about: "A worker whose calls and heartbeat have both failed this long is detached",
+    about: "A worker is detached after both its calls and its heartbeat have failed for this long",
   },
   continuation_retry_count: {
     default: 3,
     least: 1,
     most: 100,
-    about: "So often a worker that cannot renew its lease asks leader and subleaders, before it pauses",
+    about: "Attempts to get the lease confirmed by the leader or a subleader before the worker pauses",
   },
   continuation_retry_interval_seconds: {
     default: 0.3,
     least: 0.05,
     most: 60,
-    about: "The pause between two such questions",
+    about: "Pause between two of these attempts",
   },
   max_jobs_per_worker: {
     default: 10,
     least: 1,
     most: 1000,
-    about: "Bodies that a worker runs at once, unless SCHEDULER_SLOTS says otherwise",
+    about: "Bodies that a worker runs at once, unless SCHEDULER_SLOTS is set",
   },
   spare_processes: {
     default: 4,
@@ -97,97 +104,106 @@ export const NUMBER_SETTINGS = {
     default: 3600,
     least: 0,
     most: 31_536_000,
-    about: "A run of a schedule this late is SKIPPED; 0: never",
+    about: "A scheduled run that is this late is SKIPPED. 0: never",
   },
   drain_grace_seconds: {
     default: 30,
     least: 0,
     most: 86_400,
-    about: "A worker told to stop lets its bodies go on this long",
+    about: "Time that a stopping worker gives its bodies to finish",
   },
-  node_check_seconds: { default: 300, least: 0.1, most: 86_400, about: "An available node is checked this often" },
+  node_check_seconds: { default: 300, least: 0.1, most: 86_400, about: "Interval between checks of an available node" },
   node_retry_seconds: {
     default: 60,
     least: 0.1,
     most: 86_400,
-    about: "One whose check failed is checked again so soon",
+    about: "Time until a failed node check is repeated",
   },
-  node_retry_count: { default: 3, least: 0, most: 1000, about: "So many times, and then every node_recheck_seconds" },
+  node_retry_count: {
+    default: 3,
+    least: 0,
+    most: 1000,
+    about: "Repetitions of a failed node check before node_recheck_seconds applies",
+  },
   node_recheck_seconds: {
     default: 30,
     least: 0.1,
     most: 86_400,
-    about: "How often a node is checked that stays away, until it is back",
+    about: "Interval between checks of a node that stays unavailable, until a check succeeds",
   },
   node_script_seconds: {
     default: 10,
     least: 0.1,
     most: 300,
-    about: "A script in SCHEDULER_CHECKS_DIR that takes longer has failed",
+    about: "Timeout of each script in SCHEDULER_CHECKS_DIR",
   },
   node_max_load_percent: {
     default: 0,
     least: 0,
     most: 100_000,
-    about: "A node whose load average per core is above this is busy and gets no new work; 0: never",
+    about: "A node whose load average per core is above this is busy and gets no new work. 0: no limit",
   },
   node_min_free_disk_mb: {
     default: 100,
     least: 0,
     most: 1_000_000_000,
-    about: "A node with less room where its workers keep their state is unavailable; 0: never",
+    about: "A node with less free disk space for the state of its workers is unavailable. 0: no limit",
   },
   stat_interval_seconds: {
     default: 10,
     least: 0.2,
     most: 300,
-    about: "How often the leader counts what ended, looks at what waits and judges alerts",
+    about: "Interval at which the leader updates the statistics and evaluates alerts",
   },
   stat_minute_days: {
     default: 8,
     least: 1,
     most: 400,
-    about: "Statistics by the minute and by ten are kept this long",
+    about: "Retention of statistics per minute and per ten minutes",
   },
-  stat_hour_days: { default: 400, least: 8, most: 4000, about: "Statistics by the hour and alerts are kept this long" },
+  stat_hour_days: { default: 400, least: 8, most: 4000, about: "Retention of statistics per hour and of alerts" },
   log_retention_days_db: {
     default: 7,
     least: 0,
     most: 36_500,
-    about:
-      "Days after its end that a run's log lines stay in Postgres; then old_logs says what becomes of them; 0: for ever",
+    about: "Days that a run's log lines stay in Postgres after its end. Then old_logs applies. 0: for ever",
   },
   run_retention_days: {
     default: 0,
     least: 0,
     most: 36_500,
     about:
-      "Days after its end that a run is kept, with its attempts and lines; bulks and events go as their runs do; the last run of each job stays; 0: for ever",
+      "Days that a run, its attempts and its log lines are kept after its end. Bulks and events go with their runs. The last run of each job stays. 0: for ever",
   },
   alert_overdue_seconds: {
     default: 300,
     least: 1,
     most: 604_800,
-    about: "Work that may start and has been due this long is overdue",
+    about: "Alert when work that may start has been due for this long",
   },
   alert_no_code_seconds: {
     default: 60,
     least: 1,
     most: 604_800,
-    about: "No worker having the version of a job that was synced this long is an alert",
+    about: "Alert when no worker has had the synced version of a job for this long",
   },
-  alert_no_leader_seconds: { default: 30, least: 1, most: 86_400, about: "Nobody leading this long is an alert" },
+  alert_no_leader_seconds: {
+    default: 30,
+    least: 1,
+    most: 86_400,
+    about: "Alert when there has been no leader for this long",
+  },
   alert_certificate_days: {
     default: 14,
     least: 0,
     most: 365,
-    about: "A certificate that is good for fewer days is an alert",
+    about: "Alert when a certificate expires within this many days",
   },
   alert_clock_skew_seconds: {
     default: 2,
     least: 0.1,
     most: 3600,
-    about: "A clock that differs more from the database's is an alert",
+    about: "Alert when a clock differs from the database's by more than this",
   },
 } as const satisfies Record<string, NumberSetting>;
 
@@ -205,12 +221,12 @@ export const CHOICES = {
   leader_runs_jobs: {
     choices: LEADER_RUNS_JOBS,
     about:
-      "Whether the leader runs bodies itself: never, alone (only runs that no other worker will ever take: it is the only one, or the only one of the node they ask for or with their code), or always",
+      "Whether the leader runs bodies itself. never: no. alone: only runs that no other worker can take, because the leader is the only worker, the only one on the requested node, or the only one with the code. always: yes",
   },
-  dispatch: { choices: DISPATCH, about: "paused: no waiting run is given to a worker, whatever its job" },
+  dispatch: { choices: DISPATCH, about: "paused: no waiting run of any job is given to a worker" },
   old_logs: {
     choices: OLD_LOGS,
     about:
-      "Log lines after log_retention_days_db: archive moves them to SCHEDULER_ARCHIVE, without which they stay; delete deletes them for good",
+      "What happens to log lines after log_retention_days_db. archive: they move to SCHEDULER_ARCHIVE, or stay if it is not set. delete: they are deleted for good",
   },
 } satisfies Record<string, Choice>;

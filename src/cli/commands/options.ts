@@ -3,7 +3,7 @@ import { Option } from "commander";
 import { NO_REASON } from "../operator.ts";
 import { CommandError, EXIT } from "../../app/output.ts";
 
-export const reason = (about = "kept in the audit") => new Option("--reason <text>", about).default(NO_REASON);
+export const reason = (about = "stored in the audit log") => new Option("--reason <text>", about).default(NO_REASON);
 
 export const json = () => new Option("--json", "print JSON instead of text");
 

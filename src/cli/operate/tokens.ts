@@ -1,4 +1,4 @@
-/** `admin token`: tokens by which programs use the API. One is shown once, when it is made; only its digest is kept. */
+/** `admin token`: tokens API tokens for programs. One is shown once, when it is made; only its digest is kept. */
 import { counted } from "../../platform/text.ts";
 import { digestOf, makeToken } from "../../admin/auth/passwords.ts";
 import {

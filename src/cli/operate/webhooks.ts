@@ -1,4 +1,4 @@
-/** `hooks`: where other programs deliver events over HTTP, signed with a secret. */
+/** `hooks`: webhooks: signed events from other programs over HTTP with a secret. */
 import { dropHook, makeHook } from "../../actions/webhook_actions.ts";
 import { listWebhooks, type Signature, SIGNATURES } from "../../events/webhooks.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";

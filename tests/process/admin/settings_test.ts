@@ -20,7 +20,7 @@ Deno.test("every setting is shown with what it does, its unit, bounds, default, 
     const browser = await login("viewer");
     const text = await browser.text("/settings");
     for (const name of Object.keys(DEFAULT_SETTINGS)) assert.match(text, new RegExp(`<code>${name}</code>`));
-    for (const sign of [/The leader looks for work/, /0\.05 … 60/, />4 bodies</, /user:hanako/, /14 days/]) {
+    for (const sign of [/Longest pause between two ticks/, /0\.05 … 60/, />4 bodies</, /user:hanako/, /14 days/]) {
       assert.match(text, sign);
     }
     for (const rule of RELATIONS) assert(text.includes(relationText(rule)));

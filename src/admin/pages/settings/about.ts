@@ -1,4 +1,4 @@
-/** Each setting's place on the page and what it does, in Japanese; in English that stands beside the setting (settings/settings.ts). */
+/** The group of each setting on the page, and its description in Japanese. The English one is in settings/setting_list.ts. */
 import type { Settings } from "../../../settings/settings.ts";
 import type { Lang } from "../../words.ts";
 
@@ -17,8 +17,8 @@ export const GROUP_NAMES: Record<Group, Record<Lang, string>> = {
 
 /** A setting without a line here does not compile. Those that relate to each other stand in one group, to be changed together. */
 export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
-  leader_tick_seconds: { group: "leader", ja: "リーダーは少なくともこの間隔で仕事を探します" },
-  leader_lease_seconds: { group: "leader", ja: "リーダーがこの時間応答しないと任期を失います" },
+  leader_tick_seconds: { group: "leader", ja: "リーダーのティックの最長間隔" },
+  leader_lease_seconds: { group: "leader", ja: "リーダーが任期を更新しないままこの時間が過ぎると、任期を失います" },
   leader_failing_seconds: {
     group: "leader",
     ja:
@@ -34,24 +34,24 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
     ja:
       "リーダー自身がジョブを実行するか：never 実行しない、alone 引き受けるワーカーが他にいない実行だけ（唯一のワーカー、または指定ノードで唯一のワーカーのとき）、always 常に実行する",
   },
-  heartbeat_interval_seconds: { group: "workers", ja: "ワーカーが Redis に報告する間隔" },
-  heartbeat_ttl_seconds: { group: "workers", ja: "これより古い報告は無効になります" },
+  heartbeat_interval_seconds: { group: "workers", ja: "ワーカーが Redis にハートビートを送る間隔" },
+  heartbeat_ttl_seconds: { group: "workers", ja: "ハートビートの有効期間" },
   worker_detach_grace_seconds: {
     group: "workers",
     ja: "呼び出しもハートビートもこの時間失敗したワーカーを切り離します",
   },
   worker_lease_seconds: {
     group: "workers",
-    ja: "Postgres にこの時間連絡のないワーカーは停止とみなし、実行を他へ移します",
+    ja: "Postgres のリースをこの時間更新しないワーカーは停止とみなし、実行を他のワーカーに割り当てます",
   },
   worker_renew_seconds: { group: "workers", ja: "ワーカーがリースを更新する間隔" },
   worker_margin_seconds: { group: "workers", ja: "ワーカーはリース終了のこの時間前に本体を停止します" },
   continuation_retry_count: {
     group: "workers",
-    ja: "リースを更新できないワーカーが、停止前にリーダーとサブリーダーに尋ねる回数",
+    ja: "ワーカーが実行を止める前に、リーダーまたはサブリーダーにリースの確認を求める回数",
   },
-  continuation_retry_interval_seconds: { group: "workers", ja: "その問い合わせの間隔" },
-  drain_grace_seconds: { group: "workers", ja: "停止を指示されたワーカーが、本体の続行を許す時間" },
+  continuation_retry_interval_seconds: { group: "workers", ja: "リースの確認を求める間隔" },
+  drain_grace_seconds: { group: "workers", ja: "停止するワーカーが、本体の終了を待つ時間" },
   dispatch: { group: "dispatch", ja: "paused：どのジョブの待機中の実行もワーカーに渡しません" },
   max_jobs_per_worker: {
     group: "dispatch",
@@ -60,7 +60,7 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
   spare_processes: { group: "dispatch", ja: "ワーカーが次の本体のために用意しておくプロセス数" },
   assign_ahead_seconds: {
     group: "dispatch",
-    ja: "時刻の決まった実行を、この時間だけ前にワーカーへ渡します。0：しない",
+    ja: "時刻の決まった実行をこの時間だけ前に空いたワーカーへ割り当て、プロセスを読み込んでおきます。0：しない",
   },
   reassign_after_seconds: {
     group: "dispatch",
@@ -76,11 +76,11 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
   },
   node_check_seconds: { group: "nodes", ja: "利用可能なノードを確認する間隔" },
   node_retry_seconds: { group: "nodes", ja: "確認に失敗したノードを再確認するまでの時間" },
-  node_retry_count: { group: "nodes", ja: "その回数。以後は node_recheck_seconds ごとに確認します" },
-  node_recheck_seconds: { group: "nodes", ja: "戻らないノードを、戻るまで確認する間隔" },
+  node_retry_count: { group: "nodes", ja: "node_recheck_seconds に切り替わるまでに再確認する回数" },
+  node_recheck_seconds: { group: "nodes", ja: "利用できないままのノードを、回復するまで確認する間隔" },
   node_script_seconds: {
     group: "nodes",
-    ja: "SCHEDULER_CHECKS_DIR のスクリプトがこれより長くかかると失敗とします",
+    ja: "SCHEDULER_CHECKS_DIR の各スクリプトの制限時間",
   },
   node_max_load_percent: {
     group: "nodes",
@@ -90,7 +90,10 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
     group: "nodes",
     ja: "ワーカーの状態を置く場所の空きがこれより少ないノードは unavailable です。0：しない",
   },
-  alert_overdue_seconds: { group: "alerts", ja: "開始できるのにこの時間開始しない仕事は遅延です" },
+  alert_overdue_seconds: {
+    group: "alerts",
+    ja: "開始できる実行が、期限からこの時間開始されなければアラートを出します",
+  },
   alert_no_code_seconds: {
     group: "alerts",
     ja: "同期したジョブの版を持つワーカーがこの時間なければアラートを出します",
@@ -117,7 +120,7 @@ export const ABOUT: Record<keyof Settings, { group: Group; ja: string }> = {
   },
   stat_interval_seconds: {
     group: "statistics",
-    ja: "リーダーが終了数と待機を数え、アラートを判断する間隔",
+    ja: "リーダーが統計を更新し、アラートを判定する間隔",
   },
   stat_minute_days: { group: "statistics", ja: "1 分・10 分ごとの統計を保存する日数" },
   stat_hour_days: { group: "statistics", ja: "1 時間ごとの統計とアラートを保存する日数" },
