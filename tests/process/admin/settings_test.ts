@@ -26,7 +26,7 @@ Deno.test("every setting is shown with what it does, its unit, bounds, default, 
     for (const rule of RELATIONS) assert(text.includes(relationText(rule)));
     assert.doesNotMatch(text, /edit=|<form method="post" action="\/settings/, "a viewer changes nothing");
     const ja = await browser.text("/settings", { "accept-language": "ja" });
-    assert.match(ja, /リーダーは少なくともこの間隔で仕事を探します/);
+    assert.match(ja, /リーダーのティックの最長間隔/);
     assert.match(ja, /4 本体/);
   });
 });
@@ -111,7 +111,7 @@ Deno.test("what somebody else changed meanwhile is not overwritten, and a defaul
     const browser = await login("admin");
     await changeSettings(sql, { max_jobs_per_worker: 7 }, { actor: "user:hanako" });
     const late = await browser.act("/settings", { max_jobs_per_worker: "4", "was.max_jobs_per_worker": "10" });
-    assert.match(late.text, /max_jobs_per_worker was changed meanwhile by user:hanako/);
+    assert.match(late.text, /max_jobs_per_worker was changed by user:hanako in the meantime/);
     assert.equal((await readSettings(sql)).max_jobs_per_worker, 7);
     assert.match(await browser.text("/settings?max_jobs_per_worker=default"), /10 bodies \(back to the default\)/);
     await browser.act("/settings", { max_jobs_per_worker: "default", "was.max_jobs_per_worker": "7" });
