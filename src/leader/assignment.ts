@@ -31,7 +31,7 @@ import { lockedLately, noteLocked } from "./row_locks.ts";
 import type { LeaderContext } from "./leader_context.ts";
 import { worthSending } from "./prefetch.ts";
 import { settleOverlaps } from "./planning.ts";
-import { orderStarts } from "./dispatch.ts";
+import { orderDrains, orderStarts } from "./dispatch.ts";
 
 export const RUNS_AT_ONCE = 1_000;
 /** Reasons are for people: written at most this often. */
@@ -62,6 +62,7 @@ export async function checkLine(me: LeaderContext): Promise<void> {
 export async function dispatch(me: LeaderContext, busy: boolean): Promise<void> {
   const snapshot = me.snapshot ?? await readDispatchSnapshot(me.sql, me.settings.assign_ahead_seconds);
   me.monitor.follow(snapshot.workers);
+  orderDrains(me);
   await learnCode(me);
   me.rate_wait_ms = Infinity;
   if (!busy) me.crowded = false;

@@ -77,3 +77,10 @@ export async function deliverCancels(me: LeaderContext): Promise<void> {
     me.peers.to(worker).cancelJob({ leader_epoch: me.term.epoch, job_run_id, attempt, reason }); // its failure is a value, and told again next tick
   }
 }
+
+/** Workers whose rows say something else of draining than they do. Who is not reached learns it with the next renewal of its lease. */
+export function orderDrains(me: LeaderContext): void {
+  for (const { draining: enable, ...worker } of me.monitor.unawareOfDrain()) {
+    me.peers.to(worker).drain({ leader_epoch: me.term.epoch, enable, noted: true });
+  }
+}

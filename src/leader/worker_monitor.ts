@@ -28,6 +28,8 @@ interface Member {
   retry_at_ms: number;
   /** It refused an order: nothing for it until then, or the two would go round and round. */
   busy_until_ms: number;
+  /** What it was told last of draining, where it does not do as its row says; undefined: it does. */
+  drain_told: boolean | undefined;
   /** How fast bodies end there. */
   pace: EndRate;
   line: SlotBacklog;
@@ -102,6 +104,7 @@ export class WorkerMonitor {
       suspect_until_ms: 0,
       retry_at_ms: 0,
       busy_until_ms: 0,
+      drain_told: undefined,
       pace: new EndRate(),
       line: new SlotBacklog(),
     };
@@ -232,6 +235,19 @@ export class WorkerMonitor {
   hasRefused(worker_id: string): void {
     const member = this.#members.get(worker_id);
     if (member) member.busy_until_ms = monotonicMs() + BUSY_MS;
+  }
+
+  /** Workers that do not know yet what their rows say of draining; each is named once for each change. */
+  unawareOfDrain(): (WorkerRow & { draining: boolean })[] {
+    const unaware: (WorkerRow & { draining: boolean })[] = [];
+    for (const member of this.#members.values()) {
+      const { worker, status } = member;
+      if (!status || (worker.state !== "ACTIVE" && worker.state !== "DRAINING")) continue;
+      const draining = worker.state === "DRAINING";
+      if (status.draining === draining) member.drain_told = undefined;
+      else if (member.drain_told !== draining) unaware.push({ ...worker, draining: member.drain_told = draining });
+    }
+    return unaware;
   }
 
   /** Workers that take part and whose stream has been gone for so long. */

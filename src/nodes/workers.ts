@@ -192,8 +192,8 @@ export async function setDraining(sql: Db, worker_id: string, draining: boolean)
 }
 
 /**
- * An operator's wish: workers, named by their own id or by their node's, take no new runs, or take them again. They learn
- * of it with their next renewal; the leader gives them nothing from now on. Audited in the same statement.
+ * An operator's wish: workers, named by their own id or by their node's, take no new runs, or take them again. The leader
+ * is woken, gives them nothing from now on, and tells them; without one they learn of it with their next renewal. Audited in the same statement.
  */
 export async function requestDrain(
   sql: Db,
@@ -207,8 +207,9 @@ export async function requestDrain(
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
       select ${wish.actor}, ${wish.draining ? "worker.drain" : "worker.undrain"}, 'worker', worker_id,
-             jsonb_build_object('state', ${from}::text), jsonb_build_object('state', ${to}::text), ${wish.reason} from moved)
-    select worker_id, node_id from moved`;
+             jsonb_build_object('state', ${from}::text), jsonb_build_object('state', ${to}::text), ${wish.reason} from moved),
+    rung as (select pg_notify('scheduler', 'drain') from moved limit 1)
+    select worker_id, node_id from moved left join rung on true`;
 }
 
 /** The last word of a worker that stops well: its lease is over, and its id is never used again. */

@@ -131,6 +131,8 @@ export interface CancelJobResponse {
 export interface DrainRequest {
   leader_epoch: number;
   enable: boolean;
+  /** The worker's row says so already: it is read again, and not written. */
+  noted?: boolean;
 }
 export interface DrainResponse {
   draining: boolean;

@@ -141,6 +141,14 @@ export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_
      where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
 }
 
+/** Whether an attempt is over for good; attempt 0: the run. One that is ORPHANED is not: its former worker may yet record its end. */
+export async function hasEnded(sql: Db, { job_run_id, attempt }: AttemptRef): Promise<boolean> {
+  const rows = await sql`
+    select from job_run where id = ${job_run_id} and (finished_at is not null
+       or (${attempt} > 0 and (attempt > ${attempt} or (attempt = ${attempt} and state = 'RETRYING'))))`;
+  return rows.length > 0;
+}
+
 /** Runs of a bulk that was canceled: asked to end, those that run as well, at most so many. Again each time it is asked, for what is left. */
 export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`

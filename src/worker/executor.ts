@@ -36,6 +36,7 @@ import {
   type FinishedBody,
   type InflightRun,
   newInflightRun,
+  refOf,
   type RunOrder,
 } from "./inflight_run.ts";
 import { type BodyResult, Records } from "./result_batcher.ts";
@@ -349,13 +350,14 @@ export class Executor {
   }
 
   /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
-  cancel(run: AttemptRef, reason: string): boolean {
+  cancel(run: AttemptRef, reason: string): "ACCEPTED" | "ALREADY_FINISHED" | "NOT_FOUND" {
     const inflight = this.#inflight.get(run.job_run_id);
-    if (run.attempt !== 0 && inflight?.attempt !== run.attempt) return false;
-    if (!inflight || inflight.stage === "recording") return false;
+    const other = !inflight || (run.attempt !== 0 && inflight.attempt !== run.attempt);
+    if (other) return this.#ended.has(run) ? "ALREADY_FINISHED" : "NOT_FOUND";
+    if (inflight.stage === "recording") return "ALREADY_FINISHED";
     inflight.cancel_reason = reason;
     inflight.body?.cancel(reason);
-    return true;
+    return "ACCEPTED";
   }
 
   /** Kills a body that Postgres does not know as ours; nothing is recorded for it by that. */
@@ -393,8 +395,4 @@ export class Executor {
     while (this.#inflight.size > 0 && patient()) await wakeup.rest(LOOK_MS, stop);
     this.#me.watchers.delete(wakeup);
   }
-}
-
-function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
-  return { job_run_id, attempt };
 }

@@ -3,11 +3,19 @@
  */
 import { failpoint } from "../platform/failpoint.ts";
 import { BatchInterval, monotonicMs, rest, Wakeup, wallClock } from "../platform/timers.ts";
-import { type CodeTime, RpcRefusal, type WorkerHandlers, type WorkerStatus } from "../rpc/messages.ts";
+import {
+  type CancelJobRequest,
+  type CancelJobResponse,
+  type CodeTime,
+  RpcRefusal,
+  type WorkerHandlers,
+  type WorkerStatus,
+} from "../rpc/messages.ts";
 import type { CodeDuration } from "../sandbox/duration_estimate.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { noteCheckPart } from "../nodes/node_health.ts";
 import { setDraining } from "../nodes/workers.ts";
+import { hasEnded } from "../runs/requests.ts";
 import { LeaderAuthority } from "./authority.ts";
 import { answerContinuation } from "./confirm.ts";
 import type { CheckUp } from "./node_probe.ts";
@@ -74,9 +82,7 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     cancelJob: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
       if (old) return { result: "REJECTED_OLD_EPOCH", message: old.message, ...observed() };
-      const told = executor.cancel(request, request.reason);
-      const message = told ? "" : `Cannot cancel run "${request.job_run_id}": no body of it runs here`;
-      return { result: told ? "ACCEPTED" : "NOT_FOUND", message, ...observed() };
+      return { ...await cancel(parts, request), ...observed() };
     },
     drain: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
@@ -85,7 +91,9 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
         throw new RpcRefusal("FAILED_PRECONDITION", "Cannot end the drain: this worker's process is stopping");
       }
       local.draining = request.enable;
-      await setDraining(parts.sql, local.worker_id, request.enable);
+      if (request.noted) local.lease_wakeup.signal(); // the row may have changed since: the renewal that follows reads it
+      else await setDraining(parts.sql, local.worker_id, request.enable);
+      local.tell();
       return { draining: local.draining, result: "ACCEPTED", ...observed() };
     },
     confirmContinuation: (request, caller) => answerContinuation(parts, request, caller),
@@ -99,6 +107,21 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     watch: ({ status_every_ms = 0 }, _caller, stop) => watch(parts, Math.max(status_every_ms, STATUS_EVERY_MS), stop),
   };
+}
+
+/** What is not in hand here is looked up in its row, which also knows of ends long ago. */
+async function cancel(
+  { sql, executor }: HandlerParts,
+  run: CancelJobRequest,
+): Promise<Pick<CancelJobResponse, "result" | "message">> {
+  const told = executor.cancel(run, run.reason);
+  if (told === "ACCEPTED") return { result: told, message: "" };
+  const refused = (result: CancelJobResponse["result"], why: string) => {
+    return { result, message: `Cannot cancel run "${run.job_run_id}": ${why}` };
+  };
+  const which = run.attempt === 0 ? "it" : `attempt ${run.attempt} of it`;
+  const ended = told === "ALREADY_FINISHED" || await hasEnded(sql, run);
+  return ended ? refused("ALREADY_FINISHED", `${which} has ended`) : refused("NOT_FOUND", "no body of it runs here");
 }
 
 /**

@@ -37,6 +37,10 @@ export interface InflightRun extends RunOrder {
   assigned_since: boolean;
 }
 
+export function refOf({ job_run_id, attempt }: AttemptRef): AttemptRef {
+  return { job_run_id, attempt };
+}
+
 /** One whose body is gone. */
 export interface FinishedBody {
   inflight: InflightRun;

@@ -368,3 +368,22 @@ Deno.test("an end is known for as long as an older question may be under way, an
   assert.equal(ended.has(run, 3_600_000), false);
   assert.equal(ended.has({ job_run_id: 2, attempt: 1 }, 3_600_000), false);
 });
+
+Deno.test("a cancel is accepted while the body runs, and told when that attempt has ended or was never here", async () => {
+  await withExecutor(async ({ sql, executor, bodies, assigned }) => {
+    const order = await assigned();
+    const cancel = (attempt: number, job_run_id = order.job_run_id) =>
+      executor.cancel({ job_run_id, attempt }, "enough");
+    assert.equal(cancel(1), "NOT_FOUND");
+    await executor.accept(order);
+    assert.deepEqual([cancel(1), cancel(0), cancel(2)], ["ACCEPTED", "ACCEPTED", "NOT_FOUND"]);
+    await sql.begin(async (tx) => {
+      await tx`select 1 from job_run for update`; // its end cannot be recorded meanwhile
+      bodies.get(order.job_run_id)?.end(ok(0));
+      await waitFor("its end", () => Promise.resolve(executor.load === 0 || undefined));
+      assert.deepEqual([cancel(1), cancel(0)], ["ALREADY_FINISHED", "ALREADY_FINISHED"]);
+    });
+    await waitFor("its record", () => Promise.resolve(executor.runs.length === 0 || undefined));
+    assert.deepEqual([cancel(1), cancel(2), cancel(1, 4_711)], ["ALREADY_FINISHED", "NOT_FOUND", "NOT_FOUND"]);
+  });
+});
