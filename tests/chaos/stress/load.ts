@@ -102,9 +102,11 @@ export async function prepareLoad(world: World): Promise<Load> {
     new_runs,
     run: (stop) => makeWork(world, { ids, new_runs }, stop),
     async end(sql) {
-      await sql`update job_schedule set enabled = false`;
-      new_runs.push(...await new_runsOfBulks(sql));
-      const rows = await sql<{ id: number; last_slot: Date }[]>`select id, last_slot from job_schedule`;
+      await untilHeard(async () => await sql`update job_schedule set enabled = false`);
+      new_runs.push(...await untilHeard(() => new_runsOfBulks(sql)));
+      const rows = await untilHeard(async () =>
+        await sql<{ id: number; last_slot: Date }[]>`select id, last_slot from job_schedule`
+      );
       for (const schedule of schedules) {
         const last_ms = rows.find((row) => row.id === schedule.id)?.last_slot.getTime() ?? 0;
         for (const slot of nextSlots(schedule, { after: schedule.from, count: 1_000 })) {
@@ -250,7 +252,8 @@ async function cancelSomething(sql: Sql, world: World): Promise<void> {
   count(world, "cancels");
 }
 
-async function untilHeard<T>(ask: () => Promise<T>): Promise<T> {
+/** Only for what may be asked twice. */
+export async function untilHeard<T>(ask: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await ask();

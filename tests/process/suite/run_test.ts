@@ -1,11 +1,9 @@
 /** The test command itself: what it runs, what it counts, what it says; and that a test that hangs fails, by a limit of its own. */
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
-import { chooseTests, KINDS } from "../../support/kinds.ts";
+import { chooseTests, kindOf, KINDS } from "../../support/kinds.ts";
 import { batchesOf, LONG_SECONDS, nameOf } from "../../support/test_plan.ts";
 
-/** A file that says so starts programs, and has a process of its own. */
-const APART = "// new Deno.Command(\n";
 const GOOD =
   `Deno.test("is well", () => {});\nDeno.test("is well too", async (t) => void await t.step("within", () => {}));\n`;
 const FAILS = `Deno.test("fails", () => { throw new Error("it is broken"); });\n`;
@@ -44,7 +42,7 @@ Deno.test("a test that hangs fails after its limit, also one that never yields, 
     const { code, lines, text } = await run([], { SCHEDULER_TEST_LIMIT_SECONDS: "1" });
     assert.deepEqual([code, lines.at(-1)], [1, "6 passed, 2 failed"]);
     assert.equal(text.match(/Test timed out after 1000ms/g)?.length, 2);
-    assert.match(text, /hangs => \S*hangs_test\.ts:2:6/, "the place of the test, not of what sets its limit");
+    assert.match(text, /hangs => \S*hangs_test\.ts:1:6/, "the place of the test, not of what sets its limit");
   });
 });
 
@@ -127,6 +125,26 @@ Deno.test("files are chosen by path, by folder and by kind; each is of one kind"
   assert.deepEqual(paths([`./${one}`, `${PROJECT_DIR}/${other}`, one]), [one, other]);
 });
 
+Deno.test("a test that stands outside the folders of kinds is refused, with where to put it", () => {
+  assert.equal(kindOf("tests/store/runs/x_test.ts"), "store");
+  assert.throws(
+    () => kindOf("tests/x_test.ts"),
+    /^Error: Cannot tell the kind of tests\/x_test\.ts: move it below tests\/unit\/, /,
+  );
+});
+
+Deno.test("no unit test can start a program or ask a server", () => {
+  const [unit] = batchesOf(chooseTests(["unit"]));
+  assert(unit?.flags?.includes("--deny-run"));
+  for (const { path } of chooseTests(["unit"])) {
+    assert.doesNotMatch(
+      Deno.readTextFileSync(`${PROJECT_DIR}/${path}`),
+      /\/support\/(stores|services|admin|cluster)\.ts"/,
+      path,
+    );
+  }
+});
+
 Deno.test("all that needs no server is one batch, the longest come first, and none is known that is not there", () => {
   const all = chooseTests([]);
   const [unit, ...others] = batchesOf(all);
@@ -145,7 +163,7 @@ async function withFiles(
 ): Promise<void> {
   const dir = Deno.makeTempDirSync({ prefix: "dandori-run-" });
   const files = Object.entries(sources).map(([name, source]) => {
-    Deno.writeTextFileSync(`${dir}/${name}_test.ts`, APART + source);
+    Deno.writeTextFileSync(`${dir}/${name}_test.ts`, source);
     return `${dir}/${name}_test.ts`;
   });
   const run = async (flags: string[] = [], env: Record<string, string> = {}) => {

@@ -3,9 +3,9 @@
  * files and functions may be, and a few words that may stand nowhere. A message says what to do.
  */
 import assert from "node:assert/strict";
-import { PROJECT_DIR } from "../src/platform/config.ts";
-import { WORKER_ARGS } from "../src/dev/worker_supervisor.ts";
-import { parseSource, type Place, readSource, type Source, sourcesIn } from "./support/source_tree.ts";
+import { PROJECT_DIR } from "../../src/platform/config.ts";
+import { WORKER_ARGS } from "../../src/dev/worker_supervisor.ts";
+import { parseSource, type Place, readSource, type Source, sourcesIn } from "../support/source_tree.ts";
 
 const LONGEST_FILE = 400;
 const LONGEST_FUNCTION = 70;
