@@ -204,7 +204,7 @@ create table if not exists job_schedule (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition on delete cascade,
   schedule_id text not null,                  -- its name within the job
-  schedule_type text not null check (schedule_type in ('every_n_minutes', 'hourly_at_minute', 'daily_at', 'cron')),
+  schedule_type text not null,                -- which kind; src/schedule_kinds/kinds.ts has them all
   schedule_value text not null,
   timezone text not null default 'UTC',
   args_json jsonb not null default '{}',
@@ -216,6 +216,7 @@ create table if not exists job_schedule (
   next_slot timestamptz,                                     -- null: it never fires again
   unique (job_definition_id, schedule_id)
 );
+alter table job_schedule drop constraint if exists job_schedule_schedule_type_check;  -- a new kind needs no change of the schema
 alter table job_schedule add column if not exists exclude text[] not null default '{}';  -- days without slots, as the job file names them
 alter table job_schedule add column if not exists jitter_seconds int not null default 0 check (jitter_seconds >= 0);  -- runs start up to so much after their slot
 alter table job_schedule add column if not exists paused_at timestamptz;  -- its slots pass to the misfire rule

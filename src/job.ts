@@ -81,36 +81,41 @@ export type Schedule = ScheduleTime & {
   jitterSeconds?: number;
 };
 
-/** The four kinds of schedule; give exactly one. */
-export type ScheduleTime =
-  | {
-    /** Every n minutes, 1 to 1440, counted from midnight UTC 1970-01-01. */
-    everyNMinutes: number;
-    hourlyAtMinute?: undefined;
-    dailyAt?: undefined;
-    cron?: undefined;
-  }
-  | {
-    /** Once an hour at this minute, 0 to 59, of the zone's clock. */
-    hourlyAtMinute: number;
-    everyNMinutes?: undefined;
-    dailyAt?: undefined;
-    cron?: undefined;
-  }
-  | {
-    /** Once a day at "HH:MM", 24 hours. */
-    dailyAt: string;
-    everyNMinutes?: undefined;
-    hourlyAtMinute?: undefined;
-    cron?: undefined;
-  }
-  | {
-    /** A cron pattern of five fields (or six, seconds first), as croner reads it. */
-    cron: string;
-    everyNMinutes?: undefined;
-    hourlyAtMinute?: undefined;
-    dailyAt?: undefined;
+/** The kinds of schedules, each with its value. */
+export interface ScheduleValues {
+  /** Every n minutes, 1 to 1440, counted from midnight UTC 1970-01-01. */
+  everyNMinutes: number;
+  /** Once an hour at this minute, 0 to 59, of the zone's clock. */
+  hourlyAtMinute: number;
+  /** Once a day at "HH:MM", 24 hours. */
+  dailyAt: string;
+  /** Once a month, such as `{ day: "last", at: "02:30" }`. */
+  monthlyOn: MonthlyTime;
+  /** A cron pattern of five fields (or six, seconds first), as croner reads it. */
+  cron: string;
+}
+
+/** A time of day on one day of each month. */
+export interface MonthlyTime {
+  /** 1 to 31, the `"last"` day, or a weekday: `{ nth: 2, weekday: "tue" }` is the second Tuesday. */
+  day: number | "last" | {
+    /** 1 to 5, or the `"last"` of the month. */
+    nth: 1 | 2 | 3 | 4 | 5 | "last";
+    /** Its first three letters. */
+    weekday: "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
   };
+  /** "HH:MM", 24 hours. */
+  at: string;
+  /** In a month without that day it does not run (`"skip"`, the default), or on its `"last"` day. For a `day` that is a number. */
+  ifMissing?: "skip" | "last";
+}
+
+/** One of the kinds of schedules; give exactly one. */
+export type ScheduleTime = {
+  [Kind in keyof ScheduleValues]:
+    & Pick<ScheduleValues, Kind>
+    & { [Other in Exclude<keyof ScheduleValues, Kind>]?: undefined };
+}[keyof ScheduleValues];
 
 /**
  * Events of one type that start runs, if it is not simply one run each. An event that is left without a run of its own says so

@@ -1,6 +1,6 @@
 /** Args against the schema of their job as it was last synced: refused at the door what would fail at the worker. */
 import { schemaJson, unfitIn } from "../definitions/args_schema.ts";
-import { wordLike } from "../sync/problem.ts";
+import { wordLike } from "../platform/shown.ts";
 import type { UnknownKeys } from "../sync/unknown_keys.ts";
 import type { Db } from "../postgres/connection.ts";
 import { readDefinitions, readDemands } from "../definitions/definition_rows.ts";

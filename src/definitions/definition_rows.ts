@@ -4,6 +4,7 @@
  *
  * A definition is never deleted: when its file is gone it is disabled, and its runs keep their history.
  */
+import type { ScheduleType } from "../schedule_kinds/kinds.ts";
 import type { Json, Permissions } from "../job.ts";
 import { type Db, json, type TransactionSql } from "../postgres/connection.ts";
 
@@ -15,7 +16,7 @@ export type Misfire =
 
 /** When a schedule fires: columns of `job_schedule`. */
 export interface ScheduleSpec {
-  schedule_type: "every_n_minutes" | "hourly_at_minute" | "daily_at" | "cron";
+  schedule_type: ScheduleType;
   schedule_value: string;
   timezone: string;
   misfire: Misfire;

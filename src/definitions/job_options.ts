@@ -5,7 +5,8 @@
  * and for a schedule `schedule.ID.dailyAt` (or another kind, kept as `schedule.ID.time`), `.timezone` and `.enabled`.
  */
 import type { Json } from "../job.ts";
-import type { Columns, ScheduleSpec, StoredDefinition } from "./definition_rows.ts";
+import { kindNamed, kindStored } from "../schedule_kinds/kinds.ts";
+import type { Columns, StoredDefinition } from "./definition_rows.ts";
 import type { Override } from "./override_rows.ts";
 
 /** The options of a job, and the columns of each. */
@@ -26,13 +27,6 @@ export const OF_SCHEDULE: Record<string, readonly string[]> = {
   time: ["schedule_type", "schedule_value"],
   timezone: ["timezone"],
   enabled: ["enabled"],
-};
-
-export const KINDS: Record<string, ScheduleSpec["schedule_type"]> = {
-  everyNMinutes: "every_n_minutes",
-  hourlyAtMinute: "hourly_at_minute",
-  dailyAt: "daily_at",
-  cron: "cron",
 };
 
 /** One option of a job as it is. */
@@ -92,9 +86,8 @@ export function askedBy(definition: StoredDefinition): [name: string, text: stri
 /** Columns of an option in the words of a job file: `{ dailyAt: "02:30" }`, `{ count: 60, seconds: 1 }`, `"queueOne"`, 240. */
 export function asWritten(name: string, columns: Columns): Json {
   if (name.endsWith(".time")) {
-    const kind = kindOf(columns.schedule_type as string);
-    const value = columns.schedule_value as string;
-    return { [kind]: kind === "dailyAt" || kind === "cron" ? value : Number(value) };
+    const kind = kindStored(columns.schedule_type as string);
+    return { [kind.option]: kind.written(columns.schedule_value as string) };
   }
   if (name === "rate") {
     return columns.rate_count === null ? null : { count: columns.rate_count, seconds: columns.rate_seconds };
@@ -179,13 +172,9 @@ export function lastPart(name: string): string {
 
 /** Each kind of time is kept under one name, so that there is one of them. */
 export function storedName(name: string): string {
-  return name.startsWith("schedule.") && Object.hasOwn(KINDS, lastPart(name))
+  return name.startsWith("schedule.") && kindNamed(lastPart(name))
     ? `${name.slice(0, name.lastIndexOf("."))}.time`
     : name;
-}
-
-function kindOf(schedule_type: string): string {
-  return Object.keys(KINDS).find((kind) => KINDS[kind] === schedule_type) as string;
 }
 
 export function pick(row: object, columns: readonly string[]): Columns {

@@ -5,7 +5,7 @@
  * - `hourly_at_minute`, and cron patterns whose hour begins with `*`, name readings of the zone's clock: each instant at
  *   which the clock shows one is a slot, once. A reading that is skipped by a change of the clock is none, and one that
  *   is shown twice is two.
- * - `daily_at`, and cron patterns with a fixed hour, name times of day. On a night when the clock jumps over such a time,
+ * - `daily_at`, `monthly_on`, and cron patterns with a fixed hour, name times of day. On a night when the clock jumps over such a time,
  *   `dst_gap` says whether it runs after the gap by as much as the clock had shown (02:30 becomes 03:30), before it
  *   (01:30), or not; when the time exists twice, `dst_overlap` says which one counts. Two that fall on one instant are
  *   one slot.
@@ -18,7 +18,8 @@
 import type { ScheduleSpec } from "../definitions/definition_rows.ts";
 import { type Stretch, wallText, Zone } from "./civil_time.ts";
 import { DaysOff } from "./exclusion.ts";
-import { cronPattern, dailyPattern, hourlyPattern, nextInGrid, type WallPattern } from "./cron.ts";
+import { kindStored } from "../schedule_kinds/kinds.ts";
+import { nextInGrid, type WallPattern } from "../schedule_kinds/wall_pattern.ts";
 
 const HORIZON_MS = 50 * 366 * 86_400_000;
 /** The end of year 9999, far enough from where Temporal and Postgres end. */
@@ -123,8 +124,8 @@ export function previewWarnings(
   spec: ScheduleTimes,
   range: { after: Temporal.Instant; until: Temporal.Instant; most?: number },
 ): ClockWarning[] {
-  const pattern = patternOf(spec);
-  if (!pattern?.time_of_day) return [];
+  const pattern = timesOf(spec);
+  if (!("next" in pattern) || !pattern.time_of_day) return [];
   const zone = new Zone(spec.timezone);
   const warnings: ClockWarning[] = [];
   const end = Math.min(range.until.epochMilliseconds, range.after.epochMilliseconds + HORIZON_MS);
@@ -161,11 +162,8 @@ function calendarOf(spec: ScheduleTimes): Calendar {
 }
 
 function unbrokenCalendarOf(spec: ScheduleTimes): Calendar {
-  const pattern = patternOf(spec);
-  if (!pattern) {
-    const period_ms = Number(spec.schedule_value) * 60_000;
-    return { next: (after_ms) => nextInGrid(after_ms, period_ms) };
-  }
+  const pattern = timesOf(spec);
+  if (!("next" in pattern)) return { next: (after_ms) => nextInGrid(after_ms, pattern.every_ms) };
   const zone = new Zone(spec.timezone);
   const slotIn = pattern.time_of_day
     ? (stretch: Stretch, after_ms: number) => timeOfDayIn(spec, { pattern, stretch, after_ms })
@@ -185,17 +183,8 @@ function unbrokenCalendarOf(spec: ScheduleTimes): Calendar {
   };
 }
 
-function patternOf(spec: ScheduleTimes): WallPattern | undefined {
-  switch (spec.schedule_type) {
-    case "every_n_minutes":
-      return undefined;
-    case "hourly_at_minute":
-      return hourlyPattern(Number(spec.schedule_value));
-    case "daily_at":
-      return dailyPattern(spec.schedule_value);
-    case "cron":
-      return cronPattern(spec.schedule_value);
-  }
+function timesOf({ schedule_type, schedule_value }: ScheduleTimes): WallPattern | { every_ms: number } {
+  return kindStored(schedule_type).times(schedule_value);
 }
 
 /** Wall times from `from_ms` up to, not including, `until_ms`, read as instants with one offset. */

@@ -12,7 +12,9 @@ import { eventsOf } from "./event_options.ts";
 import { flowOf, templateOf, unknownFields } from "./flow_options.ts";
 import type { JobFile } from "./job_files.ts";
 import { isPlainObject, Options } from "./option_reader.ts";
-import { type Complaint, placeOf, shown, type SyncProblem } from "./problem.ts";
+import { shown } from "../platform/shown.ts";
+import { KIND_OPTIONS, kindStored } from "../schedule_kinds/kinds.ts";
+import { type Complaint, placeOf, type SyncProblem } from "./problem.ts";
 import { parseSchedule } from "./schedule_input.ts";
 import { unknownKeys, unknownKeyText } from "./unknown_keys.ts";
 
@@ -123,7 +125,11 @@ function jobOf(file: JobFile, description: Description, on: Reading): DescribedJ
       "remove it: Postgres cannot store it",
     );
   }
-  const warnings = [...argsWarnings(options, description, schedules), ...unknownFields(definition)];
+  const warnings = [
+    ...cautionsOf(schedules),
+    ...argsWarnings(options, description, schedules),
+    ...unknownFields(definition),
+  ];
   return { definition, schedules, warnings };
 }
 
@@ -259,13 +265,24 @@ function isolationOf(options: Options, complaints: Complaint[]): number {
 }
 
 /** Args that a schedule gives and that do not fit are a mistake; no args where some are needed may be on purpose. */
+function cautionsOf(schedules: ScheduleSetting[]): string[] {
+  return schedules.flatMap(({ schedule_id, schedule_type, schedule_value }) => {
+    const caution = kindStored(schedule_type).caution?.(schedule_value);
+    return caution ? [`schedule "${schedule_id}": ${caution}`] : [];
+  });
+}
+
 function argsWarnings(options: Options, description: Description, schedules: ScheduleSetting[]): string[] {
   const warnings = schedules.flatMap(({ schedule_id, args_json }) =>
     unknownKeys(description.args_schema, args_json).map((key) =>
       `schedule "${schedule_id}" gives args with an ${unknownKeyText(key)}`
     )
   );
-  for (const { schedule, problem } of description.schedule_args_problems) {
+  const given = [options.raw("schedule") ?? []].flat() as Record<string, unknown>[];
+  for (const { place, problem } of description.schedule_args_problems) {
+    const schedule = String(
+      given[place]?.id ?? KIND_OPTIONS.find((option) => given[place]?.[option] !== undefined) ?? "",
+    );
     const found = schedules.find((one) => one.schedule_id === schedule);
     if (found && Object.keys(found.args_json).length > 0) {
       options.complain(

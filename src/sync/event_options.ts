@@ -2,7 +2,8 @@
 import type { DefinitionSetting, EventRule } from "../definitions/definition_rows.ts";
 import { templateOf } from "./flow_options.ts";
 import { isPlainObject, isText, Options } from "./option_reader.ts";
-import { type Complaint, shown } from "./problem.ts";
+import { shown } from "../platform/shown.ts";
+import type { Complaint } from "./problem.ts";
 
 const KEYS = ["type", "where", "key", "debounceSeconds", "maxWaitSeconds", "throttleSeconds"];
 const SECONDS = { least: 0.1, most: 604_800, default: 0 };

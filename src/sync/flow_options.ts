@@ -2,7 +2,8 @@
 import type { Json } from "../job.ts";
 import type { DefinitionSetting } from "../definitions/definition_rows.ts";
 import { isPlainObject, isText, Options } from "./option_reader.ts";
-import { type Complaint, shown, wordLike } from "./problem.ts";
+import { shown, wordLike } from "../platform/shown.ts";
+import type { Complaint } from "./problem.ts";
 
 export type FlowColumns = Pick<
   DefinitionSetting,

@@ -4,7 +4,8 @@
  * Folders only sort; names are unique through all of them.
  */
 import { messageOf } from "../platform/text.ts";
-import { shown, type SyncProblem } from "./problem.ts";
+import { shown } from "../platform/shown.ts";
+import type { SyncProblem } from "./problem.ts";
 
 export interface JobFile {
   /** The job's name: the file's, without its extension. */

@@ -1,5 +1,6 @@
 /** Reads one object of options, names every problem in it at once, and goes on with defaults so that the rest is checked too. */
-import { type Complaint, type Says, shown, wordLike } from "./problem.ts";
+import { shown, wordLike } from "../platform/shown.ts";
+import type { Complaint, Says } from "./problem.ts";
 
 export class Options {
   readonly #object: Record<string, unknown>;

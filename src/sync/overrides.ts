@@ -6,6 +6,7 @@
 import type { Json } from "../job.ts";
 import type { Actor } from "../access/audit.ts";
 import type { Sql, TransactionSql } from "../postgres/connection.ts";
+import { KIND_OPTIONS, kindNamed } from "../schedule_kinds/kinds.ts";
 import {
   changeDefinition,
   changeSchedule,
@@ -24,7 +25,6 @@ import { POLICY_NAMES } from "./flow_options.ts";
 import {
   asWritten,
   isOf,
-  KINDS,
   lastPart,
   OF_JOB,
   OF_SCHEDULE,
@@ -38,7 +38,8 @@ import {
 } from "../definitions/job_options.ts";
 import { isText, Options } from "./option_reader.ts";
 import { sameJson } from "./plan.ts";
-import { type Complaint, shown, wordLike } from "./problem.ts";
+import { shown, wordLike } from "../platform/shown.ts";
+import type { Complaint } from "./problem.ts";
 import { nextSlots } from "../schedules/calendar.ts";
 import { type ParsedSchedule, parseSchedule } from "./schedule_input.ts";
 import { whyInfeasible } from "../dispatch/feasibility.ts";
@@ -255,7 +256,7 @@ function oneSchedule(
   if (enabled !== undefined) {
     values[`${prefix}enabled`] = { enabled: truth(`${prefix}enabled`, enabled, on.complaints) };
   }
-  const unknown = Object.keys(times).filter((word) => !Object.hasOwn(KINDS, word));
+  const unknown = Object.keys(times).filter((word) => !kindNamed(word));
   on.complaints.push(...unknown.map((word) => unknownOption(`${prefix}${word}`)));
   if (unknown.length > 0 || (timezone === undefined && Object.keys(times).length === 0)) return values;
   const parsed = scheduleWith(schedule, given, { at: prefix, now: on.now });
@@ -312,7 +313,7 @@ function noValue(name: string): Complaint {
 
 function unknownOption(name: string): Complaint {
   const schedule = name.startsWith("schedule.");
-  const words = schedule ? [...Object.keys(KINDS), "timezone", "enabled"] : Object.keys(OF_JOB);
+  const words = schedule ? [...KIND_OPTIONS, "timezone", "enabled"] : Object.keys(OF_JOB);
   const like = wordLike(schedule ? lastPart(name) : name, words);
   const all = schedule
     ? `of a schedule these can be: ${words.join(", ")}`

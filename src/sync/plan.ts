@@ -5,6 +5,7 @@
  * whose times are the same goes on from its last slot, whatever else about it changed, excluded days among it: what is
  * excluded now is not made up for either.
  */
+import { kindStored } from "../schedule_kinds/kinds.ts";
 import type { Json, Permissions } from "../job.ts";
 import type {
   DefinitionSetting,
@@ -174,18 +175,14 @@ export function isDrift(plan: Plan): boolean {
 /** The words for a schedule: `daily at 02:30 Asia/Tokyo`. */
 export function scheduleText(schedule: ScheduleSetting): string {
   const { schedule_type, schedule_value, timezone } = schedule;
-  const times = {
-    every_n_minutes: schedule_value === "1" ? "every minute" : `every ${schedule_value} minutes`,
-    hourly_at_minute: `hourly at :${schedule_value.padStart(2, "0")} ${timezone}`,
-    daily_at: `daily at ${schedule_value} ${timezone}`,
-    cron: `cron ${schedule_value} ${timezone}`,
-  }[schedule_type];
+  const kind = kindStored(schedule_type);
+  const times = kind.text.en(schedule_value);
   const { misfire, dst_gap, dst_overlap, exclude, jitter_seconds, args_json } = schedule;
   const within = misfire.policy === "all" && misfire.within_seconds !== null
     ? ` within ${misfire.within_seconds} s`
     : "";
   return [
-    times,
+    "every_ms" in kind.times(schedule_value) ? times : `${times} ${timezone}`,
     misfire.policy === "all" ? `misfire all${within}, at most ${misfire.max}` : `misfire ${misfire.policy}`,
     ...(dst_gap === "after" ? [] : [`gap ${dst_gap}`]),
     ...(dst_overlap === "first" ? [] : [`overlap ${dst_overlap}`]),

@@ -1,5 +1,5 @@
 /** What is wrong with a job file: where, why, and what to do about it. Every refusal of a sync is one of these. */
-import type { CronMistake } from "../schedules/cron.ts";
+import type { ValueMistake } from "../schedule_kinds/kind.ts";
 import type { DaysMistake } from "../schedules/exclusion.ts";
 import type { Shortage } from "../dispatch/feasibility.ts";
 
@@ -27,11 +27,9 @@ export interface Complaint {
 
 export type Says =
   | Shortage["says"]
-  | { code: "number"; least: number; most: number; whole: boolean }
+  | ValueMistake
   | { code: "choice"; words: readonly string[] }
   | { code: "text"; most: number }
-  | { code: "time_of_day" }
-  | { code: "cron"; wrong: CronMistake }
   | { code: "zone"; like: string | undefined }
   | { code: "never" }
   | { code: "no_value" }
@@ -62,19 +60,6 @@ export function problemText(problem: SyncProblem, folder?: string): string {
   return `${place ? `${place}: ` : ""}${problem.reason}\n  fix: ${problem.fix}`;
 }
 
-/** A text from outside as it can be shown on one line of a terminal. */
-export function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 120 ? `${text.slice(0, 117)}...` : text;
-}
-
-/** The word of a list that somebody who wrote `word` most likely meant: one or two letters off, or the same in another case. */
-export function wordLike(word: string, words: readonly string[]): string | undefined {
-  const near = words.map((known) => ({ known, off: lettersOff(word.toLowerCase(), known.toLowerCase()) }))
-    .filter(({ known, off }) => off <= (known.length > 4 ? 2 : 1));
-  return near.sort((a, b) => a.off - b.off)[0]?.known;
-}
-
 /**
  * Where an option most likely stands in a source text. The text is not parsed: this is the first place where the key is
  * written as a property, or where a value that is written only once stands. A hint for a person, never for a program.
@@ -89,21 +74,4 @@ export function placeOf(source: string, complaint: Pick<Complaint, "key" | "valu
 
 function escaped(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-}
-
-/** Letters to change, add, remove or swap with their neighbour to make one word of the other. */
-function lettersOff(a: string, b: string): number {
-  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      const cell = (up: number, left: number) => (rows[i - up]?.[j - left] ?? 0);
-      let off = Math.min(cell(1, 0) + 1, (row[j - 1] ?? 0) + 1, cell(1, 1) + same);
-      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) off = Math.min(off, cell(2, 2) + 1);
-      row.push(off);
-    }
-    rows.push(row);
-  }
-  return rows[a.length]?.[b.length] ?? Infinity;
 }

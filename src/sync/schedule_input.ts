@@ -1,18 +1,16 @@
 /** What a job file (or a command line) says of a schedule -> the columns of its row, or everything that is wrong with it. */
-import { messageOf } from "../platform/text.ts";
 import type { Misfire, ScheduleSetting, ScheduleSpec } from "../definitions/definition_rows.ts";
 import { zoneLike, zoneNamed } from "../schedules/civil_time.ts";
-import { cronPattern, mistakeIn } from "../schedules/cron.ts";
+import { KIND_OPTIONS, SCHEDULE_KINDS } from "../schedule_kinds/kinds.ts";
 import { wrongWithDays } from "../schedules/exclusion.ts";
 import { shortestDistance } from "../schedules/jitter.ts";
 import { isPlainObject, Options } from "./option_reader.ts";
-import { type Complaint, shown } from "./problem.ts";
+import { shown } from "../platform/shown.ts";
+import type { Complaint } from "./problem.ts";
 import { nextSlots } from "../schedules/calendar.ts";
 
-const KINDS = ["everyNMinutes", "hourlyAtMinute", "dailyAt", "cron"] as const;
-const KEYS = [...KINDS, "id", "timezone", "args", "misfire", "dst", "exclude", "jitterSeconds"];
+const KEYS = [...KIND_OPTIONS, "id", "timezone", "args", "misfire", "dst", "exclude", "jitterSeconds"];
 const DEFAULT_MAX = 100;
-const TIME_OF_DAY = /^([01]\d|2[0-3]):[0-5]\d$/;
 /** A day. */
 const LONGEST_JITTER = 86_400;
 
@@ -29,7 +27,7 @@ export function parseSchedule(input: unknown, on: { at?: string; now?: Temporal.
   options.onlyKnows(KEYS);
   const times = timesOf(options);
   const schedule: ScheduleSetting = {
-    schedule_id: idOf(options) ?? times?.kind ?? "",
+    schedule_id: idOf(options) ?? times?.option ?? "",
     schedule_type: times?.schedule_type ?? "every_n_minutes",
     schedule_value: times?.schedule_value ?? "1",
     timezone: timezoneOf(options),
@@ -40,7 +38,7 @@ export function parseSchedule(input: unknown, on: { at?: string; now?: Temporal.
     args_json: argsOf(options),
   };
   if (complaints.length === 0 && on.now) {
-    refuseNever(schedule, { options, kind: times?.kind ?? "", now: on.now });
+    refuseNever(schedule, { options, kind: times?.option ?? "", now: on.now });
     refuseLongJitter(schedule, options, on.now);
   }
   return complaints.length === 0 ? { ok: true, schedule } : { ok: false, complaints };
@@ -49,13 +47,8 @@ export function parseSchedule(input: unknown, on: { at?: string; now?: Temporal.
 /** Of a text that stands where a schedule belongs. */
 function timesMeant(input: unknown): Record<string, unknown> | undefined {
   if (typeof input !== "string") return undefined;
-  if (TIME_OF_DAY.test(input)) return { dailyAt: input };
-  try {
-    cronPattern(input);
-    return { cron: input };
-  } catch {
-    return undefined;
-  }
+  const kind = SCHEDULE_KINDS.find(({ parse, typed }) => "value" in parse(typed(input)) && Number.isNaN(Number(input)));
+  return kind && { [kind.option]: kind.typed(input) };
 }
 
 function refuseNever(
@@ -90,84 +83,29 @@ function refuseLongJitter(schedule: ScheduleSetting, options: Options, now: Temp
   );
 }
 
-type Times = Pick<ScheduleSpec, "schedule_type" | "schedule_value"> & { kind: typeof KINDS[number] };
+interface Times extends Pick<ScheduleSpec, "schedule_type" | "schedule_value"> {
+  option: string;
+}
 
 function timesOf(options: Options): Times | undefined {
-  const given = KINDS.filter((kind) => options.has(kind));
-  const kind = given[0];
+  const given = SCHEDULE_KINDS.filter(({ option }) => options.has(option));
+  const [kind] = given;
   if (kind === undefined || given.length > 1) {
     options.complain(
       "",
-      given.length === 0 ? "has no time" : `has ${given.length} times: ${given.join(" and ")}`,
-      `give exactly one of ${KINDS.join(", ")}${given.length > 1 ? ", and the others as schedules of their own" : ""}`,
-      { code: "one_kind", words: KINDS },
+      given.length === 0
+        ? "has no time"
+        : `has ${given.length} times: ${given.map(({ option }) => option).join(" and ")}`,
+      `give exactly one of ${KIND_OPTIONS.join(", ")}${
+        given.length > 1 ? ", and the others as schedules of their own" : ""
+      }`,
+      { code: "one_kind", words: KIND_OPTIONS },
     );
     return undefined;
   }
-  switch (kind) {
-    case "everyNMinutes":
-      return wholeMinutes(options, kind, { schedule_type: "every_n_minutes", least: 1, most: 1440 });
-    case "hourlyAtMinute":
-      return wholeMinutes(options, kind, { schedule_type: "hourly_at_minute", least: 0, most: 59 });
-    case "dailyAt":
-      return timeOfDay(options);
-    case "cron":
-      return cron(options);
-  }
-}
-
-function wholeMinutes(
-  options: Options,
-  kind: typeof KINDS[number],
-  on: { schedule_type: ScheduleSpec["schedule_type"]; least: number; most: number },
-): Times | undefined {
-  const value = options.raw(kind);
-  if (Number.isInteger(value) && (value as number) >= on.least && (value as number) <= on.most) {
-    return { kind, schedule_type: on.schedule_type, schedule_value: String(value) };
-  }
-  options.complain(
-    kind,
-    `must be a whole number from ${on.least} to ${on.most}: current value is ${shown(value)}`,
-    `give a whole number from ${on.least} to ${on.most}${
-      kind === "everyNMinutes" ? '; for something rarer use dailyAt: "HH:MM" or cron' : ""
-    }`,
-    { code: "number", least: on.least, most: on.most, whole: true },
-  );
-}
-
-function timeOfDay(options: Options): Times | undefined {
-  const value = options.raw("dailyAt");
-  if (typeof value === "string" && TIME_OF_DAY.test(value)) {
-    return { kind: "dailyAt", schedule_type: "daily_at", schedule_value: value };
-  }
-  const [, hours, minutes] = /^(\d):([0-5]\d)$/.exec(String(value)) ?? [];
-  options.complain(
-    "dailyAt",
-    `must be a time "HH:MM" from "00:00" to "23:59": current value is ${shown(value)}`,
-    hours === undefined ? 'write it with four digits, such as "02:30"' : `write "0${hours}:${minutes}"`,
-    { code: "time_of_day" },
-  );
-}
-
-function cron(options: Options): Times | undefined {
-  const value = options.raw("cron");
-  if (typeof value !== "string" || value.length > 200) {
-    const says = { code: "cron", wrong: { what: "text" } } as const;
-    options.complain("cron", `must be a text: current value is ${shown(value)}`, 'write it as "30 2 * * 1-5"', says);
-    return undefined;
-  }
-  try {
-    cronPattern(value);
-    return { kind: "cron", schedule_type: "cron", schedule_value: value.trim().replace(/\s+/g, " ") };
-  } catch (error) {
-    const why = messageOf(error).replace(/^CronPattern: /, "");
-    options.complain(
-      "cron",
-      `${shown(value)} is no cron pattern: ${why}`,
-      'write "minute hour day month weekday", such as "30 2 * * 1-5" for 02:30 from Monday to Friday',
-      { code: "cron", wrong: mistakeIn(value) },
-    );
-  }
+  const parsed = kind.parse(options.raw(kind.option));
+  if ("value" in parsed) return { option: kind.option, schedule_type: kind.type, schedule_value: parsed.value };
+  options.complain(kind.option, parsed.reason, parsed.fix, parsed.says);
 }
 
 function idOf(options: Options): string | undefined {

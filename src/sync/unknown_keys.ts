@@ -5,7 +5,7 @@
 import { counted } from "../platform/text.ts";
 import type { Json } from "../job.ts";
 import { isPlainObject } from "./option_reader.ts";
-import { wordLike } from "./problem.ts";
+import { wordLike } from "../platform/shown.ts";
 
 export interface UnknownKey {
   /** With what is above it: "devices.0.nmae". */

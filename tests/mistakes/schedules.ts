@@ -49,7 +49,7 @@ export const SCHEDULE_MISTAKES: Mistake[] = [
   },
   {
     id: "cron-star-hour-is-a-time-of-day",
-    file: "src/schedules/cron.ts",
+    file: "src/schedule_kinds/cron_pattern.ts",
     find: "time_of_day: !/^[*?]/.test(hour as string),",
     replace: "time_of_day: true,",
     tests: ["tests/unit/schedule_test.ts"],
@@ -58,7 +58,7 @@ export const SCHEDULE_MISTAKES: Mistake[] = [
   },
   {
     id: "grid-gives-the-same-slot-again",
-    file: "src/schedules/cron.ts",
+    file: "src/schedule_kinds/wall_pattern.ts",
     find: "return (Math.floor((ms - phase_ms) / period_ms) + 1) * period_ms + phase_ms;",
     replace: "return Math.ceil((ms - phase_ms) / period_ms) * period_ms + phase_ms;",
     tests: ["tests/unit/schedule_test.ts"],
@@ -67,7 +67,7 @@ export const SCHEDULE_MISTAKES: Mistake[] = [
   },
   {
     id: "six-field-cron-reads-the-minute",
-    file: "src/schedules/cron.ts",
+    file: "src/schedule_kinds/cron_pattern.ts",
     find: "const hour = fields.length === 5 ? fields[1] : fields[2];",
     replace: "const hour = fields[1];",
     tests: ["tests/unit/schedule_test.ts"],
@@ -76,7 +76,7 @@ export const SCHEDULE_MISTAKES: Mistake[] = [
   },
   {
     id: "weekly-means-monday",
-    file: "src/schedules/cron.ts",
+    file: "src/schedule_kinds/cron_pattern.ts",
     find: '["@weekly", "0 0 * * 0"],',
     replace: '["@weekly", "0 0 * * 1"],',
     tests: ["tests/unit/schedule_test.ts"],

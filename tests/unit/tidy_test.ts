@@ -13,7 +13,20 @@ const LONGEST_FUNCTION = 70;
 /** A folder may import itself and the folders before it. */
 const READING_ORDER = [
   ["platform", "rpc", "redis", "postgres", "archive", "sandbox"],
-  ["settings", "access", "nodes", "definitions", "runs", "alerts", "schedules", "stats", "events", "bulks", "dispatch"],
+  [
+    "schedule_kinds",
+    "settings",
+    "access",
+    "nodes",
+    "definitions",
+    "runs",
+    "alerts",
+    "schedules",
+    "stats",
+    "events",
+    "bulks",
+    "dispatch",
+  ],
   ["sync", "actions", "client.ts"],
   ["worker", "cluster", "leader"],
   ["ops", "app", "dev", "admin", "cli", "main.ts"],

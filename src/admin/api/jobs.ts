@@ -2,6 +2,7 @@
 import { wallClock } from "../../platform/timers.ts";
 import { boundedSlots } from "../../schedules/preview.ts";
 import { previewWarnings, type ScheduleTimes } from "../../schedules/calendar.ts";
+import { SCHEDULE_KINDS, typedTime } from "../../schedule_kinds/kinds.ts";
 import { parseSchedule } from "../../sync/schedule_input.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../../definitions/definition_rows.ts";
@@ -63,6 +64,13 @@ const wholeNumber = z.string().regex(/^\d{1,4}$/, "must be a whole number").tran
   type: "integer",
 });
 
+const KIND_QUERY = Object.fromEntries(SCHEDULE_KINDS.map(({ type, query, flag }) => [
+  type,
+  "least" in query
+    ? wholeNumber.optional().openapi({ minimum: query.least, maximum: query.most })
+    : w.text(query.longest).optional().openapi({ description: flag.help, example: query.example }),
+]));
+
 function addPreviews(api: Api): void {
   const few = new FewAtOnce();
   api.route({
@@ -85,12 +93,9 @@ function addPreviews(api: Api): void {
     needs: "read",
     route: "GET /schedules/preview",
     summary: "When a schedule would fire that is given here",
-    description: "Give exactly one of every_n_minutes, hourly_at_minute, daily_at and cron.",
+    description: `Give exactly one of ${SCHEDULE_KINDS.map(({ type }) => type).join(", ")}.`,
     query: z.strictObject({
-      every_n_minutes: wholeNumber.optional().openapi({ minimum: 1, maximum: 1440 }),
-      hourly_at_minute: wholeNumber.optional().openapi({ minimum: 0, maximum: 59 }),
-      daily_at: w.text(5).optional().openapi({ example: "02:30" }),
-      cron: w.text(200).optional().openapi({ description: "minute hour day month weekday", example: "30 2 * * 1-5" }),
+      ...KIND_QUERY,
       timezone: w.text(100).optional().openapi({ description: "IANA name; default UTC", example: "Asia/Tokyo" }),
       dst_gap: z.enum(["after", "before", "skip"]).optional().openapi({
         description: "A time that does not exist; default after",
@@ -111,24 +116,14 @@ function addPreviews(api: Api): void {
   });
 }
 
-/** Columns to the words of a job file, which the parser knows. */
-const WORDS = {
-  every_n_minutes: "everyNMinutes",
-  hourly_at_minute: "hourlyAtMinute",
-  daily_at: "dailyAt",
-  cron: "cron",
-  timezone: "timezone",
-} as const;
-
 function timesFrom(given: Record<string, unknown>): ScheduleTimes {
   const { dst_gap: gap, dst_overlap: overlap } = given;
-  const input = Object.fromEntries(
-    Object.entries(WORDS).filter(([name]) => given[name] !== undefined).map(([name, word]) => [word, given[name]]),
-  );
+  const given_times = SCHEDULE_KINDS.filter(({ type }) => given[type] !== undefined)
+    .map(({ option, type }) => typedTime(option, String(given[type])));
   const dst = gap === undefined && overlap === undefined
     ? {}
     : { dst: { gap: gap ?? "after", overlap: overlap ?? "first" } };
-  const parsed = parseSchedule({ ...input, ...dst });
+  const parsed = parseSchedule({ ...Object.assign({}, ...given_times), timezone: given.timezone, ...dst });
   if (parsed.ok) return parsed.schedule;
   const text = parsed.complaints.map(({ reason }) => reason).join("; ");
   throw new ApiProblem("invalid", `Cannot preview: ${text}`, {

@@ -1,8 +1,9 @@
 /** What is wrong with an option or a schedule that somebody typed, in their language; in English, the words of the catalog. */
-import type { CronField } from "../../schedules/cron.ts";
+import type { CronField } from "../../schedule_kinds/cron_pattern.ts";
 import type { DaysMistake } from "../../schedules/exclusion.ts";
 import { scheduleWith, type StoredTimes } from "../../sync/overrides.ts";
-import { type Complaint, complaintLine, type Says, shown } from "../../sync/problem.ts";
+import { shown } from "../../platform/shown.ts";
+import { type Complaint, complaintLine, type Says } from "../../sync/problem.ts";
 import type { Shortage } from "../../dispatch/feasibility.ts";
 import type { Lang } from "../words.ts";
 
@@ -33,6 +34,9 @@ function ja(says: Says): string {
       return `1 行、1 から ${says.most} 文字で入力してください`;
     case "time_of_day":
       return "時刻は 00:00 から 23:59 までの HH:MM（例 02:30）で入力してください";
+    case "day_of_month":
+      return '{ day: 15, at: "02:30" } の形か「15 02:30」「last 02:30」（月末）「2 tue 02:30」（第 2 火曜）のように入力してください。' +
+        "日は 1 から 31、時刻は 00:00 から 23:59 です";
     case "cron":
       return `cron 式として読めません。${cronJa(says.wrong)}`;
     case "zone":

@@ -1,13 +1,10 @@
 /** When a schedule comes, in a few words of the visitor's language. */
 import { scheduleText } from "../../sync/plan.ts";
+import { kindStored } from "../../schedule_kinds/kinds.ts";
 import type { Misfire, ScheduleSetting, ScheduleSpec } from "../../definitions/definition_rows.ts";
 import { type Lang, words } from "../words.ts";
 
 const WORDS = words({
-  every_n_minutes: { en: (n: string) => `every ${n} minutes`, ja: (n) => `${n} 分ごと` },
-  hourly_at_minute: { en: (n: string) => `hourly at :${n.padStart(2, "0")}`, ja: (n) => `毎時 ${n} 分` },
-  daily_at: { en: (at: string) => `daily at ${at}`, ja: (at) => `毎日 ${at}` },
-  cron: { en: (pattern: string) => `cron ${pattern}`, ja: (pattern) => `cron ${pattern}` },
   all: {
     en: (within: number | null, max: number) => `all${within === null ? "" : ` within ${within} s`}, at most ${max}`,
     ja: (within, max) => `all（${within === null ? "" : `${within} 秒以内、`}最大 ${max} 件）`,
@@ -19,7 +16,7 @@ export function timesText(
   lang: Lang,
   { schedule_type, schedule_value }: Pick<ScheduleSpec, "schedule_type" | "schedule_value">,
 ): string {
-  return WORDS[lang][schedule_type](schedule_value);
+  return kindStored(schedule_type).text[lang](schedule_value);
 }
 
 export function misfireText(lang: Lang, misfire: Misfire): string {
@@ -29,9 +26,12 @@ export function misfireText(lang: Lang, misfire: Misfire): string {
 /** All that a sync shows of it, on one line. */
 export function wholeSchedule(lang: Lang, schedule: ScheduleSetting): string {
   if (lang === "en") return scheduleText(schedule);
-  const { schedule_type, timezone, misfire, dst_gap, dst_overlap, exclude, jitter_seconds, args_json } = schedule;
+  const { schedule_type, schedule_value, timezone, misfire, dst_gap, dst_overlap, exclude, jitter_seconds, args_json } =
+    schedule;
   return [
-    `${timesText(lang, schedule)}${schedule_type === "every_n_minutes" ? "" : ` ${timezone}`}`,
+    `${timesText(lang, schedule)}${
+      "every_ms" in kindStored(schedule_type).times(schedule_value) ? "" : ` ${timezone}`
+    }`,
     `misfire ${misfireText(lang, misfire)}`,
     dst_gap !== "after" && `gap ${dst_gap}`,
     dst_overlap !== "first" && `overlap ${dst_overlap}`,

@@ -1,6 +1,7 @@
 /** `sync`, `new`, `schedule`, `jobs`: what is made of job files, and what is set beside them. */
 import type { Command } from "commander";
 import { load } from "./load.ts";
+import { addScheduleFlags } from "./schedule_flags.ts";
 import { countUpTo, json, reason, wholeNumber } from "./options.ts";
 import type { Signals } from "../../app/output.ts";
 
@@ -26,13 +27,11 @@ function addSchedules(schedule: Command): void {
   schedule.command("ls").description("list schedules with rule, next slots, last run and pauses")
     .option("--job <name>", "only of this job").addOption(json())
     .action(async (options) => (await load("files/schedules")).listCommand(options));
-  schedule.command("preview")
-    .description("show the next slots of a job, or of a schedule given by options")
-    .argument("[name]", "a synced job, or JOB/ID for one of its schedules")
-    .option("--every-n-minutes <n>", "1 to 1440")
-    .option("--hourly-at-minute <m>", "0 to 59")
-    .option("--daily-at <hh:mm>", "24 hours, such as 02:30")
-    .option("--cron <pattern>", "five fields: minute hour day month weekday")
+  addScheduleFlags(
+    schedule.command("preview")
+      .description("show the next slots of a job, or of a schedule given by options")
+      .argument("[name]", "a synced job, or JOB/ID for one of its schedules"),
+  )
     .option("--timezone <zone>", "IANA name", "UTC")
     .option("--gap <policy>", "a local time that does not exist (DST): after, before or skip", "after")
     .option("--overlap <policy>", "a local time that exists twice (DST): first, second or both", "first")

@@ -1,6 +1,7 @@
 /** `jobs`: what each job is, and options of it that are set beside its file (sync/overrides.ts). */
 import { askedBy, type JobOption, optionsOf } from "../../definitions/job_options.ts";
 import { commitText } from "../../sync/confirmation.ts";
+import { kindNamed } from "../../schedule_kinds/kinds.ts";
 import { scheduleText } from "../../sync/plan.ts";
 import { noSuchJob, resetJobOptions, setJobOptions } from "../../actions/job_actions.ts";
 import type { Json } from "../../job.ts";
@@ -116,7 +117,9 @@ function valueFrom(name: string, text: string): Json {
   if (text === "none") return null;
   const [, count, seconds = "1"] = name === "rate" ? /^(\d+)(?:\/(\d+(?:\.\d+)?))?$/.exec(text) ?? [] : [];
   if (count !== undefined) return { count: Number(count), seconds: Number(seconds) };
-  if (name.endsWith(".dailyAt") || name.endsWith(".cron") || name === "node") return text;
+  if (name === "node") return text;
+  const kind = name.startsWith("schedule.") ? kindNamed(name.slice(name.lastIndexOf(".") + 1)) : undefined;
+  if (kind) return kind.typed(text);
   try {
     return JSON.parse(text);
   } catch {

@@ -4,6 +4,9 @@ import { problemText } from "../../sync/problem.ts";
 import { previewOf, wallTextOf } from "../../schedules/preview.ts";
 import { scheduleText } from "../../sync/plan.ts";
 import type { ScheduleTimes } from "../../schedules/calendar.ts";
+import type { ScheduleValues } from "../../job.ts";
+import { SCHEDULE_KINDS, typedTime } from "../../schedule_kinds/kinds.ts";
+import { flagOf } from "../commands/schedule_flags.ts";
 import { parseSchedule } from "../../sync/schedule_input.ts";
 import { schedulesNamed } from "../../actions/schedule_actions.ts";
 import type { ScheduleView } from "../../schedules/schedule_view.ts";
@@ -12,11 +15,7 @@ import { instantFrom } from "../inputs.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { stoppedText, whichOf } from "./schedules.ts";
 
-interface PreviewOptions {
-  everyNMinutes?: string;
-  hourlyAtMinute?: string;
-  dailyAt?: string;
-  cron?: string;
+interface PreviewOptions extends Partial<Record<keyof ScheduleValues, string>> {
   timezone: string;
   gap: string;
   overlap: string;
@@ -35,7 +34,7 @@ interface Previewed {
 export async function previewCommand(job: string | undefined, options: PreviewOptions): Promise<void> {
   const given = givenSchedule(options);
   if ((job === undefined) === (given === undefined)) {
-    const kinds = "--every-n-minutes, --hourly-at-minute, --daily-at or --cron";
+    const kinds = SCHEDULE_KINDS.map(flagOf).join(", ");
     throw new CommandError(`Cannot preview: give either a job's name or one of ${kinds}`, EXIT.usage);
   }
   const schedules: Previewed[] = given ? [{ times: given }] : await schedulesOf(job as string);
@@ -67,28 +66,19 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
 }
 
 function givenSchedule(options: PreviewOptions): ScheduleTimes | undefined {
-  const { dailyAt, cron } = options;
-  const everyNMinutes = numberOrText(options.everyNMinutes);
-  const hourlyAtMinute = numberOrText(options.hourlyAtMinute);
-  const time = Object.fromEntries(
-    Object.entries({ everyNMinutes, hourlyAtMinute, dailyAt, cron }).filter(([, value]) => value !== undefined),
-  );
-  if (Object.keys(time).length === 0) return undefined;
+  const given = SCHEDULE_KINDS.filter(({ option }) => options[option] !== undefined);
+  if (given.length === 0) return undefined;
+  const time = Object.assign({}, ...given.map(({ option }) => typedTime(option, options[option] as string)));
   const dst = { gap: options.gap, overlap: options.overlap };
   const parsed = parseSchedule({
     ...time,
     timezone: options.timezone,
     exclude: options.exclude,
-    ...(everyNMinutes === undefined ? { dst } : {}),
+    dst,
   });
   if (parsed.ok) return parsed.schedule;
   const text = parsed.complaints.map((one) => problemText({ file: "", reason: one.reason, fix: one.fix })).join("\n");
   throw new CommandError(`Cannot preview: ${text}`, EXIT.usage);
-}
-
-/** What is no number stays as it is, for the complaint to quote. */
-function numberOrText(text: string | undefined): number | string | undefined {
-  return text === undefined || text === "" || Number.isNaN(Number(text)) ? text : Number(text);
 }
 
 async function schedulesOf(name: string): Promise<Previewed[]> {

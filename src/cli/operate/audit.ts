@@ -1,7 +1,7 @@
 /** `audit`: who did what to what, when and why. */
 import { differencesOf } from "../../admin/pages/audit/differences.ts";
 import { type AuditEntry, type AuditFilter, listAudit, listAuditActions } from "../../access/audit.ts";
-import { wordLike } from "../../sync/problem.ts";
+import { wordLike } from "../../platform/shown.ts";
 import { type JsonOption, withDb } from "../operator.ts";
 import { instantFrom } from "../inputs.ts";
 import { CommandError, EXIT, printJson } from "../../app/output.ts";

@@ -1,5 +1,5 @@
 /** `settings`: what holds for all processes, read again by each of them within seconds. */
-import { wordLike } from "../../sync/problem.ts";
+import { wordLike } from "../../platform/shown.ts";
 import {
   changeSettings,
   DEFAULT_SETTINGS,

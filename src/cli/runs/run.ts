@@ -1,7 +1,7 @@
 /** `run` and `emit`: work from the command line, by the same calls that applications use, and in the audit. */
 import { harmless } from "../../platform/text.ts";
 import { monotonicMs, rest } from "../../platform/timers.ts";
-import { wordLike } from "../../sync/problem.ts";
+import { wordLike } from "../../platform/shown.ts";
 import { UnknownKeys } from "../../sync/unknown_keys.ts";
 import { eventFit, unfitText } from "../../actions/event_fit.ts";
 import { emitAs, enqueueRun } from "../../actions/run_actions.ts";

@@ -20,8 +20,8 @@ export interface Description {
   has_args: boolean;
   /** Why `{}` is no args for it. */
   default_args_problem?: string;
-  /** Schedules whose args (default `{}`) do not fit. */
-  schedule_args_problems: { schedule: string; problem: string }[];
+  /** Schedules, by their place from 0, whose args (default `{}`) do not fit. */
+  schedule_args_problems: { place: number; problem: string }[];
 }
 
 /** What the file is instead of a job. */
@@ -93,11 +93,10 @@ async function argsProblems(
   if (!schema) return { schedule_args_problems: [] };
   const default_args_problem = await problemWith({}, schema);
   const schedule_args_problems: Description["schedule_args_problems"] = [];
-  for (const schedule of [options.schedule ?? []].flat() as Record<string, unknown>[]) {
+  for (const [place, schedule] of ([options.schedule ?? []].flat() as Record<string, unknown>[]).entries()) {
     if (typeof schedule !== "object" || schedule === null) continue;
     const problem = await problemWith(schedule.args ?? {}, schema);
-    const kind = ["everyNMinutes", "hourlyAtMinute", "dailyAt", "cron"].find((key) => key in schedule);
-    if (problem) schedule_args_problems.push({ schedule: String(schedule.id ?? kind ?? ""), problem });
+    if (problem) schedule_args_problems.push({ place, problem });
   }
   return { ...(default_args_problem ? { default_args_problem } : {}), schedule_args_problems };
 }

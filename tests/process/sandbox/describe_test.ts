@@ -36,7 +36,7 @@ Deno.test("a job file is described as plain data, its args as JSON Schema", () =
     assert.equal(has_args, true);
     assert.deepEqual((args_schema as { required: string[] }).required, ["a", "b"]);
     assert.match(default_args_problem ?? "", /^a: .*; b: /);
-    assert.deepEqual(schedule_args_problems.map(({ schedule }) => schedule), ["everyNMinutes"]);
+    assert.deepEqual(schedule_args_problems.map(({ place }) => place), [1]);
     assert.match(schedule_args_problems[0]?.problem ?? "", /^a: /);
   }));
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { Digests, moduleGraph, moduleGraphs } from "../../../src/sync/module_graph.ts";
 import { findJobFiles } from "../../../src/sync/job_files.ts";
-import { wordLike } from "../../../src/sync/problem.ts";
+import { wordLike } from "../../../src/platform/shown.ts";
 import { type JobFolder, withJobs } from "../../support/job_files/folder.ts";
 
 const JOB = 'import { defineJob } from "dandori";\nexport default defineJob({ run() {} });\n';

@@ -1,10 +1,11 @@
 /** Jobs and their schedules as the API gives them. */
+import { SCHEDULE_KINDS } from "../../../schedule_kinds/kinds.ts";
 import { count, id, jobName, json, priority, State, time, z } from "./fields.ts";
 
 const word = z.string().nullable();
 
 const TIMES = {
-  schedule_type: z.enum(["every_n_minutes", "hourly_at_minute", "daily_at", "cron"]),
+  schedule_type: z.enum(SCHEDULE_KINDS.map(({ type }) => type)),
   schedule_value: z.string().openapi({ example: "02:30" }),
   timezone: z.string().openapi({ example: "Asia/Tokyo" }),
 };

@@ -2,9 +2,8 @@
  * The editor of one schedule: what is typed is shown as next fires before it is saved, by the same functions that check and
  * plan it. The address holds what is typed, so the preview is this page asked for again.
  */
-import { KINDS } from "../../../definitions/job_options.ts";
+import { kindStored, SCHEDULE_KINDS, typedTime } from "../../../schedule_kinds/kinds.ts";
 import { scheduleWith } from "../../../sync/overrides.ts";
-import type { Json } from "../../../job.ts";
 import { readDefinition, type StoredSchedule } from "../../../definitions/definition_rows.ts";
 import { Problem } from "../../parts/notes.tsx";
 import {
@@ -57,7 +56,7 @@ export async function changeSchedule(on: ActionContext): Promise<Done | Page> {
     return editor(on, schedule, kept, problem);
   }
   const wish = {
-    ...(changed.time ? timeOf(typed) : {}),
+    ...(changed.time ? typedTime(typed.kind, typed.value) : {}),
     ...(changed.timezone ? { timezone: typed.timezone } : {}),
   };
   const wishes = Object.entries(wish).map(([key, value]) => [`schedule.${schedule.schedule_id}.${key}`, value]);
@@ -77,14 +76,7 @@ function differenceOf(one: Typed, other: Typed): { time: boolean; timezone: bool
 }
 
 function asTyped({ schedule_type, schedule_value, timezone }: StoredSchedule): Typed {
-  const kind = Object.keys(KINDS).find((one) => KINDS[one] === schedule_type) ?? "";
-  return { kind, value: schedule_value, timezone };
-}
-
-/** What is no number stays a text, for the complaint to quote. */
-function timeOf({ kind, value }: Typed): Record<string, Json> {
-  const counts = kind === "everyNMinutes" || kind === "hourlyAtMinute";
-  return { [kind]: counts && /^\d+$/.test(value) ? Number(value) : value };
+  return { kind: kindStored(schedule_type).option, value: schedule_value, timezone };
 }
 
 function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, problem?: string): Page {
@@ -92,7 +84,6 @@ function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, prob
   const { name = "" } = on.params;
   const path = `/jobs/${name}/schedules/${encodeURIComponent(schedule.schedule_id)}`;
   const { kind, value, timezone } = typed;
-  const labels = { everyNMinutes: say.everyNMinutes, hourlyAtMinute: say.hourlyAtMinute, dailyAt: say.dailyAt };
   return setForm(on, {
     title: say.edit_title(schedule.schedule_id),
     heading: say.edit_title(schedule.schedule_id),
@@ -105,10 +96,8 @@ function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, prob
           <label>
             {say.kind}
             <select name="kind" data-when="">
-              {Object.keys(KINDS).map((one) => (
-                <option value={one} selected={one === kind}>
-                  {labels[one as keyof typeof labels] ?? say.cron_kind}
-                </option>
+              {SCHEDULE_KINDS.map(({ option, label }) => (
+                <option value={option} selected={option === kind}>{label[on.lang]}</option>
               ))}
             </select>
           </label>
@@ -146,7 +135,7 @@ function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, prob
 function Preview({ on, schedule, typed }: { on: RequestContext; schedule: StoredSchedule; typed: Typed }) {
   const say = JOBS[on.lang];
   const now = on.now.toTemporalInstant();
-  const parsed = scheduleWith(schedule, { ...timeOf(typed), timezone: typed.timezone }, { now });
+  const parsed = scheduleWith(schedule, { ...typedTime(typed.kind, typed.value), timezone: typed.timezone }, { now });
   if (!parsed.ok) {
     return <Problem title={say.wrong} text={complaintsText(on.lang, parsed.complaints)} />;
   }

@@ -129,10 +129,6 @@ export const JOBS = words({
   kind: { en: "Kind", ja: "種類" },
   when: { en: "When", ja: "時刻" },
   timezone: { en: "Time zone", ja: "タイムゾーン" },
-  everyNMinutes: { en: "every N minutes (1 to 1440)", ja: "N 分ごと（1〜1440）" },
-  hourlyAtMinute: { en: "each hour at minute (0 to 59)", ja: "毎時 N 分（0〜59）" },
-  dailyAt: { en: "each day at HH:MM", ja: "毎日 HH:MM" },
-  cron_kind: { en: "cron: minute hour day month weekday", ja: "cron: 分 時 日 月 曜日" },
   preview: { en: "What it comes to", ja: "プレビュー" },
   wrong: { en: "This is no schedule", ja: "スケジュールとして使えません" },
 

@@ -1,37 +1,9 @@
 /**
- * Patterns of wall times: which readings of a clock on the wall a schedule names. No zones here; calendar.ts turns wall
- * times into instants. Cron patterns are read by croner, which is given the wall clock as if it were UTC's, so that it
- * never sees a change of the clock.
+ * Cron patterns, as croner reads them. It is given the wall clock as if it were UTC's, so that it never sees a change of the
+ * clock.
  */
 import { Cron } from "croner";
-
-export interface WallPattern {
-  /** The first wall time after this one that the pattern names, in milliseconds; null: there is none. */
-  next(wall_ms: number): number | null;
-  /**
-   * Whether it names times of day ("at 02:30"), which a person expects once a day, also on the night when the clock
-   * changes. Otherwise it names readings of the clock ("every hour at :15"), and runs whenever the clock shows one.
-   */
-  time_of_day: boolean;
-}
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
-
-/** Once an hour, at a minute. */
-export function hourlyPattern(minute: number): WallPattern {
-  return { next: (wall_ms) => nextInGrid(wall_ms, HOUR_MS, minute * MINUTE_MS), time_of_day: false };
-}
-
-/** Once a day, at "HH:MM". */
-export function dailyPattern(hh_mm: string): WallPattern {
-  const [hours, minutes] = hh_mm.split(":").map(Number) as [number, number];
-  return {
-    next: (wall_ms) => nextInGrid(wall_ms, DAY_MS, hours * HOUR_MS + minutes * MINUTE_MS),
-    time_of_day: true,
-  };
-}
+import type { WallPattern } from "./wall_pattern.ts";
 
 /**
  * A cron pattern of five fields, or six with seconds first, or seven with the year last, or a nickname such as "@daily".
@@ -74,11 +46,6 @@ export function mistakeIn(pattern: string): CronMistake {
     }
   }
   return { what: "pattern" };
-}
-
-/** The first instant or wall time after `ms` that is a whole number of periods, plus a phase, from 1970. */
-export function nextInGrid(ms: number, period_ms: number, phase_ms = 0): number {
-  return (Math.floor((ms - phase_ms) / period_ms) + 1) * period_ms + phase_ms;
 }
 
 const NICKNAMES: ReadonlyMap<string, string> = new Map([
