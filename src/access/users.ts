@@ -73,21 +73,45 @@ export async function readCredentials(
   return user;
 }
 
-/** Holds from the next request on. False: no such user. */
+/** `last_admin`: nobody could give a role, or let anybody in, from the page any more. */
+export type UserChange = "done" | "none" | "last_admin";
+
+/** Two admins who shut each other out at a time would leave none: the second one waits here, and looks after the first. */
+async function lockAdmins(tx: Db, name: string): Promise<void> {
+  await tx`
+    select from admin_user where name = ${name} or (role = 'admin' and disabled_at is null) order by id for update`;
+}
+
+/** Whether a row `u` of admin_user is the only admin who may log in. After `lockAdmins`. */
+function isLastAdmin(sql: Db) {
+  return sql`u.role = 'admin' and u.disabled_at is null and not exists (
+    select from admin_user o where o.id <> u.id and o.role = 'admin' and o.disabled_at is null)`;
+}
+
+/** Holds from the next request on. */
 export async function setRole(
-  sql: Db,
+  sql: Sql,
   user: { name: string; role: UserRole },
   by: { actor: string; reason?: string },
-): Promise<boolean> {
-  const rows = await sql`
-    with was as (select id, name, role from admin_user where name = ${user.name} for update),
-    changed as (update admin_user u set role = ${user.role} from was where u.id = was.id returning was.name, was.role),
-    noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
-      select ${by.actor}, 'user.set_role', 'user', name, jsonb_build_object('role', role),
-             jsonb_build_object('role', ${user.role}::text), ${by.reason ?? null} from changed)
-    select from changed`;
-  return rows.length > 0;
+): Promise<UserChange> {
+  return await sql.begin(async (tx) => {
+    await lockAdmins(tx, user.name);
+    const [row] = await tx<{ result: UserChange }[]>`
+      with meant as (
+        select id, name, role, case when ${user.role} <> 'admin' and ${
+      isLastAdmin(tx)
+    } then 'last_admin' else 'done' end as result
+          from admin_user u where name = ${user.name}),
+      changed as (
+        update admin_user u set role = ${user.role} from meant
+         where u.id = meant.id and meant.result = 'done' returning meant.name, meant.role),
+      noted as (
+        insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
+        select ${by.actor}, 'user.set_role', 'user', name, jsonb_build_object('role', role),
+               jsonb_build_object('role', ${user.role}::text), ${by.reason ?? null} from changed)
+      select result from meant`;
+    return row?.result ?? "none";
+  });
 }
 
 /**
@@ -117,10 +141,10 @@ export async function setPassword(
   return rows.length > 0;
 }
 
-/** `last_admin`: nobody could let it in again from the page. `ended`: sessions, and tokens that it had made. */
+/** `ended`: sessions, and tokens that it had made. */
 export type Switched =
   | { result: "done"; ended: { sessions: number; tokens: number } }
-  | { result: "unchanged" | "none" | "last_admin" };
+  | { result: "unchanged" | Exclude<UserChange, "done"> };
 
 /**
  * Shuts a user out, or lets it in again. What it was shut out with ends in the same statement: its sessions, and the API tokens that it
@@ -128,15 +152,12 @@ export type Switched =
  */
 export async function setDisabled(sql: Sql, user: { name: string; disabled: boolean }, by: Actor): Promise<Switched> {
   return await sql.begin(async (tx) => {
-    // Two admins who shut each other out at a time would leave none: the second one waits, and looks after the first.
-    await tx`
-      select from admin_user where name = ${user.name} or (role = 'admin' and disabled_at is null) order by id for update`;
+    await lockAdmins(tx, user.name);
     const [row] = await tx<{ result: Switched["result"]; sessions: number; tokens: number }[]>`
       with meant as (
         select id, name, case
                  when (disabled_at is not null) = ${user.disabled} then 'unchanged'
-                 when ${user.disabled} and role = 'admin' and not exists (
-                   select from admin_user o where o.id <> u.id and o.role = 'admin' and o.disabled_at is null) then 'last_admin'
+                 when ${user.disabled} and ${isLastAdmin(tx)} then 'last_admin'
                  else 'done' end as result
           from admin_user u where name = ${user.name}),
       changed as (
@@ -161,18 +182,30 @@ export async function setDisabled(sql: Sql, user: { name: string; disabled: bool
   });
 }
 
-/** With its sessions, and the end of the API tokens that it made; what it did stays in the audit. False: no such user. */
-export async function removeUser(sql: Db, name: string, by: { actor: string; reason?: string }): Promise<boolean> {
-  const rows = await sql`
-    with removed as (delete from admin_user where name = ${name} returning name, role),
-    expired as (
-      update api_token t set expires_at = clock_timestamp() from removed
-       where t.created_by = 'user:' || removed.name and t.expires_at > clock_timestamp()),
-    noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
-      select ${by.actor}, 'user.remove', 'user', name, jsonb_build_object('role', role), ${
-    by.reason ?? null
-  } from removed)
-    select from removed`;
-  return rows.length > 0;
+/** With its sessions, and the end of the API tokens that it made; what it did stays in the audit. */
+export async function removeUser(
+  sql: Sql,
+  name: string,
+  by: { actor: string; reason?: string },
+): Promise<UserChange> {
+  return await sql.begin(async (tx) => {
+    await lockAdmins(tx, name);
+    const [row] = await tx<{ result: UserChange }[]>`
+      with meant as (
+        select id, case when ${
+      isLastAdmin(tx)
+    } then 'last_admin' else 'done' end as result from admin_user u where name = ${name}),
+      removed as (
+        delete from admin_user u using meant where u.id = meant.id and meant.result = 'done' returning u.name, u.role),
+      expired as (
+        update api_token t set expires_at = clock_timestamp() from removed
+         where t.created_by = 'user:' || removed.name and t.expires_at > clock_timestamp()),
+      noted as (
+        insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
+        select ${by.actor}, 'user.remove', 'user', name, jsonb_build_object('role', role), ${
+      by.reason ?? null
+    } from removed)
+      select result from meant`;
+    return row?.result ?? "none";
+  });
 }

@@ -1,8 +1,8 @@
-/** Shutting users of the page out and letting them in again, from the page, the command line and the API. */
+/** Roles of users of the page, shutting users out and letting them in again, from the page, the command line and the API. */
 import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { unlockUser } from "../access/login_attempts.ts";
-import { setDisabled } from "../access/users.ts";
+import { removeUser, setDisabled, setRole, type UserRole } from "../access/users.ts";
 import { Refused } from "./args.ts";
 
 /** Its sessions and the API tokens that it made end at once; gives how many these were. @throws Refused */
@@ -16,10 +16,29 @@ export async function disableUser(sql: Sql, name: string, by: Actor): Promise<{ 
       says: { code: "user_disabled", name },
     });
   }
-  throw new Refused(`Cannot disable user "${name}": it is the last admin; give another user that role first`, {
-    why: "conflict",
-    says: { code: "last_admin", name },
-  });
+  throw lastAdmin("disable", name);
+}
+
+/** Holds from the next request on. @throws Refused */
+export async function changeRole(
+  sql: Sql,
+  user: { name: string; role: UserRole },
+  by: { actor: string; reason?: string },
+): Promise<void> {
+  const result = await setRole(sql, user, by);
+  if (result === "none") throw noUser("change the role of", user.name);
+  if (result === "last_admin") throw lastAdmin("change the role of", user.name);
+}
+
+/** Its sessions and the API tokens that it made end at once; what it did stays in the audit. @throws Refused */
+export async function removeUserNamed(
+  sql: Sql,
+  name: string,
+  by: { actor: string; reason?: string },
+): Promise<void> {
+  const result = await removeUser(sql, name, by);
+  if (result === "none") throw noUser("remove", name);
+  if (result === "last_admin") throw lastAdmin("remove", name);
 }
 
 /** It may log in again, with the password that it had. @throws Refused */
@@ -38,6 +57,13 @@ export async function unlock(sql: Sql, name: string, by: Actor): Promise<{ tries
   const tries = await unlockUser(sql, name, by);
   if (tries === undefined) throw noUser("unlock", name);
   return { tries };
+}
+
+function lastAdmin(verb: string, name: string): Refused {
+  return new Refused(`Cannot ${verb} user "${name}": it is the last admin; give another user that role first`, {
+    why: "conflict",
+    says: { code: "last_admin", name },
+  });
 }
 
 function noUser(verb: string, name: string): Refused {

@@ -25,7 +25,8 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   taken: (says) => `${says.name} という名前はすでに使われています`,
   user_disabled: (says) => `${says.name} はすでに無効です`,
   user_enabled: (says) => `${says.name} は無効になっていません`,
-  last_admin: (says) => `${says.name} は最後の管理者なので無効にできません。先に別のユーザーを管理者にしてください`,
+  last_admin: (says) =>
+    `${says.name} は最後の管理者なので、無効化も削除も役割の変更もできません。先に別のユーザーを管理者にしてください`,
   hook_name: () => "名前は英小文字・数字・_ . - の 64 文字以内で入力してください",
   length: (says) => `${nameJa(says.option)}は ${says.least} から ${says.most} 文字で入力してください`,
   whole_number: (says) => `${nameJa(says.option)}は ${says.least} から ${says.most} までの整数です`,

@@ -4,20 +4,11 @@ import { readAdminConfig } from "../../platform/config.ts";
 import { factLine, hear } from "../../platform/facts.ts";
 import { wallClock } from "../../platform/timers.ts";
 import { addressText, counted } from "../../platform/text.ts";
-import { disableUser, enableUser, unlock } from "../../actions/user_actions.ts";
+import { changeRole, disableUser, enableUser, removeUserNamed, unlock } from "../../actions/user_actions.ts";
 import { hashPassword, makePassword, problemWithPassword } from "../../admin/auth/passwords.ts";
 import { serveAdmin } from "../../admin/server.ts";
 import { connectDb } from "../../postgres/connection.ts";
-import {
-  addUser,
-  listUsers,
-  problemWithName,
-  removeUser,
-  ROLES,
-  setPassword,
-  setRole,
-  type UserRole,
-} from "../../access/users.ts";
+import { addUser, listUsers, problemWithName, ROLES, setPassword, type UserRole } from "../../access/users.ts";
 import { actor, by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { readConfigForDb, redisPlace } from "../../app/opening.ts";
 import { CommandError, EXIT, printJson, say, type Signals } from "../../app/output.ts";
@@ -74,12 +65,12 @@ export async function passwdCommand(name: string, options: JsonOption & { genera
 
 export async function setRoleCommand(name: string, role_name: string, options: JsonOption): Promise<void> {
   const role = roleFrom(role_name);
-  if (!await withDb((sql) => setRole(sql, { name, role }, { actor: actor() }))) throw noSuchUser(name);
+  await withDb((sql) => changeRole(sql, { name, role }, { actor: actor() }));
   tell(options, { user: name, role }, `user ${name} is ${role} from now on`);
 }
 
 export async function removeUserCommand(name: string, options: JsonOption): Promise<void> {
-  if (!await withDb((sql) => removeUser(sql, name, { actor: actor() }))) throw noSuchUser(name);
+  await withDb((sql) => removeUserNamed(sql, name, { actor: actor() }));
   tell(options, { user: name, removed: true }, `user ${name} is removed, and was logged out everywhere`);
 }
 

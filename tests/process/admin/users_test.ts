@@ -1,15 +1,20 @@
 /** Users, tokens, hooks and one's own account, on the page; and the page of alerts. What is secret is shown once. */
 import assert from "node:assert/strict";
 import { digestOf } from "../../../src/admin/auth/passwords.ts";
-import { disableUser } from "../../../src/actions/user_actions.ts";
+import { changeRole, disableUser, removeUserNamed } from "../../../src/actions/user_actions.ts";
 import { addApiToken, readApiToken } from "../../../src/access/api_tokens.ts";
-import { json } from "../../../src/postgres/connection.ts";
+import { json, type Sql } from "../../../src/postgres/connection.ts";
 import { removeUser } from "../../../src/access/users.ts";
 import { addWebhook } from "../../../src/events/webhooks.ts";
 import { type AdminScene, aUser, type Browser, PASSWORD, withAdmin } from "../../support/admin.ts";
 import { cliWith } from "../../support/cli.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
+
+const LOSING_AN_ADMIN = {
+  "another role": (sql: Sql, name: string) => changeRole(sql, { name, role: "viewer" }, { actor: "test" }),
+  "its removal": (sql: Sql, name: string) => removeUserNamed(sql, name, { actor: "test" }),
+};
 
 /** What an act shows once. */
 async function secretOf(browser: Browser, path: string, fields: Record<string, string>): Promise<string> {
@@ -138,10 +143,33 @@ Deno.test("the last admin cannot be disabled, nor can two admins disable each ot
   });
 });
 
+for (const [doing, act] of Object.entries(LOSING_AN_ADMIN)) {
+  Deno.test(`the last admin cannot be lost by ${doing}, and two admins cannot do it to each other at a time`, async () => {
+    await withAdmin(async ({ sql, database_url }) => {
+      await aUser(sql, { name: "taro", role: "admin" });
+      await aUser(sql, { name: "gone", role: "admin" });
+      const by = { actor: "test", reason: "test" };
+      await disableUser(sql, "gone", by);
+      await assert.rejects(act(sql, "taro"), /it is the last admin; give another user that role first/);
+      const cli = cliWith({ DATABASE_URL: database_url });
+      const given = doing === "another role" ? ["set-role", "taro", "viewer"] : ["rm", "taro"];
+      assert.match((await cli("admin", "user", ...given)).err, /"taro": it is the last admin/);
+      await act(sql, "gone"); // it could not log in before, so nothing is lost
+      await aUser(sql, { name: "hanako", role: "admin" });
+      const both = await Promise.allSettled(["taro", "hanako"].map((name) => act(sql, name)));
+      assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);
+      const left = await sql`select from admin_user where role = 'admin' and disabled_at is null`;
+      assert.equal(left.length, 1);
+      const acts = await sql`select from admin_action_log where action in ('user.set_role', 'user.remove')`;
+      assert.equal(acts.length, 2, "what was refused is no act");
+    });
+  });
+}
+
 Deno.test("a removed user's tokens end with it", async () => {
   await withAdmin(async (on) => {
     const may = await withToken(on, "taro");
-    assert(await removeUser(on.sql, "taro", { actor: "test" }));
+    assert.equal(await removeUser(on.sql, "taro", { actor: "test" }), "done");
     assert.deepEqual(await may(), [303, false]);
   });
 });

@@ -5,7 +5,7 @@ import { addHook, removeHook, showHooks } from "./hooks.tsx";
 import { addToken, removeToken, showTokens } from "./tokens.tsx";
 import {
   addOneUser,
-  changeRole,
+  changeRoleOfUser,
   disableOneUser,
   enableOneUser,
   logOutUser,
@@ -18,7 +18,7 @@ import {
 export const accessRoutes: Route[] = [
   { get: "/access/users", role: "admin", show: showUsers },
   { post: "/access/users", role: "admin", act: addOneUser },
-  { post: "/access/users/:name/role", role: "admin", act: changeRole },
+  { post: "/access/users/:name/role", role: "admin", act: changeRoleOfUser },
   { post: "/access/users/:name/password", role: "admin", act: renewPassword },
   { post: "/access/users/:name/sessions", role: "admin", act: logOutUser },
   { post: "/access/users/:name/disable", role: "admin", act: disableOneUser },

@@ -5,10 +5,8 @@ import {
   addUser,
   listUsers,
   problemWithName,
-  removeUser,
   ROLES,
   setPassword,
-  setRole,
   type UserRole,
   type UserView,
 } from "../../../access/users.ts";
@@ -16,7 +14,7 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { ACTIONS, Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { disableUser, enableUser, unlock } from "../../../actions/user_actions.ts";
+import { changeRole, disableUser, enableUser, removeUserNamed, unlock } from "../../../actions/user_actions.ts";
 import { by, orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, field, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
@@ -149,12 +147,14 @@ export async function addOneUser(on: ActionContext): Promise<Done | Page> {
   return secretPage(on, { title: say.password_of(name), secret, area: "users" });
 }
 
-export async function changeRole(on: ActionContext): Promise<Done> {
+export async function changeRoleOfUser(on: ActionContext): Promise<Done> {
   const [say, name, role] = [ACCESS[on.lang], nameParam(on), roleOf(on)];
   if (!role) return refused("users", say.bad_choice);
   if (name === on.user?.name) return refused("users", say.not_yourself);
-  if (!await setRole(on.sql, { name, role }, by(on))) return refused("users", say.none_of);
-  return { to: "/access/users", text: say.role_done(name, role) };
+  return await orSay(on, "/access/users", async () => {
+    await changeRole(on.sql, { name, role }, by(on));
+    return { to: "/access/users", text: say.role_done(name, role) };
+  });
 }
 
 export async function renewPassword(on: ActionContext): Promise<Done | Page> {
@@ -197,8 +197,10 @@ export async function unlockOneUser(on: ActionContext): Promise<Done> {
 export async function removeOneUser(on: ActionContext): Promise<Done> {
   const [say, name] = [ACCESS[on.lang], nameParam(on)];
   if (name === on.user?.name) return refused("users", say.not_yourself);
-  if (!await removeUser(on.sql, name, by(on))) return refused("users", say.none_of);
-  return { to: "/access/users", text: say.removed(name) };
+  return await orSay(on, "/access/users", async () => {
+    await removeUserNamed(on.sql, name, by(on));
+    return { to: "/access/users", text: say.removed(name) };
+  });
 }
 
 function roleOf(on: ActionContext): UserRole | undefined {
