@@ -1026,7 +1026,7 @@ revoke execute on function audit_plain_sql() from public;
 do $$
 declare
   one record;
-  not_own constant text := $w$when (current_setting('dandori.own', true) is distinct from 'yes')$w$;
+  not_own constant text := $w$when (current_setting('scheduler.own', true) is distinct from 'yes')$w$;
 begin
   execute format('alter function audit_plain_sql() set search_path = %I, pg_temp', current_schema());
   for one in select * from (values

@@ -144,7 +144,7 @@ const RELIED_ON = {
 } as const;
 
 /** Tells the trigger `audit_plain_sql` that whoever changes something here audits it himself; in schema.sql by this name. */
-const OWN_SESSION = "dandori.own";
+const OWN_SESSION = "scheduler.own";
 
 /** Acts of ours in somebody else's transaction are told apart from what else is done there. */
 export async function asOwnAct<T>(tx: Db, act: () => Promise<T>): Promise<T> {
