@@ -3,7 +3,8 @@ import type { MiddlewareHandler } from "hono";
 import { observe } from "../platform/facts.ts";
 import { harmless } from "../platform/text.ts";
 import type { HonoEnv } from "./auth/authentication.ts";
-import { type BaseUrl, forwardedBy, isOwnHost } from "./base_url.ts";
+import { forwardedBy, isOwnHost } from "../platform/http_hosts.ts";
+import type { BaseUrl } from "./base_url.ts";
 
 /** 421 for a host of another name. A proxy that nobody told us of is warned of, once. */
 export function ownHostsOnly(place: BaseUrl): MiddlewareHandler<HonoEnv> {

@@ -26,7 +26,7 @@
  * | SCHEDULER_ADMIN_PROXIES | 0 | trusted proxies in front of it: so many addresses of X-Forwarded-For are believed |
  * | SCHEDULER_METRICS_PORT | none | port of this worker's own `/metrics`, `/healthz` and `/readyz` (docs/monitoring.md) |
  * | SCHEDULER_METRICS_HOST | 127.0.0.1 | address of the same |
- * | SCHEDULER_METRICS_TOKEN | none | bearer token that `/metrics` asks for, of workers and of the admin server |
+ * | SCHEDULER_METRICS_TOKEN | none | bearer token that `/metrics` asks for, of workers and of the admin server; without it only the same machine may read |
  * | SCHEDULER_ALERT_WEBHOOK_URL | none | where alerts are told, https; a secret: only its host is ever shown |
  * | SCHEDULER_ALERT_WEBHOOK_SECRET | none | key of the HMAC that signs them |
  * | SCHEDULER_ALERT_WEBHOOK_HTTP | none | `allow`: the address may be plain http |

@@ -11,6 +11,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Config } from "../../platform/config.ts";
 import { type FactName, hear, observe } from "../../platform/facts.ts";
 import { serveHttp } from "../../platform/http.ts";
+import { isLoopbackPeer, isOwnHost, ownHosts } from "../../platform/http_hosts.ts";
 import { every, monotonicMs } from "../../platform/timers.ts";
 import { addressText, messageOf } from "../../platform/text.ts";
 
@@ -151,23 +152,36 @@ function whyNotReady(subject: MetricsSubject | undefined): string | undefined {
   return subject.may_run ? undefined : "its lease is over";
 }
 
-/** Serves until the returned function is called. */
+const OTHER_HOST = "Cannot answer for this host: it is no name of this server; ask by its address, or send the token\n";
+
+/**
+ * Who shows the token may ask by any name. All others ask by an address or a name of the loopback: the page of another site that lets its
+ * own name lead here reads nothing. Where no token is set, `/metrics` is for this machine alone.
+ *
+ * Serves until the returned function is called.
+ */
 export function serveWorkerMetrics(
   on: NonNullable<Config["metrics"]>,
   subject: () => MetricsSubject | undefined,
 ): { port: number; close: () => Promise<void> } {
   const metrics = new WorkerMetrics(subject);
-  const answer = async (request: Request): Promise<Response> => {
+  const own = ownHosts(on.host);
+  const answer = async (request: Request, { remoteAddr: peer }: Deno.ServeHandlerInfo<Deno.NetAddr>) => {
     const pathname = URL.parse(request.url)?.pathname;
     if (pathname === undefined) return new Response("no such host\n", { status: 400 }); // it is made of the Host header
     if (request.method !== "GET" && request.method !== "HEAD") return new Response("only GET\n", { status: 405 });
+    const has_token = on.token !== undefined && await mayRead(request, on.token);
+    if (!has_token && !isOwnHost(own, request.headers.get("host") ?? "")) {
+      return new Response(OTHER_HOST, { status: 421 });
+    }
     if (pathname === "/healthz") return new Response("ok\n");
     if (pathname === "/readyz") {
       const why_not = whyNotReady(subject());
       return new Response(`${why_not ?? "ok"}\n`, { status: why_not ? 503 : 200 });
     }
     if (pathname !== "/metrics") return new Response("no such page\n", { status: 404 });
-    if (on.token !== undefined && !await mayRead(request, on.token)) {
+    const from_here = on.token === undefined && isLoopbackPeer(request.headers, addressText(peer.hostname, peer.port));
+    if (!has_token && !from_here) {
       return new Response("needs the bearer token\n", { status: 401, headers: { "www-authenticate": "Bearer" } });
     }
     return new Response(await metrics.text(), { headers: { "content-type": Registry.PROMETHEUS_CONTENT_TYPE } });
@@ -183,7 +197,10 @@ export function serveWorkerMetrics(
   };
 }
 
-function listen({ host, port }: NonNullable<Config["metrics"]>, answer: (request: Request) => Promise<Response>) {
+function listen(
+  { host, port }: NonNullable<Config["metrics"]>,
+  answer: (request: Request, info: Deno.ServeHandlerInfo<Deno.NetAddr>) => Promise<Response>,
+) {
   try {
     return serveHttp({ name: "metrics", hostname: host, port, onListen: () => {} }, answer);
   } catch (error) {

@@ -210,6 +210,44 @@ Deno.test("a worker's own server counts what it hears, says whether it takes wor
   }
 });
 
+Deno.test("a worker's own server tells metrics with no token to this machine alone, and answers other sites' names to nobody without it", async () => {
+  for (const token of [undefined, "letmein"]) {
+    const server = serveWorkerMetrics({ host: "0.0.0.0", port: 0, token }, () => SUBJECT);
+    const port = server.port;
+    const elsewhere = Deno.networkInterfaces().find(({ family, address }) =>
+      family === "IPv4" && address !== "127.0.0.1"
+    );
+    const statusOf = async (host: string, path: string, headers: Record<string, string> = {}, to = "127.0.0.1") => {
+      const connection = await Deno.connect({ hostname: to, port });
+      const lines = Object.entries({ host, connection: "close", ...headers }).map(([name, value]) =>
+        `${name}: ${value}\r\n`
+      );
+      await connection.write(new TextEncoder().encode(`GET ${path} HTTP/1.1\r\n${lines.join("")}\r\n`));
+      return Number((await new Response(connection.readable).text()).split(" ")[1]);
+    };
+    const open = token === undefined ? 200 : 401;
+    try {
+      assert.equal(await statusOf(`localhost:${port}`, "/metrics"), open);
+      assert.equal(await statusOf("10.1.2.3", "/readyz"), 200, "Kubernetes asks by the address of the pod");
+      for (const path of ["/metrics", "/healthz", "/readyz"]) {
+        assert.equal(await statusOf("evil.example", path), 421, path);
+      }
+      assert.equal(
+        await statusOf("localhost", "/metrics", { "x-forwarded-for": "10.1.2.3" }),
+        401,
+        "a proxy asks for somebody",
+      );
+      if (elsewhere) {
+        assert.equal(await statusOf("localhost", "/metrics", {}, elsewhere.address), 401, "not by the loopback");
+      }
+      const shown = await statusOf("worker-1.internal", "/metrics", { authorization: "Bearer letmein" });
+      assert.equal(shown, token === undefined ? 421 : 200);
+    } finally {
+      await server.close();
+    }
+  }
+});
+
 Deno.test("a worker that can take no connection, since it may open no more files, goes on, and answers when it can", () =>
   withCrammed(new URL("../../support/http_crammed.ts", import.meta.url), async ({ port, cram, says }) => {
     await cram(() => says(/loop\.failed/));

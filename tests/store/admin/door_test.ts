@@ -1,7 +1,8 @@
 /** What the admin server does with requests of strangers: whom it answers, how much of their bodies it takes, what it tells them. */
 import assert from "node:assert/strict";
 import { BodyRefused, OF_STRANGERS, readBody } from "../../../src/admin/body.ts";
-import { addressOf, isOwnHost, placeOf } from "../../../src/admin/base_url.ts";
+import { addressOf, placeOf } from "../../../src/admin/base_url.ts";
+import { isOwnHost } from "../../../src/platform/http_hosts.ts";
 import { digestOf } from "../../../src/admin/auth/passwords.ts";
 import { hear } from "../../../src/platform/facts.ts";
 import { addApiToken } from "../../../src/access/api_tokens.ts";
