@@ -1,33 +1,43 @@
--- Dandori's tables, in the order in which a run flows through them. Postgres 15 or newer.
--- Idempotent: applying it again, also over rows, changes nothing. The constraints repeat the rules of the code, so that
--- a mistake there cannot store nonsense. All times are stamped by the database (clock_timestamp: the instant itself,
--- not the start of the transaction); its clock alone decides what is due.
+-- Dandori's tables, in the order in which a run flows through them, each with its indexes and triggers. Postgres 15 or newer.
+-- This is the schema of a new database; one that has rows gets what is new from migrations/, and a test compares the two.
+-- The constraints repeat the rules of the code, so that a mistake there cannot store nonsense. The database stamps all times
+-- (clock_timestamp: the instant itself, not the start of the transaction); its clock alone decides what is due.
 
-set client_min_messages = warning;
+-- What the database has: one row for each file of migrations/ that it contains. Workers read it when they start.
+create table schema_migration (
+  version int primary key check (version > 0),
+  name text not null,
+  kind text not null check (kind in ('expand', 'contract')),  -- expand: programs of the version before go on beside it
+  digest text not null,                       -- of the file: one that was changed since is refused
+  applied_at timestamptz not null default clock_timestamp(),
+  applied_by text not null
+);
+
+-- Tells the leader at commit that there is work. Only a hint: the leader also looks by itself.
+create function ring_scheduler() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('scheduler', tg_table_name);
+  return null;
+end $$;
 
 -- Who leads. One row; a term is `epoch` and lives until `lease_until`. The Redis lock only thins out the candidates.
-create table if not exists leader_term (
+create table leader_term (
   id int primary key check (id = 1),
   epoch bigint not null check (epoch >= 0),
+  tick bigint not null default 0,             -- raised by each tick of a leader: what an earlier one decided is refused when it comes late
   worker_id text,
   lease_until timestamptz not null,
-  acquired_at timestamptz
+  acquired_at timestamptz,
+  degrade_epoch bigint,                       -- that an operator asked to step down
+  resigned_at timestamptz,                    -- when a leader last gave the leader lock back: nobody has led since then, where nobody does
+  failovers bigint not null default 0,        -- how often the leader lock was taken from a leader that had not given it back
+  watched_from timestamptz not null default '-infinity'  -- when `dev` last began: what was late or lost before was stopped, and is no alert
 );
 -- Not to find it by: so that the lock of a leader's statement which lets renewals pass (FOR KEY SHARE) holds up what changes the epoch.
-create unique index if not exists leader_term_epoch on leader_term (epoch);
-insert into leader_term values (1, 0, null, '-infinity', null) on conflict do nothing;
--- Raised by each tick of a leader, so that what an earlier tick decided and sent can be refused when it comes late.
-alter table leader_term add column if not exists tick bigint not null default 0;
--- The epoch that an operator asked to step down.
-alter table leader_term add column if not exists degrade_epoch bigint;
--- When a leader last gave the leader lock back: nobody has led since then, where nobody does.
-alter table leader_term add column if not exists resigned_at timestamptz;
--- How often the leader lock was taken from a leader that had not given it back.
-alter table leader_term add column if not exists failovers bigint not null default 0;
--- When `dev` last began: what was late, lost or without a leader before was so because it was stopped, and is no alert.
-alter table leader_term add column if not exists watched_from timestamptz not null default '-infinity';
+create unique index leader_term_epoch on leader_term (epoch);
+insert into leader_term (id, epoch, lease_until) values (1, 0, '-infinity');
 
-create table if not exists scheduler_settings (
+create table scheduler_settings (
   name text primary key,
   value jsonb not null,
   updated_at timestamptz not null default clock_timestamp(),
@@ -35,28 +45,25 @@ create table if not exists scheduler_settings (
 );
 
 -- A host or pod. status is what the last health check found; is_active is what the operator wants.
-create table if not exists node (
+create table node (
   node_id text primary key check (node_id <> ''),
   is_active boolean not null default true,
+  inactive_by text,                           -- who put it into maintenance (is_active = false), and why
+  inactive_reason text,
   status text not null default 'unavailable' check (status in ('available', 'busy', 'unavailable')),
+  status_at timestamptz not null default clock_timestamp(),  -- since when it has its status
   labels jsonb not null default '{}' check (jsonb_typeof(labels) = 'object'),
   max_concurrent int check (max_concurrent >= 0),
   checked_at timestamptz,
   check_result jsonb,
+  check_parts jsonb,                          -- of the check under way, as they come, for those who look on
+  next_check_at timestamptz not null default clock_timestamp(),  -- by the leader; infinity: when a worker of it comes
+  failed_checks int not null default 0,       -- how often in a row it was not available
   created_at timestamptz not null default clock_timestamp()
 );
-alter table node add column if not exists check_parts jsonb;  -- of the check under way, as they come, for those who look on
--- When it is checked next, by the leader; infinity: when a worker of it comes. And how often in a row it was not available.
-alter table node add column if not exists next_check_at timestamptz not null default clock_timestamp();
-alter table node add column if not exists failed_checks int not null default 0;
-alter table node add column if not exists status_at timestamptz not null default clock_timestamp();  -- since when it has its status
--- Who put it into maintenance (is_active = false), and why.
-alter table node add column if not exists inactive_by text;
-alter table node add column if not exists inactive_reason text;
-drop index if exists node_checks;
-create index if not exists node_due on node (next_check_at);
+create index node_due on node (next_check_at);
 -- In maintenance it is checked only when somebody asks. After it, it is as a new one: whatever was done to it, it takes no work before it was checked.
-create or replace function on_node_activation() returns trigger language plpgsql as $$
+create function on_node_activation() returns trigger language plpgsql as $$
 begin
   if new.is_active then
     new.status := 'unavailable';
@@ -70,14 +77,20 @@ begin
   end if;
   return new;
 end $$;
-create or replace trigger node_turned before update on node for each row when (old.is_active <> new.is_active) execute function on_node_activation();
+create trigger node_turned before update on node for each row when (old.is_active <> new.is_active) execute function on_node_activation();
 
 -- One process. worker_id is never used twice; DEAD is final, and the same process comes back under a new id.
-create table if not exists worker (
+create table worker (
   worker_id text primary key,
   node_id text not null references node,
+  host text not null default '',  -- kernel and pid namespace of the pid: whoever has the same can tell whether the process lives
   state text not null default 'ACTIVE' check (state in ('ACTIVE', 'DRAINING', 'DETACHED', 'DEAD')),
+  detached_by text,
+  detach_reason text,
+  subleader boolean not null default false,  -- whether it watches the leader now, so that others know whom they may ask
   lease_until timestamptz not null,
+  seen_at timestamptz not null default clock_timestamp(),  -- when it last renewed its lease itself
+  clock_skew_ms int,            -- how far its machine's clock is ahead of the database's
   pid int not null,
   process_started text not null,  -- kernel's start time of the pid: together they name a process for ever
   grpc_host text not null,
@@ -85,37 +98,24 @@ create table if not exists worker (
   tls_fingerprint text,         -- of its certificate; "mesh" where a service mesh identifies
   tls_former_fingerprint text,  -- that of before, for a minute after a rotation
   tls_trust_digest text,        -- the same for all that let in the same peers
+  tls_not_after timestamptz,    -- until when its certificate is good
   slots int not null check (slots > 0),
   version text not null default '',
+  code_seen_at timestamptz,     -- when it first compared its job files with what is synced; nothing is known of them before (code_mismatch)
   started_at timestamptz not null default clock_timestamp(),
   ended_at timestamptz,
   dead_epoch bigint
 );
--- Who detached it and why; and whether it watches the leader now, so that others know whom they may ask.
-alter table worker add column if not exists detached_by text;
-alter table worker add column if not exists detach_reason text;
-alter table worker add column if not exists subleader boolean not null default false;
--- The kernel and the pid namespace whose number the pid is: whoever has the same can tell whether the process lives.
-alter table worker add column if not exists host text not null default '';
-alter table worker add column if not exists tls_former_fingerprint text;
-alter table worker add column if not exists tls_trust_digest text;
--- When it last renewed its lease itself.
-alter table worker add column if not exists seen_at timestamptz not null default clock_timestamp();
--- Until when its certificate is good, and by how much its machine's clock is ahead of the database's.
-alter table worker add column if not exists tls_not_after timestamptz;
-alter table worker add column if not exists clock_skew_ms int;
--- When it first compared its job files with what is synced; before that nothing is known of them (code_mismatch).
-alter table worker add column if not exists code_seen_at timestamptz;
-create index if not exists worker_alive on worker (lease_until) where state <> 'DEAD';
+create index worker_alive on worker (lease_until) where state <> 'DEAD';
 
 -- Something of which there is only so much, e.g. license tokens.
-create table if not exists resource (
+create table resource (
   name text primary key,
   capacity int not null check (capacity >= 0)
 );
 
 -- Each sync that changed something: who did it, where, and from which git commit.
-create table if not exists job_sync (
+create table job_sync (
   id bigint generated always as identity primary key,
   synced_at timestamptz not null default clock_timestamp(),
   synced_by text not null,
@@ -126,7 +126,7 @@ create table if not exists job_sync (
 );
 
 -- A job file as it was last synced.
-create table if not exists job_definition (
+create table job_definition (
   id bigint generated always as identity primary key,
   name text not null unique check (name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
   command_name text not null,                 -- the file, relative to the jobs folder
@@ -135,6 +135,8 @@ create table if not exists job_definition (
   removed_at timestamptz,                     -- its file is gone; the history stays
   description text not null default '',
   event_types text[] not null default '{}',
+  -- How events of a type start runs, if it is not one each: {"device.changed": {"debounce_seconds": 30, "key": "{device}"}}.
+  event_rules jsonb not null default '{}' check (jsonb_typeof(event_rules) = 'object'),
   args_schema json,                           -- as the file has it: forms show its fields in their order
   default_args_json jsonb not null default '{}',
   priority int not null default 240 check (priority between 0 and 999),
@@ -158,30 +160,22 @@ create table if not exists job_definition (
   rate_next_at timestamptz not null default '-infinity',  -- no start before
   paused_at timestamptz,                      -- its runs wait and its slots pass to the misfire rule
   paused_by text,
+  paused_reason text,
   memory_mb int not null default 512 check (memory_mb between 64 and 65536),
   permissions jsonb not null default '{}',
   isolation_reuse int not null default 0 check (isolation_reuse >= 0),  -- 0: a process for each attempt
   digest text not null,                       -- of the file and all it imports: no worker runs other code
+  job_sync_id bigint references job_sync,     -- the last that changed it
   created_at timestamptz not null default clock_timestamp(),
   synced_at timestamptz not null default clock_timestamp(),
   constraint removed_is_disabled check (removed_at is null or not enabled),
   constraint rate_is_whole check ((rate_count is null) = (rate_seconds is null)),
   constraint key_has_limit check (concurrency_key is null or concurrency_limit is not null)
 );
--- How events of a type start runs, if it is not one each: {"device.changed": {"debounce_seconds": 30, "key": "{device}"}}.
-alter table job_definition add column if not exists event_rules jsonb not null default '{}' check (jsonb_typeof(event_rules) = 'object');
-do $$
-begin
-  if exists (select from pg_attribute where attrelid = 'job_definition'::regclass and attname = 'args_schema' and atttypid = 'jsonb'::regtype) then
-    alter table job_definition alter column args_schema type json using args_schema::json;
-  end if;
-end $$;
-alter table job_definition add column if not exists paused_reason text;  -- as whoever paused it said it
-alter table job_definition add column if not exists job_sync_id bigint references job_sync;  -- the last that changed it
-create index if not exists job_definition_events on job_definition using gin (event_types);
+create index job_definition_events on job_definition using gin (event_types);
 
 -- The code that a job has, and had before: a sync that goes back to some is asked whether it means that.
-create table if not exists job_version (
+create table job_version (
   job_definition_id bigint not null references job_definition on delete cascade,
   digest text not null,
   job_sync_id bigint not null references job_sync,  -- the last that stored it
@@ -190,7 +184,7 @@ create table if not exists job_version (
 );
 
 -- Jobs of which a worker has other files than were synced, as it says itself: it gets no run of that digest until it says otherwise.
-create table if not exists code_mismatch (
+create table code_mismatch (
   worker_id text not null references worker on delete cascade,
   job_definition_id bigint not null references job_definition on delete cascade,
   digest text not null,                       -- what was synced when it looked; about any other digest this says nothing
@@ -200,33 +194,32 @@ create table if not exists code_mismatch (
   primary key (worker_id, job_definition_id)
 );
 
-create table if not exists job_schedule (
+create table job_schedule (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition on delete cascade,
   schedule_id text not null,                  -- its name within the job
-  schedule_type text not null,                -- which kind; src/schedule_kinds/kinds.ts has them all
+  schedule_type text not null,                -- which kind; src/schedule_kinds/kinds.ts has them all: a new one needs no change here
   schedule_value text not null,
   timezone text not null default 'UTC',
   args_json jsonb not null default '{}',
   misfire jsonb not null default '{"policy": "last"}',
   dst_gap text not null default 'after' check (dst_gap in ('after', 'before', 'skip')),
   dst_overlap text not null default 'first' check (dst_overlap in ('first', 'second', 'both')),
+  exclude text[] not null default '{}',       -- days without slots, as the job file names them
+  jitter_seconds int not null default 0 check (jitter_seconds >= 0),  -- runs start up to so much after their slot
   enabled boolean not null default true,
+  paused_at timestamptz,                      -- its slots pass to the misfire rule
+  paused_by text,
+  paused_reason text,
   last_slot timestamptz not null default clock_timestamp(),  -- every slot up to here was dealt with
   next_slot timestamptz,                                     -- null: it never fires again
   unique (job_definition_id, schedule_id)
 );
-alter table job_schedule drop constraint if exists job_schedule_schedule_type_check;  -- a new kind needs no change of the schema
-alter table job_schedule add column if not exists exclude text[] not null default '{}';  -- days without slots, as the job file names them
-alter table job_schedule add column if not exists jitter_seconds int not null default 0 check (jitter_seconds >= 0);  -- runs start up to so much after their slot
-alter table job_schedule add column if not exists paused_at timestamptz;  -- its slots pass to the misfire rule
-alter table job_schedule add column if not exists paused_by text;
-alter table job_schedule add column if not exists paused_reason text;
-create index if not exists job_schedule_due on job_schedule (next_slot) where enabled and next_slot is not null;
+create index job_schedule_due on job_schedule (next_slot) where enabled and next_slot is not null;
 
 -- What an operator has changed about a job beside its file, and what the file says there. The columns of the definition, or
 -- of its schedule, hold `value`; a sync stores what the file says here and leaves them.
-create table if not exists job_override (
+create table job_override (
   job_definition_id bigint not null references job_definition on delete cascade,
   name text not null,                         -- "priority", "schedule.nightly.time"
   value jsonb not null check (jsonb_typeof(value) = 'object'),
@@ -237,7 +230,7 @@ create table if not exists job_override (
   primary key (job_definition_id, name)
 );
 
-create table if not exists event (
+create table event (
   id bigint generated always as identity primary key,
   event_type text not null check (event_type <> ''),
   payload_json jsonb not null default '{}',
@@ -245,13 +238,64 @@ create table if not exists event (
   created_at timestamptz not null default clock_timestamp(),
   processed_at timestamptz
 );
-create index if not exists event_unprocessed on event (id) where processed_at is null;
-create index if not exists event_of_type on event (event_type, id);
-create index if not exists event_recent on event (created_at);
+create index event_unprocessed on event (id) where processed_at is null;
+create index event_of_type on event (event_type, id);
+create index event_recent on event (created_at);
+create trigger event_born after insert on event for each statement execute function ring_scheduler();
+
+-- Whether a payload is what a rule's `where` asks for: each field has the value, or one of the values; one that is missing is null.
+create function event_matches(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
+  select not exists (
+    select from jsonb_each(rule -> 'where') w
+     where not case jsonb_typeof(w.value)
+       when 'array' then exists (select from jsonb_array_elements(w.value) one
+                                  where one = coalesce(payload #> string_to_array(w.key, '.'), 'null'))
+       else w.value = coalesce(payload #> string_to_array(w.key, '.'), 'null') end)
+$$;
+
+-- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that
+-- was used before gives the id of that event and adds nothing; used with another type it is refused, so that no event is lost.
+-- So is what a client refuses (actions/args.ts): the leader gives the payload to each job that waits for it, in one statement.
+create function emit_event(event_type text, payload jsonb default '{}', dedupe_key text default null)
+returns bigint language plpgsql as $$
+declare
+  event_id bigint;
+  known_type text;
+begin
+  if coalesce(emit_event.event_type, '') = '' then
+    raise exception 'Cannot emit an event without a type: give a name such as "order.placed"' using errcode = 'check_violation';
+  elsif length(emit_event.event_type) > 500 or length(emit_event.dedupe_key) > 500 then
+    raise exception 'Cannot emit an event: type and dedupe key have at most 500 characters: current values have % and %',
+      length(emit_event.event_type), coalesce(length(emit_event.dedupe_key), 0) using errcode = 'check_violation';
+  elsif length(emit_event.payload::text) > 1000000 then
+    raise exception 'Cannot emit "%": its payload is % characters of JSON, at most 1000000; store it, and emit a reference instead',
+      emit_event.event_type, length(emit_event.payload::text) using errcode = 'check_violation';
+  elsif jsonb_path_exists(emit_event.payload, 'strict $.**{100} ? (@.type() == "object" || @.type() == "array")') then
+    raise exception 'Cannot emit "%": its payload is nested more than 100 levels deep', emit_event.event_type
+      using errcode = 'check_violation';
+  end if;
+  insert into event (event_type, payload_json, dedupe_key)
+  values (emit_event.event_type, coalesce(emit_event.payload, '{}'), emit_event.dedupe_key)
+  on conflict on constraint event_dedupe_key_key do nothing
+  returning id into event_id;
+  if event_id is null then
+    select e.id, e.event_type into event_id, known_type from event e where e.dedupe_key = emit_event.dedupe_key;
+    if known_type <> emit_event.event_type then
+      raise exception 'Cannot emit "%": the dedupe key "%" belongs to event % of type "%"; put the type into the key',
+        emit_event.event_type, emit_event.dedupe_key, event_id, known_type using errcode = 'unique_violation';
+    end if;
+  end if;
+  return event_id;
+end $$;
+-- It finds Dandori's tables whatever the path of who calls it: an application may have an `event` of its own.
+do $$
+begin
+  execute format('alter function emit_event(text, jsonb, text) set search_path = %I, pg_temp', current_schema());
+end $$;
 
 -- Where other programs deliver events over HTTP, signed with the hook's secret. The secret is stored as it is, since a
 -- signature can be checked with nothing less; who reads it here could as well write events.
-create table if not exists webhook (
+create table webhook (
   name text primary key check (name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
   event_type text not null check (event_type <> ''),
   signature text not null check (signature in ('dandori', 'github')),
@@ -266,89 +310,75 @@ create table if not exists webhook (
 
 -- Many runs of one job, fed a few at a time. What an operator changes here, by any means, the leader hears of at commit:
 -- parallel, interval_seconds, priority, max_failures, throttle_above, and state RUNNING <-> PAUSED, or CANCELED.
-create table if not exists bulk (
+create table bulk (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition,
+  name text not null default '',
+  idempotency_key text unique,
+  retry_of bigint references bulk on delete set null,
+  on_finish bigint references job_definition,
+  on_failure bigint references job_definition,
   state text not null default 'RUNNING' check (state in ('RUNNING', 'PAUSED', 'CANCELED', 'FINISHED')),
+  changed_by text,                            -- who paused, resumed or canceled it, and why
+  reason text,
   parallel int not null default 10 check (parallel > 0),
   interval_seconds numeric not null default 0 check (interval_seconds >= 0),
   priority int not null default 240 check (priority between 0 and 999),
   serial_key text,                            -- bulks that share one go one after another
+  max_failures int check (max_failures >= 0),  -- more than that pause it
+  failures_from timestamptz not null default '-infinity',  -- counted since it was last resumed
+  -- Off unless throttle_above is given, a share of runs that end FAILED or TIMED_OUT: above it what runs at once is halved.
+  throttle_above numeric check (throttle_above > 0 and throttle_above < 1),
+  throttled int check (throttled > 0),
+  throttled_at timestamptz not null default '-infinity',
+  running_limit int generated always as (
+    case when state = 'RUNNING' then least(parallel, coalesce(throttled, parallel)) else 0 end) stored,
+  -- The leader's: where it is, when it last fed and when it next does (null: when something changes).
+  next_seq bigint not null default 1,
+  started_at timestamptz,
+  fed_at timestamptz,
+  next_feed_at timestamptz,
   created_at timestamptz not null default clock_timestamp(),
-  finished_at timestamptz                     -- nothing of it is left to do; of a canceled one: its last body is gone
+  created_by text not null default 'system',
+  finished_at timestamptz,                    -- nothing of it is left to do; of a canceled one: its last body is gone
+  succeeded bigint,                           -- as it ended; runs may be deleted later
+  failed bigint,
+  constraint bulk_finished check ((finished_at is not null and state in ('CANCELED', 'FINISHED'))
+    or (finished_at is null and state <> 'FINISHED')),
+  -- One that is beyond what a time or an int can hold would fail every look at bulks, at this one and at all others.
+  constraint bulk_within_bounds check
+    (parallel <= 1000000 and interval_seconds <= 31536000 and coalesce(max_failures, 0) <= 1000000)
 );
-alter table bulk add column if not exists name text not null default '';
-alter table bulk add column if not exists created_by text not null default 'system';
-alter table bulk add column if not exists idempotency_key text unique;
-alter table bulk add column if not exists max_failures int check (max_failures >= 0);  -- more than that pause it
-alter table bulk add column if not exists on_finish bigint references job_definition;
-alter table bulk add column if not exists on_failure bigint references job_definition;
-alter table bulk add column if not exists retry_of bigint references bulk on delete set null;
-alter table bulk add column if not exists changed_by text;  -- who paused, resumed or canceled it, and why
-alter table bulk add column if not exists reason text;
--- The leader's: where it is, when it last fed and when it next does (null: when something changes).
-alter table bulk add column if not exists next_seq bigint not null default 1;
-alter table bulk add column if not exists started_at timestamptz;
-alter table bulk add column if not exists fed_at timestamptz;
-alter table bulk add column if not exists next_feed_at timestamptz;
-alter table bulk add column if not exists failures_from timestamptz not null default '-infinity';  -- counted since it was last resumed
--- Off unless throttle_above is given, a share of runs that end FAILED or TIMED_OUT: above it what runs at once is halved.
-alter table bulk add column if not exists throttle_above numeric check (throttle_above > 0 and throttle_above < 1);
-alter table bulk add column if not exists throttled int check (throttled > 0);
-alter table bulk add column if not exists throttled_at timestamptz not null default '-infinity';
--- As it ended; runs may be deleted later.
-alter table bulk add column if not exists succeeded bigint;
-alter table bulk add column if not exists failed bigint;
-alter table bulk add column if not exists running_limit int generated always as (
-  case when state = 'RUNNING' then least(parallel, coalesce(throttled, parallel)) else 0 end) stored;
-create index if not exists bulk_due on bulk (next_feed_at) where next_feed_at is not null;
-create index if not exists bulk_open on bulk (id) where finished_at is null;
-create unique index if not exists bulk_serial on bulk (serial_key)
+create index bulk_due on bulk (next_feed_at) where next_feed_at is not null;
+create index bulk_open on bulk (id) where finished_at is null;
+create unique index bulk_serial on bulk (serial_key)
   where serial_key is not null and started_at is not null and finished_at is null;
-create index if not exists bulk_keyed on bulk (serial_key, id) where serial_key is not null and finished_at is null;
--- One that is beyond what a time or an int can hold would fail every look at bulks, at this one and at all others.
-do $$
-begin
-  if not exists (select from pg_constraint where conrelid = 'bulk'::regclass and conname = 'bulk_within_bounds') then
-    update bulk set parallel = least(parallel, 1000000), interval_seconds = least(interval_seconds, 31536000), max_failures = least(max_failures, 1000000)
-     where parallel > 1000000 or interval_seconds > 31536000 or max_failures > 1000000;
-    alter table bulk add constraint bulk_within_bounds
-      check (parallel <= 1000000 and interval_seconds <= 31536000 and coalesce(max_failures, 0) <= 1000000);
-  end if;
-end $$;
-do $$
-begin
-  if not exists (select from pg_constraint where conrelid = 'bulk'::regclass and conname = 'bulk_finished') then
-    alter table bulk add constraint bulk_finished check ((finished_at is not null and state in ('CANCELED', 'FINISHED'))
-      or (finished_at is null and state <> 'FINISHED'));
-  end if;
-end $$;
-
-create or replace function guard_bulk_delete() returns trigger language plpgsql as $$
+create index bulk_keyed on bulk (serial_key, id) where serial_key is not null and finished_at is null;
+create function guard_bulk_delete() returns trigger language plpgsql as $$
 begin
   raise exception 'bulk % goes on, so its row is kept', old.id
     using hint = 'Cancel it: update bulk set state = ''CANCELED'' where id = ' || old.id || '. When its last run has ended it can be deleted.';
 end $$;
-create or replace trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function guard_bulk_delete();
+create trigger bulk_kept before delete on bulk for each row when (old.finished_at is null) execute function guard_bulk_delete();
 
 -- Its items, numbered from 1. An item has a run once it was fed.
-create table if not exists bulk_item (
+create table bulk_item (
   bulk_id bigint not null references bulk on delete cascade,
   seq bigint not null,
   args_json jsonb not null default '{}',
   job_run_id bigint,
+  rerun_of bigint,                            -- the failed run that it repeats
+  retried_by bigint,                          -- the bulk that repeats it, so that it is repeated once
   primary key (bulk_id, seq)
 );
-alter table bulk_item add column if not exists rerun_of bigint;     -- the failed run that it repeats
-alter table bulk_item add column if not exists retried_by bigint;   -- the bulk that repeats it, so that it is repeated once
 
 -- Bulks that the leader must look at: a run of theirs has ended or an operator has changed them. Written in the transaction
 -- that did it, and emptied by the leader when it has looked, so no bulk stands still because a leader died.
-create table if not exists bulk_recheck (
+create table bulk_recheck (
   id bigint generated always as identity primary key,
   bulk_id bigint not null
 );
-create or replace function check_bulk() returns trigger language plpgsql as $$
+create function check_bulk() returns trigger language plpgsql as $$
 begin
   insert into bulk_recheck (bulk_id) values (new.id);
   if tg_op = 'UPDATE' and new.serial_key is distinct from old.serial_key then  -- by hand: who waits behind it need not any more
@@ -363,31 +393,32 @@ begin
   perform pg_notify('scheduler', 'bulk');
   return null;
 end $$;
-create or replace trigger bulk_born after insert on bulk for each row execute function check_bulk();
-create or replace trigger bulk_changed after update on bulk for each row
+create trigger bulk_born after insert on bulk for each row execute function check_bulk();
+create trigger bulk_changed after update on bulk for each row
   when ((new.state, new.parallel, new.interval_seconds, new.priority, new.serial_key, new.max_failures, new.throttle_above, new.throttled)
     is distinct from (old.state, old.parallel, old.interval_seconds, old.priority, old.serial_key, old.max_failures, old.throttle_above, old.throttled))
   execute function check_bulk();
-create or replace function resume_bulk() returns trigger language plpgsql as $$
+create function resume_bulk() returns trigger language plpgsql as $$
 begin
   new.failures_from := clock_timestamp();
   return new;
 end $$;
-create or replace trigger bulk_resumed before update on bulk for each row
+create trigger bulk_resumed before update on bulk for each row
   when (old.state = 'PAUSED' and new.state = 'RUNNING') execute function resume_bulk();
 
-create sequence if not exists fence_seq;
+create sequence fence_seq;
 
 -- One logical execution; it keeps its id through all its attempts. Only runs/states.ts changes its state.
 --
 -- What it came from is named without foreign keys: five of them were half of what it costs to enqueue a run, and one whose
 -- schedule is removed would have to rewrite the schedule's whole history. The statements that insert (runs/create_runs.ts) read the
 -- definition as they do so, and a definition that has runs cannot be deleted; a schedule may be gone.
-create table if not exists job_run (
+create table job_run (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null,
   job_schedule_id bigint,
   event_id bigint,
+  event_key text,                             -- of an event with a rule: by it the job's newest run of that key is found
   bulk_id bigint,
   rerun_of bigint,                            -- the ended run that this one repeats
   source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk')),
@@ -428,6 +459,9 @@ create table if not exists job_run (
   progress double precision check (progress between 0 and 1),
   progress_message text,
   log_ref text,
+  -- The transaction that ended it, by which it is counted once (stats/run_stats.ts). Not the time: that is stamped before its
+  -- transaction is seen by others, and a clock may go back.
+  ended_xid xid8,
   created_at timestamptz not null default clock_timestamp(),
   constraint wakes_from_hold check (wakes_at is null or held),
   constraint held_while_waiting check (not held or state in ('PENDING', 'RETRYING', 'ORPHANED')),
@@ -437,20 +471,48 @@ create table if not exists job_run (
   constraint finished_iff_terminal check (
     (state in ('SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')) = (finished_at is not null))
 ) with (fillfactor = 70);
-alter table job_run drop constraint if exists job_run_job_definition_id_fkey, drop constraint if exists job_run_job_schedule_id_fkey,
-  drop constraint if exists job_run_event_id_fkey, drop constraint if exists job_run_bulk_id_fkey,
-  drop constraint if exists job_run_rerun_of_fkey;
-do $$
-begin
-  if exists (select from pg_attribute where attrelid = 'job_run'::regclass and attname = 'idempotency_key' and attcollation <> '"C"'::regcollation) then
-    drop index if exists job_run_idempotency;
-    alter table job_run drop constraint if exists job_run_idempotency_key_key, alter column idempotency_key type text collate "C";
-  end if;
-end $$;
 -- Of runs that have one: each step of a run writes it into all indexes that it is in.
-create unique index if not exists job_run_idempotency on job_run (idempotency_key) where idempotency_key is not null;
-alter table job_run drop constraint if exists job_run_idempotency_key_key;
-create or replace function keep_definition() returns trigger language plpgsql as $$
+create unique index job_run_idempotency on job_run (idempotency_key) where idempotency_key is not null;
+create index job_run_event_key on job_run (job_definition_id, event_key, id) where event_key is not null;
+-- What may start now, by run queue (definition and node), in the order in which it does: all that dispatch reads. Runs that may
+-- not are `held` and not in it, and a run queue that is closed is passed over as one; so its cost does not grow with what waits.
+create index job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
+  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
+create index job_run_held on job_run (job_definition_id, priority) where held;
+create index job_run_asleep on job_run (wakes_at) where wakes_at is not null;
+create index job_run_slots on job_run (due_at) where state = 'PENDING' and source = 'schedule';
+create index job_run_orphans on job_run (id) where state = 'ORPHANED';
+create index job_run_live on job_run (assigned_worker_id) where state in ('ASSIGNED', 'RUNNING');
+create index job_run_cancel on job_run (id)
+  where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+-- One run of a serial key anywhere between ASSIGNED and its end, retries included.
+create unique index job_run_serial on job_run (serial_key)
+  where serial_key is not null and state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+create index job_run_keyed on job_run (serial_key, priority, due_at, id)
+  where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+create index job_run_limited on job_run (limit_key, priority, due_at, id)
+  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+-- A job's runs by time: of those that wait and of those that have ended, since an index of all of them is written with each step of each run.
+create index job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'RETRYING', 'ORPHANED');
+create index job_run_past_slots on job_run (job_definition_id, scheduled_for) where finished_at is not null;
+create index job_run_of_event on job_run (event_id) where event_id is not null;
+create index job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;
+create index job_run_in_bulk on job_run (bulk_id, state, id) where bulk_id is not null;
+create index job_run_bulk_ended on job_run (bulk_id, finished_at)
+  where bulk_id is not null and finished_at is not null;
+create index job_run_ended on job_run (ended_xid, id) where ended_xid is not null;
+-- Of what has ended, so written once in a run's life: how people ask for it, each the newest first (runs/run_scans.ts).
+create index job_run_past on job_run (job_definition_id, state, id) where finished_at is not null;
+create index job_run_keyed_past on job_run (serial_key, id) where serial_key is not null and finished_at is not null;
+create index job_run_errors on job_run (error_name, id) where error_name is not null;
+create index job_run_of_schedule on job_run (job_schedule_id, scheduled_for) where job_schedule_id is not null;
+create index job_run_behind on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
+-- Of a bulk's runs that are held, those that are let go next: a backfill may have hundreds of thousands.
+create index job_run_bulk_held on job_run (bulk_id, priority, due_at, id)
+  where held and wakes_at is null and bulk_id is not null;
+create trigger job_run_born after insert on job_run for each statement execute function ring_scheduler();
+
+create function keep_definition() returns trigger language plpgsql as $$
 begin
   if exists (select from job_run where job_definition_id = old.id and finished_at is not null)
      or exists (select from job_run where job_definition_id = old.id and state in ('PENDING', 'RETRYING', 'ORPHANED'))
@@ -460,56 +522,28 @@ begin
   end if;
   return old;
 end $$;
-create or replace trigger job_definition_kept before delete on job_definition for each row execute function keep_definition();
--- Of an event with a rule: its key, by which the job's newest run of that key is found.
-alter table job_run add column if not exists event_key text;
-create index if not exists job_run_event_key on job_run (job_definition_id, event_key, id) where event_key is not null;
--- What may start now, by run queue (definition and node), in the order in which it does: all that dispatch reads. Runs that may
--- not are `held` and not in it, and a run queue that is closed is passed over as one; so its cost does not grow with what waits.
-create index if not exists job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
-  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
-create index if not exists job_run_held on job_run (job_definition_id, priority) where held;
-create index if not exists job_run_asleep on job_run (wakes_at) where wakes_at is not null;
-create index if not exists job_run_slots on job_run (due_at) where state = 'PENDING' and source = 'schedule';
-create index if not exists job_run_orphans on job_run (id) where state = 'ORPHANED';
-create index if not exists job_run_live on job_run (assigned_worker_id) where state in ('ASSIGNED', 'RUNNING');
-create index if not exists job_run_cancel on job_run (id)
-  where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
--- One run of a serial key anywhere between ASSIGNED and its end, retries included.
-create unique index if not exists job_run_serial on job_run (serial_key)
-  where serial_key is not null and state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
-create index if not exists job_run_keyed on job_run (serial_key, priority, due_at, id)
-  where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
-create index if not exists job_run_limited on job_run (limit_key, priority, due_at, id)
-  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
--- A job's runs by time: of those that wait and of those that have ended, since an index of all of them is written with each step of each run.
-drop index if exists job_run_of_definition;
-create index if not exists job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'RETRYING', 'ORPHANED');
-create index if not exists job_run_past_slots on job_run (job_definition_id, scheduled_for) where finished_at is not null;
-create index if not exists job_run_of_event on job_run (event_id) where event_id is not null;
-drop index if exists job_run_recent;  -- ids are in the order of created_at: runs/run_search.ts finds a time by them
-create index if not exists job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;
-drop index if exists job_run_of_bulk;
-create index if not exists job_run_in_bulk on job_run (bulk_id, state, id) where bulk_id is not null;
-create index if not exists job_run_bulk_ended on job_run (bulk_id, finished_at)
-  where bulk_id is not null and finished_at is not null;
--- The transaction that ended it, by which it is counted once (stats/run_stats.ts). Not the time: that is stamped before its
--- transaction is seen by others, and a clock may go back.
-alter table job_run add column if not exists ended_xid xid8;
-create index if not exists job_run_ended on job_run (ended_xid, id) where ended_xid is not null;
--- Of what has ended, so written once in a run's life: how people ask for it, each the newest first (runs/run_scans.ts).
-create index if not exists job_run_past on job_run (job_definition_id, state, id) where finished_at is not null;
-create index if not exists job_run_keyed_past on job_run (serial_key, id) where serial_key is not null and finished_at is not null;
-create index if not exists job_run_errors on job_run (error_name, id) where error_name is not null;
-create index if not exists job_run_of_schedule on job_run (job_schedule_id, scheduled_for) where job_schedule_id is not null;
-create index if not exists job_run_behind on job_run (job_definition_id, priority, due_at) where held and wakes_at is null;
--- Of a bulk's runs that are held, those that are let go next: a backfill may have hundreds of thousands.
-create index if not exists job_run_bulk_held on job_run (bulk_id, priority, due_at, id)
-  where held and wakes_at is null and bulk_id is not null;
+create trigger job_definition_kept before delete on job_definition for each row execute function keep_definition();
+
+-- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key. One that
+-- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its creation.
+create function fill_template(template text, args jsonb) returns text language plpgsql immutable strict as $$
+declare
+  filled text := '';
+  part text[];
+begin
+  if position('{' in template) = 0 then
+    return template;
+  end if;
+  -- Part by part: a value that looks like a field is a value, or whoever supplies it could have the key of somebody else.
+  for part in select regexp_matches(template, '\{([^{}]+)\}|([^{]+|\{)', 'g') loop
+    filled := filled || coalesce(part[2], args #>> string_to_array(part[1], '.'), '');
+  end loop;
+  return case when length(filled) <= 500 then filled else left(filled, 450) || ':' || md5(filled) end;
+end $$;
 
 -- What ended, counted: by minute, ten minutes and hour (of finished_at), and in all (grain 0, at 'epoch'); for each job, and for
 -- all together (job 0). The histograms' buckets are those of WAIT_BOUNDS in stats/run_stats.ts, the last without a bound.
-create table if not exists run_stat (
+create table run_stat (
   grain_seconds int not null check (grain_seconds in (0, 60, 600, 3600)),
   at timestamptz not null,
   job_definition_id bigint not null,
@@ -530,11 +564,11 @@ create table if not exists run_stat (
   last_quarantined_run bigint,
   primary key (grain_seconds, at, job_definition_id)
 );
-create index if not exists run_stat_of_job on run_stat (grain_seconds, job_definition_id, at);
+create index run_stat_of_job on run_stat (grain_seconds, job_definition_id, at);
 
 -- Where the counting is: all that `counted` sees has been counted. While a large share is counted in parts, `cut` is what the
 -- share ends with, and the cursor is the last run that was counted of it.
-create table if not exists run_stat_mark (
+create table run_stat_mark (
   id int primary key check (id = 1),
   version bigint not null default 0,
   counted pg_snapshot not null,
@@ -547,7 +581,7 @@ create table if not exists run_stat_mark (
 insert into run_stat_mark (id, counted) values (1, pg_current_snapshot()) on conflict do nothing;
 
 -- Looked at several times a minute: what waits, by priority (to the nearest of the nine with a name), and what nodes do.
-create table if not exists load_stat (
+create table load_stat (
   kind text not null check (kind in ('queue', 'node')),
   at timestamptz not null,                    -- the minute
   subject text not null,
@@ -563,7 +597,7 @@ create table if not exists load_stat (
 );
 
 -- Events that have no run of their own with a job, by its rule: a later one took its place (debounced), or a run came shortly before.
-create table if not exists event_suppressed (
+create table event_suppressed (
   event_id bigint not null references event on delete cascade,
   job_definition_id bigint not null references job_definition on delete cascade,
   outcome text not null check (outcome in ('debounced', 'throttled')),
@@ -572,22 +606,22 @@ create table if not exists event_suppressed (
   primary key (event_id, job_definition_id)
 );
 
-create index if not exists event_absorbed_run on event_suppressed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
+create index event_absorbed_run on event_suppressed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
 
 -- How far slots of a schedule are forgotten: some of their runs, and with them the keys that keep a slot from being created again, were
 -- deleted when they were old (runs/run_retention.ts). A backfill makes no run for a slot up to here.
-create table if not exists schedule_watermark (
+create table schedule_watermark (
   job_schedule_id bigint primary key references job_schedule on delete cascade,
   upto timestamptz not null
 );
 
 -- Lines, "serial:{serial_key}" or "limit:{limit_key}", that the leader must look at again: who is next may have changed. Written in
 -- the transaction that changed it and emptied by the leader alone, so no run is left held behind a key that is free.
-create table if not exists key_recheck (
+create table key_recheck (
   id bigint generated always as identity primary key,
   line text not null
 );
-create or replace function check_lines() returns trigger language plpgsql as $$
+create function check_lines() returns trigger language plpgsql as $$
 begin
   if new.serial_key is not null then
     insert into key_recheck (line) values ('serial:' || new.serial_key);
@@ -605,14 +639,14 @@ begin
   end if;
   return null;
 end $$;
-create or replace trigger job_run_moved after update on job_run for each row
+create trigger job_run_moved after update on job_run for each row
   when ((new.serial_key is not null or new.limit_key is not null or new.bulk_id is not null)
     and ((old.finished_at is null and new.finished_at is not null) or old.priority <> new.priority
       or (old.state in ('ASSIGNED', 'RUNNING') and new.state not in ('ASSIGNED', 'RUNNING'))))
   execute function check_lines();
 
 -- A run that has not ended, or a stop below, may be deleted by hand: who waits behind it is looked at as well.
-create or replace function check_deleted() returns trigger language plpgsql as $$
+create function check_deleted() returns trigger language plpgsql as $$
 begin
   insert into key_recheck (line) select 'serial:' || old.serial_key where old.serial_key is not null;
   if tg_table_name = 'job_run' then
@@ -622,20 +656,19 @@ begin
   perform pg_notify('scheduler', tg_table_name);
   return null;
 end $$;
-create or replace trigger job_run_deleted after delete on job_run for each row
+create trigger job_run_deleted after delete on job_run for each row
   when (old.finished_at is null and (old.serial_key is not null or old.limit_key is not null or old.bulk_id is not null))
   execute function check_deleted();
 
 -- Definitions whose priority has changed: those of their runs that wait with the one that it was follow, moved by the leader.
-create table if not exists priority_change (
+create table priority_change (
   id bigint generated always as identity primary key,
   job_definition_id bigint not null references job_definition on delete cascade,
-  was int not null
+  was int not null,
+  until_xid xid8  -- transactions before it may still bring a run with the old priority: it is looked again when they have ended
 );
--- Transactions before this one may still bring a run that was made with the old priority: it is looked again when they have ended.
-alter table priority_change add column if not exists until_xid xid8;
 -- What changes about a definition, by sync, by an operator or by plain SQL, holds for runs that wait already.
-create or replace function follow_definition() returns trigger language plpgsql as $$
+create function follow_definition() returns trigger language plpgsql as $$
 begin
   if new.priority <> old.priority then
     insert into priority_change (job_definition_id, was) values (new.id, old.priority);
@@ -648,31 +681,31 @@ begin
   return null;
 end $$;
 -- Another rate holds at once: how long the old one had to wait says nothing about it.
-create or replace function follow_rate() returns trigger language plpgsql as $$
+create function follow_rate() returns trigger language plpgsql as $$
 begin
   new.rate_next_at := case when new.rate_count is null then '-infinity'
     else least(new.rate_next_at, clock_timestamp() + new.rate_seconds / new.rate_count * interval '1 s') end;
   return new;
 end $$;
-create or replace trigger job_definition_repaced before update on job_definition for each row
+create trigger job_definition_repaced before update on job_definition for each row
   when ((new.rate_count, new.rate_seconds) is distinct from (old.rate_count, old.rate_seconds)) execute function follow_rate();
-create or replace trigger job_definition_changed after update on job_definition for each row
+create trigger job_definition_changed after update on job_definition for each row
   when ((new.priority, new.concurrency_limit, new.node, new.enabled) is distinct from (old.priority, old.concurrency_limit, old.node, old.enabled)
     or (new.rate_count, new.rate_seconds) is distinct from (old.rate_count, old.rate_seconds))
   execute function follow_definition();
 
 -- Serial keys whose next run must not start: a run failed that says so (on_failure), or an operator paused the key.
-create table if not exists serial_key_pause (
+create table serial_key_pause (
   serial_key text primary key,
   job_run_id bigint references job_run on delete set null,  -- the run that failed; null: paused by an operator
   stopped_at timestamptz not null default clock_timestamp(),
   stopped_by text not null,
   reason text
 );
-create or replace trigger serial_key_freed after delete on serial_key_pause for each row execute function check_deleted();
+create trigger serial_key_freed after delete on serial_key_pause for each row execute function check_deleted();
 
 -- Why nothing of a run queue starts now; written by the leader when it changes. A run queue without a row is open.
-create table if not exists queue_block_reason (
+create table queue_block_reason (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,                         -- '': any
   reason text not null,
@@ -680,10 +713,9 @@ create table if not exists queue_block_reason (
   since timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, node)
 );
-alter table queue_block_reason add column if not exists parts jsonb;
 
 -- Attempts that ended without deciding their run.
-create table if not exists job_run_attempt (
+create table job_run_attempt (
   job_run_id bigint not null references job_run on delete cascade,
   attempt int not null,
   worker_id text,
@@ -698,7 +730,7 @@ create table if not exists job_run_attempt (
   primary key (job_run_id, attempt)
 );
 
-create table if not exists job_run_log (
+create table job_run_log (
   id bigint generated always as identity primary key,
   job_run_id bigint not null references job_run on delete cascade,
   attempt int not null,
@@ -707,10 +739,10 @@ create table if not exists job_run_log (
   message text not null,
   fields jsonb
 );
-create index if not exists job_run_log_of_run on job_run_log (job_run_id, id);
+create index job_run_log_of_run on job_run_log (job_run_id, id);
 
 -- Who did what to what, and why. Rows are only ever added.
-create table if not exists admin_action_log (
+create table admin_action_log (
   id bigint generated always as identity primary key,
   at timestamptz not null default clock_timestamp(),
   actor text not null,
@@ -721,29 +753,20 @@ create table if not exists admin_action_log (
   after_json jsonb,
   reason text
 );
-drop index if exists admin_action_log_recent;
-create index if not exists admin_action_log_at on admin_action_log (at, id);
-create index if not exists admin_action_log_actor on admin_action_log (actor, at, id);
-create index if not exists admin_action_log_action on admin_action_log (action, at, id);
-create index if not exists admin_action_log_target on admin_action_log (target_type, target_id, at, id);
-create index if not exists admin_action_log_type on admin_action_log (target_type, at, id);
--- Of what was paused before the reason was kept there.
-update job_definition d set paused_reason = l.reason from admin_action_log l
- where d.paused_at is not null and d.paused_reason is null and l.target_type = 'job' and l.target_id = d.name and l.action = 'job.pause'
-   and l.at between d.paused_at - interval '1 s' and d.paused_at + interval '1 s';
-update job_schedule s set paused_reason = l.reason from job_definition d, admin_action_log l
- where s.paused_at is not null and s.paused_reason is null and d.id = s.job_definition_id and l.target_type = 'schedule'
-   and l.target_id = d.name || '/' || s.schedule_id and l.action = 'schedule.pause'
-   and l.at between s.paused_at - interval '1 s' and s.paused_at + interval '1 s';
-create or replace function keep_audit() returns trigger language plpgsql as $$
+create index admin_action_log_at on admin_action_log (at, id);
+create index admin_action_log_actor on admin_action_log (actor, at, id);
+create index admin_action_log_action on admin_action_log (action, at, id);
+create index admin_action_log_target on admin_action_log (target_type, target_id, at, id);
+create index admin_action_log_type on admin_action_log (target_type, at, id);
+create function keep_audit() returns trigger language plpgsql as $$
 begin
   raise exception 'Cannot % admin_action_log: the audit is only added to', lower(tg_op)
     using hint = 'A copy may be archived; to delete rows the owner of the table disables the trigger audit_is_kept';
 end $$;
-create or replace trigger audit_is_kept before update or delete or truncate on admin_action_log
+create trigger audit_is_kept before update or delete or truncate on admin_action_log
   for each statement execute function keep_audit();
 
-create table if not exists admin_user (
+create table admin_user (
   id bigint generated always as identity primary key,
   name text not null unique,
   password_hash text not null,
@@ -753,7 +776,7 @@ create table if not exists admin_user (
 );
 
 -- Who is logged in. The cookie holds the token, this only its digest, so that reading this table lets nobody in.
-create table if not exists admin_session (
+create table admin_session (
   token_digest text primary key,
   admin_user_id bigint not null references admin_user on delete cascade,
   created_at timestamptz not null default clock_timestamp(),
@@ -762,30 +785,30 @@ create table if not exists admin_session (
   address text not null default '',
   user_agent text not null default ''
 );
-create index if not exists admin_session_of_user on admin_session (admin_user_id);
+create index admin_session_of_user on admin_session (admin_user_id);
 
 -- Tries to log in that have not succeeded: too many of them and no password is looked at for a while.
-create table if not exists admin_login_attempt (
+create table admin_login_attempt (
   id bigint generated always as identity primary key,
   name text not null,
   address text not null,
+  device text,                                -- digest, of a browser in which this user was logged in before
   at timestamptz not null default clock_timestamp()
 );
-create index if not exists admin_login_attempt_recent on admin_login_attempt (at);
-alter table admin_login_attempt add column if not exists device text;  -- digest, of a browser in which this user was logged in before
+create index admin_login_attempt_recent on admin_login_attempt (at);
 
 -- Browsers in which a user was logged in before, and from where: what others guess keeps none of these out.
-create table if not exists admin_device (
+create table admin_device (
   token_digest text,
   admin_user_id bigint not null references admin_user on delete cascade,
   address text not null default '',
   seen_at timestamptz not null default clock_timestamp(),
   primary key (token_digest, admin_user_id)
 );
-create index if not exists admin_device_of_user on admin_device (admin_user_id);
+create index admin_device_of_user on admin_device (admin_user_id);
 
 -- Programs that use the API.
-create table if not exists api_token (
+create table api_token (
   id bigint generated always as identity primary key,
   name text not null unique check (name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
   token_digest text not null unique,
@@ -797,7 +820,7 @@ create table if not exists api_token (
 );
 
 -- What somebody should look at: opened when it begins and closed when it is over, once each.
-create table if not exists alert (
+create table alert (
   id bigint generated always as identity primary key,
   kind text not null,
   subject text not null,                      -- a job, node, bulk or key
@@ -810,12 +833,12 @@ create table if not exists alert (
   acked_by text,
   ack_reason text
 );
-create unique index if not exists alert_open on alert (kind, subject) where closed_at is null;
-create index if not exists alert_acked on alert (kind, subject, acked_at) where acked_at is not null;
-create index if not exists alert_recent on alert (opened_at);
+create unique index alert_open on alert (kind, subject) where closed_at is null;
+create index alert_acked on alert (kind, subject, acked_at) where acked_at is not null;
+create index alert_recent on alert (opened_at);
 
 -- What the webhook is to be told. Written with the alert; workers send it, one at a time by a claim.
-create table if not exists alert_delivery (
+create table alert_delivery (
   id bigint generated always as identity primary key,
   alert_id bigint references alert on delete cascade,  -- null: a test
   what text not null check (what in ('opened', 'closed', 'test')),
@@ -828,108 +851,32 @@ create table if not exists alert_delivery (
   given_up_at timestamptz,
   last_error text
 );
-create index if not exists alert_delivery_due on alert_delivery (next_try_at) where delivered_at is null and given_up_at is null;
-create index if not exists alert_delivery_of on alert_delivery (alert_id);
+create index alert_delivery_due on alert_delivery (next_try_at) where delivered_at is null and given_up_at is null;
+create index alert_delivery_of on alert_delivery (alert_id);
 
--- Work for the leader rings its bell, at commit. The bell is only a hint: the leader also looks by itself.
-create or replace function ring_scheduler() returns trigger language plpgsql as $$
-begin
-  perform pg_notify('scheduler', tg_table_name);
-  return null;
-end $$;
-create or replace trigger job_run_born after insert on job_run for each statement execute function ring_scheduler();
-create or replace trigger event_born after insert on event for each statement execute function ring_scheduler();
-
--- "tenant:{tenant}" with the args' own values. A field that is missing gives an empty text, so the key stays a key. One that
--- is too long for an index is cut, and its digest keeps it apart from others: an event's payload must not break its creation.
-create or replace function fill_template(template text, args jsonb) returns text language plpgsql immutable strict as $$
-declare
-  filled text := '';
-  part text[];
-begin
-  if position('{' in template) = 0 then
-    return template;
-  end if;
-  -- Part by part: a value that looks like a field is a value, or whoever supplies it could have the key of somebody else.
-  for part in select regexp_matches(template, '\{([^{}]+)\}|([^{]+|\{)', 'g') loop
-    filled := filled || coalesce(part[2], args #>> string_to_array(part[1], '.'), '');
-  end loop;
-  return case when length(filled) <= 500 then filled else left(filled, 450) || ':' || md5(filled) end;
-end $$;
-
--- Whether a payload is what a rule's `where` asks for: each field has the value, or one of the values; one that is missing is null.
-create or replace function event_matches(rule jsonb, payload jsonb) returns boolean language sql immutable as $$
-  select not exists (
-    select from jsonb_each(rule -> 'where') w
-     where not case jsonb_typeof(w.value)
-       when 'array' then exists (select from jsonb_array_elements(w.value) one
-                                  where one = coalesce(payload #> string_to_array(w.key, '.'), 'null'))
-       else w.value = coalesce(payload #> string_to_array(w.key, '.'), 'null') end)
-$$;
-
--- Emits an event from any program in any language, inside its own transaction. Gives the event's id; a dedupe_key that
--- was used before gives the id of that event and adds nothing; used with another type it is refused, so that no event is lost.
--- So is what a client refuses (actions/args.ts): the leader gives the payload to each job that waits for it, in one statement.
-create or replace function emit_event(event_type text, payload jsonb default '{}', dedupe_key text default null)
-returns bigint language plpgsql as $$
-declare
-  event_id bigint;
-  known_type text;
-begin
-  if coalesce(emit_event.event_type, '') = '' then
-    raise exception 'Cannot emit an event without a type: give a name such as "order.placed"' using errcode = 'check_violation';
-  elsif length(emit_event.event_type) > 500 or length(emit_event.dedupe_key) > 500 then
-    raise exception 'Cannot emit an event: type and dedupe key have at most 500 characters: current values have % and %',
-      length(emit_event.event_type), coalesce(length(emit_event.dedupe_key), 0) using errcode = 'check_violation';
-  elsif length(emit_event.payload::text) > 1000000 then
-    raise exception 'Cannot emit "%": its payload is % characters of JSON, at most 1000000; store it, and emit a reference instead',
-      emit_event.event_type, length(emit_event.payload::text) using errcode = 'check_violation';
-  elsif jsonb_path_exists(emit_event.payload, 'strict $.**{100} ? (@.type() == "object" || @.type() == "array")') then
-    raise exception 'Cannot emit "%": its payload is nested more than 100 levels deep', emit_event.event_type
-      using errcode = 'check_violation';
-  end if;
-  insert into event (event_type, payload_json, dedupe_key)
-  values (emit_event.event_type, coalesce(emit_event.payload, '{}'), emit_event.dedupe_key)
-  on conflict on constraint event_dedupe_key_key do nothing
-  returning id into event_id;
-  if event_id is null then
-    select e.id, e.event_type into event_id, known_type from event e where e.dedupe_key = emit_event.dedupe_key;
-    if known_type <> emit_event.event_type then
-      raise exception 'Cannot emit "%": the dedupe key "%" belongs to event % of type "%"; put the type into the key',
-        emit_event.event_type, emit_event.dedupe_key, event_id, known_type using errcode = 'unique_violation';
-    end if;
-  end if;
-  return event_id;
-end $$;
--- It finds Dandori's tables whatever the path of who calls it: an application may have an `event` of its own.
-do $$
-begin
-  execute format('alter function emit_event(text, jsonb, text) set search_path = %I, pg_temp', current_schema());
-end $$;
-
-create or replace function key_stopped(s serial_key_pause) returns jsonb language sql immutable as $$
+create function key_stopped(s serial_key_pause) returns jsonb language sql immutable as $$
   select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
            'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
              '; let it go: deno task queue unblock "' || s.serial_key || '"')
 $$;
-create or replace function behind_bulk(o bulk) returns jsonb language sql immutable as $$
+create function behind_bulk(o bulk) returns jsonb language sql immutable as $$
   select jsonb_build_object('code', 'behind_bulk', 'bulk_id', o.id, 'serial_key', o.serial_key,
            'text', 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"')
 $$;
-create or replace function behind_run(o job_run) returns jsonb language sql immutable as $$
+create function behind_run(o job_run) returns jsonb language sql immutable as $$
   select jsonb_build_object('code', 'behind_run', 'run_id', o.id, 'serial_key', o.serial_key,
            'text', 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"')
 $$;
 
 -- Whether a bulk goes before a run of its serial key (runs/key_queues.ts).
-create or replace function bulk_precedes(b bulk, r job_run) returns boolean language sql immutable as $$
+create function bulk_precedes(b bulk, r job_run) returns boolean language sql immutable as $$
   select r.bulk_id is null and b.serial_key = r.serial_key and b.finished_at is null and (b.started_at is not null or b.created_at <= r.created_at)
 $$;
 
 -- Why a run that has not started waits: a code and what it is about (runs/wait_reason.ts), and `text`, the same in one sentence.
 -- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
 -- million times, and it is true at the moment in which it is read. Step by step, since most runs need one of the questions.
-create or replace function wait_reason_parts(r job_run) returns jsonb language plpgsql stable as $$
+create function wait_reason_parts(r job_run) returns jsonb language plpgsql stable as $$
 declare
   said jsonb;
 begin
@@ -996,11 +943,11 @@ begin
 end $$;
 
 -- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
-create or replace function wait_reason(r job_run) returns text language sql stable as $$ select wait_reason_parts(r)->>'text' $$;
+create function wait_reason(r job_run) returns text language sql stable as $$ select wait_reason_parts(r)->>'text' $$;
 
 -- What somebody changes by plain SQL, past our acts, which audit themselves (their sessions say so: src/postgres/connection.ts). The login role is
 -- kept, and what differs; secrets and digests of them are not. As the owner: whoever may change a row need not be let into the audit.
-create or replace function audit_plain_sql() returns trigger language plpgsql security definer as $$
+create function audit_plain_sql() returns trigger language plpgsql security definer as $$
 declare
   row_was jsonb := '{}';
   row_is jsonb := '{}';
@@ -1035,9 +982,9 @@ begin
     ('serial_key_pause', 'serial_key', 'serial_key'), ('bulk', 'bulk', 'id'), ('webhook', 'hook', 'name'), ('admin_user', 'user', 'name'),
     ('api_token', 'token', 'name')) as audited(tab, target_type, key)
   loop
-    execute format('create or replace trigger plain_sql_audited after insert or update or delete on %I for each row %s
+    execute format('create trigger plain_sql_audited after insert or update or delete on %I for each row %s
       execute function audit_plain_sql(%L, %L)', one.tab, not_own, one.target_type, one.key);
-    execute format('create or replace trigger plain_truncate_audited after truncate on %I for each statement %s
+    execute format('create trigger plain_truncate_audited after truncate on %I for each statement %s
       execute function audit_plain_sql(%L, %L)', one.tab, not_own, one.target_type, one.key);
   end loop;
 end $$;

@@ -92,7 +92,7 @@ export class Project {
 
   async start(): Promise<void> {
     const count = (this.#options.workers ?? 2) + 1;
-    await applySchema(this.sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await applySchema(this.sql);
     await this.#looking`set enable_seqscan = off`;
     await this.#looking`set enable_sort = off`;
     const settings = { max_jobs_per_worker: this.#options.slots ?? 10, ...this.#options.settings };

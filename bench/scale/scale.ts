@@ -4,7 +4,6 @@
  * and stand-ins (workers.ts). Not in it: the Watch streams of so many workers, their own statements, the network.
  */
 import { parseArgs } from "node:util";
-import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { hear } from "../../src/platform/facts.ts";
 import { monotonicMs, Wakeup } from "../../src/platform/timers.ts";
 import { connectRedis } from "../../src/redis/connection.ts";
@@ -49,7 +48,7 @@ async function main(): Promise<void> {
   const sql = connectDb(database_url, { name: "scale", statement_timeout_ms: 0 }); // what takes too long is to be seen
   const redis = connectRedis(servers.redis_url, { prefix: "scale:" });
   try {
-    await applySchema(filling, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await applySchema(filling);
     await filling`set synchronous_commit = off`;
     const began_ms = monotonicMs();
     await fill(filling, size, say);

@@ -3,7 +3,6 @@
  * the assignments, over runs in serial keys, ten to a key. Between ticks what was assigned ends, so that each tick has
  * lines to look at and lets the next of each go. Two databases take turns, so that what else the machine does meets both.
  */
-import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { renewAndReadWork } from "../../src/dispatch/pending_work.ts";
 import { connectDb, type Sql } from "../../src/postgres/connection.ts";
 import { applySchema } from "../../src/postgres/schema.ts";
@@ -86,7 +85,7 @@ async function withQueue<T>(bench: Bench, waiting: number, act: (queue: Queue) =
   const sql = connectDb(database_url, { name: "bench", max: 1, statement_timeout_ms: 0 });
   try {
     bench.say(`choosing: ${waiting} runs in ${waiting / RUNS_PER_KEY} serial keys are put in`);
-    await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await applySchema(sql);
     await fill(sql, waiting);
     const term = await acquire(sql, { worker_id: "leader", lease_ms: 600_000, epoch_hint: 0 });
     if (!term) throw new Error("Somebody leads in an empty database");

@@ -3,7 +3,6 @@
  * weight of the page with its styles and scripts as they are transferred. All pages, with their filters, what asks before an
  * act, and the lists of the API. A part of a page that is refreshed while it is looked at asks for its whole page.
  */
-import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { connectDb } from "../../src/postgres/connection.ts";
 import { applySchema } from "../../src/postgres/schema.ts";
 import { type Asked, everyPage } from "../../tests/support/every_page.ts";
@@ -39,7 +38,7 @@ async function filled(bench: Bench, database_url: string): Promise<Sights> {
   const sql = connectDb(database_url, { name: "bench", max: 1, statement_timeout_ms: 0 });
   try {
     bench.say(`pages: ${runs} runs are put in`);
-    await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await applySchema(sql);
     const sights = await fillHistory(sql, { runs, waiting: 5_000, jobs: 100, nodes: 12 });
     await sql`vacuum analyze`; // as autovacuum would in its time
     await sql`checkpoint`;

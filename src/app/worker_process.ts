@@ -40,7 +40,7 @@ import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../worker/wor
 import type { ProcessPool } from "../sandbox/process_pool.ts";
 import { connectDb, isShutOut, isUnreachable, type Sql } from "../postgres/connection.ts";
 import { highestWorkerNumber, registerWorker, retireWorker, setDraining } from "../nodes/workers.ts";
-import { lackOfSchema } from "../postgres/schema.ts";
+import { checkSchema } from "../postgres/schema.ts";
 import { readSettings, type Settings } from "../settings/settings.ts";
 import { VERSION } from "../platform/version.ts";
 import { oneByOne, printFacts } from "./fact_lines.ts";
@@ -136,13 +136,12 @@ async function runWorker(
     & { config: Config; transport: Transport; epoch: number; me: Self }
     & Signals,
 ): Promise<LostLife | undefined> {
-  const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
   const open = openAll(config, transport);
   const settings = await patiently(() => readSettings(open.sql), stop);
-  const lack = settings && await patiently(() => lackOfSchema(open.sql, schema), stop);
-  if (lack) {
+  const schema = settings && await patiently(() => checkSchema(open.sql), stop);
+  if (schema?.fits === false) {
     await closeAll(open);
-    throw new CommandError(`Cannot start a worker: ${lack}; apply the schema first: deno task schema`);
+    throw new CommandError(`Cannot start a worker: ${schema.what}; ${schema.fix}`);
   }
   const worker_id = settings && await patiently(() => newWorkerId(open, settings), stop);
   if (!settings || !worker_id || stop.aborted) return await closeAll(open);

@@ -20,6 +20,7 @@ import { ProcessPool } from "../sandbox/process_pool.ts";
 import { watchFromNow } from "../alerts/alerts.ts";
 import { connectDb, type Sql } from "../postgres/connection.ts";
 import { applySchema } from "../postgres/schema.ts";
+import { readSchema } from "../postgres/schema_files.ts";
 import { readDefinitions } from "../definitions/definition_rows.ts";
 import { currentLeader } from "../nodes/leadership.ts";
 import { superviseWorker } from "./worker_supervisor.ts";
@@ -129,7 +130,7 @@ async function startAndWatch(dev: DevRun): Promise<void> {
   const sql = connectDb(database_url, { name: "dev", max: 2, statement_timeout_ms: 60_000 });
   const sandbox = new ProcessPool({ project_dir: PROJECT_DIR, state_dir: dev.state_dir, spares: 0, env: {} });
   try {
-    await applySchema(sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await applySchema(sql, readSchema(), { by: "dev" });
     await watchFromNow(sql);
     const certs = await ensureDevCerts(`${dev.state_dir}/certs`, [...nodeIds(dev.workers), config.node_id]);
     using _note = leaveNote(dev, { config, own: certs[config.node_id] as PinnedFiles });

@@ -15,6 +15,10 @@ import { monotonicMs } from "../platform/timers.ts";
 import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 
+/** Somebody deleted the row. */
+export const NO_LEADER_ROW = "Cannot read leader_term: its row is missing; put it back: " +
+  "insert into leader_term (id, epoch, lease_until) select 1, coalesce(max(leader_epoch), 0), '-infinity' from job_run";
+
 /** Shorter than the lease by what a slow clock and a slow reply may cost. */
 const MARGIN_MS = 300;
 
@@ -145,7 +149,7 @@ export async function currentLeader(sql: Db): Promise<Leadership> {
     select t.epoch, case when t.lease_until > clock_timestamp() then t.worker_id end as worker_id, t.acquired_at,
            w.tls_fingerprint, w.tls_former_fingerprint, w.node_id, w.grpc_host, w.grpc_port
       from leader_term t left join worker w on w.worker_id = t.worker_id where t.id = 1`;
-  if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
+  if (!row) throw new Error(NO_LEADER_ROW);
   return { ...row, worker_id: row.worker_id ?? undefined };
 }
 
@@ -190,6 +194,6 @@ export async function readTerm(sql: Db): Promise<TermView> {
   const [row] = await sql<TermView[]>`
     select t.epoch, w.worker_id, w.node_id, t.acquired_at, t.failovers, t.degrade_epoch
       from leader_term t left join worker w on w.worker_id = t.worker_id and t.lease_until > clock_timestamp() where t.id = 1`;
-  if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
+  if (!row) throw new Error(NO_LEADER_ROW);
   return row;
 }

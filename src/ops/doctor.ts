@@ -24,7 +24,7 @@ import { currentLeader } from "../nodes/leadership.ts";
 import { countOverdueLogs } from "../runs/log_retention.ts";
 import { listWorkers } from "../nodes/workers.ts";
 import { freeMb } from "../worker/node_probe.ts";
-import { isSchemaOf, lackOfSchema } from "../postgres/schema.ts";
+import { checkSchema } from "../postgres/schema.ts";
 import { DEFAULT_SETTINGS, readSettings } from "../settings/settings.ts";
 import { listStoppedKeys } from "../dispatch/pauses.ts";
 import { explain } from "./explain.ts";
@@ -165,16 +165,11 @@ async function postgres(sql: Sql): Promise<Answer> {
 }
 
 async function schema(sql: Sql): Promise<Answer> {
-  const text = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
-  const lack = await lackOfSchema(sql, text);
-  if (lack) return problem(lack, "apply the schema: deno task schema");
+  const { fits, what, fix } = await checkSchema(sql);
+  if (!fits) return problem(what, fix);
   const synced = (await readDefinitions(sql)).filter((job) => !job.removed_at);
   const jobs = `${synced.length} jobs are synced`;
-  if (await isSchemaOf(sql, text)) return ok(`applied, ${jobs}`);
-  return warning(
-    `applied by another version than this checkout's, ${jobs}`,
-    "if this checkout is the newer one: deno task schema, as docs/operations.md#upgrade says; else bring it up to date",
-  );
+  return fix ? warning(`${what}; ${jobs}`, fix) : ok(`${what}; ${jobs}`);
 }
 
 async function settings(sql: Sql): Promise<Answer> {

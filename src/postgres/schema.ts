@@ -1,15 +1,14 @@
 /**
- * schema.sql over a database that is in use.
+ * schema.sql into a database that is empty, the missing files of migrations/ into one that has rows and is in use.
  *
- * Most of its statements lock their table against everybody, also where there is nothing to change. Locked one by one, the first
- * would be kept, the leader's among them, while a later one waits for an application's transaction; and that may need one
- * that is taken already: one of both fails of a deadlock, and it was seen to be the application's. So all are taken before
- * anything else, and given back when they are not to be had at once.
+ * A migration may lock several tables. Locked one by one, the first would be kept, the leader's among them, while a later one waits for
+ * an application's transaction; and that may need one that is taken already: one of both fails of a deadlock, and it was seen to
+ * be the application's. So all are taken before anything else, and given back when they are not to be had at once.
  */
-import { createHash } from "node:crypto";
 import { monotonicMs, rest } from "../platform/timers.ts";
 import { type Db, isLockTimeout, type Sql } from "./connection.ts";
 import { longestLockHolder } from "./row_locks.ts";
+import { type Migration, readSchema, type SchemaFiles, tablesOf, versionOf } from "./schema_files.ts";
 
 /**
  * Longer than Postgres lets a vacuum go on that is waited for, and shorter than it takes to call an application's transaction a deadlock
@@ -20,53 +19,138 @@ const LOCK_MS = 1_500;
 const PAUSE_MS = 1_000;
 const PATIENCE_MS = 60_000;
 
-/** Somebody's transaction keeps a table; nothing was changed. */
+/** Somebody's transaction keeps a table; nothing of the migration was done. */
 export class SchemaInUse extends Error {
   override name = "SchemaInUse";
 }
 
-/** As one transaction; two processes that do it at once take turns. @throws SchemaInUse */
-export async function applySchema(sql: Sql, text: string, patience_ms = PATIENCE_MS): Promise<void> {
-  const tables = [...text.matchAll(/^create table if not exists (\w+)/gm)].map(([, name]) => name as string);
-  const until_ms = monotonicMs() + patience_ms;
-  while (!await tryToApply(sql, { tables, text })) {
-    if (monotonicMs() > until_ms) throw new SchemaInUse(`Cannot apply the schema: ${await whoKeeps(sql, tables)}`);
-    await rest(PAUSE_MS);
+export interface SchemaChange {
+  /** From schema.sql: the database was empty. */
+  created: boolean;
+  /** One by one, in their order. */
+  migrated: Migration[];
+  version: number;
+}
+
+interface Applied {
+  version: number;
+  name: string;
+  kind: Migration["kind"];
+  digest: string;
+}
+
+/** Each migration in a transaction of its own; two processes that do it at once take turns. @throws SchemaInUse */
+export async function applySchema(
+  sql: Sql,
+  files: SchemaFiles = readSchema(),
+  { by = "system", patience_ms = PATIENCE_MS } = {},
+): Promise<SchemaChange> {
+  const change: SchemaChange = { created: false, migrated: [], version: versionOf(files) };
+  let until_ms = monotonicMs() + patience_ms;
+  while (true) {
+    const step = await tryStep(sql, files, by);
+    if (step === "done") return change;
+    if (step === "created") return { ...change, created: true };
+    if (step !== "in use") {
+      change.migrated.push(step);
+      until_ms = monotonicMs() + patience_ms;
+    } else if (monotonicMs() > until_ms) {
+      throw new SchemaInUse(`Cannot apply the schema: ${await describeHolder(sql, tablesOf(files))}`);
+    } else await rest(PAUSE_MS);
   }
 }
 
-/** False: a table was not to be had. */
-async function tryToApply(sql: Sql, { tables, text }: { tables: string[]; text: string }): Promise<boolean> {
+/** The next migration, if it was applied; "in use": a table was not to be had. */
+async function tryStep(sql: Sql, files: SchemaFiles, by: string): Promise<Migration | "created" | "done" | "in use"> {
   let locked = false;
   try {
-    await sql.begin(async (tx) => {
+    return await sql.begin(async (tx) => {
       await tx`set local lock_timeout = 0`;
       await tx`select pg_advisory_xact_lock(hashtext('dandori schema'))`;
       await tx.unsafe(`set local lock_timeout = ${LOCK_MS}`);
-      const there = await tx<{ name: string }[]>`
-        select name from unnest(${tables}::text[]) with ordinality as t(name, place)
-         where to_regclass(format('%I.%I', current_schema(), name)) is not null order by place`;
-      if (there[0]?.name !== tables[0]) await refusePlace(tx, there);
-      else await tx`lock table ${tx(there.map(({ name }) => name))} in access exclusive mode`;
+      const tables = await existing(tx, tablesOf(files));
+      const applied = await readApplied(tx);
+      if (!applied) {
+        await refusePlace(tx, tables);
+        await tx.unsafe(files.text);
+        await record(tx, files.migrations, by);
+        return "created";
+      }
+      const { state, what, fix } = compare(applied, files);
+      if (state === "changed" || state === "newer") throw new Error(`Cannot apply the schema: ${what}; ${fix}`);
+      const next = files.migrations[applied.length];
+      if (!next) return "done";
+      await tx`lock table ${tx(tables)} in access exclusive mode`;
       locked = true;
-      await tx.unsafe(text);
-      await tx.unsafe(`comment on table leader_term is '${wordOf(text)}'`);
+      await tx.unsafe(next.text);
+      await record(tx, [next], by);
+      return next;
     });
-    return true;
   } catch (error) {
     if (locked || !isLockTimeout(error)) throw error;
-    return false;
+    return "in use";
   }
 }
 
+async function existing(sql: Db, tables: string[]): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select name from unnest(${tables}::text[]) with ordinality as t(name, place)
+     where to_regclass(format('%I.%I', current_schema(), name)) is not null order by place`;
+  return rows.map(({ name }) => name);
+}
+
+/** In the order of their versions, or undefined: this is no database of ours. */
+async function readApplied(sql: Db): Promise<Applied[] | undefined> {
+  const [found] = await sql<{ there: boolean }[]>`
+    select exists (select from pg_attribute where attname = 'digest'
+       and attrelid = to_regclass(format('%I.schema_migration', current_schema()))) as there`;
+  if (!found?.there) return undefined;
+  return await sql<Applied[]>`select version, name, kind, digest from schema_migration order by version`;
+}
+
+async function record(sql: Db, migrations: Migration[], by: string): Promise<void> {
+  for (const { version, name, kind, digest } of migrations) {
+    await sql`insert into schema_migration (version, name, kind, digest, applied_by)
+              values (${version}, ${name}, ${kind}, ${digest}, ${by})`;
+  }
+}
+
+interface Comparison {
+  state: "none" | "changed" | "older" | "same" | "newer";
+  what: string;
+  fix: string;
+}
+
+function compare(applied: Applied[] | undefined, files: SchemaFiles): Comparison {
+  if (!applied) return { state: "none", what: "the database has no schema", fix: "apply the schema: deno task schema" };
+  const wanted = versionOf(files);
+  const changed = applied.find(({ version, digest }) =>
+    version <= wanted && files.migrations[version - 1]?.digest !== digest
+  );
+  if (changed) {
+    return {
+      state: "changed",
+      what: `the database has another version ${changed.version} (${changed.name}) than this checkout`,
+      fix:
+        "bring this checkout up to date; a database of a version that was never released is dropped and created anew",
+    };
+  }
+  const what = `the database has schema version ${applied.length} (${
+    applied.at(-1)?.name
+  }), this checkout has ${wanted}`;
+  if (applied.length < wanted) return { state: "older", what, fix: "apply what is missing: deno task schema" };
+  if (applied.length > wanted) return { state: "newer", what, fix: "bring this checkout up to date" };
+  return { state: "same", what: `schema version ${wanted}`, fix: "" };
+}
+
 /** Before anything is made: what bodies say may hold any character, and a table of another's would be taken for ours. */
-async function refusePlace(sql: Db, there: { name: string }[]): Promise<void> {
+async function refusePlace(sql: Db, tables: string[]): Promise<void> {
   const [row] = await sql<{ encoding: string; database: string }[]>`
     select current_setting('server_encoding') as encoding, current_database() as database`;
   const what = `Cannot apply the schema to database "${row?.database}"`;
-  if (there[0]) {
+  if (tables[0]) {
     throw new Error(
-      `${what}: table "${there[0].name}" is there already, and somebody else's; give Dandori a schema of its own: ` +
+      `${what}: table "${tables[0]}" is there already, and somebody else's; give Dandori a schema of its own: ` +
         "create schema dandori; alter role NAME set search_path = dandori",
     );
   }
@@ -77,7 +161,7 @@ async function refusePlace(sql: Db, there: { name: string }[]): Promise<void> {
   );
 }
 
-async function whoKeeps(sql: Sql, tables: string[]): Promise<string> {
+async function describeHolder(sql: Sql, tables: string[]): Promise<string> {
   const keeper = await longestLockHolder(sql, tables);
   if (!keeper) return "its tables were in use; try again";
   const { table, pid, who, seconds, query } = keeper;
@@ -85,46 +169,18 @@ async function whoKeeps(sql: Sql, tables: string[]): Promise<string> {
     `let it end, or end it: select pg_terminate_backend(${pid})`;
 }
 
-/** Whether this text of schema.sql was the last to be applied; what was leaves its digest with a table, and a dump keeps that. */
-export async function isSchemaOf(sql: Db, text: string): Promise<boolean> {
-  const [row] = await sql<
-    { word: string | null }[]
-  >`select obj_description('leader_term'::regclass, 'pg_class') as word`;
-  return row?.word === wordOf(text);
+export interface SchemaCheck {
+  /** Whether this checkout's programs can work with the database. */
+  fits: boolean;
+  what: string;
+  /** Empty: there is nothing to do. */
+  fix: string;
 }
 
-function wordOf(schema: string): string {
-  return `schema.sql ${createHash("sha256").update(schema).digest("hex").slice(0, 16)}`;
+/** A database that is newer fits as long as its newer migrations only expand. */
+export async function checkSchema(sql: Db, files: SchemaFiles = readSchema()): Promise<SchemaCheck> {
+  const applied = await readApplied(sql);
+  const { state, what, fix } = compare(applied, files);
+  const contracted = applied?.some(({ version, kind }) => version > versionOf(files) && kind === "contract");
+  return { fits: state === "same" || (state === "newer" && !contracted), what, fix };
 }
-
-/** What `text` makes that is not there, by name, in its order: of a database whose schema is older. Not whether each is as it says. */
-async function missingFrom(sql: Db, text: string): Promise<string[]> {
-  const made = [...text.matchAll(MAKES)].map(([, relation, table, column, routine]) => ({
-    ...{ relation, table, column, routine, name: relation ?? (table ? `${table}.${column}` : `${routine}()`) },
-  }));
-  const of = (what: "relation" | "table" | "column" | "routine") => made.map((one) => one[what] ?? null);
-  const rows = await sql<{ name: string }[]>`
-    select m.name
-      from unnest(${made.map(({ name }) => name)}::text[], ${of("relation")}::text[], ${of("table")}::text[], ${
-    of("column")
-  }::text[], ${of("routine")}::text[]) with ordinality as m(name, relation, tab, col, routine, place)
-     where not coalesce(
-       to_regclass(m.relation) is not null
-         or exists (select from pg_attribute a where a.attrelid = to_regclass(m.tab) and a.attname = m.col and not a.attisdropped)
-         or exists (select from pg_proc p where p.proname = m.routine and pg_function_is_visible(p.oid)), false)
-     order by m.place`;
-  return rows.map(({ name }) => name);
-}
-
-const MAKES =
-  /^(?:create (?:table|sequence|index|unique index) if not exists (\w+)|alter table (\w+) add column if not exists (\w+)|create or replace function (\w+)\()/gm;
-
-/** Undefined: nothing is missing. */
-export async function lackOfSchema(sql: Db, text: string): Promise<string | undefined> {
-  const missing = await missingFrom(sql, text);
-  if (missing.length === 0) return undefined;
-  const [shown, more] = [missing.slice(0, MOST_SHOWN).join(", "), missing.length - MOST_SHOWN];
-  return `the database has the schema of an older version, without ${shown}${more > 0 ? ` and ${more} more` : ""}`;
-}
-
-const MOST_SHOWN = 3;

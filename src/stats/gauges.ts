@@ -1,5 +1,6 @@
 /** What the whole cluster is like now, in numbers: for scrapers. One round trip, over partial indexes and small tables only. */
 import { NEWS_HOURS } from "../alerts/alerts.ts";
+import { NO_LEADER_ROW } from "../nodes/leadership.ts";
 import type { Db } from "../postgres/connection.ts";
 
 export interface Figures {
@@ -54,6 +55,6 @@ export async function readFigures(sql: Db): Promise<Figures> {
         and created_at > clock_timestamp() - ${NEWS_HOURS} * interval '1 hour') as deliveries_waiting,
       (select extract(epoch from clock_timestamp() - counted_at)::float8 from run_stat_mark where id = 1) as counted_seconds_ago
     from leader_term t where t.id = 1`;
-  if (!row) throw new Error("Cannot read leader_term: its row is missing, apply schema.sql again");
+  if (!row) throw new Error(NO_LEADER_ROW);
   return row;
 }

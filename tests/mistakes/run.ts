@@ -9,6 +9,7 @@ import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { counted } from "../../src/platform/text.ts";
 import { connectDb } from "../../src/postgres/connection.ts";
 import { applySchema } from "../../src/postgres/schema.ts";
+import { readSchema } from "../../src/postgres/schema_files.ts";
 import { startTestServices, type TestServices } from "../support/services.ts";
 import { MISTAKES } from "./all.ts";
 import type { Mistake } from "./mistake.ts";
@@ -107,7 +108,7 @@ async function whyNotApplied(mistake: Mistake, { database_url }: TestServices): 
   await admin`create database ${admin(name)}`;
   const sql = connectDb(url.href, { name: "mistakes", max: 1 });
   try {
-    await applySchema(sql, planted(mistake, text));
+    await applySchema(sql, { ...readSchema(), text: planted(mistake, text) });
   } catch (error) {
     return `the schema cannot be applied: ${error}`;
   } finally {

@@ -1,8 +1,8 @@
 /** A database and a Redis prefix of its own for each test, both real. */
 import { Redis } from "ioredis";
-import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { connectDb, type Sql } from "../../src/postgres/connection.ts";
 import { applySchema } from "../../src/postgres/schema.ts";
+import { readSchema, type SchemaFiles } from "../../src/postgres/schema_files.ts";
 import { startTestServices } from "./services.ts";
 
 export interface Stores {
@@ -73,8 +73,10 @@ let template: string | undefined;
 /** The database that all others are copies of, one for each wording of the schema; whoever comes first makes it. */
 async function ensureTemplate(admin: Sql): Promise<string> {
   if (template) return template;
-  const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(schema)));
+  const schema = readSchema();
+  const digest = new Uint8Array(
+    await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(schema))),
+  );
   const name = `dandori_template_${digest.toHex().slice(0, 16)}`;
   await admin`set lock_timeout = 0`;
   await admin`select pg_advisory_lock(hashtext('dandori test template'))`;
@@ -86,7 +88,7 @@ async function ensureTemplate(admin: Sql): Promise<string> {
 }
 
 /** Under a draft's name until it is whole. */
-async function makeTemplate(admin: Sql, { name, schema }: { name: string; schema: string }): Promise<void> {
+async function makeTemplate(admin: Sql, { name, schema }: { name: string; schema: SchemaFiles }): Promise<void> {
   const draft = `${name}_new`;
   await admin`drop database if exists ${admin(draft)} with (force)`;
   await admin`create database ${admin(draft)}`;

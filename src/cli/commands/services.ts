@@ -14,7 +14,7 @@ export function addServices(program: Command, signals: Signals): void {
     .option("--stop-with-stdin", "stop when stdin is closed, so that the worker does not outlive its parent")
     .action(async (options) => (await load("../app/worker_process")).workerCommand(options, signals));
   program.command("schema")
-    .description("apply schema.sql to the database; applying it again changes nothing")
+    .description("create the tables, or apply the migrations that the database lacks")
     .addOption(json())
     .action(async (options) => (await load("services/schema")).schemaCommand(options));
   addCerts(program);

@@ -138,7 +138,7 @@ export class World {
   }
 
   async #prepare(): Promise<void> {
-    await applySchema(this.sql, Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`));
+    await applySchema(this.sql);
     await installHistory(this.sql);
     await changeSettings(this.sql, CHAOS_SETTINGS, { actor: "chaos" });
     await this.#syncJobs();

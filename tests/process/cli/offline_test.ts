@@ -24,7 +24,9 @@ async function withCheckout(test: (on: Checkout) => Promise<void>): Promise<void
     return new Response("", { status: 404 });
   });
   try {
-    for (const name of ["src", "proto", "jobs"]) await copyFolder(`${PROJECT_DIR}/${name}`, `${dir}/${name}`);
+    for (const name of ["src", "proto", "jobs", "migrations"]) {
+      await copyFolder(`${PROJECT_DIR}/${name}`, `${dir}/${name}`);
+    }
     for (const name of ["main.ts", "schema.sql", "deno.lock", "dandori"]) {
       Deno.copyFileSync(`${PROJECT_DIR}/${name}`, `${dir}/${name}`);
     }
