@@ -144,16 +144,26 @@ function nextByRate(lanes: RunQueue[], given: Pick<Candidate, "job_definition_id
   return Math.min(...waits.filter((wait_ms) => wait_ms > 0));
 }
 
-/** Writes it down and tells the workers. */
-async function assign(me: LeaderContext, chosen: Assignment[]): Promise<void> {
-  if (chosen.length === 0) return;
-  const assigned = await writeAssignments(me, chosen);
-  orderStarts(me, assigned);
+/**
+ * The one exit of dispatch: writes assignments down, tells the workers, and gives those that hold. `single`: of a run that takes the fast
+ * path, what must hold besides, and its order, which goes out while the statement is under way and says whether it has started.
+ */
+export async function assign(
+  me: LeaderContext,
+  chosen: Assignment[],
+  single?: { besides: Fragment; order: () => Promise<boolean> },
+): Promise<Assigned[]> {
+  if (chosen.length === 0) return [];
+  const writing = writeAssignments(me, chosen, single?.besides);
+  const started = single?.order();
+  const assigned = await writing;
+  orderStarts(me, assigned, started);
   noteAssigned(me, assigned);
+  return assigned;
 }
 
 /** What else is done about runs that were given to workers, when their orders are on the way. */
-export function noteAssigned(me: LeaderContext, assigned: Assigned[]): void {
+function noteAssigned(me: LeaderContext, assigned: Assigned[]): void {
   for (const { job_run_id, attempt, worker_id, digest, due_unix_us } of assigned) {
     observe("run.assigned", { job_run_id, attempt, worker_id, epoch: me.term.epoch });
     if (due_unix_us === 0) me.monitor.gave(worker_id, digest); // one that lies ahead is no load yet, and would seem to have ended

@@ -5,6 +5,9 @@
  */
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
+import { afterWrites } from "../platform/timers.ts";
+import type { StartOrder } from "../rpc/messages.ts";
+import type { WorkerRow } from "../nodes/workers.ts";
 import { cancelsToDeliver } from "../runs/requests.ts";
 import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../runs/states.ts";
 import type { LeaderContext } from "./leader_context.ts";
@@ -12,8 +15,9 @@ import type { LeaderContext } from "./leader_context.ts";
 /** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */
 const CANCELS_AT_ONCE = 5_000;
 
-/** One StartJobs per worker. */
-export function orderStarts(me: LeaderContext, assigned: Assigned[]): void {
+/** One StartJobs per worker. `ahead`: the order of the only one went before its assignment, and resolves to whether it has started. */
+export function orderStarts(me: LeaderContext, assigned: Assigned[], ahead?: Promise<boolean>): void {
+  if (ahead) return void ahead.then((started) => started || orderStarts(me, assigned));
   const by_worker = Map.groupBy(assigned, (run) => run.worker_id);
   for (const [worker_id, runs] of by_worker) {
     orderStart(me, worker_id, runs).catch((error) => loopFailed(`orders to ${worker_id}`, error));
@@ -23,12 +27,13 @@ export function orderStarts(me: LeaderContext, assigned: Assigned[]): void {
 async function orderStart(me: LeaderContext, worker_id: string, runs: Assigned[]): Promise<void> {
   const worker = me.monitor.get(worker_id);
   if (!worker) return void await takeBack(me, runs); // it went meanwhile
-  const answer = await me.peers.to(worker).startJobs({
-    leader_epoch: me.term.epoch,
-    orders: runs.map(({ job_run_id, attempt, command_name, digest, due_unix_us, priority }) => {
+  const answer = await send(
+    me,
+    worker,
+    runs.map(({ job_run_id, attempt, command_name, digest, due_unix_us, priority }) => {
       return { job_run_id, attempt, command_name, digest, due_unix_us, priority };
     }),
-  });
+  );
   if (!answer.ok) {
     me.monitor.suspect(worker_id, me.settings.suspect_seconds);
     await takeBack(me, runs);
@@ -54,6 +59,20 @@ async function orderStart(me: LeaderContext, worker_id: string, runs: Assigned[]
   }
   if (refused.length > 0) await takeBack(me, refused);
   if (other_code || refused.length > 0) me.wakeup.signal();
+}
+
+/** An order that goes before its assignment: whether it has started. What else comes of it is no news, and it never rejects. */
+export async function orderAhead(me: LeaderContext, worker: WorkerRow, order: StartOrder): Promise<boolean> {
+  await afterWrites(); // the statement goes first: it must be done when the worker's comes
+  const said = await send(me, worker, [order]);
+  const started = said.ok && said.value.results[0]?.result === "ACCEPTED";
+  if (started) me.monitor.trust(worker.worker_id);
+  return started;
+}
+
+/** Every order to start leaves here. */
+function send(me: LeaderContext, worker: WorkerRow, orders: StartOrder[]) {
+  return me.peers.to(worker).startJobs({ leader_epoch: me.term.epoch, orders });
 }
 
 async function takeBack(me: LeaderContext, runs: Assigned[]): Promise<AttemptRef[]> {

@@ -8,14 +8,12 @@
  * remembered from the last look only says whom to try. The order that goes ahead gives the worker no right: its start finds the
  * row ASSIGNED to it, or nothing; then it is ordered again, as any run whose assignment is written.
  */
-import { afterWrites } from "../platform/timers.ts";
-import type { StartOrder } from "../rpc/messages.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
 import { type AnnouncedRun, FIRST_VERSION, nothingElseCounts } from "../runs/fast_path.ts";
-import { noteAssigned, placesFor, takesPart, writeAssignments } from "./assignment.ts";
+import { assign, placesFor, takesPart } from "./assignment.ts";
 import { CapacitySnapshot, hostsOf } from "./placement.ts";
 import type { LeaderContext } from "./leader_context.ts";
-import { orderStarts } from "./dispatch.ts";
+import { orderAhead } from "./dispatch.ts";
 
 /** False: it was not given to anybody, and a look is due. */
 export async function dispatchSingle(
@@ -35,20 +33,11 @@ export async function dispatchSingle(
     assigning: true,
   }; // nobody else waits
   const chosen = { job_run_id, version: FIRST_VERSION.version, worker_id };
-  const assigning = writeAssignments(me, [chosen], nothingElseCounts(me.sql, worker_id));
-  const ahead = orderAhead(me, worker, order);
-  const [assigned] = await assigning;
-  if (!assigned) return false; // whatever became of the order, it started nothing
-  noteAssigned(me, [assigned]);
-  ahead.then((accepted) => accepted ? me.monitor.trust(worker_id) : orderStarts(me, [assigned]));
-  return true;
-}
-
-/** Whether it has started. Never rejects. */
-async function orderAhead(me: LeaderContext, worker: WorkerRow, order: StartOrder): Promise<boolean> {
-  await afterWrites(); // the statement goes first: it must be done when the worker's comes
-  const said = await me.peers.to(worker).startJobs({ leader_epoch: me.term.epoch, orders: [order] });
-  return said.ok && said.value.results[0]?.result === "ACCEPTED";
+  const assigned = await assign(me, [chosen], {
+    besides: nothingElseCounts(me.sql, worker_id),
+    order: () => orderAhead(me, worker, order),
+  });
+  return assigned.length > 0; // without a row the order has started nothing, whatever became of it
 }
 
 /** Who was free at the last look and nothing waited; undefined: that must be looked at. */

@@ -8,6 +8,8 @@ import {
   type CancelJobResponse,
   type CodeTime,
   RpcRefusal,
+  type StartOrder,
+  type StartResult,
   type WorkerHandlers,
   type WorkerStatus,
 } from "../rpc/messages.ts";
@@ -40,9 +42,15 @@ const STATUS_BURST = 10;
 const MOST_TIMES = 200;
 
 export function workerHandlers(parts: HandlerParts): WorkerHandlers {
-  const { local, executor, pending_starts } = parts;
+  const { local, executor } = parts;
   const authority = new LeaderAuthority(parts);
   const observed = () => ({ observed_leader_epoch: local.epoch });
+  const startJobs: WorkerHandlers["startJobs"] = async (request, caller) => {
+    const old = await authority.refusal(request.leader_epoch, caller);
+    const results = await startEach(parts, request.orders, old);
+    await failpoint("after-rpc-before-reply");
+    return { results, ...observed() };
+  };
   return {
     ping: () => ({
       worker_id: local.worker_id,
@@ -62,23 +70,12 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
       };
     },
     startJob: async (request, caller) => {
-      const old = await authority.refusal(request.leader_epoch, caller);
-      return { ...(old ?? await executor.accept(request)), ...observed() };
+      const order = { ...request, due_unix_us: 0, priority: 0 };
+      const { results: [said] } = await startJobs({ leader_epoch: request.leader_epoch, orders: [order] }, caller);
+      const { result, message, other_code } = said as StartResult;
+      return { result, message, other_code, ...observed() };
     },
-    startJobs: async (request, caller) => {
-      const old = await authority.refusal(request.leader_epoch, caller);
-      const answers: (Acceptance | Promise<Acceptance>)[] = request.orders.map((order) =>
-        old ?? pending_starts.take(order)
-      );
-      const results = [];
-      for (const [place, { job_run_id, attempt }] of request.orders.entries()) {
-        const answer = answers[place] as Acceptance | Promise<Acceptance>;
-        const said = answer instanceof Promise ? await answer : answer; // most are known at once
-        results.push({ job_run_id, attempt, ...said });
-      }
-      await failpoint("after-rpc-before-reply");
-      return { results, ...observed() };
-    },
+    startJobs,
     cancelJob: async (request, caller) => {
       const old = await authority.refusal(request.leader_epoch, caller);
       if (old) return { result: "REJECTED_OLD_EPOCH", message: old.message, ...observed() };
@@ -107,6 +104,22 @@ export function workerHandlers(parts: HandlerParts): WorkerHandlers {
     },
     watch: ({ status_every_ms = 0 }, _caller, stop) => watch(parts, Math.max(status_every_ms, STATUS_EVERY_MS), stop),
   };
+}
+
+/** One answer for each order. `old`: why none of them is obeyed. */
+async function startEach(
+  { pending_starts }: HandlerParts,
+  orders: StartOrder[],
+  old: Acceptance | undefined,
+): Promise<StartResult[]> {
+  const answers = orders.map((order) => old ?? pending_starts.take(order));
+  const results: StartResult[] = [];
+  for (const [place, { job_run_id, attempt }] of orders.entries()) {
+    const answer = answers[place] as Acceptance | Promise<Acceptance>;
+    const said = answer instanceof Promise ? await answer : answer; // most are known at once
+    results.push({ job_run_id, attempt, ...said });
+  }
+  return results;
 }
 
 /** What is not in hand here is looked up in its row, which also knows of ends long ago. */
