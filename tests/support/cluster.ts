@@ -22,6 +22,8 @@ import { PATIENCE_MS } from "./waiting.ts";
 export interface ClusterOptions {
   /** Job files: name, with its extension, and source. Default: `append_one_row` alone, see `effects`. */
   jobs?: Record<string, string> | ((effects_dir: string) => Record<string, string>);
+  /** A folder of job files that is there already, instead of `jobs`. */
+  jobs_dir?: string;
   /** Live settings beside those of `TEST_SETTINGS`. */
   settings?: Partial<Settings>;
   /** More of the workers' environment. */
@@ -147,7 +149,7 @@ export class Cluster {
     this.stores = stores;
     this.sql = stores.sql;
     this.client = createClient({ databaseUrl: stores.database_url, maxConnections: 2 });
-    this.jobs_dir = `${dir}/jobs`;
+    this.jobs_dir = options.jobs_dir ?? `${dir}/jobs`;
     this.effects_dir = `${dir}/effects`;
   }
 
@@ -156,10 +158,10 @@ export class Cluster {
     await this.#certify(
       Array.from({ length: workers + (this.#options.more_workers ?? 3) }, (_, place) => `node-${place + 1}`),
     );
-    Deno.mkdirSync(this.jobs_dir);
+    if (!this.#options.jobs_dir) Deno.mkdirSync(this.jobs_dir);
     Deno.mkdirSync(this.effects_dir);
     await changeSettings(this.sql, { ...TEST_SETTINGS, ...this.#options.settings }, { actor: "test" });
-    const { jobs = { "append_one_row.ts": appendOneRow(this.effects_dir) } } = this.#options;
+    const { jobs_dir, jobs = jobs_dir ? {} : { "append_one_row.ts": appendOneRow(this.effects_dir) } } = this.#options;
     await this.sync(typeof jobs === "function" ? jobs(this.effects_dir) : jobs);
   }
 

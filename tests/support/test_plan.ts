@@ -44,6 +44,7 @@ export const LONG_SECONDS: Record<string, number> = {
   "browser/admin_jobs": 18,
   "chaos/checker": 18,
   "chaos/live": 18,
+  "process/cli/examples": 16,
   "process/sandbox/guard": 16,
   "browser/admin_proxy": 16,
   "process/cli/cli_doors": 16,

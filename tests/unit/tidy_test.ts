@@ -80,7 +80,7 @@ const FORBIDDEN: { what: string; sign: RegExp }[] = [
 const ENTRIES = ["src/job.ts", "src/client.ts"];
 
 const ours = [...sourcesIn("src"), readSource("main.ts")];
-const sources = [...ours, ...sourcesIn("tests"), ...sourcesIn("jobs"), ...sourcesIn("bench")];
+const sources = [...ours, ...sourcesIn("tests"), ...sourcesIn("jobs"), ...sourcesIn("examples"), ...sourcesIn("bench")];
 /** What it loads is used by those who name it there. */
 const LOADER = "src/cli/commands/load.ts";
 const commands = ours.filter(({ path }) => path.startsWith("src/cli/")).map(({ text }) => text).join("\n");
@@ -183,7 +183,7 @@ Deno.test("every export of what users import is documented", () => {
 
 Deno.test("files say on top what they are, and their names say something", () => {
   refuse([
-    ...sources.filter(({ path, text }) => !text.startsWith(path.startsWith("jobs/") ? "//" : "/**"))
+    ...sources.filter(({ path, text }) => !text.startsWith(/^(jobs|examples)\//.test(path) ? "//" : "/**"))
       .map(({ path }) => `${path} has no comment on top`),
     ...sources.filter(({ path }) => /\/(utils?|helpers?|common|misc|types|index|lib)\.tsx?$/.test(path))
       .map(({ path }) => `${path} has a name that says nothing`),
