@@ -29,6 +29,8 @@ export interface CodeDuration {
 }
 
 export class DurationEstimates {
+  /** How long a run may keep others waiting behind it, before they are recalled. */
+  readonly patience_ms: number = 50;
   readonly #of = new Map<string, Known>();
   /** Whose run was told last, and is so again most of the time. */
   #latest: Known | undefined;

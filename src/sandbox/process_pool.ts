@@ -224,7 +224,9 @@ export class ProcessPool {
       const wanting = behind || spare
         ? undefined
         : this.#lineToWaitIn(order, { key, most: this.#pace.mostInLine(key) });
-      if (wanting && !full) this.#makeSpareSoon(key, order, { unless: () => this.#full });
+      if (wanting && !full) {
+        this.#makeSpareSoon(key, order, { unless: () => this.#full || this.#fills(this.#lines.get(key)?.size) });
+      }
       const found = behind ?? spare?.line ?? wanting;
       const line = this.#serve(found ?? this.#lineOf(key, this.#spawn(order)));
       const served = (this.#served.get(line) ?? 0) + 1;
@@ -246,7 +248,11 @@ export class ProcessPool {
 
   /** As many bodies run as there are slots. */
   get #full(): boolean {
-    return this.#serving.size >= (this.#options.slots?.() ?? Infinity);
+    return this.#fills(this.#serving.size);
+  }
+
+  #fills(processes = 0): boolean {
+    return processes >= (this.#options.slots?.() ?? Infinity);
   }
 
   #serve(line: ProcessQueue): ProcessQueue {
@@ -284,7 +290,7 @@ export class ProcessPool {
         if (child.fit && !this.#stop.signal.aborted) this.#spares.push({ key, line, idle_since_ms: monotonicMs() });
         else child.kill();
       },
-    });
+    }, this.#pace.patience_ms);
     const lines = this.#lines.get(key) ?? new Set();
     this.#lines.set(key, lines.add(line));
     child.ended.then(() => {

@@ -17,7 +17,6 @@ import type { FromBody } from "./frames.ts";
 import type { Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
 
-const PATIENCE_MS = 50;
 /** With so many runs in line each word is heard as soon as it is said. */
 const MOST_HEARD_AT_ONCE = 3;
 
@@ -31,6 +30,7 @@ export interface ProcessQueueListener {
 export class ProcessQueue implements BodyLine {
   readonly child: Child;
   readonly #listener: ProcessQueueListener;
+  readonly #patience_ms: number;
   /** In their order: those whose verdict is heard and whose stderr is not yet read, the front, those behind. */
   #bodies: RunningBody[] = [];
   /** Place of the front: as many are judged. */
@@ -47,9 +47,11 @@ export class ProcessQueue implements BodyLine {
   /** The run for which the process was killed. */
   #killed_for: RunningBody | undefined;
 
-  constructor(child: Child, listener: ProcessQueueListener) {
+  /** `patience_ms`: how long one may be the front before those behind it are recalled. */
+  constructor(child: Child, listener: ProcessQueueListener, patience_ms: number) {
     this.child = child;
     this.#listener = listener;
+    this.#patience_ms = patience_ms;
   }
 
   /** Whether one more may be put behind. */
@@ -85,7 +87,7 @@ export class ProcessQueue implements BodyLine {
     if (this.#watching) return;
     this.#watching = true;
     const front = this.#front;
-    after(PATIENCE_MS, () => {
+    after(this.#patience_ms, () => {
       this.#watching = false;
       if (this.length < 2) return;
       if (this.#front === front && this.child.ready) this.recall();
