@@ -158,5 +158,6 @@ function scheduleView({ id: _, last_slot, next_slot, ...schedule }: StoredDefini
 function valueText(value: JobOption["value"]): string {
   if (value === null || value === undefined) return "none";
   if (typeof value !== "object") return String(value);
-  return Object.entries(value).map(([key, one]) => `${key} ${one}`).join(", ");
+  return Object.entries(value).map(([key, one]) => `${key} ${typeof one === "object" ? JSON.stringify(one) : one}`)
+    .join(", ");
 }

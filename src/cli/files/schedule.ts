@@ -5,7 +5,7 @@ import { previewOf, wallTextOf } from "../../schedules/preview.ts";
 import { scheduleText } from "../../sync/plan.ts";
 import type { ScheduleTimes } from "../../schedules/calendar.ts";
 import type { ScheduleValues } from "../../job.ts";
-import { SCHEDULE_KINDS, typedTime } from "../../schedule_kinds/kinds.ts";
+import { kindStored, SCHEDULE_KINDS, typedTime } from "../../schedule_kinds/kinds.ts";
 import { flagOf } from "../commands/schedule_flags.ts";
 import { parseSchedule } from "../../sync/schedule_input.ts";
 import { schedulesNamed } from "../../actions/schedule_actions.ts";
@@ -43,7 +43,9 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
     ...one,
     ...previewOf(one.stored ?? one.times, { after, count: options.count }),
   }));
-  for (const { warnings } of fires) {
+  for (const { times, warnings } of fires) {
+    const caution = kindStored(times.schedule_type).caution?.(times.schedule_value);
+    if (caution) console.error(`warning: ${caution}`);
     for (const warning of warnings) console.error(`warning: ${warning.message}`);
   }
   if (options.json) {

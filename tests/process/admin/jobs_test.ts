@@ -209,6 +209,9 @@ Deno.test("a schedule is previewed as it is typed, saved beside the file, refuse
     assert.match(tokyo, /09:00\+09:00 Asia\/Tokyo/);
     assert.doesNotMatch(tokyo, /exists twice/);
     assert.match(await preview({ kind: "dailyAt", value: "9:00", timezone: "Asia/Tokyo" }), /write &quot;09:00&quot;/);
+    const monthly = { kind: "monthlyOn", timezone: "Asia/Tokyo" };
+    assert.match(await preview({ ...monthly, value: "last 09:00" }), /-(28|29|30|31) 09:00\+09:00 Asia\/Tokyo/);
+    assert.match(await preview({ ...monthly, value: "32 09:00" }), /must be 1 to 31/);
     assert.match(await preview({ kind: "cron", value: "0 0 24 12 *", timezone: "UTC" }), /every day .* is excluded/);
     const wrong = await browser.post(path, { kind: "dailyAt", value: "25:00", timezone: "Asia/Tokio", reason: EVIL });
     assert.equal(wrong.status, 400);

@@ -193,6 +193,7 @@ Deno.test("what a file could not say is refused, with all that is wrong, and not
       [{ node: "" }, /node must be a text/],
       [{ "schedule.nightly.dailyAt": "25:00" }, /schedule.nightly.dailyAt must be a time/],
       [{ "schedule.nightly.dailyAt": "03:00", "schedule.nightly.cron": "* * * * *" }, /has 2 times/],
+      [{ "schedule.nightly.monthlyOn": { day: 32, at: "02:30" } }, /schedule.nightly.monthlyOn has a wrong day/],
       [{ "schedule.nightly.timezone": "Asia/Tokio" }, /"Asia\/Tokio" is no IANA time zone/],
       [{ "schedule.nightly.cron": "0 0 30 2 *" }, /never comes/],
       [{ "schedule.weekly.dailyAt": "03:00" }, /no schedule "weekly"; it has "nightly"/],
@@ -358,6 +359,11 @@ Deno.test("jobs are listed, shown, set and reset from the command line", async (
     assert.match(said.out, /export: priority 240 -> 120, until it is reset\nexport: rate none -> count 60, seconds 30/);
     assert.match((await cli("jobs", "ls")).out, /export +on +120 +1 +0 +daily at 03:00 UTC .* 3$/m);
     assert.match((await cli("jobs", "show", "export")).out, /priority +120 +240 +cli:\S+ +\d{4}-\S+ \S+ +month end/);
+    const monthly = await cli("jobs", "set", "export", "schedule.nightly.monthlyOn=31 or last 02:30");
+    assert.match(monthly.out, /dailyAt 03:00 -> monthlyOn \{"day":31,"at":"02:30","ifMissing":"last"\}/);
+    const [stored] = await sql`select schedule_type, schedule_value from job_schedule`;
+    assert.deepEqual({ ...stored }, { schedule_type: "monthly_on", schedule_value: "31 or last 02:30" });
+    assert.match((await cli("jobs", "ls")).out, /monthly on day 31 or the last at 02:30 UTC/);
     const shown = JSON.parse((await cli("jobs", "show", "export", "--json")).out);
     assert.equal(shown.options.find((one: { name: string }) => one.name === "rate").override.reason, "month end");
     const bad = await cli("jobs", "set", "export", "priority=first");

@@ -175,8 +175,11 @@ Deno.test("jobs come by name, and their schedules with the next fires", async ()
     assert.match(String(shown?.warnings), /02:30/); // does not exist that night
     const { body: given } = await call("GET", `/schedules/preview?cron=0+9+*+*+1-5&timezone=Asia/Tokyo&${from}`);
     assert.deepEqual(given.items?.[0]?.slots, ["2027-03-29T00:00:00Z", "2027-03-30T00:00:00Z"]);
+    const { body: monthly } = await call("GET", `/schedules/preview?monthly_on=last+02:30&${from}`);
+    assert.deepEqual(monthly.items?.[0]?.slots, ["2027-03-31T02:30:00Z", "2027-04-30T02:30:00Z"]);
     const wrong = [
       "/schedules/preview",
+      "/schedules/preview?monthly_on=32+02:30",
       "/schedules/preview?cron=nonsense",
       "/schedules/preview?daily_at=25:00",
       "/schedules/preview?every_n_minutes=5&cron=*+*+*+*+*",

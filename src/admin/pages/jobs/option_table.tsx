@@ -98,5 +98,6 @@ export function ResetDialogs({ on, job, options }: { on: RequestContext; job: Jo
 export function valueText(on: RequestContext, value: Json | undefined): string {
   if (value === null || value === undefined) return JOBS[on.lang].nothing_set;
   if (typeof value !== "object") return String(value);
-  return Object.entries(value).map(([key, one]) => `${key} ${one}`).join(", ");
+  return Object.entries(value).map(([key, one]) => `${key} ${typeof one === "object" ? JSON.stringify(one) : one}`)
+    .join(", ");
 }
