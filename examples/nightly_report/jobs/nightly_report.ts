@@ -11,7 +11,7 @@ export default defineJob({
     dailyAt: "02:30",
     timezone: TIMEZONE,
     exclude: ["12-29/01-03", "2026-05-04"], // the shop is closed
-    misfire: { all: true, within: 3 * 86_400 }, // after an outage each night of the last three has its report
+    misfire: "last", // after an outage one run makes up, with the last slot; a backfill adds the nights before it
   },
   concurrency: "queueOne",
   timeoutSeconds: 300,
