@@ -37,7 +37,10 @@ import {
   enqueueMany,
   enqueueOne,
   type EnqueueOptions,
+  type EventGiven,
+  eventOf,
 } from "./actions/enqueue.ts";
+import { eventFit, unfitText } from "./actions/event_fit.ts";
 import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./bulks/bulk_view.ts";
 import { retryBulk } from "./bulks/bulks.ts";
@@ -74,6 +77,13 @@ export interface Transaction {
   readonly json: unknown;
 }
 
+/** What an event may be given besides its payload. */
+export interface EmitOptions {
+  dedupeKey?: string;
+  /** Default false: it costs a statement, and such calls are not sent together as others are. */
+  checkPayload?: boolean;
+}
+
 /** Made by `createClient`. All its functions may be used at once. */
 export interface Client {
   /**
@@ -92,10 +102,11 @@ export interface Client {
   enqueueMany(job: string, items: readonly EnqueueItem<unknown>[]): Promise<Enqueued[]>;
   /**
    * Emits an event; every job whose `on` names the type gets one run with the payload as its args. A `dedupeKey` that was
-   * used before gives the id of that event and starts nothing.
+   * used before gives the id of that event and starts nothing. With `checkPayload`, a further statement before it tells in
+   * `unfit` when the payload fits none of the jobs for the type; the event is emitted all the same.
    * @throws EnqueueError when the key belongs to an event of another type, or the payload cannot be stored.
    */
-  emit(type: string, payload?: unknown, options?: { dedupeKey?: string }): Promise<{ id: number }>;
+  emit(type: string, payload?: unknown, options?: EmitOptions): Promise<{ id: number; unfit?: string }>;
   /**
    * Makes a bulk: many runs of one job, fed a few at a time, so that a hundred thousand items load neither the database nor
    * the workers. All items are stored or none: in one transaction, in which the source of the items may take up to a
@@ -166,7 +177,10 @@ export function createClient(options: ClientOptions): Client {
     enqueue: (job: Job | string, args: unknown, options: EnqueueOptions = {}) => {
       return awaited(enqueueOne(sql, job, { ...options, args }));
     },
-    emit: (type, payload = {}, options = {}) => awaited(emitOne(sql, type, { payload, ...options })),
+    emit: (type, payload = {}, { checkPayload, ...options } = {}) => {
+      const given = { payload, ...options };
+      return awaited(checkPayload ? emitChecked(sql, type, given) : emitOne(sql, type, given));
+    },
     within: (transaction) => callsWithin(transaction as unknown as TransactionSql),
     async close() {
       if (shared[DELAY] === delay) delete shared[DELAY];
@@ -193,6 +207,14 @@ function callsWithin(tx: TransactionSql): Omit<Client, "within" | "close"> {
   };
 }
 
+/** Checked first: a check that fails must not look like an event that was not emitted. */
+async function emitChecked(sql: Db, type: string, given: EventGiven): Promise<{ id: number; unfit?: string }> {
+  const { event_type, payload } = eventOf(type, given);
+  const now = JSON.parse(JSON.stringify(payload)); // the caller may change it meanwhile
+  const unfit = unfitText(await eventFit(sql, { event_type, payload: now }));
+  return { ...await emit(sql, type, { ...given, payload: now }), ...(unfit && { unfit }) };
+}
+
 function callsOn(sql: Db): Omit<Client, "within" | "close"> {
   return {
     enqueueMany:
@@ -203,7 +225,8 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
       const [enqueued] = await enqueueMany(sql, job, [{ ...options, args }]);
       return enqueued as Enqueued;
     },
-    emit: (type, payload = {}, options = {}) => emit(sql, type, { payload, ...options }),
+    emit: (type, payload = {}, { checkPayload, ...options } = {}) =>
+      (checkPayload ? emitChecked : emit)(sql, type, { payload, ...options }),
     bulk:
       ((job: Job | string, items: BulkItems<unknown>, options: BulkOptions = {}) =>
         startBulk(sql, { job, items, options, actor: "client" })) as Client["bulk"],

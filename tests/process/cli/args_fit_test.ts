@@ -9,6 +9,7 @@ import { withApi } from "../../support/api_scene.ts";
 import { cliWith } from "../../support/cli.ts";
 import { aDefinition, aRun } from "../../support/factories.ts";
 import { assertApplied, job, withSync } from "../../support/job_files/bench.ts";
+import { createClient } from "../../../src/client.ts";
 
 const schemaOf = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as Json;
 const unknownIn = (schema: z.ZodType, args: unknown) => unknownKeys(schemaOf(schema), args).map(({ path }) => path);
@@ -127,6 +128,21 @@ Deno.test("emit says when a payload fits none of the jobs that listen, and why; 
     const keyed = ["emit", "a.b", "--dedupe-key", "k", "--payload", '{"n":"x"}'];
     assert.match((await cli(...keyed)).err, /fits none/);
     assert.equal((await cli(...keyed)).err, "", "it was emitted before");
+    await using client = {
+      ...createClient({ databaseUrl: database_url }),
+      [Symbol.asyncDispose]: () => client.close(),
+    };
+    for (const calls of [client, sql.begin.bind(sql)]) {
+      const emit = async (payload: unknown, checkPayload?: boolean) =>
+        typeof calls === "function"
+          ? await calls((tx) => client.within(tx).emit("a.b", payload, { checkPayload }))
+          : await calls.emit("a.b", payload, { checkPayload });
+      const said = await emit({ n: "x" }, true);
+      assert.match(said.unfit ?? "", /^the payload fits none of the 1 job for this type: schema: n: /);
+      assert.equal((await sql`select from event where id = ${said.id}`).length, 1, "emitted all the same");
+      assert.deepEqual(Object.keys(await emit({ n: 1 }, true)), ["id"]);
+      assert.deepEqual(Object.keys(await emit({ n: "x" })), ["id"], "not asked for, it costs nothing");
+    }
   });
 });
 
