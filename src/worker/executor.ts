@@ -20,8 +20,8 @@ import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
 import type { Digest, Digests } from "../sync/module_graph.ts";
 import type { CodeDuration } from "../sandbox/duration_estimate.ts";
-import type { Outcome, ProcessPool } from "../sandbox/process_pool.ts";
-import { isUnreachable, type Sql } from "../postgres/connection.ts";
+import type { ProcessPool } from "../sandbox/process_pool.ts";
+import type { Sql } from "../postgres/connection.ts";
 import { checkSoon } from "../nodes/workers.ts";
 import { type AttemptRef, giveBack } from "../runs/states.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
@@ -32,12 +32,19 @@ import { endingOf } from "../runs/retry_policy.ts";
 import {
   type Acceptance,
   againAfter,
+  bodyOf,
   codeRefusal,
   type FinishedBody,
+  holdsSlot,
   type InflightRun,
+  isHeld,
+  type Lost,
+  move,
   newInflightRun,
+  notAssigned,
   refOf,
   type RunOrder,
+  startFailure,
 } from "./inflight_run.ts";
 import { type BodyResult, Records } from "./result_batcher.ts";
 import { beginsAt, type Started, Starts } from "./start_batcher.ts";
@@ -45,9 +52,6 @@ import { LogWriter } from "./log_writer.ts";
 import type { ResultJournal } from "./result_journal.ts";
 import { type LocalWorkerState, UNABLE_MS } from "./worker_state.ts";
 import { untilHeard } from "./retry_until_available.ts";
-
-/** No end of its own: the body was ended before it had one. */
-type Lost = Extract<Outcome, { kind: "LOST" }>;
 
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
 const LEAVE_MS = 5_000;
@@ -118,7 +122,7 @@ export class Executor {
   /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
   get load(): number {
     let load = 0;
-    for (const { stage, body } of this.#inflight.values()) if (stage !== "recording" && !body?.waits) load++;
+    for (const inflight of this.#inflight.values()) if (holdsSlot(inflight)) load++;
     return load;
   }
 
@@ -144,7 +148,7 @@ export class Executor {
 
   /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */
   get held(): AttemptRef[] {
-    return [...this.#inflight.values()].filter(({ stage, lost }) => stage !== "starting" && !lost).map(refOf);
+    return [...this.#inflight.values()].filter(isHeld).map(refOf);
   }
 
   /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
@@ -165,7 +169,7 @@ export class Executor {
     this.#inflight.set(order.job_run_id, fresh);
     this.#starting++;
     const mine = this.#digests.of(order.command_name);
-    const start = (mine: Digest) => this.#withCode(fresh, mine, () => this.#starts.add(fresh));
+    const start = (mine: Digest) => this.#withCode(fresh, mine, () => this.#start(fresh));
     if (!(mine instanceof Promise)) start(mine);
     else if (this.#digests.last(order.command_name) === order.digest) this.#startMeanwhile(fresh, mine);
     else mine.then(start, (error) => this.#fail(fresh, error));
@@ -205,6 +209,11 @@ export class Executor {
   /** Its files were as they should be at the last look, and the next one takes as long as half the statement. */
   #startMeanwhile(inflight: InflightRun, look: Promise<Digest>): void {
     inflight.look = look.catch((error) => ({ problem: messageOf(error) }));
+    this.#start(inflight);
+  }
+
+  #start(inflight: InflightRun): void {
+    move(inflight, { at: "starting" });
     this.#starts.add(inflight);
   }
 
@@ -226,19 +235,16 @@ export class Executor {
       observe("run.start_lost", { job_run_id, attempt, worker_id: this.#me.worker_id });
       this.#me.lease_wakeup.signal(); // it may be more than this run that is no longer ours
     }
-    const why = "since it was assigned it was taken back or canceled, or its job, its node or all dispatch was stopped";
-    const message = `Cannot start run "${job_run_id}" as attempt ${attempt}: ${why}`;
-    this.#drop(inflight, { result: "REJECTED_INVALID", message });
+    this.#drop(inflight, notAssigned(inflight));
   }
 
-  /** Without Postgres it says nothing of the run nor of the code: another order will do. */
   #fail(inflight: InflightRun, error: unknown): void {
-    const message = `Cannot start run "${inflight.job_run_id}": ${messageOf(error)}`;
-    this.#drop(inflight, { result: isUnreachable(error) ? "REJECTED_DETACHED" : "REJECTED_INVALID", message });
+    this.#drop(inflight, startFailure(inflight, error));
   }
 
   #drop(inflight: InflightRun, answer: Acceptance): void {
-    if (inflight.stage === "starting") this.#starting--;
+    move(inflight, { at: "done" });
+    this.#starting--;
     if (this.#inflight.get(inflight.job_run_id) === inflight) this.#inflight.delete(inflight.job_run_id);
     this.#me.tell();
     inflight.answer(answer);
@@ -257,15 +263,13 @@ export class Executor {
 
   #launch(inflight: InflightRun, run: StartedRun): void {
     const began_ms = monotonicMs();
-    inflight.stage = "running";
+    const order = bodyOrder(run, this.#fileOf(run.command_name));
+    const body = this.#sandbox.start(order, this.#log_writer.listenerOf(run));
+    move(inflight, { at: "running", body });
     this.#starting--;
-    inflight.body = this.#sandbox.start(
-      bodyOrder(run, this.#fileOf(run.command_name)),
-      this.#log_writer.listenerOf(run),
-    );
     const abandoned_why = this.#ending_why ?? inflight.abandoned_why;
-    if (abandoned_why) inflight.body.abandon(abandoned_why);
-    else if (inflight.cancel_reason) inflight.body.cancel(inflight.cancel_reason);
+    if (abandoned_why) body.abandon(abandoned_why);
+    else if (inflight.cancel_reason) body.cancel(inflight.cancel_reason);
     observe("run.started", {
       job_run_id: run.job_run_id,
       attempt: run.attempt,
@@ -275,10 +279,8 @@ export class Executor {
       fence: run.fence,
     });
     this.#me.tell();
-    inflight.body.outcome.then((outcome) =>
-      this.#end({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms })
-    );
-    this.#answer(inflight).catch((error) => this.#fail(inflight, error));
+    body.outcome.then((outcome) => this.#end({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms }));
+    this.#answer(inflight).catch((error) => inflight.answer(startFailure(inflight, error)));
   }
 
   async #answer(inflight: InflightRun): Promise<void> {
@@ -288,8 +290,7 @@ export class Executor {
 
   #end(gone: FinishedBody): void {
     const { inflight, run, outcome } = gone;
-    inflight.stage = "recording";
-    inflight.lost = outcome.kind === "LOST";
+    move(inflight, { at: "recording", lost: outcome.kind === "LOST" });
     if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
     const ended = outcome.kind === "LOST"
       ? undefined
@@ -328,6 +329,7 @@ export class Executor {
   }
 
   #leave({ inflight, run, outcome, duration_ms }: FinishedBody, state: string): void {
+    move(inflight, { at: "done" });
     if (this.#inflight.get(run.job_run_id) === inflight) this.#inflight.delete(run.job_run_id);
     observe("run.finished", {
       job_run_id: run.job_run_id,
@@ -354,9 +356,9 @@ export class Executor {
     const inflight = this.#inflight.get(run.job_run_id);
     const other = !inflight || (run.attempt !== 0 && inflight.attempt !== run.attempt);
     if (other) return this.#ended.has(run) ? "ALREADY_FINISHED" : "NOT_FOUND";
-    if (inflight.stage === "recording") return "ALREADY_FINISHED";
+    if (inflight.stage.at === "recording") return "ALREADY_FINISHED";
     inflight.cancel_reason = reason;
-    inflight.body?.cancel(reason);
+    bodyOf(inflight)?.cancel(reason);
     return "ACCEPTED";
   }
 
@@ -365,7 +367,7 @@ export class Executor {
     const inflight = this.#inflight.get(run.job_run_id);
     if (inflight?.attempt !== run.attempt) return;
     inflight.abandoned_why = reason;
-    inflight.body?.abandon(reason);
+    bodyOf(inflight)?.abandon(reason);
   }
 
   /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
@@ -383,7 +385,7 @@ export class Executor {
    */
   async stop(reason: string, hurry: AbortSignal): Promise<void> {
     this.#ending_why = reason;
-    for (const inflight of this.#inflight.values()) inflight.body?.abandon(reason);
+    for (const inflight of this.#inflight.values()) bodyOf(inflight)?.abandon(reason);
     const until_ms = monotonicMs() + LEAVE_MS;
     await this.#whileInflight(() => monotonicMs() < until_ms || (this.#me.mayRun && !hurry.aborted));
     this.#over.abort();
