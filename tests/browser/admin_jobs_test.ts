@@ -84,7 +84,7 @@ Deno.test(
       await page.waitForSelector("td >> text=dailyAt 12:00");
       await page.click("[data-opens='reset-schedule.nightly.time']");
       await page.click("[id='reset-schedule.nightly.time'] button[type=submit]");
-      await page.waitForSelector(".flash.good >> text=as the file says again");
+      await page.waitForSelector(".flash.good >> text=back to the value in the file");
       const [now] = await sql`select schedule_value, timezone from job_schedule`;
       assert.deepEqual({ ...now }, { schedule_value: "12:00", timezone: "Europe/Berlin" });
     });

@@ -86,7 +86,7 @@ export const LOOKING_MISTAKES: Mistake[] = [
   {
     id: "bulk-show-without-what-retries",
     file: "src/cli/runs/bulk.ts",
-    find: '    [bulk.retrying, "waiting for their next try"],\n',
+    find: '    [bulk.retrying, "waiting for a retry"],\n',
     replace: "",
     tests: ["tests/process/cli/cli_look_test.ts"],
     filter: "counts each item once",

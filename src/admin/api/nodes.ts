@@ -65,7 +65,7 @@ function addLeaderAct(api: Api): void {
     needs: "operate",
     route: "POST /leader/degrade",
     summary: "Let the leader step down, and another worker lead",
-    description: "Where there is no other worker, it leads again after its lease. Runs go on.",
+    description: "If there is no other worker, it leads again after its lease ends. Runs go on.",
     body: z.strictObject({
       epoch: z.int().optional().openapi({ description: "Only the leader of this epoch; without it whoever leads" }),
       reason: w.reason,

@@ -16,9 +16,9 @@ export const ALERT_NAMES = words({
   "leader.none": { en: "no leader", ja: "リーダー不在" },
   "bulk.paused": { en: "bulk paused", ja: "一括停止" },
   "key.blocked": { en: "key blocked", ja: "キー停止" },
-  "certificate.expiring": { en: "certificate ends", ja: "証明書期限" },
-  "clock.skewed": { en: "clock differs", ja: "時計のずれ" },
-  "login.guessed": { en: "password guessed", ja: "推測攻撃" },
+  "certificate.expiring": { en: "certificate expires", ja: "証明書期限" },
+  "clock.skewed": { en: "clock skew", ja: "時計のずれ" },
+  "login.guessed": { en: "password guessing", ja: "推測攻撃" },
 });
 
 /** Of what an alert keeps as its detail, each kind has some. */
@@ -59,9 +59,9 @@ export function alertText(on: RequestContext, alert: Pick<Alert, "kind" | "messa
   const when = (at: string | undefined) => at === undefined ? "?" : timeText(new Date(at), on.zone);
   if (on.lang === "ja" && Object.hasOwn(JA, alert.kind)) return JA[alert.kind](detail, when);
   if (alert.kind === "run.overdue" && detail.due_at) return `due since ${when(detail.due_at)} and not started`;
-  if (alert.kind === "leader.none" && detail.since) return `nobody has led since ${when(detail.since)}`;
+  if (alert.kind === "leader.none" && detail.since) return `no leader since ${when(detail.since)}`;
   if (alert.kind === "certificate.expiring" && detail.not_after) {
-    return `a certificate of its workers ends at ${when(detail.not_after)}`;
+    return `a certificate of its workers expires at ${when(detail.not_after)}`;
   }
   return alert.message;
 }

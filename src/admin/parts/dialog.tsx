@@ -4,7 +4,7 @@ import { link, type RequestContext, typedIn } from "../request_context.ts";
 import { words } from "../words.ts";
 
 const WORDS = words({
-  reason: { en: "Reason (kept in the audit)", ja: "理由（監査ログに残ります）" },
+  reason: { en: "Reason (stored in the audit log)", ja: "理由（監査ログに残ります）" },
   back: { en: "Back", ja: "戻る" },
 });
 

@@ -8,7 +8,7 @@ import { Time } from "./time.tsx";
 
 const WORDS = words({
   paused: {
-    en: "All dispatch is paused: nothing starts; what runs goes on.",
+    en: "All dispatch is paused: no runs start; running bodies go on.",
     ja: "すべての割り当てを停止中です。新しい実行は始まりません（実行中のものは続きます）。",
   },
   by: {

@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { words } from "../words.ts";
 
 /** Above a column of buttons. */
-export const ACTIONS = words({ head: { en: "Acts", ja: "操作" } });
+export const ACTIONS = words({ head: { en: "Actions", ja: "操作" } });
 
 export interface TableColumn<Row> {
   head: string;

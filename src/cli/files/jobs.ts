@@ -20,7 +20,7 @@ export async function listCommand(options: JsonOption & { all?: boolean }): Prom
   if (options.json) return printJson(jobs);
   const starts = new Map(definitions.map((one) => [one.name, startsText(one)]));
   printTable(
-    ["job", "state", "priority", "waiting", "running", "starts", "next", "set beside the file"],
+    ["job", "state", "priority", "waiting", "running", "starts", "next", "overrides"],
     jobs.map((job) => [
       job.name,
       stateText(job),
@@ -31,7 +31,7 @@ export async function listCommand(options: JsonOption & { all?: boolean }): Prom
       job.next_slot,
       job.overrides || null,
     ]),
-    "no job is synced; write one with `deno task new NAME`, then deno task sync",
+    "no job is synced; create one: deno task new NAME, then deno task sync",
   );
 }
 
@@ -64,7 +64,7 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
     printArgs(definition.args_schema);
     say("");
     printTable(
-      ["option", "value", "the file says", "set by", "at", "reason"],
+      ["option", "value", "in the file", "set by", "at", "reason"],
       parts.map(({ name, value, file_value, override }) => [
         name,
         valueText(value),
@@ -75,7 +75,7 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
       ]),
       "",
     );
-    if (parts.some((one) => one.override)) say(`\nback to the file: deno task jobs reset ${job.name} [OPTION]`);
+    if (parts.some((one) => one.override)) say(`\nremove an override: deno task jobs reset ${job.name} [OPTION]`);
   });
 }
 
@@ -83,7 +83,9 @@ export async function setCommand(name: string, wishes: string[], options: Reason
   const values = wishesFrom(wishes);
   const changed = await withDb((sql) => setJobOptions(sql, name, values, by(options)));
   if (options.json) return printJson({ job: name, changed });
-  if (changed.length === 0) say(`all of this is set already; see \`deno task jobs show ${name}\``);
+  if (changed.length === 0) {
+    say(`nothing changed: these overrides are already set; see \`deno task jobs show ${name}\``);
+  }
   for (const { name: option, before, value } of changed) {
     say(`${name}: ${option} ${valueText(before)} -> ${valueText(value)}, until it is reset`);
   }
@@ -93,7 +95,7 @@ export async function resetCommand(name: string, names: string[], options: Reaso
   const which = names.length > 0 ? names : "all";
   const changed = await withDb((sql) => resetJobOptions(sql, name, which, by(options)));
   if (options.json) return printJson({ job: name, changed });
-  if (changed.length === 0) say("nothing of this job is set beside its file");
+  if (changed.length === 0) say("nothing to reset: the job has no overrides");
   for (const { name: option, before, file_value } of changed) {
     say(`${name}: ${option} ${valueText(before)} -> ${valueText(file_value)}, as the file says`);
   }
@@ -107,7 +109,9 @@ function wishesFrom(wishes: string[]): Record<string, Json> {
     if (name === undefined || text === undefined) {
       throw new CommandError(`Cannot use "${wish}": write OPTION=VALUE, such as priority=admin.high`, EXIT.usage);
     }
-    if (Object.hasOwn(values, name)) throw new CommandError(`Cannot set ${name} twice at once`, EXIT.usage);
+    if (Object.hasOwn(values, name)) {
+      throw new CommandError(`Cannot set ${name}: it is given twice; give each option once`, EXIT.usage);
+    }
     values[name] = valueFrom(name, text);
   }
   return values;

@@ -13,9 +13,11 @@ export async function newCommand(name: string): Promise<void> {
   try {
     await Deno.writeTextFile(path, TEMPLATE, { createNew: true });
   } catch (error) {
-    if (error instanceof Deno.errors.AlreadyExists) throw new CommandError(`Cannot write ${path}: it exists already`);
+    if (error instanceof Deno.errors.AlreadyExists) {
+      throw new CommandError(`Cannot write ${path}: the file already exists; choose another name`);
+    }
     if (error instanceof Deno.errors.NotFound) {
-      throw new CommandError(`Cannot write ${path}: there is no such folder; make it, or set SCHEDULER_JOBS_DIR`);
+      throw new CommandError(`Cannot write ${path}: there is no such folder; create it, or set SCHEDULER_JOBS_DIR`);
     }
     throw error;
   }

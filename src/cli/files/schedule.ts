@@ -35,7 +35,10 @@ export async function previewCommand(job: string | undefined, options: PreviewOp
   const given = givenSchedule(options);
   if ((job === undefined) === (given === undefined)) {
     const kinds = SCHEDULE_KINDS.map(flagOf).join(", ");
-    throw new CommandError(`Cannot preview: give either a job's name or one of ${kinds}`, EXIT.usage);
+    throw new CommandError(
+      `Cannot preview: no schedule is given; give either a job's name or one of ${kinds}`,
+      EXIT.usage,
+    );
   }
   const schedules: Previewed[] = given ? [{ times: given }] : await schedulesOf(job as string);
   const after = (options.from === undefined ? wallClock() : instantFrom(options.from, "ahead")).toTemporalInstant();
@@ -90,5 +93,5 @@ async function schedulesOf(name: string): Promise<Previewed[]> {
 
 function stopped(schedule: ScheduleView): string {
   const text = stoppedText(schedule);
-  return text === null ? "" : `, ${text}: none of these comes before that ends`;
+  return text === null ? "" : `, ${text}: no slot starts a run until then`;
 }

@@ -43,13 +43,13 @@ function firesOf(schedule: ScheduleView, after: Temporal.Instant): string[] {
   try {
     return nextSlots(schedule, { after, count: FIRES_SHOWN }).map(String);
   } catch (error) {
-    return [`unreadable here: ${(error as Error).message}`];
+    return [`unreadable on this machine: ${(error as Error).message}`];
   }
 }
 
 /** Why none of its slots comes; null: nothing stops it. */
 export function stoppedText({ enabled, job_paused, ...schedule }: ScheduleView): string | null {
-  if (!enabled) return "switched off";
+  if (!enabled) return "disabled";
   return schedule.paused_by === null ? null : `${job_paused ? "its job is " : ""}${pausedText(schedule)}`;
 }
 
@@ -59,8 +59,10 @@ export async function pauseCommand(name: string, options: Reasoned, paused: bool
   const all = await withDb((sql) => setSchedulesPaused(sql, which, wish));
   if (options.json) return printJson(all.map((one) => ({ job_name: which.job_name, ...one, paused })));
   for (const one of all) {
-    const how = paused ? "paused; its slots from now on are dealt with by its misfire rule at its resume" : "resumed";
-    const was = `was ${paused ? "paused" : "running"} already`;
+    const how = paused
+      ? "paused; when it resumes, its misfire rule decides what happens to the slots missed until then"
+      : "resumed";
+    const was = `was already ${paused ? "paused" : "running"}`;
     say(`schedule ${which.job_name}/${one.schedule_id} ${one.changed ? `is ${how}` : was}`);
   }
 }
@@ -69,7 +71,7 @@ export async function pauseCommand(name: string, options: Reasoned, paused: bool
 export async function runCommand(name: string, options: Reasoned): Promise<void> {
   const { id, schedule } = await withDb((sql) => runSchedule(sql, whichOf(name), by(options)));
   if (options.json) return printJson({ id });
-  say(`run ${id} enqueued, with the args of ${schedule}`);
+  say(`run ${id} created, with the args of ${schedule}`);
 }
 
 export interface BackfillOptions extends Reasoned {
@@ -98,14 +100,14 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     const plan = await planBackfill(sql, which, range);
     if (!options.json) showPlan(plan.shares, range.skipped);
     if (plan.runs > 0 && !options.yes) {
-      throw new CommandError(`This would make ${plan.runs} runs: add --yes to do it`, EXIT.usage);
+      throw new CommandError(`This would create ${plan.runs} runs; add --yes to create them`, EXIT.usage);
     }
     const made = await makeBackfill(sql, plan, how);
     if (options.json) return printJson({ plan: plan.shares, ...made ?? { bulk_id: null, runs: 0 } });
-    const forgotten = plan.shares.some((share) => share.forgotten > 0) ? ", or is forgotten" : "";
+    const forgotten = plan.shares.some((share) => share.forgotten > 0) ? ", or is too old" : "";
     if (!made) return say(`nothing to do: every slot has its run${forgotten}`);
-    const pace = how.parallel === 1 ? "one after the other, oldest first" : `${how.parallel} at once`;
-    say(`bulk ${made.bulk_id} made: ${made.runs} runs, ${pace}; see \`deno task bulk show ${made.bulk_id}\``);
+    const pace = how.parallel === 1 ? "one after another, oldest first" : `${how.parallel} at once`;
+    say(`bulk ${made.bulk_id} created: ${made.runs} runs, ${pace}; see \`deno task bulk show ${made.bulk_id}\``);
   });
 }
 
@@ -113,7 +115,7 @@ function showPlan(shares: BackfillShare[], again: boolean): void {
   const some_forgotten = shares.some(({ forgotten }) => forgotten > 0);
   const also = <T>(value: T) => some_forgotten ? [value] : [];
   printTable(
-    ["schedule", "slots", "first", "last", "have a run", "of them SKIPPED", ...also("forgotten"), "runs to make"],
+    ["schedule", "slots", "first", "last", "have a run", "of these SKIPPED", ...also("too old"), "runs to create"],
     shares.map((one) => [
       one.schedule,
       one.slots,
@@ -127,10 +129,10 @@ function showPlan(shares: BackfillShare[], again: boolean): void {
     "",
   );
   if (some_forgotten) {
-    say("forgotten: so old that their runs may have been deleted (run_retention_days), so none are made");
+    say("too old: their runs may already be deleted (run_retention_days), so no runs are created");
   }
   if (!again && shares.some(({ skipped }) => skipped > 0)) {
-    say("add --skipped to repeat those that were SKIPPED");
+    say("add --skipped to repeat the SKIPPED ones");
   }
 }
 

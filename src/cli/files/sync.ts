@@ -19,7 +19,10 @@ interface SyncCommandOptions extends Reasoned {
 
 export async function syncCommand(options: SyncCommandOptions, signals: Signals): Promise<void> {
   if (options.plan && options.check) {
-    throw new CommandError("Cannot do --plan and --check at once: --check shows the plan too", EXIT.usage);
+    throw new CommandError(
+      "Cannot combine --plan and --check: --check shows the plan too; give one of them",
+      EXIT.usage,
+    );
   }
   const config = readConfigForDb();
   const mode = options.check ? "check" : options.plan ? "plan" : "apply";
@@ -34,7 +37,7 @@ export async function syncCommand(options: SyncCommandOptions, signals: Signals)
     const confirm = async (planned: SyncReport) => {
       if (options.yes || !asks) return options.yes === true;
       print(planned);
-      return await isYes("Apply this all the same? [y/N] ", signals.stop);
+      return await isYes("Apply these changes anyway? [y/N] ", signals.stop);
     };
     const report = await withDb((sql) => sync({ sql, ...parts }, { mode, confirm }));
     if (options.json) printJson(report);
@@ -51,7 +54,7 @@ export async function syncCommand(options: SyncCommandOptions, signals: Signals)
 function unconfirmed({ needs_yes }: SyncReport, { json }: SyncCommandOptions): CommandError {
   if (json) return new CommandError("", EXIT.usage); // the report says it
   return new CommandError(
-    `Cannot sync: ${needs_yes.join("; ")}; nothing was changed; if that is meant: deno task sync --yes`,
+    `Cannot sync: ${needs_yes.join("; ")}; nothing was changed; to apply it anyway: deno task sync --yes`,
     EXIT.usage,
   );
 }

@@ -33,10 +33,14 @@ export async function serveCommand(options: { host?: string; port?: number }, { 
 
 /** Why not, and what to do; undefined: it was something else. */
 function cannotListen(error: unknown): string | undefined {
-  if (error instanceof Deno.errors.AddrInUse) return "it is in use; give another with --port, or 0 for any free one";
-  if (error instanceof Deno.errors.PermissionDenied) return "this user may not; give a port from 1024 on with --port";
+  if (error instanceof Deno.errors.AddrInUse) {
+    return "the port is in use; give another with --port, or 0 for any free port";
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return "this user lacks the permission; give a port of at least 1024 with --port";
+  }
   if (error instanceof Deno.errors.AddrNotAvailable) {
-    return "this machine has no such address; give one of its own with --host";
+    return "this machine does not have the address; give one that it has with --host";
   }
 }
 
@@ -50,7 +54,9 @@ export async function addUserCommand(
   const { password, made } = await newPassword(options);
   const password_hash = await hashPassword(password);
   if (!await withDb((sql) => addUser(sql, { name, password_hash, role }, { actor: actor() }))) {
-    throw new CommandError(`Cannot add user "${name}": there is one; use set-role or passwd, or rm it first`);
+    throw new CommandError(
+      `Cannot add user "${name}": the name is taken; use set-role or passwd, or remove the user first`,
+    );
   }
   tell(options, { user: name, role, ...made }, `user ${name} added as ${role}`);
 }
@@ -60,29 +66,29 @@ export async function passwdCommand(name: string, options: JsonOption & { genera
   const password_hash = await hashPassword(password);
   const done = await withDb((sql) => setPassword(sql, { name, password_hash }, { actor: actor() }));
   if (!done) throw noSuchUser(name);
-  tell(options, { user: name, ...made }, `user ${name} has a new password, and was logged out everywhere`);
+  tell(options, { user: name, ...made }, `user ${name} has a new password; all its sessions ended`);
 }
 
 export async function setRoleCommand(name: string, role_name: string, options: JsonOption): Promise<void> {
   const role = roleFrom(role_name);
   await withDb((sql) => changeRole(sql, { name, role }, { actor: actor() }));
-  tell(options, { user: name, role }, `user ${name} is ${role} from now on`);
+  tell(options, { user: name, role }, `user ${name} is now ${role}`);
 }
 
 export async function removeUserCommand(name: string, options: JsonOption): Promise<void> {
   await withDb((sql) => removeUserNamed(sql, name, { actor: actor() }));
-  tell(options, { user: name, removed: true }, `user ${name} is removed, and was logged out everywhere`);
+  tell(options, { user: name, removed: true }, `user ${name} is removed; all its sessions ended`);
 }
 
 export async function disableUserCommand(name: string, options: Reasoned): Promise<void> {
   const ended = await withDb((sql) => disableUser(sql, name, by(options)));
-  const text = `${counted(ended.sessions, "session")} and ${counted(ended.tokens, "token")} of its ended`;
-  tell(options, { user: name, disabled: true, ...ended }, `user ${name} is shut out; ${text}`);
+  const text = `${counted(ended.sessions, "session")} and ${counted(ended.tokens, "token")} ended`;
+  tell(options, { user: name, disabled: true, ...ended }, `user ${name} is disabled; ${text}`);
 }
 
 export async function enableUserCommand(name: string, options: Reasoned): Promise<void> {
   await withDb((sql) => enableUser(sql, name, by(options)));
-  tell(options, { user: name, disabled: false }, `user ${name} may log in again, with the password it had`);
+  tell(options, { user: name, disabled: false }, `user ${name} is enabled again and keeps its password`);
 }
 
 export async function unlockUserCommand(name: string, options: Reasoned): Promise<void> {
@@ -90,7 +96,7 @@ export async function unlockUserCommand(name: string, options: Reasoned): Promis
   tell(
     options,
     { user: name, tries },
-    `user ${name} can log in from everywhere; ${counted(tries, "wrong password")} forgotten`,
+    `user ${name} can log in from everywhere again; ${counted(tries, "failed login")} cleared`,
   );
 }
 
@@ -98,9 +104,9 @@ export async function listUsersCommand(options: JsonOption): Promise<void> {
   const users = await withDb(listUsers);
   if (options.json) return printJson(users);
   printTable(
-    ["name", "role", "created", "last seen", "disabled", "wrong passwords"],
+    ["name", "role", "created", "last seen", "disabled", "failed logins"],
     users.map((user) => [user.name, user.role, user.created_at, user.seen_at, user.disabled_at, user.tries || ""]),
-    "no users yet; add the first: deno task admin user add NAME --role admin",
+    "no users yet; add one: deno task admin user add NAME --role admin",
   );
 }
 
@@ -114,9 +120,12 @@ async function newPassword(
   }
   const password = await readSecret("Password: ");
   const problem = problemWithPassword(password);
-  if (problem) throw new CommandError(`${problem}; or let one be made with --generate`, EXIT.usage);
+  if (problem) throw new CommandError(`${problem}; or use --generate`, EXIT.usage);
   if (Deno.stdin.isTerminal() && await readSecret("Again: ") !== password) {
-    throw new CommandError("The two passwords differ: nothing was changed", EXIT.usage);
+    throw new CommandError(
+      "Cannot set the password: the two entries differ, and nothing was changed; try again",
+      EXIT.usage,
+    );
   }
   return { password };
 }
@@ -124,7 +133,7 @@ async function newPassword(
 function tell(options: JsonOption, value: Record<string, unknown> & { password?: string }, text: string): void {
   if (options.json) return printJson(value);
   say(text);
-  if (value.password) say(`its password, shown this once: ${value.password}`);
+  if (value.password) say(`password, shown only once: ${value.password}`);
 }
 
 function roleFrom(text: string): UserRole {
@@ -134,5 +143,5 @@ function roleFrom(text: string): UserRole {
 }
 
 function noSuchUser(name: string): CommandError {
-  return new CommandError(`Cannot find user "${name}": \`deno task admin user ls\` shows all`);
+  return new CommandError(`Cannot find user "${name}": there is no such user; \`deno task admin user ls\` lists all`);
 }

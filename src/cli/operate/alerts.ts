@@ -10,7 +10,7 @@ export async function listCommand(options: JsonOption & { all?: boolean; limit: 
   const alerts = await withDb((sql) => listAlerts(sql, { open: !options.all, limit: options.limit }));
   if (options.json) return printJson(alerts);
   printTable(
-    ["id", "alert", "subject", "since", "until", "seen by", "told", "what"],
+    ["id", "alert", "subject", "since", "until", "seen by", "delivered", "message"],
     alerts.map((one) => [
       one.id,
       one.kind,
@@ -21,7 +21,7 @@ export async function listCommand(options: JsonOption & { all?: boolean; limit: 
       one.told_at ? "yes" : one.last_error ?? "no",
       localTimes(one.message),
     ]),
-    options.all ? "there was no alert yet" : "nothing to look at",
+    options.all ? "no alerts yet" : "no open alerts",
   );
 }
 
@@ -29,16 +29,16 @@ export async function ackCommand(text: string, options: Reasoned): Promise<void>
   const id = Number(text);
   if (!Number.isSafeInteger(id) || id < 1) {
     throw new CommandError(
-      `Cannot use "${text}": give the id of an alert, as deno task alerts ls shows it`,
+      `Cannot use "${text}": give an alert's id; deno task alerts ls lists them`,
       EXIT.usage,
     );
   }
   const done = await withDb((sql) => ackAlert(sql, id, by(options)));
   if (!done) {
-    throw new CommandError(`Cannot ack alert ${id}: it is not open, or was seen before; see deno task alerts ls`);
+    throw new CommandError(`Cannot ack alert ${id}: it is not open or already acknowledged; see deno task alerts ls`);
   }
   if (options.json) printJson({ id, acked: true });
-  else say(`alert ${id} is marked as seen`);
+  else say(`alert ${id} is acknowledged`);
 }
 
 const ASK_EVERY_MS = 200;
@@ -58,11 +58,11 @@ export async function testCommand(options: JsonOption): Promise<void> {
   });
   if (told?.delivered_at) {
     if (options.json) return printJson(told);
-    return say(`the webhook took it, from ${told.claimed_by}`);
+    return say(`the webhook accepted the test alert, sent by ${told.claimed_by}`);
   }
   const error = told?.last_error
-    ? `The webhook did not take it: ${told.last_error}`
-    : "No worker has sent it: set SCHEDULER_ALERT_WEBHOOK_URL for at least one of them, and start it again";
+    ? `The webhook did not accept the test alert: ${told.last_error}`
+    : "No worker sent the test alert: set SCHEDULER_ALERT_WEBHOOK_URL for at least one worker and restart it";
   if (options.json) printJson({ ...told, error });
   throw new CommandError(options.json ? "" : error);
 }

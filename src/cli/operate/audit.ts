@@ -25,7 +25,7 @@ export async function auditCommand(options: AuditOptions): Promise<void> {
   });
   if (options.json) return printJson(actions);
   printTable(
-    ["id", "at", "who", "what", "to", "changed", "reason"],
+    ["id", "at", "actor", "action", "target", "changes", "reason"],
     actions.map((act) => [
       act.id,
       act.at,
@@ -35,7 +35,7 @@ export async function auditCommand(options: AuditOptions): Promise<void> {
       changeText(act),
       act.reason,
     ]),
-    Object.values(filter).some((value) => value !== undefined) ? "no such acts" : "nobody has done anything yet",
+    Object.values(filter).some((value) => value !== undefined) ? "no matching entries" : "the audit log is empty",
   );
 }
 
@@ -43,7 +43,7 @@ function filterOf({ actor, action, target, since, until }: AuditOptions): AuditF
   const [, target_type, target_id] = /^([^ ]+)(?: (.+))?$/s.exec(target ?? "") ?? [];
   if (target !== undefined && target_type === undefined) {
     throw new CommandError(
-      `Cannot use --target "${target}": give a kind, such as run, or one of it, such as "run 812"`,
+      `Cannot use --target "${target}": give a kind, such as run, or one target, such as "run 812"`,
       EXIT.usage,
     );
   }
@@ -61,7 +61,7 @@ function filterOf({ actor, action, target, since, until }: AuditOptions): AuditF
 function refuseUnknown(action: string, known: string[]): void {
   if (known.some((one) => one === action || one.startsWith(`${action}.`))) return;
   const like = wordLike(action, [...known, ...known.map((one) => one.split(".")[0] as string)]);
-  if (like) throw new CommandError(`Cannot find acts "${action}": there were none; did you mean "${like}"?`);
+  if (like) throw new CommandError(`Cannot find action "${action}": the audit log has none; did you mean "${like}"?`);
 }
 
 /** `priority 200 -> 120; enabled true`. */

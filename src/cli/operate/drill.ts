@@ -45,7 +45,7 @@ function listDrills(options: DrillOptions): void {
   const drills = NAMES.map((name) => ({ name, about: DRILLS[name].about }));
   if (options.json) return printJson(drills);
   printTable(["drill", "what it does to the running dev"], drills.map(({ name, about }) => [name, about]), "");
-  say("\none of them: deno task drill kill-leader; one after the other: deno task drill --all");
+  say("\nrun one: deno task drill kill-leader; run all: deno task drill --all");
 }
 
 function drillFrom(text: string): DrillName {
@@ -85,7 +85,7 @@ async function syncAs(site: Site, state_dir: string): Promise<string | undefined
 function printReport(report: DrillReport): void {
   const times = report.measures.map(({ what, ms }) => [what, `${Math.round(ms)} ms`]);
   say(`\n${report.drill}`);
-  printTable(["what happened", "after"], times, "");
+  printTable(["event", "after"], times, "");
   say("");
   printTable(["promise", "broken", "of"], [
     ["no run is lost", report.runs_lost, `${report.runs} runs`],
@@ -96,13 +96,13 @@ function printReport(report: DrillReport): void {
   ], "");
   for (const [why, repeats] of Map.groupBy(report.bodies_repeated, ({ outcome, cause }) => `${outcome}: ${cause}`)) {
     const ids = repeats.map((repeat) => repeat.job_run_id);
-    say(`\n${ids.length} ran again since the earlier attempt was ${why}; runs ${shortList(ids)}`);
+    say(`\n${ids.length} ran again because the earlier attempt was ${why}; runs ${shortList(ids)}`);
   }
-  if (report.kept) return say("\nevery promise was kept");
+  if (report.kept) return say("\nevery promise held");
   say(`\nBROKEN: ${report.breaches.length}`);
   for (const { promise, detail } of report.breaches.slice(0, 20)) say(`  ${promise}: ${detail}`);
   const ids = [...new Set(report.breaches.flatMap((breach) => breach.job_run_ids))];
-  if (ids.length > 0) say(`look at them: deno task runs show ${ids[0]}; deno task runs logs ${ids[0]}`);
+  if (ids.length > 0) say(`inspect: deno task runs show ${ids[0]}; deno task runs logs ${ids[0]}`);
 }
 
 function countUnexplained({ breaches }: DrillReport): number {

@@ -19,14 +19,14 @@ export function printNodes(nodes: NodeListing[]): void {
       one.checked_at,
       whyOf(one),
     ]),
-    "no node was ever here",
+    "no nodes yet",
   );
 }
 
 function whyOf({ is_active, inactive_by, inactive_reason, status, problem, checked_at }: NodeListing): string | null {
   if (!is_active) return [inactive_by, inactive_reason].filter((word) => word !== null).join(": ") || null;
   if (status === "available") return null;
-  return problem ?? (checked_at === null ? "its check has not passed yet" : null);
+  return problem ?? (checked_at === null ? "no check has passed yet" : null);
 }
 
 export async function showNodesCommand(node_id: string | undefined, options: JsonOption): Promise<void> {
@@ -60,7 +60,7 @@ function printParts(parts: CheckPart[]): void {
 /** The leader makes the check, over the way that work would take. */
 export async function testNodeCommand(node_id: string, options: Reasoned): Promise<void> {
   const asked = (leader: string) => {
-    if (!options.json) say(`${leader}, who leads, checks ${node_id}`);
+    if (!options.json) say(`leader ${leader} checks ${node_id}`);
   };
   const came = options.json ? undefined : ({ name, ok, value, message }: CheckPart) => {
     const said = [ok ? "" : "FAILED", value, message].filter(Boolean).join(" ") || "ok";
@@ -71,7 +71,7 @@ export async function testNodeCommand(node_id: string, options: Reasoned): Promi
   else {
     say("");
     printParts(node.check_result?.parts ?? []);
-    const rests = node.is_active ? "" : " (it is in maintenance)";
+    const rests = node.is_active ? "" : " (in maintenance)";
     say(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}${rests}`);
   }
   if (node.status !== "available") throw new CommandError("");
@@ -87,7 +87,10 @@ export async function setNodeCommand(
     maintenance: options.maintenance === undefined ? undefined : switchFrom(options.maintenance),
   };
   if (Object.values(change).every((value) => value === undefined)) {
-    throw new CommandError("Say what to change: --max-concurrent, --label or --maintenance", EXIT.usage);
+    throw new CommandError(
+      "Cannot change the node: no option is given; give --max-concurrent, --label or --maintenance",
+      EXIT.usage,
+    );
   }
   const node = await withDb((sql) => setNode(sql, node_id, change, by(options)));
   if (options.json) return printJson(node);
@@ -97,7 +100,7 @@ export async function setNodeCommand(
 export async function removeNodeCommand(node_id: string, options: Reasoned): Promise<void> {
   await withDb((sql) => forgetNode(sql, node_id, by(options)));
   if (options.json) return printJson({ node_id, removed: true });
-  say(`node ${node_id} is removed; a worker that starts there makes it anew`);
+  say(`node ${node_id} is removed; a worker that starts there registers it again`);
 }
 
 function limitFrom(text: string): number | null {

@@ -31,7 +31,7 @@ export async function listCommand(options: JsonOption): Promise<void> {
       one.started_at,
       `${one.lease_seconds_left.toFixed(0)} s`,
     ]),
-    "no worker is alive; start one with `deno task worker`, or all of it with `deno task dev`",
+    "no worker is alive; start one: deno task worker, or everything: deno task dev",
   );
   for (const { worker_id, node_id, other_jobs, other_code } of workers) {
     for (const one of other_code) say(`${worker_id} on ${node_id}: ${otherCodeText(one)}`);
@@ -48,7 +48,7 @@ export async function drainCommand(
   const wish = { draining, ...by(options) };
   const moved = await withDb((sql) => setDrained(sql, name, wish));
   if (options.json) return printJson(moved);
-  const what = draining ? "takes no new runs; those it has go on" : "takes runs again";
+  const what = draining ? "takes no new runs; its current runs go on" : "takes runs again";
   for (const { worker_id, node_id } of moved) say(`${worker_id} on ${node_id} ${what}`);
 }
 
@@ -57,16 +57,16 @@ export async function detachCommand(name: string, options: Reasoned): Promise<vo
   if (options.json) return printJson(detached);
   for (const { worker_id, node_id } of detached) {
     say(
-      `${worker_id} on ${node_id} is detached: it starts nothing more and comes back under a new id when its bodies have ended`,
+      `${worker_id} on ${node_id} is detached: it starts nothing more, and returns under a new id when its bodies have ended`,
     );
   }
-  say("Bodies that run go on only while the leader or a subleader confirms them");
-  if (!told) say("Redis could not be reached, so it learns of this with its next renewal");
+  say("Running bodies go on only while the leader or a subleader confirms them");
+  if (!told) say("Redis is unreachable; the worker learns of this at its next lease renewal");
 }
 
 export async function degradeCommand(options: Reasoned): Promise<void> {
   const degraded = await withDb((sql) => degradeLeader(sql, by(options)));
   if (options.json) return printJson(degraded);
   say(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
-  say("Where there is no other worker, it leads again after its lease");
+  say("If there is no other worker, it leads again after its lease ends");
 }

@@ -33,7 +33,7 @@ function print(settings: SettingView[]): void {
       one.updated_at,
       one.about,
     ]),
-    "none was changed: all have their defaults",
+    "no setting was changed: all have their defaults",
   );
 }
 
@@ -62,8 +62,8 @@ async function change(wanted: SettingsChange, options: Reasoned, refused: number
   print(shown);
   say(
     changed.length > 0
-      ? `\nEvery process follows within ${follow_seconds} s`
-      : "\nThey were so already: nothing changed",
+      ? `\nEvery process applies the change within ${follow_seconds} s`
+      : "\nNothing changed: the settings already have these values",
   );
 }
 
@@ -74,7 +74,7 @@ function valueFrom(text: string): [string, number | string] {
     const hint = like ? `did you mean ${like}?` : "see `deno task settings ls`";
     const fix = name === "" ? "give NAME=VALUE" : hint;
     throw new CommandError(
-      `Cannot set "${text}": ${name === "" ? "no name and value" : "no such setting"}; ${fix}`,
+      `Cannot set "${text}": ${name === "" ? "there is no name and value" : "no such setting"}; ${fix}`,
       EXIT.usage,
     );
   }

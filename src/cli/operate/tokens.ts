@@ -23,16 +23,16 @@ export async function addTokenCommand(
     throw new CommandError(`Cannot use "${name}" as a token's name: ${rule}`, EXIT.usage);
   }
   if (options.days > MOST_TOKEN_DAYS) {
-    throw new CommandError(`Cannot use --days ${options.days}: at most ${MOST_TOKEN_DAYS}`, EXIT.usage);
+    throw new CommandError(`Cannot use --days ${options.days}: give at most ${MOST_TOKEN_DAYS}`, EXIT.usage);
   }
   const scopes = options.scope.map(scopeFrom);
   const token = makeToken();
   const row = { name, token_digest: await digestOf(token), scopes: [...new Set(scopes)], days: options.days };
   const added = await withDb((sql) => addApiToken(sql, row, { actor: actor() }));
-  if (!added) throw new CommandError(`Cannot add token "${name}": there is one of that name; remove it first`);
+  if (!added) throw new CommandError(`Cannot add token "${name}": the name is taken; remove the token first`);
   if (options.json) return printJson({ name, scopes: row.scopes, token });
   console.error(
-    `token "${name}" may ${row.scopes.join(", ")} for ${counted(options.days, "day")}; it is not shown again:`,
+    `token "${name}" may ${row.scopes.join(", ")} for ${counted(options.days, "day")}; the token is not shown again:`,
   );
   say(token);
 }
@@ -47,15 +47,19 @@ export async function listTokensCommand(options: JsonOption): Promise<void> {
   const tokens = await withDb(listApiTokens);
   if (options.json) return printJson(tokens);
   printTable(
-    ["token", "scopes", "made by", "expires", "last used"],
+    ["token", "scopes", "created by", "expires", "last used"],
     tokens.map((one) => [one.name, one.scopes.join(","), one.created_by, one.expires_at, one.used_at]),
-    "no tokens yet; make one with `deno task admin token add NAME --scope read`",
+    "no tokens yet; create one: deno task admin token add NAME --scope read",
   );
 }
 
 export async function removeTokenCommand(name: string, options: JsonOption): Promise<void> {
   const removed = await withDb((sql) => removeApiToken(sql, name, { actor: actor() }));
-  if (!removed) throw new CommandError(`Cannot remove token "${name}": there is none of that name`);
+  if (!removed) {
+    throw new CommandError(
+      `Cannot remove token "${name}": there is no such token; \`deno task admin token ls\` lists all`,
+    );
+  }
   if (options.json) return printJson({ name, removed });
-  say(`token "${name}" is gone; whoever has it is refused from now on`);
+  say(`token "${name}" is revoked; requests with it are refused`);
 }

@@ -9,7 +9,7 @@ export async function listCommand(options: JsonOption): Promise<void> {
   const hooks = await withDb(listWebhooks);
   if (options.json) return printJson(hooks);
   printTable(
-    ["hook", "event", "signature", "per minute", "made by", "last delivery"],
+    ["hook", "event", "signature", "per minute", "created by", "last delivery"],
     hooks.map((one) => [
       one.name,
       one.event_type,
@@ -18,7 +18,7 @@ export async function listCommand(options: JsonOption): Promise<void> {
       one.created_by,
       one.delivered_at,
     ]),
-    "no hooks yet; make one with `deno task hooks add NAME --event TYPE`",
+    "no webhooks yet; create one: deno task hooks add NAME --event TYPE",
   );
 }
 
@@ -36,12 +36,12 @@ export async function addCommand(
   const hook = { name, event_type: options.event, signature, rate_per_minute: options.rate };
   const { secret } = await withDb((sql) => makeHook(sql, hook, by(options)));
   if (options.json) return printJson({ ...hook, secret });
-  say(`hook "${name}" takes deliveries at /api/v1/hooks/${name}; its secret, which is not shown again:\n`);
+  say(`webhook "${name}" accepts deliveries at /api/v1/hooks/${name}; its secret, shown only once:\n`);
   say(secret);
 }
 
 export async function removeCommand(name: string, options: Reasoned): Promise<void> {
   await withDb((sql) => dropHook(sql, name, by(options)));
   if (options.json) return printJson({ name, removed: true });
-  say(`hook "${name}" is gone; its deliveries are refused`);
+  say(`webhook "${name}" is removed; further deliveries are refused`);
 }

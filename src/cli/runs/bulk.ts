@@ -37,7 +37,7 @@ export async function listCommand(options: JsonOption & { open?: boolean; limit:
       bulk.per_minute === null ? "-" : Math.round(bulk.per_minute),
       bulk.finished_at ?? bandText(bulk),
     ]),
-    options.open ? "no bulk is open" : "no bulks yet; make one with `deno task bulk start JOB --sql '...'`",
+    options.open ? "no open bulks" : "no bulks yet; start one: deno task bulk start JOB --sql '...'",
   );
 }
 
@@ -56,16 +56,16 @@ export async function showCommand(id: string, options: JsonOption): Promise<void
 const KINDS_SHOWN = 20;
 
 function sayFailures(bulk: BulkView, kinds: FailureKind[]): void {
-  say("\nwhat failed");
+  say("\nfailures");
   printTable(
-    ["error", "runs", "such as", "says"],
+    ["error", "runs", "examples", "message"],
     kinds.map((
       kind,
     ) => [kind.error_name || "no name", kind.runs, examplesText(kind), errorLine({ ...kind, error_name: null })]),
-    "their runs are deleted, as run_retention_days says",
+    "the failed runs are deleted (run_retention_days)",
   );
   const others = bulk.failed - kinds.reduce((sum, kind) => sum + kind.runs, 0);
-  if (kinds.length > 0 && others > 0) say(`and ${others} more that are not looked at, or whose runs are deleted`);
+  if (kinds.length > 0 && others > 0) say(`and ${others} more failures not examined, or with deleted runs`);
 }
 
 function examplesText({ examples }: FailureKind): string {
@@ -86,7 +86,7 @@ export async function startCommand(job: string, options: StartOptions): Promise<
   const { sql: query, items: file, name, serialKey, onFinish, onFailure } = options;
   if ((query === undefined) === (file === undefined)) {
     throw new CommandError(
-      `Cannot start a bulk of "${job}": give its items, either --sql QUERY or --items FILE`,
+      `Cannot start a bulk of "${job}": its items are missing; give either --sql QUERY or --items FILE`,
       EXIT.usage,
     );
   }
@@ -104,8 +104,8 @@ export async function startCommand(job: string, options: StartOptions): Promise<
   if (options.json) return printJson({ id: made.id, is_new: made.isNew, items: made.items });
   say(
     made.isNew
-      ? `bulk ${made.id} made, with ${made.items} items; see \`deno task bulk show ${made.id}\``
-      : `bulk ${made.id} was made before with this key`,
+      ? `bulk ${made.id} created, with ${made.items} items; see \`deno task bulk show ${made.id}\``
+      : `bulk ${made.id} already exists with this key`,
   );
 }
 
@@ -113,7 +113,7 @@ export async function setCommand(id: string, options: JsonOption & Pace & { reas
   const changes = paceFrom(options);
   if (Object.keys(changes).length === 0) {
     const flags = "--parallel, --interval, --priority, --max-failures, --throttle-above";
-    throw new CommandError(`Cannot set anything of bulk "${id}": give at least one of ${flags}`, EXIT.usage);
+    throw new CommandError(`Cannot change bulk "${id}": no option is given; give at least one of ${flags}`, EXIT.usage);
   }
   const bulk = await change(id, { ...changes, reason: options.reason });
   if (options.json) return printJson(bulk);
@@ -130,9 +130,9 @@ export async function stateCommand(
   const bulk = await change(id, { state: STATES[verb], reason: options.reason });
   if (options.json) return printJson(bulk);
   const what = {
-    pause: `paused; ${bulk.running} of its runs go on, nothing more starts`,
-    resume: `goes on, at most ${bulk.parallel} at once`,
-    cancel: `canceled; its ${bulk.running} running runs are being ended`,
+    pause: `paused; ${bulk.running} of its runs go on, no more start`,
+    resume: `resumed, at most ${bulk.parallel} runs at once`,
+    cancel: `canceled; its ${bulk.running} running runs are being stopped`,
   };
   say(`bulk ${id}: ${what[verb]}`);
 }
@@ -141,10 +141,12 @@ export async function retryCommand(id: string, options: JsonOption): Promise<voi
   const made = await withDb((sql) => retryBulk(sql, idFrom(id, "a bulk's id"), { actor: actor() }));
   if (!made) throw noSuchBulk(id);
   if (made.bulk_id === null) {
-    throw new CommandError(`Cannot retry bulk "${id}": none of its runs has failed, or they were repeated before`);
+    throw new CommandError(
+      `Cannot retry bulk "${id}": none of its runs failed, or the failed ones were already retried`,
+    );
   }
   if (options.json) return printJson({ id: made.bulk_id, retry_of: Number(id), items: made.items });
-  say(`bulk ${made.bulk_id} made, with the ${made.items} items of bulk ${id} that failed`);
+  say(`bulk ${made.bulk_id} created, with the ${made.items} failed items of bulk ${id}`);
 }
 
 export async function whatIfCommand(id: string, options: JsonOption & { parallel: number }): Promise<void> {
@@ -157,8 +159,8 @@ export async function whatIfCommand(id: string, options: JsonOption & { parallel
 }
 
 function whatIfText(bulk: BulkView, at: Forecast): string {
-  if (!at.done_from) return `bulk ${bulk.id}: nothing can be said yet, since too few of its runs have ended`;
-  const slots = at.at_once < at.parallel ? ` (no more than ${at.at_once} of its runs can go on at once)` : "";
+  if (!at.done_from) return `bulk ${bulk.id}: no forecast yet: too few of its runs have ended`;
+  const slots = at.at_once < at.parallel ? ` (at most ${at.at_once} of its runs can run at once)` : "";
   return `bulk ${bulk.id} at ${at.parallel} instead of ${bulk.running_limit}: done ${bandText(at)} instead of ${
     bandText(bulk)
   }${slots}`;
@@ -235,7 +237,7 @@ function describe(bulk: BulkView): string {
     ["settings", settingsText(bulk)],
     [
       "throttled",
-      bulk.throttled === null ? null : `to ${bulk.throttled} of ${bulk.parallel}, since too much of it failed`,
+      bulk.throttled === null ? null : `to ${bulk.throttled} of ${bulk.parallel}, because too many runs failed`,
     ],
     ["serial key", bulk.serial_key],
     ["progress", percent],
@@ -244,10 +246,10 @@ function describe(bulk: BulkView): string {
     ["done", bulk.finished_at ? null : bulk.done_from && bandText(bulk)],
     [
       "at its end",
-      [bulk.on_finish, bulk.on_failure && `${bulk.on_failure} if something failed`].filter(Boolean).join(", ") || null,
+      [bulk.on_finish, bulk.on_failure && `${bulk.on_failure} after failures`].filter(Boolean).join(", ") || null,
     ],
-    ["repeats bulk", bulk.retry_of],
-    ["made", `${timeText(bulk.created_at)} by ${bulk.created_by}`],
+    ["retry of bulk", bulk.retry_of],
+    ["created", `${timeText(bulk.created_at)} by ${bulk.created_by}`],
     ["started", bulk.started_at && timeText(bulk.started_at)],
     ["finished", bulk.finished_at && timeText(bulk.finished_at)],
   ]);
@@ -260,9 +262,9 @@ function itemsText(bulk: BulkView): string {
     [bulk.failed, "failed"],
     [bulk.canceled, "canceled or skipped"],
     [bulk.running, "running"],
-    [bulk.retrying, "waiting for their next try"],
+    [bulk.retrying, "waiting for a retry"],
     [bulk.waiting, "waiting"],
-    [bulk.items - bulk.fed, bulk.finished_at ? "never fed" : "not fed yet"],
+    [bulk.items - bulk.fed, bulk.finished_at ? "never started" : "not started yet"],
   ];
   const there = parts.filter(([count]) => count !== 0).map(([count, what]) => `${count} ${what}`);
   return there.length > 0 ? `${bulk.items}: ${there.join(", ")}` : "0";
@@ -289,5 +291,5 @@ function bandText({ done_from, done_to }: { done_from: Date | null; done_to: Dat
 }
 
 function noSuchBulk(id: string): CommandError {
-  return new CommandError(`Cannot find bulk "${id}": there is none; \`deno task bulk ls\` shows the newest`);
+  return new CommandError(`Cannot find bulk "${id}": there is no such bulk; \`deno task bulk ls\` lists the newest`);
 }

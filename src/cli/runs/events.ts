@@ -10,7 +10,7 @@ export async function listCommand(options: JsonOption & { type?: string; limit: 
   const events = await withDb((sql) => listEvents(sql, { event_type: options.type, most: options.limit }));
   if (options.json) return printJson(events);
   printTable(
-    ["id", "type", "emitted", "payload", "what came of it"],
+    ["id", "type", "emitted", "payload", "outcome"],
     events.map((event) => [
       event.id,
       event.event_type,
@@ -18,35 +18,37 @@ export async function listCommand(options: JsonOption & { type?: string; limit: 
       brief(event.payload),
       outcomesText(event),
     ]),
-    options.type ? "no such events" : "no events yet; emit one with `deno task emit TYPE --payload '{}'`",
+    options.type ? "no matching events" : "no events yet; emit one: deno task emit TYPE --payload '{}'",
   );
 }
 
 export async function showCommand(id: string, options: JsonOption): Promise<void> {
   const [event] = await withDb((sql) => listEvents(sql, { id: idFrom(id), most: 1 }));
   if (!event) {
-    throw new CommandError(`Cannot find event "${id}": there is none; \`deno task events ls\` shows the newest`);
+    throw new CommandError(
+      `Cannot find event "${id}": there is no such event; \`deno task events ls\` lists the newest`,
+    );
   }
   if (options.json) return printJson(event);
   say(pairsText([
     ["event", `${event.id} ${event.event_type}`],
     ["emitted", timeText(event.created_at)],
-    ["taken", event.processed_at && timeText(event.processed_at)],
+    ["processed", event.processed_at && timeText(event.processed_at)],
     ["dedupe key", event.dedupe_key],
     ["payload", JSON.stringify(event.payload, null, 2)],
-    ["came of it", event.outcomes.length > 0 ? null : outcomesText(event)],
+    ["outcome", event.outcomes.length > 0 ? null : outcomesText(event)],
   ]));
   if (event.outcomes.length === 0) return;
-  say("\ncame of it");
+  say("\noutcome");
   printTable(
-    ["job", "what", "run", "state"],
+    ["job", "result", "run", "state"],
     event.outcomes.map((one) => [one.job_name, WORDS[one.outcome], one.job_run_id ?? "(deleted)", one.state]),
     "",
   );
 }
 
 /** What an event became for a job, before the number of a run. */
-const WORDS = { run: "run", debounced: "debounced into run", throttled: "throttled, there was run" };
+const WORDS = { run: "run", debounced: "debounced into run", throttled: "throttled by run" };
 const PAYLOAD_SHOWN = 200;
 
 /** Of a list: payloads may be a million letters long. */
@@ -56,9 +58,9 @@ function brief(payload: unknown): string {
 }
 
 function outcomesText({ outcomes, processed_at }: EventView): string {
-  if (processed_at === null) return "the leader has not come to it yet";
+  if (processed_at === null) return "not processed by the leader yet";
   return outcomes.map(({ job_name, outcome, job_run_id }) =>
     `${job_name}: ${WORDS[outcome]} ${job_run_id ?? "(deleted)"}`
   )
-    .join("; ") || "nothing: no job is for it";
+    .join("; ") || "nothing: no job is triggered by it";
 }

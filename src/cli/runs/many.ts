@@ -24,13 +24,13 @@ export async function retryManyCommand(options: ManyOptions): Promise<void> {
     filter,
     act,
     options,
-    (n) => `${counted(n, "run")} enqueued, each with the args of one that had ended`,
+    (n) => `${counted(n, "run")} created, each with the args of an ended run`,
   );
 }
 
 export async function reprioritizeManyCommand(options: ManyOptions & { priority: string }): Promise<void> {
   const priority = priorityNumber(priorityFrom(options.priority));
-  const said = (n: number) => `${counted(n, "waiting run")} given priority ${priority}`;
+  const said = (n: number) => `${counted(n, "waiting run")} changed to priority ${priority}`;
   await withMany(filterFrom(options.where ?? []), { verb: "reprioritize", priority }, options, said);
 }
 
@@ -41,7 +41,7 @@ export async function reprioritizeOneCommand(
   const [id, priority] = [idFrom(text), priorityNumber(priorityFrom(options.priority))];
   await withDb((sql) => reprioritizeRun(sql, id, priority, by(options)));
   if (options.json) return printJson({ ids: [id] });
-  say(`run ${id} has priority ${priority} now`);
+  say(`run ${id} now has priority ${priority}`);
 }
 
 async function withMany(
@@ -56,10 +56,12 @@ async function withMany(
   }
   await withDb(async (sql) => {
     const count = await countMeant(sql, filter, verb);
-    if (count === 0) throw new CommandError(`Cannot ${verb} anything: no run that could be is meant by this filter`);
+    if (count === 0) {
+      throw new CommandError(`Cannot ${verb} runs: none that could be matches this filter; change --where`);
+    }
     if (!options.yes) {
       const many = counted(count, "run") + (count === COUNT_UP_TO ? " or more" : "");
-      throw new CommandError(`This would ${verb} ${many}: add --yes to do it`, EXIT.usage);
+      throw new CommandError(`This would ${verb} ${many}; add --yes to do it`, EXIT.usage);
     }
     const ids = await actOnMany(sql, filter, act, by(options));
     if (options.json) return printJson({ ids });

@@ -13,14 +13,14 @@ export async function listCommand(options: JsonOption): Promise<void> {
     if (options.json) return printJson({ dispatch, jobs, stopped_serial_keys: keys });
     if (dispatch === "paused") say("all dispatch is paused; resume it: deno task queue resume --all\n");
     printTable(
-      ["job", "priority", "waiting", "running", "oldest due", "why nothing starts"],
+      ["job", "priority", "waiting", "running", "oldest due", "why none starts"],
       jobs.map((job) => [job.job_name, job.priority, job.waiting, job.running, job.oldest_due_at, whyText(job)]),
-      "nothing waits and nothing runs",
+      "no runs waiting or running",
     );
     if (keys.length === 0) return;
     say("");
     printTable(
-      ["stopped serial key", "waiting", "since", "by", "reason"],
+      ["paused serial key", "waiting", "since", "by", "reason"],
       keys.map((key) => [key.serial_key, key.waiting, key.stopped_at, key.stopped_by, key.reason]),
       "",
     );
@@ -29,7 +29,7 @@ export async function listCommand(options: JsonOption): Promise<void> {
 
 function whyText({ reasons, held, later, ...line }: QueueLine): string | null {
   const paused = line.paused_by === null || reasons.length > 0 ? [] : [pausedText(line)];
-  const behind = held > 0 ? [`${held} behind their serial key, or beyond their limit`] : [];
+  const behind = held > 0 ? [`${held} behind their serial key or beyond a limit`] : [];
   const early = later > 0 ? [`${later} not due yet`] : [];
   return [...new Set(reasons), ...paused, ...behind, ...early].join("; ") || null;
 }
@@ -42,7 +42,7 @@ export async function pauseCommand(
   const given = [job_name, serial_key, all].filter((one) => one !== undefined).length;
   if (given !== 1) {
     const verb = paused ? "pause" : "resume";
-    const why = given === 0 ? "it is not said what" : "one thing at a time";
+    const why = given === 0 ? "no target is given" : "several targets are given";
     throw new CommandError(
       `Cannot ${verb}: ${why}; give --job NAME, or --key SERIAL_KEY, or --all for all dispatch`,
       EXIT.usage,
@@ -56,17 +56,17 @@ export async function pauseCommand(
     ? `job "${job_name}"`
     : "all dispatch";
   if (options.json) return printJson({ what, paused, changed });
-  const how = paused ? "paused: what runs goes on, what waits waits" : "resumed";
-  say(changed ? `${what} is ${how}` : `${what} was ${paused ? "paused" : "running"} already`);
+  const how = paused ? "paused: running bodies go on, waiting runs wait" : "resumed";
+  say(changed ? `${what} is ${how}` : `${what} was already ${paused ? "paused" : "running"}`);
 }
 
 export async function resourcesCommand(options: JsonOption): Promise<void> {
   const resources = await withDb(readResources);
   if (options.json) return printJson(resources);
   printTable(
-    ["resource", "capacity", "taken"],
+    ["resource", "capacity", "in use"],
     resources.map(({ name, capacity, taken }) => [name, capacity, taken]),
-    "no resource is known; add one: deno task resources set NAME CAPACITY",
+    "no resources yet; add one: deno task resources set NAME CAPACITY",
   );
 }
 
@@ -78,6 +78,8 @@ export async function setResourceCommand(name: string, capacity: string | undefi
   const changed = await withDb((sql) => changeResource(sql, name, n, by(options)));
   if (options.json) return printJson({ name, capacity: n ?? null, changed });
   say(
-    n === undefined ? `resource "${name}" is gone; jobs that take it wait` : `resource "${name}" has capacity ${n}`,
+    n === undefined
+      ? `resource "${name}" is removed; runs of jobs that need it wait`
+      : `resource "${name}" has capacity ${n}`,
   );
 }

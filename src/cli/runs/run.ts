@@ -45,7 +45,7 @@ export async function runCommand(name: string, options: RunOptions, signals: Sig
     warn(unknown.texts());
     if (!options.wait) {
       if (options.json) return printJson({ id, is_new: isNew });
-      return say(isNew ? `run ${id} enqueued` : `run ${id} was enqueued before with this key`);
+      return say(isNew ? `run ${id} created` : `run ${id} already exists with this key`);
     }
     const run = await waitForEnd(sql, id, { show_log: !options.json, stop: signals.stop });
     if (options.json) printJson(run);
@@ -63,7 +63,7 @@ export async function emitCommand(
   await withDb(async (sql) => {
     const { id, isNew } = await emitAs(sql, type, given, by({ reason: NO_REASON }));
     if (options.json) printJson({ id, event_type: type });
-    else say(isNew ? `event ${id} emitted` : `event ${id} was emitted before with this key`);
+    else say(isNew ? `event ${id} emitted` : `event ${id} already exists with this key`);
     if (isNew) warn(await emitWarnings(sql, { event_type: type, payload }));
   });
 }
@@ -78,8 +78,12 @@ async function emitWarnings(sql: Sql, event: { event_type: string; payload: unkn
 /** No mistake, since a job for it may come one day, but most likely one. */
 function unheardText(type: string, known: string[]): string {
   const meant = wordLike(type, known);
-  const hint = meant ? `, did you mean "${meant}"?` : known.length > 0 ? `; jobs are for ${listText(known)}` : "";
-  return `no job is for "${type}"${hint}`;
+  const hint = meant
+    ? `, did you mean "${meant}"?`
+    : known.length > 0
+    ? `; jobs are triggered by ${listText(known)}`
+    : "";
+  return `no job is triggered by "${type}"${hint}`;
 }
 
 function listText(types: string[]): string {

@@ -43,11 +43,11 @@ export function whyText(run: RunView): string {
   const wait = waitText(run);
   const error = errorLine(run);
   if (wait) return error ? `${wait}, after ${error}` : wait;
-  if (run.state === "ASSIGNED") return `${run.assigned_worker_id} was told to start it`;
-  if (run.state === "RUNNING") return `${run.assigned_worker_id} runs it since ${timeText(run.started_at as Date)}`;
-  const end = `it ended at ${timeText(run.finished_at as Date)}`;
+  if (run.state === "ASSIGNED") return `assigned to ${run.assigned_worker_id}, not started yet`;
+  if (run.state === "RUNNING") return `running on ${run.assigned_worker_id} since ${timeText(run.started_at as Date)}`;
+  const end = `ended at ${timeText(run.finished_at as Date)}`;
   const why = error ? `${end}: ${error}` : end;
-  return run.state === "SKIPPED" ? `${why}; to run it all the same: deno task runs retry ${run.id}` : why;
+  return run.state === "SKIPPED" ? `${why}; to run it anyway: deno task runs retry ${run.id}` : why;
 }
 
 export function describeRun(run: RunView): string {
@@ -57,10 +57,10 @@ export function describeRun(run: RunView): string {
     [
       "confirming",
       run.continuation_state === "CONFIRMING" && run.continuation_check_deadline_at
-        ? `its worker asks whether it may go on; not given away until ${timeText(run.continuation_check_deadline_at)}`
+        ? `its worker waits for confirmation; not reassigned before ${timeText(run.continuation_check_deadline_at)}`
         : null,
     ],
-    ["next try at", run.state === "RETRYING" ? timeText(run.due_at) : null],
+    ["next attempt at", run.state === "RETRYING" ? timeText(run.due_at) : null],
     ["why waiting", run.waits?.code === "retry_at" ? null : waitText(run)],
     ["attempt", `${run.attempt} (failures ${run.failures}, interruptions ${run.interruptions})`],
     ["priority", run.priority],
@@ -83,7 +83,7 @@ export function describeRun(run: RunView): string {
     ["result", run.result === null ? null : JSON.stringify(run.result)],
     ["error name", run.error_name],
     ["error", run.error_summary],
-    ["repeats run", run.rerun_of],
+    ["retry of run", run.rerun_of],
     ["of bulk", run.bulk_id],
     ["of event", run.event_id],
     ["log", run.log_ref?.replaceAll(" ", "\n")],

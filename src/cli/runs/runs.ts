@@ -42,7 +42,7 @@ export async function listCommand(
   printTable(
     RUN_COLUMNS,
     runs.map((run) => runRow(run, now)),
-    Object.keys(filter).length > 0 ? "no such runs" : "no runs yet; start one with `deno task run NAME`",
+    Object.keys(filter).length > 0 ? "no matching runs" : "no runs yet; start one: deno task run NAME",
   );
 }
 
@@ -86,7 +86,7 @@ export async function logsCommand(
 }
 
 function deletedText(id: number, day: string): string {
-  return `the lines of run ${id} were deleted on ${day}: settings log_retention_days_db and old_logs`;
+  return `the log lines of run ${id} were deleted on ${day}: settings log_retention_days_db and old_logs`;
 }
 
 export async function cancelCommand(id: string, options: Reasoned): Promise<void> {
@@ -95,8 +95,8 @@ export async function cancelCommand(id: string, options: Reasoned): Promise<void
   if (options.json) return printJson({ id: job_run_id, ...answer });
   say(
     answer.requested
-      ? `run ${id}: cancel requested, it was ${answer.state}`
-      : `run ${id}: its cancel was requested before`,
+      ? `run ${id}: cancel requested; its state was ${answer.state}`
+      : `run ${id}: its cancel was already requested`,
   );
 }
 
@@ -107,7 +107,7 @@ export async function closeCommand(id: string, options: Reasoned & { yes?: boole
     const run = await existingRun(sql, job_run_id);
     if (!options.yes && !TERMINAL.includes(run.state)) {
       throw new CommandError(
-        `This would end run ${id} of ${run.job_name}, which is ${run.state}, as FAILED (Missing), and leave a body of it that may still go on: add --yes to do it; deno task runs cancel ${id} ends the body as well`,
+        `This would mark run ${id} of ${run.job_name}, now ${run.state}, as FAILED (Missing), without stopping a body that may still be running; add --yes to do it, or stop the body too: deno task runs cancel ${id}`,
         EXIT.usage,
       );
     }
@@ -134,7 +134,7 @@ export async function retryCommand(
   warn(unknown.texts());
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";
-  say(`run ${fresh.id} enqueued, with ${which} of run ${fresh.rerun_of}`);
+  say(`run ${fresh.id} created, with ${which} of run ${fresh.rerun_of}`);
 }
 
 function fieldsText(fields: unknown): string {

@@ -11,15 +11,18 @@ Deno.test("users are added with a password that is made or read from stdin, neve
   await withStores(async ({ sql, database_url }) => {
     const env = { DATABASE_URL: database_url, SCHEDULER_STATE_DIR: "/nonexistent" };
     const cli = cliWith(env);
-    assert.match((await cli("admin", "user", "ls")).out, /no users yet; add the first/);
+    assert.match((await cli("admin", "user", "ls")).out, /no users yet; add one/);
     const made = await cli("admin", "user", "add", "taro", "--role", "admin", "--generate");
-    const [, password = ""] = /shown this once: (\S+)/.exec(made.out) ?? [];
+    const [, password = ""] = /shown only once: (\S+)/.exec(made.out) ?? [];
     assert(await passwordFits(password, (await readCredentials(sql, "taro"))?.password_hash));
     const piped = await pipedInto(["admin", "user", "add", "hanako", "--role", "viewer"], "from a secret store\n", env);
     assert.equal(piped, 0);
     assert(await passwordFits("from a secret store", (await readCredentials(sql, "hanako"))?.password_hash));
     assert.equal(await pipedInto(["admin", "user", "passwd", "hanako"], "short\n", env), 2);
-    assert.match((await cli("admin", "user", "add", "taro", "--role", "viewer", "--generate")).err, /there is one/);
+    assert.match(
+      (await cli("admin", "user", "add", "taro", "--role", "viewer", "--generate")).err,
+      /the name is taken/,
+    );
     assert.match(
       (await cli("admin", "user", "add", "Tarō", "--role", "viewer", "--generate")).err,
       /lower case letters/,
@@ -59,7 +62,7 @@ Deno.test("the server says where it is, answers there, and stops when it is told
     const answer = await fetch(`${url}readyz`);
     assert.deepEqual([answer.status, await answer.text()], [200, "ready\n"]);
     const taken = await cliWith({ DATABASE_URL: database_url })("admin", "--port", new URL(url).port);
-    assert.match(taken.err, /it is in use; give another with --port/);
+    assert.match(taken.err, /the port is in use; give another with --port/);
     server.kill("SIGTERM");
     assert.equal((await server.status).code, 0);
     await lines;

@@ -48,7 +48,7 @@ Deno.test("jobs are listed with what waits, runs, comes next and is out of the o
     assert.deepEqual(await names("q=NIGHT"), ["daily"]);
     assert.deepEqual(await names("type=time&state=failed_last"), ["daily"]);
     assert.deepEqual(await names("state=removed"), ["gone"]);
-    assert.match(await browser.text("/jobs?q=nothing"), /No job fits/);
+    assert.match(await browser.text("/jobs?q=nothing"), /No job matches/);
   });
 });
 
@@ -161,7 +161,7 @@ Deno.test("a form sets what was changed in it and nothing else: what somebody el
     const told = await browser.post(path, { ...opened, timeoutSeconds: "300", reason: "kept" });
     assert.equal(told.status, 400);
     const html = await told.text();
-    assert.match(html, /timeoutSeconds is now 60 \(user:hanako\)\. Nothing was set/);
+    assert.match(html, /timeoutSeconds is now 60 \(user:hanako\)\. Nothing was saved/);
     assert.deepEqual(await holds(), { enabled: false, priority: 120, timeout_seconds: 60 });
     const again = fieldsOf(html);
     assert.deepEqual([again.timeoutSeconds, again.enabled, again.priority, again.reason], [
@@ -185,7 +185,7 @@ Deno.test("a form sets what was changed in it and nothing else: what somebody el
     const late = await browser.post(editor, { ...time, value: "05:00" });
     assert.equal(late.status, 400);
     const form = await late.text();
-    assert.match(form, /nightly is now dailyAt 04:00 Asia\/Tokyo\. Nothing was set/);
+    assert.match(form, /nightly is now dailyAt 04:00 Asia\/Tokyo\. Nothing was saved/);
     assert.equal((await browser.post(editor, fieldsOf(form))).status, 303);
     assert.deepEqual(await stored(), ["daily_at", "05:00", "Asia/Tokyo"]);
   });

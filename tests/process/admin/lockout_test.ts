@@ -120,12 +120,12 @@ Deno.test("tries are forgotten with a new password and by an admin: on the page,
         assert.match(await admin.text("/access/users"), /50 wrong passwords.*data-opens="unlock-taro"/s);
         assert.match(
           (await admin.act("/access/users/taro/unlock", { reason: "it is me" })).text,
-          /50 wrong passwords forgotten/,
+          /50 failed logins cleared/,
         );
       },
       cli: async () => {
         const said = await cli("admin", "user", "unlock", "taro", "--reason", "phoned");
-        assert.match(said.out, /taro can log in from everywhere; 50 wrong passwords forgotten/);
+        assert.match(said.out, /taro can log in from everywhere again; 50 failed logins cleared/);
       },
       api: async () => {
         const headers = {

@@ -100,7 +100,7 @@ Deno.test("workers are drained, taken back and detached, alone or with their nod
     const [, dialog = ""] = /<dialog id="detach"(.*?)<\/dialog>/s.exec(await browser.text("/workers/w2")) ?? [];
     assert.match(dialog, new RegExp(`/runs/${run.id}".*export.*RUNNING`, "s"));
     const detached = await browser.act("/workers/w2/detach", { reason: "it hangs" });
-    assert.match(detached.text, /Detach: w2\. They learn of it/, "no Redis is known to this server");
+    assert.match(detached.text, /Detach: w2\. The workers learn of this/, "no Redis is known to this server");
     assert.deepEqual(await states(), ["ACTIVE", "DETACHED"]);
     assert.match((await browser.act("/workers/w2/detach")).text, /DETACHED already, by user:operator: it hangs/);
     const acts = await sql`select action, target_id, reason from admin_action_log where action = 'worker.detach'`;
@@ -151,15 +151,15 @@ Deno.test("a test of the connection is asked of the leader, shown while it is un
     await aWorker(sql, { node_id: "a", worker_id: "w1" });
     await sql`update node set next_check_at = now() + interval '1 hour'`;
     const browser = await login("operator");
-    assert.match((await browser.act("/nodes/a/test")).text, /Nobody leads/);
+    assert.match((await browser.act("/nodes/a/test")).text, /There is no leader/);
     await sql`update leader_term set worker_id = 'w1', lease_until = now() + interval '1 minute'`;
     assert.doesNotMatch(await browser.text("/nodes/a"), /checking/);
     assert.equal((await browser.act("/nodes/a/test")).tone, "good");
-    assert.match(await browser.text("/nodes/a"), /checking.*The leader is checking it now/s);
+    assert.match(await browser.text("/nodes/a"), /checking.*The leader is checking the node/s);
     await sql`update node set is_active = false`;
     assert.doesNotMatch(await browser.text("/nodes/a"), /checking/, "in maintenance only when somebody asks");
     assert.equal((await browser.act("/nodes/a/test")).tone, "good");
-    assert.match(await browser.text("/nodes/a"), /maintenance.*checking.*The leader is checking it now/s);
+    assert.match(await browser.text("/nodes/a"), /maintenance.*checking.*The leader is checking the node/s);
   });
 });
 
@@ -172,7 +172,7 @@ Deno.test("exactly the leader that was looked at is asked to step down, once", a
     assert.match((await browser.act("/leader/degrade", { epoch: "7" })).text, /the leader is w1, of epoch 8/);
     assert.match((await browser.act("/leader/degrade", { epoch: "8", reason: "slow" })).text, /w1 steps down/);
     assert.equal((await browser.act("/leader/degrade", { epoch: "8" })).tone, "bad");
-    assert.match(await browser.text("/nodes"), /It was asked to step down/);
+    assert.match(await browser.text("/nodes"), /Asked to step down/);
     const acts = await sql`select action, target_id, reason from admin_action_log where action like 'leader%'`;
     assert.deepEqual([...acts], [{ action: "leader.degrade", target_id: "w1", reason: "slow" }]);
   });

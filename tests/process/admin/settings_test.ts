@@ -156,7 +156,7 @@ Deno.test("settings are listed, set and reset from the command line, and what do
       "leader_stale_seconds=5",
     );
     assert.equal(set.code, 0, set.err);
-    assert.match(set.out, /leader_tick_seconds +2 \*.*Every process follows within 5 s/s);
+    assert.match(set.out, /leader_tick_seconds +2 \*.*Every process applies the change within 5 s/s);
     assert.equal((await readSettings(sql)).leader_lease_seconds, 5);
     const alone = await cli("settings", "reset", "leader_lease_seconds");
     assert.equal(alone.code, 1);

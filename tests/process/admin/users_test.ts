@@ -34,7 +34,7 @@ Deno.test("a user is added with a password that is shown once, and may what its 
     assert.equal((await taro.logIn("taro", password)).status, 303);
     assert.doesNotMatch(await admin.text("/access/users"), new RegExp(password));
     assert.equal((await taro.get("/access/users")).status, 403);
-    assert.match((await admin.act("/access/users", { name: "taro", role: "viewer" })).text, /There is "taro" already/);
+    assert.match((await admin.act("/access/users", { name: "taro", role: "viewer" })).text, /"taro" already exists/);
     assert.equal((await admin.act("/access/users", { name: EVIL, role: "viewer" })).tone, "bad");
     assert.equal((await admin.act("/access/users", { name: "jiro", role: "owner" })).tone, "bad");
 
@@ -42,9 +42,9 @@ Deno.test("a user is added with a password that is shown once, and may what its 
     assert.equal((await taro.get("/access/users")).status, 200);
     assert.match(
       (await taro.act("/access/users/taro/role", { role: "viewer" })).text,
-      /Nobody can take away their own/,
+      /You cannot change your own role/,
     );
-    assert.match((await taro.act("/access/users/taro/remove")).text, /Nobody can take away their own/);
+    assert.match((await taro.act("/access/users/taro/remove")).text, /You cannot change your own role/);
 
     const renewed = await secretOf(admin, "/access/users/taro/password", { reason: "lost" });
     assert.equal((await taro.get("/runs")).status, 303, "logged out everywhere");
@@ -129,7 +129,7 @@ for (const way of ["page", "command line", "API"] as const) {
 Deno.test("the last admin cannot be disabled, nor can two admins disable each other at a time", async () => {
   await withAdmin(async ({ sql, login }) => {
     const admin = await login("admin", "taro");
-    assert.match((await admin.act("/access/users/taro/disable")).text, /Nobody can disable themselves/);
+    assert.match((await admin.act("/access/users/taro/disable")).text, /You cannot disable yourself/);
     const by = { actor: "test", reason: "test" };
     await assert.rejects(disableUser(sql, "taro", by), /it is the last admin; give another user that role first/);
     await aUser(sql, { name: "gone", role: "admin" });
@@ -199,7 +199,7 @@ Deno.test("everybody changes their own password, knowing the old one, and is the
     assert.match(await viewer.text("/account"), /10\.9\.9\.9/);
     const fresh = "a much better secret";
     const refused: [Record<string, string>, RegExp][] = [
-      [{ current: "not it at all", fresh, again: fresh }, /current password is not that/],
+      [{ current: "not it at all", fresh, again: fresh }, /current password is wrong/],
       [{ current: PASSWORD, fresh, again: "something else here" }, /differ/],
       [{ current: PASSWORD, fresh: "short", again: "short" }, /12 characters/],
     ];
@@ -305,10 +305,10 @@ Deno.test("alerts are seen by all, acknowledged by operators once, and the webho
     assert.match(await admin.text(to), /No worker has sent the test yet/);
     await sql`update alert_delivery set attempts = 2, last_error = ${`503 ${EVIL}`}`;
     const failed = await admin.text(to);
-    assert.match(failed, /did not take the test, tried 2 times.*503 /s);
+    assert.match(failed, /did not accept the test after 2 attempts.*503 /s);
     assert.doesNotMatch(failed, /<script>|<img/);
     await sql`update alert_delivery set delivered_at = now(), claimed_by = 'w1'`;
-    assert.match(await admin.text(to), /The webhook took the test, sent by w1/);
+    assert.match(await admin.text(to), /The webhook accepted the test, sent by w1/);
     assert.equal((await admin.get(`/alerts?test=${encodeURIComponent(EVIL)}`)).status, 200);
   });
 });

@@ -65,7 +65,7 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
     try {
       Deno.writeTextFileSync(file, [...numbered(3)].map((item) => JSON.stringify(item)).join("\n\n"));
       const made = await bulk("bulk", "start", "each", "--items", file);
-      assert.match(made.out, /^bulk 1 made, with 3 items; see `deno task bulk show 1`/);
+      assert.match(made.out, /^bulk 1 created, with 3 items; see `deno task bulk show 1`/);
       Deno.writeTextFileSync(file, '{"n":1}\nnonsense\n');
       const broken = await bulk("bulk", "start", "each", "--items", file);
       assert.deepEqual([broken.code, /Cannot read line 2 of .*not JSON/.test(broken.err)], [1, true], broken.err);
@@ -78,15 +78,15 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
       const text = (await bulk("bulk", "show", "1")).out;
       assert.match(
         text,
-        /^bulk +1 of each\nstate +RUNNING\nsettings +parallel 10, interval 0 s, priority 240\nprogress +0 %\nitems +3: 3 not fed yet\n/,
+        /^bulk +1 of each\nstate +RUNNING\nsettings +parallel 10, interval 0 s, priority 240\nprogress +0 %\nitems +3: 3 not started yet\n/,
       );
     } finally {
       Deno.removeSync(file);
     }
     const refusals: [string[], number, RegExp][] = [
-      [["show", "9"], 1, /Cannot find bulk "9": there is none/],
+      [["show", "9"], 1, /Cannot find bulk "9": there is no such bulk/],
       [["pause", "x"], 2, /Cannot use "x" as a bulk's id/],
-      [["set", "1"], 2, /Cannot set anything of bulk "1": give at least one of --parallel/],
+      [["set", "1"], 2, /Cannot change bulk "1": no option is given; give at least one of --parallel/],
       [
         ["set", "1", "--parallel", "-3"],
         2,
@@ -94,7 +94,7 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
       ],
       [["start", "each"], 2, /either --sql QUERY or --items FILE/],
       [["start", "nobody", "--sql", "select 1 as args"], 1, /Cannot start a bulk of "nobody": no such job, known are/],
-      [["retry", "1"], 1, /none of its runs has failed/],
+      [["retry", "1"], 1, /none of its runs failed/],
     ];
     for (const [args, code, expected] of refusals) {
       const said = await bulk("bulk", ...args);

@@ -168,11 +168,11 @@ Deno.test("options out of range are refused before anything is asked for", async
     [["runs", "ls", "--limit", "5000"], 2, /from 1 to 1000/],
     [["schedule", "preview", "--daily-at", "02:30", "--count", "5000"], 2, /from 1 to 1000/],
     [["schedule", "preview", "--hourly-at-minute", "x"], 2, /current value is "x"/],
-    [["new", "my_job"], 1, /there is no such folder; make it, or set SCHEDULER_JOBS_DIR/],
+    [["new", "my_job"], 1, /there is no such folder; create it, or set SCHEDULER_JOBS_DIR/],
     [
       ["admin", "--host", "192.0.2.1", "--port", "0"],
       1,
-      /Cannot listen on 192\.0\.2\.1:0: this machine has no such address/,
+      /Cannot listen on 192\.0\.2\.1:0: this machine does not have the address/,
     ],
     [["certs", "/proc/nowhere", "--node", "a", "--days", "100000000"], 2, /from 1 to 36500/],
     [["certs", "/proc/nowhere", "--node", "a", "--host", ""], 2, /Cannot use --host "": give a host's name/],

@@ -13,7 +13,7 @@ function cellsOf(out: string): string[][] {
 Deno.test("audit lists who did what to what, by each of its filters, and refuses a misspelled act", () =>
   withStores(async ({ sql, database_url }) => {
     const cli = cliWith({ DATABASE_URL: database_url });
-    assert.equal((await cli("audit")).out, "nobody has done anything yet\n");
+    assert.equal((await cli("audit")).out, "the audit log is empty\n");
     await aDefinition(sql, { name: "export" });
     const { id } = JSON.parse((await cli("run", "export", "--at", "1h", "--json")).out);
     await cli("runs", "cancel", `${id}`, "--reason", "wrong day");
@@ -44,7 +44,11 @@ Deno.test("audit lists who did what to what, by each of its filters, and refuses
     assert.deepEqual(await actions("--until", "1d"), ["job.pause"]);
     assert.deepEqual((await actions("--since", "1d")).length, 3);
     const like = await cli("audit", "--action", "run.cancle");
-    assert.deepEqual([like.code, /there were none; did you mean "run.cancel"\?/.test(like.err)], [1, true], like.err);
+    assert.deepEqual(
+      [like.code, /the audit log has none; did you mean "run.cancel"\?/.test(like.err)],
+      [1, true],
+      like.err,
+    );
     assert.equal((await cli("audit", "--target", " ")).code, 2);
   }));
 
@@ -54,7 +58,7 @@ Deno.test("events show tells the whole payload, and each run that came of an eve
     const note = "x".repeat(500);
     const payload = JSON.stringify({ device: 7, note });
     const { id } = JSON.parse((await cli("emit", "device.added", "--payload", payload, "--json")).out);
-    assert.match((await cli("events", "show", `${id}`)).out, /came of it +the leader has not come to it yet/);
+    assert.match((await cli("events", "show", `${id}`)).out, /outcome +not processed by the leader yet/);
     const { id: job_definition_id } = await aDefinition(sql, { name: "install" });
     const run = await aRun(sql, { job_definition_id, source: "event", event_id: id, state: "SUCCEEDED" });
     await sql`update event set processed_at = created_at`;
@@ -131,8 +135,8 @@ Deno.test("bulk show counts each item once, and names what failed with runs to l
       succeeded: 3,
       failed: 3,
       running: 1,
-      "waiting for their next try": 1,
-      "not fed yet": 22,
+      "waiting for a retry": 1,
+      "not started yet": 22,
     });
     assert.equal(counts.reduce((sum, [, count]) => sum + count, 0), 30);
     assert.deepEqual(cellsOf(shown.slice(shown.indexOf("error "))), [

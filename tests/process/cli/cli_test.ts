@@ -144,7 +144,7 @@ const STEPS: Record<string, Step> = {
     assert.equal((await cli("runs", "close", `${id}`)).code, 2, "it needs a reason");
     const asked = await cli("runs", "close", `${id}`, "--reason", "gone");
     assert.equal(asked.code, 2);
-    assert.match(asked.err, /would end run \d+ of double, which is PENDING, as FAILED .* add --yes/);
+    assert.match(asked.err, /would mark run \d+ of double, now PENDING, as FAILED .* add --yes/);
     assert.equal((await cli("runs", "close", `${id}`, "--reason", "gone", "--yes")).code, 0);
     assert.match((await cli("runs", "show", `${id}`)).out, /error +closed by cli:\S+: gone/);
     const again = await cli("runs", "close", `${id}`, "--reason", "gone");
@@ -219,7 +219,7 @@ const STEPS: Record<string, Step> = {
   "emit, nodes ls, schedule preview and doctor": async (cluster, cli) => {
     const event = JSON.parse((await cli("emit", "a.b", "--payload", "{}", "--dedupe-key", "k", "--json")).out);
     assert.deepEqual(JSON.parse((await cli("emit", "a.b", "--dedupe-key", "k", "--json")).out), event);
-    assert.match((await cli("emit", "nobody")).err, /no job is for "nobody"/);
+    assert.match((await cli("emit", "nobody")).err, /no job is triggered by "nobody"/);
     const [worker] = JSON.parse((await cli("nodes", "ls", "--json")).out).workers;
     assert.deepEqual(
       [worker.worker_id, worker.node_id, worker.pid, worker.role, worker.state, worker.load],

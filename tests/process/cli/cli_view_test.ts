@@ -83,7 +83,7 @@ Deno.test("runs ls says when each started, how long it took, what it comes from,
       assert.deepEqual(found.map((run: { id: number }) => run.id), [id], "what is shown is what is found by");
     }
     const shown = (await cli("runs", "show", `${retrying.id}`, "--utc")).out;
-    assert.match(shown, /^next try at +2100-01-01 00:00:00Z$/m);
+    assert.match(shown, /^next attempt at +2100-01-01 00:00:00Z$/m);
     assert.doesNotMatch(shown, /why waiting/);
     assert.match((await cli("runs", "show", `${failed.id}`)).out, /^error name +NotCapable$/m);
     assert.match(

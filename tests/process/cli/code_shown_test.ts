@@ -52,13 +52,20 @@ Deno.test("pages say who has what, in both languages, whatever a worker says of 
     assert.equal(list.match(/1 differ/g)?.length, 3);
     assert.equal(list.match(/as synced/g)?.length, 1, "of w4 nothing is known yet");
     const worker = await browser.text("/workers/w1");
-    for (const sign of [/Job files that are not as synced/, /href="\/jobs\/hello">hello</, />06edc18</, />e17994f</]) {
+    for (
+      const sign of [
+        /Job files that differ from the synced version/,
+        /href="\/jobs\/hello">hello</,
+        />06edc18</,
+        />e17994f</,
+      ]
+    ) {
       assert.match(worker, sign);
     }
     const broken = await browser.text("/workers/w3");
     assert.match(broken, /&lt;script&gt;/);
     assert(!broken.includes("<script>alert"));
-    assert(!(await browser.text("/workers/w5")).includes("not as synced"));
+    assert(!(await browser.text("/workers/w5")).includes("differ from the synced version"));
 
     for (const path of [`/runs/${run_id}`, "/queue", "/jobs/hello"]) {
       assert((await browser.text(path)).includes(NONE), path);

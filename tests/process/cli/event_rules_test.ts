@@ -226,7 +226,7 @@ Deno.test("a dedupe key makes one event of two, and is refused for another type,
       /Cannot emit \\?"removed\\?": the dedupe key \\?"device-7\\?" belongs to event \d+ of type \\?"changed/,
     );
     assert.equal((await sql`select from event`).length, 1);
-    assert.match((await cli("events", "ls")).out, /changed .* the leader has not come to it yet/);
+    assert.match((await cli("events", "ls")).out, /changed .* not processed by the leader yet/);
   });
 });
 

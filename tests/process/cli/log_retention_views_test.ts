@@ -68,13 +68,13 @@ Deno.test("lines that were deleted are told as deleted", async () => {
     await adminOn(on, async ({ login }) => {
       const browser = await login("viewer");
       const page = await browser.text(`/runs/${id}`);
-      assert.match(page, /Its lines were deleted on \d{4}-/);
-      assert.doesNotMatch(page, /said nothing/);
+      assert.match(page, /Its log lines were deleted on \d{4}-/);
+      assert.doesNotMatch(page, /No log output/);
       assert.match(await browser.text(`/runs/${id}`, { "accept-language": "ja" }), /行を削除しました/);
     });
     const { code, out, err } = await cliOn(on)("runs", "logs", String(id));
     assert.deepEqual([code, out], [0, ""]);
-    assert.match(err, new RegExp(`the lines of run ${id} were deleted on \\d{4}-`));
+    assert.match(err, new RegExp(`the log lines of run ${id} were deleted on \\d{4}-`));
   });
 });
 

@@ -172,7 +172,7 @@ Deno.test("from the command line nodes are shown, tested and changed, with an au
       license.taken();
       const ill = await cli("nodes", "test", "node-1");
       assert.deepEqual(
-        [ill.code, /^node-1 is unavailable: .+ \(it is in maintenance\)$/m.test(ill.out)],
+        [ill.code, /^node-1 is unavailable: .+ \(in maintenance\)$/m.test(ill.out)],
         [1, true],
         ill.out,
       );

@@ -141,7 +141,7 @@ Deno.test("the script prints what a command prints and nothing else, from any fo
   withStores(({ database_url }) =>
     withCheckout(async (checkout) => {
       const stores = { DATABASE_URL: database_url };
-      const empty = "no runs yet; start one with `deno task run NAME`\n";
+      const empty = "no runs yet; start one: deno task run NAME\n";
       assert.deepEqual(await dandori(checkout, ["runs", "ls"], stores), { code: 0, out: empty, err: "" });
       Deno.symlinkSync(`${checkout.dir}/dandori`, `${checkout.dir}/linked`);
       const { stdout, stderr } = await new Deno.Command(`${checkout.dir}/linked`, {

@@ -375,6 +375,6 @@ Deno.test("jobs are listed, shown, set and reset from the command line", async (
       "rate",
       "schedule.nightly.time",
     ]);
-    assert.match((await cli("jobs", "reset", "export")).out, /nothing of this job is set/);
+    assert.match((await cli("jobs", "reset", "export")).out, /the job has no overrides/);
   });
 });

@@ -115,7 +115,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
       (await cli("schedule", "pause", "beat/cron", "--reason", "too loud")).out,
       /^schedule beat\/cron is paused/,
     );
-    assert.match((await cli("schedule", "pause", "beat")).out, /paused already/);
+    assert.match((await cli("schedule", "pause", "beat")).out, /already paused/);
     assert.match((await cli("schedule", "ls", "--job", "beat")).out, /paused by cli:/);
     const [last] = await sql`select max(scheduled_for) as at from job_run where source = 'schedule'`;
     const { id } = JSON.parse((await cli("schedule", "run", "beat", "--json")).out);
@@ -146,7 +146,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
 
   "a backfill says what it would do, does it in order, and again does nothing": async ({ sql }, cli) => {
     const asked = await cli("schedule", "backfill", "report/daily", ...DAYS, "--utc");
-    refuses(asked, 2, /This would make 4 runs: add --yes to do it/);
+    refuses(asked, 2, /This would create 4 runs; add --yes/);
     assert.match(asked.out, /^report\/daily +4 +2026-01-01 17:30:00Z +2026-01-05 17:30:00Z +0 +0 +4$/m);
     const made = JSON.parse((await cli("schedule", "backfill", "report/daily", ...DAYS, "--yes", "--json")).out);
     assert.equal(made.runs, 4);
@@ -190,7 +190,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     assert.deepEqual(found.map((run: { id: number }) => run.id), [id]);
     assert.match(
       (await cli("explain", String(id))).out,
-      new RegExp(`not started within 3600 s of its slot; to run it all the same: deno task runs retry ${id}$`, "m"),
+      new RegExp(`not started within 3600 s of its slot; to run it anyway: deno task runs retry ${id}$`, "m"),
     );
     const one = JSON.parse((await cli("runs", "retry", String(id), "--json")).out);
     const all = JSON.parse(

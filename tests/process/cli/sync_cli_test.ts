@@ -20,7 +20,7 @@ Deno.test("without a terminal a removal wants --yes: else exit 2, a clear error,
     assert.match(refused.out, /! 1 job would be removed: b\n/);
     assert.match(
       refused.err,
-      /^error: Cannot sync: 1 job would be removed: b; nothing was changed; if that is meant: deno task sync --yes\n$/,
+      /^error: Cannot sync: 1 job would be removed: b; nothing was changed; to apply it anyway: deno task sync --yes\n$/,
     );
     const told = await cli("sync", "--json");
     const { applied, drift, needs_yes } = JSON.parse(told.out);

@@ -393,7 +393,7 @@ Deno.test("a test of the webhook that fails is one JSON value, with the error in
     const { code, out } = await said;
     assert.deepEqual([code, JSON.parse(out).error, JSON.parse(out).attempts], [
       1,
-      "The webhook did not take it: HTTP 500",
+      "The webhook did not accept the test alert: HTTP 500",
       1,
     ]);
   });

@@ -62,7 +62,7 @@ Deno.test("acts are found by actor, action or its first part, target and time, p
     assert.equal(await count("target-type=run&since=2026-03-02&until=2026-03-03"), 24);
     assert.equal(await count("target-type=run&since=2026-03-02T09:00%2B09:00&until=2026-03-02+01:00"), 1);
     assert.equal(await count("actor=user:taro&action=run.cancel"), 30);
-    assert.match(await browser.text("/audit?actor=nobody"), /No act fits/);
+    assert.match(await browser.text("/audit?actor=nobody"), /No entry matches/);
     const last = await browser.text("/audit?actor=user:taro");
     const older = /href="([^"]*before=[^"]*)"/.exec(last)?.[1]?.replaceAll("&amp;", "&") ?? "";
     const newer = /href="([^"]*after=[^"]*)"/.exec(await browser.text(older))?.[1]?.replaceAll("&amp;", "&") ?? "";

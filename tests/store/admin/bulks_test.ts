@@ -87,11 +87,11 @@ Deno.test("a what-if changes nothing, and says when it would be done", async () 
     const browser = await login("viewer");
     const at = async (parallel: string) =>
       /<p id="forecast">([^<]*)/.exec(await browser.text(`/bulks/${id}/what-if?parallel=${parallel}`))?.[1] ?? "";
-    assert.match(await at("20"), /once three of its runs have ended/);
+    assert.match(await at("20"), /after three of its runs have ended/);
     await sql`update job_run set started_at = clock_timestamp() - interval '60 s' where bulk_id = ${id} and state = 'RUNNING'`;
     await scene.end(id, 10);
     assert.match(await at("20"), /^At 20 instead of 10: done .+ instead of .+/);
-    assert.match(await at("5000"), /no more than 1000 of its runs can go on at once/);
+    assert.match(await at("5000"), /allow at most 1000 of its runs at once/);
     assert.match(await at("10"), /Move a slider/);
     assert.match(await at("many"), /Move a slider/);
     assert.equal((await scene.bulk(id)).parallel, 10);
@@ -116,7 +116,7 @@ Deno.test("pause, resume and cancel are audited with their reason; what has ende
     await scene.round();
     assert.equal((await scene.bulk(id)).state, "CANCELED");
     await browser.post(`/bulks/${id}/resume`, {});
-    assert.match(await browser.text(`/bulks/${id}`), /has ended or was canceled meanwhile/);
+    assert.match(await browser.text(`/bulks/${id}`), /has ended or was canceled, so/);
     assert.equal((await scene.bulk(id)).state, "CANCELED");
     assert.equal((await audited(on, "bulk.cancel"))[0]?.reason, "wrong list");
     assert.equal((await browser.post("/bulks/999/pause", {})).status, 404);
@@ -138,11 +138,11 @@ Deno.test("only what failed is repeated, once, and each names the other; the run
     assert(before.includes(`href="/runs/${finish?.id}"`));
     const answer = await browser.post(`/bulks/${id}/retry`, {});
     const again = /^\/bulks\/(\d+)$/.exec(answer.headers.get("location") ?? "")?.[1];
-    assert.match(await browser.text(`/bulks/${again}`), new RegExp(`with the 2 items of bulk ${id} that failed`));
+    assert.match(await browser.text(`/bulks/${again}`), new RegExp(`with the 2 failed items of bulk ${id}`));
     assert(before !== await browser.text(`/bulks/${id}`));
     assert.match(
       await browser.text(`/bulks/${id}`),
-      new RegExp(`Failures repeated by</dt><dd><a href="/bulks/${again}"`),
+      new RegExp(`Failures retried by</dt><dd><a href="/bulks/${again}"`),
     );
     assert.doesNotMatch(await browser.text(`/bulks/${id}`), /data-opens="retry"/);
     await browser.post(`/bulks/${id}/retry`, {});
@@ -169,7 +169,7 @@ Deno.test("items are listed by their state, page after page, and each once", asy
     assert.deepEqual((await walk(`/bulks/${id}/items?state=FAILED`)).map((page) => page.length), [50, 5]);
     assert.deepEqual((await walk(`/bulks/${id}/items?state=UNFED`)).flat().length, 60);
     assert.deepEqual(numbers(await browser.text(`/bulks/${id}/items?before=51`)), all[0]);
-    assert.match(await browser.text(`/bulks/${id}/items?state=SKIPPED`), /No item is in this state/);
+    assert.match(await browser.text(`/bulks/${id}/items?state=SKIPPED`), /No items in this state/);
   });
 });
 

@@ -58,14 +58,14 @@ Deno.test("a day says of each slot which run came, which were late, skipped, rep
     const browser = await login("viewer");
     const page = await browser.text("/calendar?from=2026-01-01");
     assert.deepEqual(marks(page), [
-      ...["00:00", "01:00", "02:00", "03:00", "04:00"].map((time) => `${time} · before the job was there`),
+      ...["00:00", "01:00", "02:00", "03:00", "04:00"].map((time) => `${time} · before the job was synced`),
       "05:00 · SUCCEEDED",
       "06:00 · SUCCEEDED, late by 10m 00s",
       "07:00 · FAILED",
-      `08:00 · SUCCEEDED, repeated as run ${again.id}`,
+      `08:00 · SUCCEEDED, retried as run ${again.id}`,
       "09:00 · SKIPPED",
-      "10:00 · no run: missed, or passed over",
-      "11:00 · no run: missed, or passed over",
+      "10:00 · no run: missed or skipped",
+      "11:00 · no run: missed or skipped",
     ]);
     assert(page.includes(`href="/runs/${good.id}"`));
     assert.doesNotMatch(page, /<script>|<img/);
@@ -110,7 +110,7 @@ Deno.test("a week leaves out the days that are excluded; many slots are counted 
     assert.equal([...week.matchAll(/<th scope="col"[^>]*>\d\d-\d\d</g)].length, 7);
     assert.equal([...week.matchAll(/class="off" title="No slots on this day"/g)].length, 1);
     const day = await browser.text("/calendar?from=2026-03-29&job=often");
-    for (const title of ["43 SUCCEEDED", "7 FAILED", "10 no run: missed, or passed over"]) {
+    for (const title of ["43 SUCCEEDED", "7 FAILED", "10 no run: missed or skipped"]) {
       assert(marks(day).includes(title));
     }
     assert.doesNotMatch(day, />daily</);
@@ -137,14 +137,14 @@ Deno.test("slots without a run get one from the calendar, once, as a bulk", asyn
     const browser = await login("operator");
     const path = `/calendar/${id}?from=2026-01-01T00:00:00Z&until=2026-01-06T00:00:00Z`;
     const page = await browser.text(path);
-    assert.match(page, /Make 3 runs for daily\/s\?/);
+    assert.match(page, /Create 3 runs for daily\/s\?/);
     const value = (name: string) => new RegExp(`name="${name}" value="([^"]+)"`).exec(page)?.[1] ?? "";
     const form = { from: value("from"), until: value("until"), parallel: "2", reason: "it was down" };
     const made = await browser.post(`/calendar/${id}/backfill`, form);
     assert.match(made.headers.get("location") ?? "", /^\/bulks\/\d+$/);
     const twice = await browser.post(`/calendar/${id}/backfill`, form);
     assert.match(twice.headers.get("location") ?? "", /^\/calendar\//);
-    assert.match(await browser.text(path), /every slot has its run/);
+    assert.match(await browser.text(path), /every slot now has its run/);
     const slots = await sql<
       { slot: string }[]
     >`select left(scheduled_for::text, 10) as slot from job_run where bulk_id is not null order by 1`;

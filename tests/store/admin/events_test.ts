@@ -23,7 +23,7 @@ Deno.test("an event shows what came of it: runs, one of another event in its pla
     const unreal = await emit({ device: 7, kind: "test" });
     const alone = await emit({}, "nobody.waits");
     const browser = await login("viewer");
-    assert.match(await browser.text(`/events/${first}`), /at its next tick/);
+    assert.match(await browser.text(`/events/${first}`), /at the next tick/);
     assert.equal(
       [...(await browser.text("/events?which=unprocessed")).matchAll(/not processed yet<\/span>/g)].length,
       4,
@@ -39,12 +39,12 @@ Deno.test("an event shows what came of it: runs, one of another event in its pla
     const absorbed = await browser.text(`/events/${second}`);
     assert.match(absorbed, /throttled/);
     assert(absorbed.includes(`href="/runs/${run_of(first, "calm")}"`), "it names the run there is instead");
-    assert.match(await browser.text(`/events/${unreal}`), /left out by the job&#39;s condition/);
-    assert.match(await browser.text(`/events/${alone}`), /No job waits for events of this type/);
+    assert.match(await browser.text(`/events/${unreal}`), /did not match the job&#39;s condition/);
+    assert.match(await browser.text(`/events/${alone}`), /No job is triggered by events of this type/);
     const list = await browser.text("/events?type=nobody.waits");
     assert.deepEqual([...list.matchAll(/href="\/events\/(\d+)"/g)].map(([, id]) => Number(id)), [alone]);
     assert.match(list, />no run</);
-    assert.match(await browser.text("/events?which=unprocessed"), /No event fits/);
+    assert.match(await browser.text("/events?which=unprocessed"), /No event matches/);
     assert.equal((await browser.get("/events/999")).status, 404);
     assert.equal((await browser.get("/events/new")).status, 403);
     assert.doesNotMatch(await browser.text("/events"), /<script>|<img/);
@@ -92,7 +92,10 @@ Deno.test("who emits what fits none of the jobs for its type is told at once, in
       const made = await browser.post("/events/new", { type: "a.b", payload });
       return await browser.text(made.headers.get("location") ?? "");
     };
-    assert.match(await emitted('{"zone":"y"}'), /its payload fits none of the jobs for this type \(1\): strict/);
+    assert.match(
+      await emitted('{"zone":"y"}'),
+      /its payload matches none of the 1 jobs that its type triggers: strict/,
+    );
     assert.doesNotMatch(await emitted('{"zone":"x"}'), /fits none/);
     await browser.post("/preferences", { lang: "ja" });
     assert.match(await emitted('{"zone":"y"}'), /ペイロードはこの種類を待つジョブ（1 件）のどれにも合いません: strict/);

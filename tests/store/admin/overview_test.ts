@@ -52,7 +52,7 @@ Deno.test("an empty system says what to do first, and no longer once something h
     assert.equal(home.headers.get("location"), "/overview");
     const empty = await browser.text("/overview");
     assert.match(empty, /deno task worker.*deno task new my_job.*deno task sync.*deno task run my_job --wait/s);
-    assert.match(empty, /nobody leads/);
+    assert.match(empty, /no leader/);
     assert.doesNotMatch(empty, />done</);
     await aDefinition(sql, { name: "hello" });
     await aWorker(sql);
@@ -139,7 +139,7 @@ Deno.test("alerts are listed with where to look, seen once, and hostile texts in
     assert.equal((await operator.post(`/overview/${id}/ack`, { reason: "on it" })).status, 303);
     assert.match(await viewer.text("/overview"), /seen by user:operator/);
     await operator.post(`/overview/${id}/ack`, {});
-    assert.match(await operator.text("/overview"), /It is over, or somebody has seen it already/);
+    assert.match(await operator.text("/overview"), /The alert is closed or already acknowledged/);
     const acts = await sql`select actor, reason from admin_action_log where action = 'alert.ack'`;
     assert.deepEqual(acts.map((one) => ({ ...one })), [{ actor: "user:operator", reason: "on it" }]);
   });

@@ -327,7 +327,7 @@ Deno.test("runs are found by what the URL says, page after page, and nothing twi
     assert.equal(new Set([...ids(first), ...ids(second)]).size, 60);
     assert.equal(link(second, "Older"), undefined);
     assert.deepEqual(ids(await browser.text(link(second, "Newer") as string)), ids(first));
-    assert.match(await browser.text("/runs?job=none"), /No run fits/);
+    assert.match(await browser.text("/runs?job=none"), /No run matches/);
     assert.equal(ids(await browser.text("/runs?state=NONSENSE&bulk=x&within=y&before=z")).length, 50, "as if not said");
   });
 });

@@ -20,15 +20,15 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     const browser = await login("operator");
     const before = await browser.text("/queue");
     assert.match(before, /href="\/runs\?job=export&amp;state=PENDING&amp;state=RETRYING&amp;state=ORPHANED">2</);
-    assert.match(before, /No serial key is stopped/);
+    assert.match(before, /No serial key is paused/);
     for (const [query, title] of [["&all=yes", "Pause all dispatch?"], ["&job=export", "Pause job export?"]]) {
       const page = await browser.text(`/queue/pause?do=pause${query}`);
       assert(page.includes(title as string));
-      assert.match(page, /2 runs wait and 1 run now/);
+      assert.match(page, /2 runs are waiting and 1 are running/);
     }
     const key = `&key=${encodeURIComponent(EVIL)}`;
     const asked = await browser.text(`/queue/pause?do=pause${key}`);
-    assert.match(asked, /1 runs wait and 0 run now/);
+    assert.match(asked, /1 runs are waiting and 0 are running/);
     assert.doesNotMatch(asked, /<script>|<img/);
     for (const what of ["&all=yes", "&job=export", key]) {
       await browser.post(`/queue/pause?do=pause${what}`, { reason: EVIL });
@@ -48,13 +48,13 @@ Deno.test("what waits and runs is told job by job; all, a job or a key are stopp
     );
     assert.match(first, /href="\/queue">paused: 1 job, 1 serial key</);
     await browser.post("/queue/pause?do=pause&job=export", {});
-    assert.match(await browser.text("/queue"), /was so already/);
+    assert.match(await browser.text("/queue"), /is already in this state/);
     for (const what of ["&all=yes", "&job=export", key]) {
       await browser.post(`/queue/pause?do=resume${what}`, { reason: "over" });
     }
     const after = await browser.text("/queue");
     assert.match(after, /Runs are dispatched/);
-    assert.match(after, /No serial key is stopped/);
+    assert.match(after, /No serial key is paused/);
     assert.deepEqual(await actions(on), [
       `settings.change: ${EVIL}`,
       `job.pause: ${EVIL}`,
@@ -102,18 +102,18 @@ Deno.test("resources are set and taken away, and what makes no sense changes not
       browser.post("/queue/resources", { name, capacity, reason: "bought" });
     await set(EVIL, "3");
     const page = await browser.text("/queue");
-    assert.match(page, /There are 3 of/);
+    assert.match(page, /now has capacity 3/);
     assert.match(page, /<meter/);
     assert.doesNotMatch(page, /<script>|<img/);
     await set(EVIL, "3");
-    assert.match(await browser.text("/queue"), /was so already/);
+    assert.match(await browser.text("/queue"), /already has this capacity/);
     await set("license", "-1");
     assert.match(await browser.text("/queue"), /number from 0 to/);
     await set("", "1");
     assert.match(await browser.text("/queue"), /Give a name/);
     assert.equal((await sql`select from resource`).length, 1);
     await browser.post("/queue/resources/remove", { name: EVIL });
-    assert.match(await browser.text("/queue"), /is taken away/);
+    assert.match(await browser.text("/queue"), /Resource .* is removed/);
     await browser.post("/queue/resources/remove", { name: EVIL });
     assert.match(await browser.text("/queue"), /there is none of that name/);
     assert.equal((await sql`select from admin_action_log where action = 'resource.set'`).length, 2);

@@ -34,7 +34,7 @@ Deno.test("an act on all that fit says how many and which first, and touches tho
     const path = "/runs/many?verb=cancel&job=many";
     const page = await browser.text(path);
     assert.match(page, /<h1>Cancel 7 runs\?<\/h1>/);
-    assert.match(page, /The newest 5 of them/);
+    assert.match(page, /The newest 5/);
     assert.match(page, /job = many/);
     const later = await aRun(sql, { job_definition_id: of.id });
     const answer = await browser.post(path, { ...hidden(page), reason: "wrong <b>list</b>" });
@@ -70,14 +70,14 @@ Deno.test("all that fit are run again once for each form, and get another priori
     assert.equal(fresh.length, 3, "sent twice, done once");
     const moving = "/runs/many?verb=reprioritize&job=many";
     const page = await browser.text(moving);
-    assert.match(page, /Another priority for 3 runs/);
+    assert.match(page, /Change the priority of 3 runs/);
     const wrong = await browser.post(moving, { ...hidden(page), priority: "1000" });
     assert.equal(wrong.status, 400);
     assert.match(await wrong.text(), /number from 0 to 999/);
     await browser.post(moving, { ...hidden(page), priority: "130" });
     const moved = await sql`select from job_run where priority = 130 and state = 'PENDING'`;
     assert.equal(moved.length, 3);
-    assert.match(await browser.text("/runs/many?verb=retry&job=nobody"), /No run that has ended fits/);
+    assert.match(await browser.text("/runs/many?verb=retry&job=nobody"), /No ended run matches/);
   });
 });
 
@@ -105,7 +105,7 @@ Deno.test("a run again with other args is checked against the schema, loses noth
     const id = Number(/^\/runs\/(\d+)$/.exec(made.headers.get("location") ?? "")?.[1]);
     const twice = await browser.post(path, { ...form, args: `{"n": 7}` });
     assert.equal(twice.headers.get("location"), `/runs/${id}`);
-    assert.match(await browser.text(`/runs/${id}`), new RegExp(`Repeats run</dt><dd><a href="/runs/${run.id}"`));
+    assert.match(await browser.text(`/runs/${id}`), new RegExp(`Retry of run</dt><dd><a href="/runs/${run.id}"`));
     assert.match(await browser.text(`/runs/${run.id}`), new RegExp(`Repeated by</dt><dd><a href="/runs/${id}"`));
     const [act] = await sql`select actor, reason, after_json from admin_action_log where action = 'run.retry'`;
     assert.deepEqual({ ...act }, {
@@ -123,20 +123,20 @@ Deno.test("one that waits gets another priority, one that nothing ends is closed
     const lost = await aRun(sql, { state: "RUNNING" });
     const browser = await login("operator");
     await browser.post(`/runs/${run.id}/move`, { priority: "5" });
-    assert.match(await browser.text(`/runs/${run.id}`), /has priority 5 now/);
+    assert.match(await browser.text(`/runs/${run.id}`), /now has priority 5/);
     await browser.post(`/runs/${run.id}/move`, { priority: "-1" });
     assert.match(await browser.text(`/runs/${run.id}`), /number from 0 to 999/);
     await browser.post(`/runs/${lost.id}/move`, { priority: "5" });
-    assert.match(await browser.text(`/runs/${lost.id}`), /does not wait any more/);
+    assert.match(await browser.text(`/runs/${lost.id}`), /is no longer waiting/);
     await browser.post(`/runs/${lost.id}/close`, { reason: "  " });
     assert.match(await browser.text(`/runs/${lost.id}`), /needs a reason/);
     await browser.post(`/runs/${lost.id}/close`, { reason: EVIL });
     const page = await browser.text(`/runs/${lost.id}`);
-    assert.match(page, /is closed, as FAILED \(Missing\)/);
+    assert.match(page, /is closed as FAILED \(Missing\)/);
     assert.match(page, /closed by user:operator: &quot;&gt;&lt;script/);
     assert.doesNotMatch(page, /<script>|<img/);
     await browser.post(`/runs/${lost.id}/close`, { reason: "again" });
-    assert.match(await browser.text(`/runs/${lost.id}`), /had ended already, as FAILED/);
+    assert.match(await browser.text(`/runs/${lost.id}`), /had already ended as FAILED/);
     assert.equal((await sql`select from admin_action_log where action = 'run.close'`).length, 1);
     assert.equal((await browser.post("/runs/999/close", { reason: "x" })).status, 404);
   });

@@ -127,7 +127,7 @@ Deno.test("what is wrong is said beside its box, nothing starts, and nothing typ
     assert.match(html, /id="arg-%2Fcount-said"[^>]*><span>Give a number/);
     assert.match(html, /id="arg-%2Fcolor-said"[^>]*><span>Choose one/);
     assert.match(html, /id="arg-%2Fmore-said"[^>]*><span>This is no JSON/);
-    assert.match(html, /Give a number from 0, up to a year/);
+    assert.match(html, /Give a delay from 0 to one year/);
     assert.deepEqual({ ...fieldsOf(html), csrf: typed.csrf }, typed); // each page masks its token anew
     const second = await browser.post("/jobs/greet/run", {
       ...typed,

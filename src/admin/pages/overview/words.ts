@@ -5,14 +5,14 @@ import { words } from "../../words.ts";
 export const OVERVIEW = words({
   overview: { en: "Overview", ja: "概要" },
   leader: { en: "Leader", ja: "リーダー" },
-  no_leader: { en: "nobody leads", ja: "不在" },
+  no_leader: { en: "no leader", ja: "不在" },
   term: {
     en: (epoch: number, failovers: number) => `epoch ${epoch}, ${counted(failovers, "failover")}`,
     ja: (epoch, failovers) => `エポック ${epoch}・交代 ${failovers} 回`,
   },
   subleaders: { en: "Subleaders", ja: "サブリーダー" },
   no_subleader: {
-    en: "none: losing the leader takes until its lease ends",
+    en: "none: after the loss of the leader, dispatch stops until its lease ends",
     ja: "なし（リーダー停止時はリース切れを待ちます）",
   },
   workers: { en: "Workers", ja: "ワーカー" },
@@ -20,7 +20,7 @@ export const OVERVIEW = words({
     en: (draining: number, detached: number) => `${draining} draining, ${detached} detached`,
     ja: (draining, detached) => `ドレイン ${draining}・切り離し ${detached}`,
   },
-  nodes_away: { en: (n: number) => `${counted(n, "node")} away`, ja: (n) => `不通ノード ${n}` },
+  nodes_away: { en: (n: number) => `${counted(n, "node")} unreachable`, ja: (n) => `不通ノード ${n}` },
   nodes_locked: { en: (n: number) => `${counted(n, "node")} in maintenance`, ja: (n) => `メンテナンス中 ${n}` },
   stopped: {
     en: (jobs: number, keys: number) =>
@@ -43,13 +43,13 @@ export const OVERVIEW = words({
   ran: { en: "Running time", ja: "実行時間" },
   p95: { en: (text: string) => `p50; p95 is ${text}`, ja: (text) => `p50（p95 は ${text}）` },
   within: { en: (name: string, range: string) => `${name}, ${range}`, ja: (name, range) => `${name}（${range}）` },
-  none_yet: { en: "nothing has ended", ja: "終了なし" },
+  none_yet: { en: "no run has ended", ja: "終了なし" },
   stale: {
-    en: (text: string) => `The leader last counted ${text} ago; figures of runs are older than that.`,
+    en: (text: string) => `The leader last updated the statistics ${text} ago; run figures are at least that old.`,
     ja: (text) => `リーダーの最後の集計は ${text}前です。実行の数値はそれ以前のものです。`,
   },
   not_counted: {
-    en: "The leader has not counted yet; figures of runs come once one leads.",
+    en: "No statistics yet; run figures appear when there is a leader.",
     ja: "まだ集計されていません。リーダーが決まると実行の数値が表示されます。",
   },
 
@@ -82,17 +82,17 @@ export const OVERVIEW = words({
     en: (n: number, more: boolean) => n === 1 ? "1 alert" : `${n}${more ? "+" : ""} alerts`,
     ja: (n, more) => `アラート ${n}${more ? "+" : ""} 件`,
   },
-  alerts_none: { en: "No alert is open", ja: "アラートはありません" },
+  alerts_none: { en: "No open alerts", ja: "アラートはありません" },
   kind: { en: "Kind", ja: "種類" },
   about: { en: "About", ja: "対象" },
-  what: { en: "What is wrong", ja: "内容" },
+  what: { en: "Message", ja: "内容" },
   since: { en: "Since", ja: "発生" },
   seen_by: { en: (who: string) => `seen by ${who}`, ja: (who) => `${who} が確認済み` },
 
   by_priority: { en: "Waiting by priority", ja: "優先度別の待ち" },
   priority: { en: "Priority", ja: "優先度" },
   age: { en: "Oldest", ja: "最長" },
-  nothing_waits: { en: "Nothing waits.", ja: "待ちはありません。" },
+  nothing_waits: { en: "No runs are waiting.", ja: "待ちはありません。" },
   nodes: { en: "Nodes", ja: "ノード" },
   node: { en: "Node", ja: "ノード" },
   no_nodes: { en: "No worker is alive.", ja: "稼働中のワーカーはありません。" },
@@ -100,13 +100,13 @@ export const OVERVIEW = words({
   job: { en: "Job", ja: "ジョブ" },
 
   first: { en: "Nothing has run here yet", ja: "まだ何も実行されていません" },
-  first_lead: { en: "Three steps, and a fourth to try it:", ja: "次の手順で始めます:" },
+  first_lead: { en: "Set up in three steps, and try it in a fourth:", ja: "次の手順で始めます:" },
   first_worker: {
-    en: "Start a worker; the first one leads as well",
+    en: "Start a worker; the first one becomes the leader",
     ja: "ワーカーを起動（最初の 1 台がリーダーになります）",
   },
   first_job: { en: "Write a job file", ja: "ジョブファイルを作成" },
-  first_sync: { en: "Sync it, so that it is known here", ja: "同期して登録" },
+  first_sync: { en: "Sync it to register the job", ja: "同期して登録" },
   first_run: { en: "Run it, here or on the command line", ja: "実行（この画面またはコマンドから）" },
   done: { en: "done", ja: "済" },
 });

@@ -9,10 +9,10 @@ export const RUNS = words({
   none: { en: "No runs yet.", ja: "まだ実行がありません。" },
   none_hint: { en: "Start one:", ja: "開始するには:" },
   none_so_far: {
-    en: "None of the runs looked at so far fits these conditions.",
+    en: "No match among the runs searched so far.",
     ja: "ここまで調べた範囲に、条件に合う実行はありません。",
   },
-  none_match: { en: "No run fits these conditions.", ja: "条件に合う実行はありません。" },
+  none_match: { en: "No run matches these conditions.", ja: "条件に合う実行はありません。" },
 
   id: { en: "Run", ja: "番号" },
   job: { en: "Job", ja: "ジョブ" },
@@ -23,9 +23,9 @@ export const RUNS = words({
   created: { en: "Created", ja: "作成" },
   took: { en: "Took", ja: "所要" },
   worker: { en: "Worker", ja: "ワーカー" },
-  note: { en: "What happens", ja: "状況" },
+  note: { en: "Status", ja: "状況" },
   serial_key: { en: "Serial key", ja: "直列キー" },
-  error_name: { en: "Error's name", ja: "エラー名" },
+  error_name: { en: "Error name", ja: "エラー名" },
   node: { en: "Node it ran on", ja: "実行ノード" },
   bulk: { en: "Bulk", ja: "一括" },
   since: { en: "Created within", ja: "作成時期" },
@@ -35,11 +35,11 @@ export const RUNS = words({
 
   why: { en: "Why it waits", ja: "待っている理由" },
   asked: {
-    en: (who: string) => `${who} asked for its cancel; it ends as soon as its body is gone`,
+    en: (who: string) => `${who} requested the cancel; the run ends when its body has stopped`,
     ja: (who) => `${who} が取り消しを要求しました。本体が終わりしだい終了します`,
   },
   confirming: {
-    en: "Its worker asks whether it may go on; until the deadline it is not given away",
+    en: "Its worker waits for confirmation; the run is not reassigned before the deadline",
     ja: "ワーカーが続行の可否を確認しています。期限までは他に割り当てません",
   },
   timeline: { en: "Timeline", ja: "経過" },
@@ -52,14 +52,14 @@ export const RUNS = words({
   outcome: { en: "Outcome", ja: "結果" },
   error: { en: "Error", ja: "エラー" },
   log: { en: "Log", ja: "ログ" },
-  log_none: { en: "It has said nothing.", ja: "出力はありません。" },
+  log_none: { en: "No log output.", ja: "出力はありません。" },
   log_tail: { en: (n: number) => `the last ${n} lines`, ja: (n) => `最後の ${n} 行` },
   log_archived: { en: "Older lines are read from the archive:", ja: "古い行はアーカイブから読んでいます：" },
   log_deleted: {
-    en: (day: string) => `Its lines were deleted on ${day}, as the settings log_retention_days_db and old_logs say.`,
+    en: (day: string) => `Its log lines were deleted on ${day} (settings log_retention_days_db and old_logs).`,
     ja: (day) => `設定 log_retention_days_db と old_logs により、${day} に行を削除しました。`,
   },
-  log_unreadable: { en: "The archived log cannot be read now", ja: "アーカイブのログを読み取れません" },
+  log_unreadable: { en: "The archived log cannot be read", ja: "アーカイブのログを読み取れません" },
   log_ref: { en: "Whole log", ja: "ログ全文" },
   args: { en: "Args", ja: "引数" },
   result: { en: "Result", ja: "結果" },
@@ -71,7 +71,7 @@ export const RUNS = words({
   failures: { en: "Failures", ja: "失敗回数" },
   interruptions: { en: "Interruptions", ja: "中断回数" },
   event: { en: "Event", ja: "イベント" },
-  rerun_of: { en: "Repeats run", ja: "元の実行" },
+  rerun_of: { en: "Retry of run", ja: "元の実行" },
   idempotency_key: { en: "Idempotency key", ja: "冪等キー" },
   pinned: { en: "Must run on", ja: "指定ノード" },
   epoch: { en: "Leader epoch", ja: "リーダーのエポック" },
@@ -81,7 +81,7 @@ export const RUNS = words({
   cancel_title: { en: (id: number) => `Cancel run ${id}?`, ja: (id) => `実行 ${id} を取り消しますか？` },
   cancel_text: {
     en: (job: string) =>
-      `This run of ${job} ends as CANCELED. If its body runs, it is told to stop, and killed when it does not.`,
+      `This run of ${job} ends as CANCELED. A running body is asked to stop, and killed if it does not.`,
     ja: (job) =>
       `${job} のこの実行は CANCELED で終わります。本体が動いていれば停止を伝え、止まらなければ強制終了します。`,
   },
@@ -90,57 +90,57 @@ export const RUNS = words({
     ja: (id) => `実行 ${id} の取り消しを要求しました`,
   },
   cancel_before: {
-    en: (id: number) => `Cancel of run ${id} was requested before`,
+    en: (id: number) => `Cancel of run ${id} was already requested`,
     ja: (id) => `実行 ${id} の取り消しはすでに要求されています`,
   },
   cancel_late: {
-    en: (id: number, state: string) => `Run ${id} had ended already, as ${state}`,
+    en: (id: number, state: string) => `Run ${id} had already ended as ${state}`,
     ja: (id, state) => `実行 ${id} はすでに ${state} で終わっています`,
   },
   retry: { en: "Run again", ja: "再実行" },
   retry_title: { en: (id: number) => `Run ${id} again?`, ja: (id) => `実行 ${id} を再実行しますか？` },
   retry_text: {
-    en: (job: string) => `A new run of ${job} is made, with the same args. This one stays as it is.`,
+    en: (job: string) => `A new run of ${job} is created with the same args. This run stays as it is.`,
     ja: (job) => `${job} の新しい実行を同じ引数で作成します。この実行はそのまま残ります。`,
   },
   retry_done: {
-    en: (id: number, of: number) => `This is run ${id}, with the args of run ${of}`,
+    en: (id: number, of: number) => `Run ${id} is created, with the args of run ${of}`,
     ja: (id, of) => `実行 ${of} の引数による新しい実行 ${id} です`,
   },
   retry_not: {
     en: (id: number) =>
-      `Run ${id} cannot be run again now: it has not ended, its job was removed, or this form was sent before`,
+      `Cannot run ${id} again: it has not ended, its job was removed, or this form was already submitted`,
     ja: (id) => `実行 ${id} は今は再実行できません。終わっていないか、ジョブが削除されたか、すでに送信されています`,
   },
 
-  reruns: { en: "Repeated by", ja: "再実行" },
+  reruns: { en: "Retried by", ja: "再実行" },
   attempt_ended: {
     en: (n: number, outcome: string) => `Attempt ${n}: ${outcome}`,
     ja: (n, outcome) => `試行 ${n}: ${outcome}`,
   },
   attempts_more: { en: (n: number) => `${counted(n, "earlier attempt")}`, ja: (n) => `それ以前の試行 ${n} 回` },
-  cancel_asked: { en: "Cancel asked for", ja: "取り消し要求" },
-  schema: { en: "What the job takes (JSON Schema)", ja: "ジョブの引数（JSON Schema）" },
+  cancel_asked: { en: "Cancel requested", ja: "取り消し要求" },
+  schema: { en: "Args of the job (JSON Schema)", ja: "ジョブの引数（JSON Schema）" },
   edit: { en: "Run again, edited", ja: "編集して再実行" },
   edit_title: { en: (id: number) => `Run ${id} again with other args`, ja: (id) => `実行 ${id} を編集して再実行` },
-  edit_refused: { en: "Nothing was made", ja: "作成していません" },
+  edit_refused: { en: "No run was created", ja: "作成していません" },
   edit_done: {
-    en: (id: number, of: number) => `This is run ${id}, with the args of run ${of} as you edited them`,
+    en: (id: number, of: number) => `Run ${id} is created, with the edited args of run ${of}`,
     ja: (id, of) => `実行 ${of} の引数を編集した新しい実行 ${id} です`,
   },
   move: { en: "Priority", ja: "優先度" },
   move_title: {
-    en: (id: number) => `Another priority for run ${id}?`,
+    en: (id: number) => `Change the priority of run ${id}?`,
     ja: (id) => `実行 ${id} の優先度を変更しますか？`,
   },
   priority_hint: { en: "Priority, from 0 (first) to 999 (last)", ja: "優先度: 0（最優先）〜 999（最後）" },
   move_done: {
-    en: (id: number, priority: number) => `Run ${id} has priority ${priority} now`,
+    en: (id: number, priority: number) => `Run ${id} now has priority ${priority}`,
     ja: (id, priority) => `実行 ${id} の優先度を ${priority} にしました`,
   },
   move_not: {
     en: (id: number, priority: number) =>
-      `Nothing was changed: run ${id} does not wait any more, or has priority ${priority} already`,
+      `Nothing changed: run ${id} is no longer waiting, or already has priority ${priority}`,
     ja: (id, priority) => `変更なし: 実行 ${id} はもう待っていないか、すでに優先度 ${priority} です`,
   },
   close: { en: "Close as missing", ja: "不明として終了" },
@@ -150,32 +150,32 @@ export const RUNS = words({
   },
   close_text: {
     en: (job: string) =>
-      `The last resort, for a run of ${job} that nothing else ends: it becomes FAILED (Missing) at once. Its body, if there is one, is not touched and may go on, also beside another run of its serial key. Try Cancel first.`,
+      `A last resort for a run of ${job} that cannot be ended otherwise: it becomes FAILED (Missing) at once. A running body is not stopped and may overlap with the next run of its serial key. Try Cancel first.`,
     ja: (job) =>
       `他の方法で終わらない ${job} の実行に対する最後の手段です。ただちに FAILED (Missing) になります。本体が動いていても停止されず、同じ直列キーの次の実行と並行して動く可能性があります。先に「取り消す」を試してください。`,
   },
   close_why: {
-    en: "Nothing was done: closing a run needs a reason",
+    en: "Nothing changed: closing a run needs a reason",
     ja: "何もしていません。不明として終了するには理由が必要です",
   },
   close_done: {
-    en: (id: number) => `Run ${id} is closed, as FAILED (Missing)`,
+    en: (id: number) => `Run ${id} is closed as FAILED (Missing)`,
     ja: (id) => `実行 ${id} を FAILED (Missing) で終了しました`,
   },
-  many_fit: { en: "With all runs that fit:", ja: "条件に合うすべての実行を:" },
-  many_all_of_them: { en: "With all runs, whatever they are:", ja: "すべての実行を:" },
+  many_fit: { en: "With all matching runs:", ja: "条件に合うすべての実行を:" },
+  many_all_of_them: { en: "With all runs:", ja: "すべての実行を:" },
   many_all: { en: "no condition: all runs", ja: "条件なし: すべての実行" },
   many_examples: {
-    en: (n: number) => n === 1 ? "It is:" : `The newest ${n} of them:`,
+    en: (n: number) => n === 1 ? "This run:" : `The newest ${n}:`,
     ja: (n) => n === 1 ? "対象:" : `新しい順に ${n} 件:`,
   },
   many_uncounted: { en: "an unknown number of", ja: "（数は未集計）" },
   many_none_near: {
-    en: "None of the newest runs fits; older ones are looked for when it is done.",
+    en: "None of the newest runs matches; older runs are searched when you confirm.",
     ja: "新しい実行に該当はありません。古い実行は実行時に探します。",
   },
   many_old: {
-    en: "This form is too old: look again at what it would touch.",
+    en: "This form is too old: review the affected runs again.",
     ja: "この画面は古くなりました。対象をもう一度確認してください。",
   },
 });
@@ -186,11 +186,11 @@ export const MANY = {
     open: { en: "Cancel…", ja: "取り消す…" },
     title: { en: (n: string) => `Cancel ${counted(n, "run")}?`, ja: (n) => `${n} 件の実行を取り消しますか？` },
     text: {
-      en: "Those that have not ended end as CANCELED; bodies that run are told to stop, and killed when they do not.",
+      en: "Runs that have not ended become CANCELED. Running bodies are asked to stop, and killed if they do not.",
       ja: "終わっていない実行は CANCELED で終わります。動いている本体には停止を伝え、止まらなければ強制終了します。",
     },
     none: {
-      en: "No run that has not ended fits these conditions.",
+      en: "No unended run matches these conditions.",
       ja: "条件に合う、終わっていない実行はありません。",
     },
     verb: { en: (n: string) => `Cancel ${counted(n, "run")}`, ja: (n) => `${n} 件を取り消す` },
@@ -203,27 +203,27 @@ export const MANY = {
     open: { en: "Run again…", ja: "再実行…" },
     title: { en: (n: string) => `Run ${counted(n, "run")} again?`, ja: (n) => `${n} 件の実行を再実行しますか？` },
     text: {
-      en: "For each run that has ended a new one is made, with the same args; the first ones stay as they are.",
+      en: "For each ended run a new run is created with the same args; the ended runs stay as they are.",
       ja: "終わった実行ごとに、同じ引数の新しい実行を作成します。元の実行はそのまま残ります。",
     },
-    none: { en: "No run that has ended fits these conditions.", ja: "条件に合う、終わった実行はありません。" },
+    none: { en: "No ended run matches these conditions.", ja: "条件に合う、終わった実行はありません。" },
     verb: { en: (n: string) => `Run ${n} again`, ja: (n) => `${n} 件を再実行` },
-    done: { en: (n: string) => `${counted(n, "new run")} made`, ja: (n) => `新しい実行を ${n} 件作成しました` },
+    done: { en: (n: string) => `${counted(n, "new run")} created`, ja: (n) => `新しい実行を ${n} 件作成しました` },
   }),
   reprioritize: words({
     open: { en: "Priority…", ja: "優先度…" },
     title: {
-      en: (n: string) => `Another priority for ${counted(n, "run")}?`,
+      en: (n: string) => `Change the priority of ${counted(n, "run")}?`,
       ja: (n) => `${n} 件の優先度を変更しますか？`,
     },
     text: {
-      en: "Runs that wait are started in the new order at once.",
+      en: "Waiting runs follow the new order at once.",
       ja: "待っている実行は、ただちに新しい順序で開始されます。",
     },
-    none: { en: "No run that waits fits these conditions.", ja: "条件に合う、待っている実行はありません。" },
+    none: { en: "No waiting run matches these conditions.", ja: "条件に合う、待っている実行はありません。" },
     verb: { en: (n: string) => `Change ${counted(n, "run")}`, ja: (n) => `${n} 件を変更` },
     done: {
-      en: (n: string) => `${counted(n, "waiting run")} given the new priority`,
+      en: (n: string) => `${counted(n, "waiting run")} changed`,
       ja: (n) => `待っている ${n} 件の優先度を変更しました`,
     },
   }),
