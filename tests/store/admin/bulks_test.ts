@@ -146,7 +146,7 @@ Deno.test("only what failed is repeated, once, and each names the other; the run
     );
     assert.doesNotMatch(await browser.text(`/bulks/${id}`), /data-opens="retry"/);
     await browser.post(`/bulks/${id}/retry`, {});
-    assert.match(await browser.text(`/bulks/${id}`), /were repeated before/);
+    assert.match(await browser.text(`/bulks/${id}`), /were already retried/);
   });
 });
 

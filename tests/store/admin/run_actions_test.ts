@@ -106,7 +106,7 @@ Deno.test("a run again with other args is checked against the schema, loses noth
     const twice = await browser.post(path, { ...form, args: `{"n": 7}` });
     assert.equal(twice.headers.get("location"), `/runs/${id}`);
     assert.match(await browser.text(`/runs/${id}`), new RegExp(`Retry of run</dt><dd><a href="/runs/${run.id}"`));
-    assert.match(await browser.text(`/runs/${run.id}`), new RegExp(`Repeated by</dt><dd><a href="/runs/${id}"`));
+    assert.match(await browser.text(`/runs/${run.id}`), new RegExp(`Retried by</dt><dd><a href="/runs/${id}"`));
     const [act] = await sql`select actor, reason, after_json from admin_action_log where action = 'run.retry'`;
     assert.deepEqual({ ...act }, {
       actor: "user:operator",
