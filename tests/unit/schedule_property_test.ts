@@ -188,9 +188,11 @@ Deno.test("every clock, ten years, a day's schedule by each policy: strictly inc
 });
 
 Deno.test("every clock that there is, ten years of half past each hour: each reading once", () => {
-  const [from, until] = DECADES[1] as Range;
+  const [from, decades_end] = DECADES[1] as Range;
   const clocks = clocksIn([DECADES[1] as Range]);
   for (const zone of clocks) {
+    // Of a clock that is never changed one year is as good as ten.
+    const until = shiftsIn(zone, from, decades_end).length > 0 ? decades_end : from + 365 * DAY_MS;
     const times: ScheduleTimes = {
       schedule_type: "hourly_at_minute",
       schedule_value: "30",
@@ -214,13 +216,13 @@ Deno.test("every clock that there is, ten years of half past each hour: each rea
   assert(clocks.length > 80, `only ${clocks.length} clocks`);
 });
 
-Deno.test("excluded days take their slots and no others, in every zone, over the changes of two years", () => {
+Deno.test("excluded days take their slots and no others, on every clock, over the changes of two years", () => {
   const exclude = ["2026-03-29", "2026-10-20/2026-11-05", "03-08", "12-30/01-02"];
   const is_off = (date: string) =>
     date === "2026-03-29" || (date >= "2026-10-20" && date <= "2026-11-05") || date.endsWith("-03-08") ||
     date.slice(5) >= "12-30" || date.slice(5) <= "01-02";
   const [from, until] = [Date.UTC(2026, 0, 10), Date.UTC(2027, 11, 1)];
-  for (const zone of ZONES) {
+  for (const zone of clocksIn([[from, until]])) {
     const all: ScheduleTimes = {
       schedule_type: "daily_at",
       schedule_value: "00:30",

@@ -56,7 +56,8 @@ export const MISTAKES: Mistake[] = [
       const of_tick = ["::text as worker_id, ", "::bigint as tick)"];
       return [`${FENCE}select `, "::bigint as epoch, ", ...(pieces.length === 3 ? ["::text as worker_id)"] : of_tick)];
     },
-    odds: (text) => text.includes(FENCE) ? { pause: 0.08 } : undefined,
+    seconds: 4,
+    odds: (text) => text.includes(FENCE) ? { pause: 0.2 } : undefined,
   },
   {
     name: "a fence that locks nothing",
@@ -95,8 +96,9 @@ export const MISTAKES: Mistake[] = [
         "r.state is not distinct from 'RUNNING' and '' <> ",
       ],
     ]],
+    seconds: 6,
     weather: { strikes: 0.3 },
-    manner: { least_ms: 50, most_ms: 400, fails: 0.7, fatal: 0 },
+    manner: { least_ms: 50, most_ms: 200, fails: 0.9, fatal: 0 },
     odds: (text) => text.includes("then 'RETRYING' else s.outcome") ? { sql_late: 0.4 } : undefined,
   },
   {
@@ -119,8 +121,9 @@ export const MISTAKES: Mistake[] = [
     name: "an assignment of an older tick is carried out",
     shows: /^resources /,
     changes: [[[" and tick = ", " and 0 <= "]]],
+    seconds: 6,
     weather: { strikes: 0.01, pause: 0, pause_after: 0 },
-    manner: { least_ms: 100, most_ms: 400 },
+    manner: { least_ms: 200, most_ms: 600 },
     job: "licensed",
     odds: (text) => text.includes("set state = 'ASSIGNED'") ? { sql_late: 0.6 } : undefined,
   },
