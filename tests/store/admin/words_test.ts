@@ -118,6 +118,7 @@ const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
   choice: { code: "choice", words: ["A"] },
   text: { code: "text", most: 9 },
   time_of_day: { code: "time_of_day" },
+  day_of_month: { code: "day_of_month" },
   cron: { code: "cron", wrong: { what: "field", field: "hour", text: "25" } },
   zone: { code: "zone", like: undefined },
   never: { code: "never" },

@@ -59,7 +59,10 @@ function anAsker(runs: number[], reply: Reply, settings: Partial<Settings> = {})
   } as unknown as ContinuationParts["peers"];
   const executor: ContinuationParts["executor"] = {
     held: runs.map((job_run_id) => ({ job_run_id, attempt: 1 })),
-    cancel: (run, reason) => acts.push(`cancel ${run.job_run_id}: ${reason}`) > 0,
+    cancel: (run, reason) => {
+      acts.push(`cancel ${run.job_run_id}: ${reason}`);
+      return "ACCEPTED";
+    },
     abandon: (run, reason) => acts.push(`abandon ${run.job_run_id}: ${reason}`),
   };
   const sql = (() => Promise.resolve([])) as unknown as Sql;

@@ -150,7 +150,7 @@ Deno.test("a yes counts from before the question, less the margin, and one that 
       }),
     } as unknown as ContinuationParts["peers"];
     const held = [1, 2].map((job_run_id) => ({ job_run_id, attempt: 1 }));
-    const executor = { held, cancel: () => true, abandon: () => {} };
+    const executor = { held, cancel: () => "ACCEPTED" as const, abandon: () => {} };
     const sql = (() => Promise.resolve([])) as unknown as Sql;
     await new Continuation({ sql, peers, executor, local }).look(new AbortController().signal);
     assert.equal(clock.ms, asked_ms + 2 * SLOW_MS, "both were asked for");
