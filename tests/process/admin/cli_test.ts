@@ -28,16 +28,17 @@ Deno.test("users are added with a password that is made or read from stdin, neve
       /lower case letters/,
     );
     assert.match((await cli("admin", "user", "set-role", "taro", "king")).err, /give one of viewer, operator, admin/);
-    assert.equal((await cli("admin", "user", "set-role", "taro", "viewer")).code, 0);
+    assert.equal((await cli("admin", "user", "set-role", "hanako", "operator")).code, 0);
+    assert.match((await cli("admin", "user", "set-role", "taro", "viewer")).err, /last admin/);
     assert.equal((await cli("admin", "user", "rm", "hanako")).code, 0);
-    assert.match((await cli("admin", "user", "rm", "hanako")).err, /Cannot find user "hanako"/);
+    assert.match((await cli("admin", "user", "rm", "hanako")).err, /Cannot remove user "hanako": there is none/);
     const acts = await sql<
       { action: string; target_id: string }[]
     >`select action, target_id from admin_action_log order by id`;
     assert.deepEqual(acts.map(({ action, target_id }) => `${action} ${target_id}`), [
       "user.add taro",
       "user.add hanako",
-      "user.set_role taro",
+      "user.set_role hanako",
       "user.remove hanako",
     ]);
   });
