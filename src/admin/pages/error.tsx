@@ -31,7 +31,7 @@ const WORDS = words({
     en: "A form of this page holds 1 MB at most. Items of a bulk can be more by `deno task bulk start`.",
     ja: "フォームで送れるのは 1 MB までです。一括の項目は deno task bulk start ならそれ以上でも登録できます。",
   },
-  too_many: { en: "Too many tries", ja: "試行が多すぎます" },
+  too_many: { en: "Too many attempts", ja: "試行が多すぎます" },
   too_many_text: { en: "Wait a while and try again.", ja: "しばらく待ってからもう一度試してください。" },
   failed: { en: "This went wrong", ja: "エラーが発生しました" },
   failed_text: {

@@ -10,7 +10,7 @@ const WORDS = words({
   password: { en: "Password", ja: "パスワード" },
   wrong: { en: "No user has this name and this password.", ja: "名前またはパスワードが違います。" },
   too_many: {
-    en: "Too many tries for this name or from this address. Wait 15 minutes, or have an admin unlock the user.",
+    en: "Too many attempts for this name or from this address. Wait 15 minutes, or have an admin unlock the user.",
     ja: "この名前またはアドレスからの試行が多すぎます。15 分待つか、管理者にロック解除を依頼してください。",
   },
   busy: {
