@@ -65,11 +65,11 @@ export interface StartJobRequest {
 export interface StartJobResponse {
   result: StartResultCode;
   message: string;
-  other_code?: OtherCode | null;
+  other_code?: RefusedCode | null;
   observed_leader_epoch: number;
 }
 /** What a worker has instead of the code that was asked for; an empty digest: its file is missing or cannot be read. */
-export interface OtherCode {
+export interface RefusedCode {
   digest: string;
 }
 export interface StartJobsRequest {
@@ -112,7 +112,7 @@ export interface StartResult {
   result: StartResultCode;
   message: string;
   /** Why it was REJECTED_INVALID, if only for the worker's files: the assignment is undone already, and no attempt. */
-  other_code?: OtherCode | null;
+  other_code?: RefusedCode | null;
 }
 
 export interface CancelJobRequest {

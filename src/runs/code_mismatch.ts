@@ -18,16 +18,16 @@ export interface Mismatch extends FoundCode {
   digest: string;
 }
 
-export interface SyncedJob {
+export interface SyncedCode {
   id: number;
   command_name: string;
   digest: string;
 }
 
 /** The jobs that a worker compares its files with. */
-export async function syncedJobs(sql: Db): Promise<SyncedJob[]> {
+export async function syncedJobs(sql: Db): Promise<SyncedCode[]> {
   return await sql<
-    SyncedJob[]
+    SyncedCode[]
   >`select id, command_name, digest from job_definition where removed_at is null order by id`;
 }
 

@@ -1,7 +1,7 @@
 /** The worker's side of `describe`: what a job file declares, or why it declares nothing, with the place when it is known. */
 import { notInstalledText } from "../platform/not_installed.ts";
 import { after } from "../platform/timers.ts";
-import type { Description, Refusal } from "./child/describe_host.ts";
+import type { DescribeRefusal, Description } from "./child/describe_host.ts";
 import type { BodyError, FromBody } from "./frames.ts";
 import { NEVER_RESOLVED, tidy, urlsOf } from "./outcome.ts";
 import type { Child, ChildEnd } from "./process.ts";
@@ -38,7 +38,7 @@ export async function descriptionFrom(
   });
   const end = await child.ended;
   cancel();
-  if (answer?.kind === "described") return described(answer.described as unknown as Description | Refusal);
+  if (answer?.kind === "described") return described(answer.described as unknown as Description | DescribeRefusal);
   if (answer?.kind === "error") return thrown(answer.error, on);
   if (late) {
     const reason = `the file was not loaded within ${
@@ -54,7 +54,7 @@ export async function descriptionFrom(
   return { ok: false, kind: "crashed", reason: crashOf(end, { ...on, exit_code }) };
 }
 
-function described(answer: Description | Refusal): Described {
+function described(answer: Description | DescribeRefusal): Described {
   return "kind" in answer ? { ok: false, kind: answer.kind, reason: answer.reason } : { ok: true, description: answer };
 }
 

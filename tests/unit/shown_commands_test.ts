@@ -1,5 +1,6 @@
 /** What docs and pages tell people to type is what the command line takes: the command, its options, and what they are given. */
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { type Command, CommanderError } from "commander";
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { buildProgram } from "../../src/cli/program.ts";
@@ -38,6 +39,19 @@ Deno.test("keys that the docs have made inside the checkout get into neither git
     const ignored = Deno.readTextFileSync(`${PROJECT_DIR}/${list}`).split("\n").map((line) => line.replace(/\/$/, ""));
     assert.deepEqual([...folders].filter((folder) => !ignored.includes(folder)), [], list);
   }
+});
+
+Deno.test("every link of the docs leads to a file or folder that is there", async () => {
+  const links = docs().flatMap(({ path, text }) =>
+    [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].map(([, to = ""]) => ({ path, to }))
+  ).filter(({ to }) => !/^(https?:|mailto:)/.test(to));
+  assert(links.length > 50);
+  const missing: string[] = [];
+  for (const { path, to } of links) {
+    const there = await Deno.stat(`${PROJECT_DIR}/${dirname(path)}/${to}`).catch(() => undefined);
+    if (!there) missing.push(`${path} leads to ${to}`);
+  }
+  assert.deepEqual(missing, []);
 });
 
 function docs(): { path: string; text: string }[] {

@@ -9,6 +9,13 @@ import { parseSource, type Place, readSource, type Source, sourcesIn } from "../
 
 const LONGEST_FILE = 400;
 const LONGEST_FUNCTION = 70;
+const MOST_FILES = 22;
+
+/** Words that name a part of the system to nobody but us; the field has others. */
+const PRIVATE_WORDS = [
+  ...["hall", "lane", "sight", "agenda", "crew", "seat", "roster", "estate", "heir", "vigil", "lookout", "warden"],
+  ...["sayings", "spool", "fleeting", "seldom", "birth", "births", "bell", "ears", "knock", "lone", "remains"],
+];
 
 /** A folder may import itself and the folders before it. */
 const READING_ORDER = [
@@ -173,6 +180,33 @@ Deno.test("what a file exports is used by another one", () => {
   );
 });
 
+Deno.test("a type that is exported has a name of its own, and no name is a private metaphor", () => {
+  const named = ours.flatMap(({ path, exports }) =>
+    exports.flatMap(({ name: text, line }) => {
+      const [, kind = "", name] = /^export (?:abstract |async )?(\w+)\*? (\w+)/.exec(text) ?? [];
+      return name === undefined ? [] : [{ kind, name, where: `${path}:${line}` }];
+    })
+  );
+  const types = named.filter(({ kind }) => ["type", "interface", "class"].includes(kind));
+  const private_word = new RegExp(`(^|_)(${PRIVATE_WORDS.join("|")})(?=_|$)`);
+  refuse([
+    ...types.filter(({ name }, place) => types.findIndex((one) => one.name === name) !== place)
+      .map(({ name, where }) => `${where} exports ${name}, which another file exports as well`),
+    ...named.filter(({ name }) => private_word.test(snake(name)))
+      .map(({ name, where }) => `${where} exports ${name}: take the field's word (docs/glossary.md)`),
+    ...ours.filter(({ path }) => path.split(/[/.]/).some((part) => private_word.test(part)))
+      .map(({ path }) => `${path} has a name of our own making: take the field's word (docs/glossary.md)`),
+  ]);
+});
+
+Deno.test(`no folder holds more than ${MOST_FILES} files`, () => {
+  const folders = Map.groupBy(ours, ({ path }) => path.slice(0, path.lastIndexOf("/")));
+  refuse(
+    [...folders].filter(([, files]) => files.length > MOST_FILES)
+      .map(([folder, files]) => `${folder} holds ${files.length} files: make two rooms of it`),
+  );
+});
+
 Deno.test("every export of what users import is documented", () => {
   refuse(
     ENTRIES.map(readSource).flatMap(({ path, exports }) =>
@@ -263,6 +297,10 @@ function circlesIn(files: { path: string; imports: Place[] }[]): string[][] {
   };
   for (const path of next.keys()) walk(path, []);
   return found;
+}
+
+function snake(name: string): string {
+  return name.replace(/([a-z0-9])([A-Z])/g, "$1_$2").toLowerCase();
 }
 
 function refuse(problems: string[]): void {

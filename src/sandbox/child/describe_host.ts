@@ -25,7 +25,7 @@ export interface Description {
 }
 
 /** What the file is instead of a job. */
-export interface Refusal {
+export interface DescribeRefusal {
   kind: "no_default" | "not_a_job" | "invalid";
   reason: string;
 }
@@ -46,7 +46,7 @@ export async function describeHost(load: LoadModule): Promise<void> {
     over = true;
     fail("the check of its args by its schema never settled", "NeverSettled");
   });
-  let answer: Description | Refusal;
+  let answer: Description | DescribeRefusal;
   try {
     answer = await describe(await load());
   } catch (error) {
@@ -59,7 +59,7 @@ export async function describeHost(load: LoadModule): Promise<void> {
   channel.leave(0);
 }
 
-async function describe(module: Record<string, unknown>): Promise<Description | Refusal> {
+async function describe(module: Record<string, unknown>): Promise<Description | DescribeRefusal> {
   if (!("default" in module)) return { kind: "no_default", reason: "the file has no default export" };
   const job = module.default as { options?: Partial<JobOptions<unknown, unknown, unknown>> } | null | undefined;
   if (typeof job?.options !== "object" || job.options === null) {
