@@ -99,7 +99,7 @@ Deno.test("the overview draws its plots, changes their range, and tells at once 
     await page.waitForURL(`${url}overview`);
     await page.waitForSelector(".plot .uplot canvas");
     assert.equal(await page.locator(".plot .uplot").count(), 6);
-    await page.waitForSelector(".tiles .bad >> text=nobody leads");
+    await page.waitForSelector(".tiles .bad >> text=no leader");
     const term = await acquire(sql, { worker_id, lease_ms: 60_000, epoch_hint: 0 });
     assert(term);
     await page.waitForSelector(`.tiles strong >> text=${worker_id}`);
