@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { digestOf } from "../../../src/admin/auth/passwords.ts";
 import { changeRole, disableUser, removeUserNamed } from "../../../src/actions/user_actions.ts";
 import { addApiToken, readApiToken } from "../../../src/access/api_tokens.ts";
-import { type Db, json, type Sql } from "../../../src/postgres/connection.ts";
+import { json, type Sql } from "../../../src/postgres/connection.ts";
 import { removeUser } from "../../../src/access/users.ts";
 import { addWebhook } from "../../../src/events/webhooks.ts";
 import { type AdminScene, aUser, type Browser, PASSWORD, withAdmin } from "../../support/admin.ts";
-import { waitFor } from "../../support/waiting.ts";
+import { untilLocked } from "../../support/waiting.ts";
 import { cliWith } from "../../support/cli.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
@@ -16,15 +16,6 @@ const LOSING_AN_ADMIN = {
   "another role": (sql: Sql, name: string) => changeRole(sql, { name, role: "viewer" }, { actor: "test" }),
   "its removal": (sql: Sql, name: string) => removeUserNamed(sql, name, { actor: "test" }),
 };
-
-/** Until so many statements wait for a lock. Asked in the transaction that has it: one that is idle until hashes are made is ended by Postgres on a busy machine. */
-async function waiting(tx: Db, statements: number): Promise<void> {
-  await waitFor("statements that wait", async () => {
-    await tx`select pg_stat_clear_snapshot()`;
-    const rows = await tx`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    return rows.length === statements || undefined;
-  });
-}
 
 /** What an act shows once. */
 async function secretOf(browser: Browser, path: string, fields: Record<string, string>): Promise<string> {
@@ -169,7 +160,7 @@ for (const [doing, act] of Object.entries(LOSING_AN_ADMIN)) {
       const both = await sql.begin(async (tx) => {
         await tx`select from admin_user for update`;
         const acts = ["taro", "hanako"].map((name) => act(sql, name));
-        await waiting(tx, 2); // both have begun, and neither has seen what the other does
+        await untilLocked(tx, 2); // both have begun, and neither has seen what the other does
         return { ended: Promise.allSettled(acts) };
       }).then(({ ended }) => ended);
       assert.deepEqual(both.map(({ status }) => status).sort(), ["fulfilled", "rejected"]);

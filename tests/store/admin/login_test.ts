@@ -5,10 +5,9 @@ import { addApiToken, readApiToken, removeApiToken, scopesAllow } from "../../..
 import { mayTry } from "../../../src/access/login_attempts.ts";
 import { openSession } from "../../../src/access/sessions.ts";
 import { readCredentials, removeUser, setPassword, setRole } from "../../../src/access/users.ts";
-import type { Db } from "../../../src/postgres/connection.ts";
 import { readSettings } from "../../../src/settings/settings.ts";
 import { aUser, PASSWORD, withAdmin } from "../../support/admin.ts";
-import { waitFor } from "../../support/waiting.ts";
+import { untilLocked } from "../../support/waiting.ts";
 
 Deno.test("a login opens a session, a logout ends it, and both leave cookies that only this server reads", async () => {
   await withAdmin(async ({ sql, stranger }) => {
@@ -139,15 +138,6 @@ Deno.test("a form of a session that is over is not done, says so, and its login 
   }
 });
 
-/** Until so many statements wait for a lock. Asked in the transaction that has it: one that is idle until hashes are made is ended by Postgres on a busy machine. */
-async function waiting(tx: Db, statements: number): Promise<void> {
-  await waitFor("statements that wait", async () => {
-    await tx`select pg_stat_clear_snapshot()`;
-    const rows = await tx`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    return rows.length === statements || undefined;
-  });
-}
-
 Deno.test("a password that is changed while the old one is checked lets nobody in, and is not overwritten by the old one's owner", async () => {
   await withAdmin(async ({ sql, stranger, login }) => {
     const browser = await login("viewer", "taro");
@@ -158,7 +148,7 @@ Deno.test("a password that is changed while the old one is checked lets nobody i
       old = stranger("10.2.2.2").logIn("taro", PASSWORD);
       const theirs = "of somebody who took it";
       account = browser.post("/account/password", { current: PASSWORD, fresh: theirs, again: theirs });
-      await waiting(tx, 2);
+      await untilLocked(tx, 2);
       await tx`update admin_user set password_hash = ${fresh} where name = 'taro'`;
       await tx`delete from admin_session`;
     });
@@ -180,7 +170,7 @@ Deno.test("a new password ends also the session that is being opened with the ol
     await sql.begin(async (tx) => {
       assert(await openSession(tx, of));
       changed = setPassword(sql, { name: "taro", password_hash: "another" }, { actor: "test" });
-      await waiting(tx, 1);
+      await untilLocked(tx, 1);
     });
     assert(await changed);
     assert.equal((await sql`select from admin_session`).length, 0);
