@@ -13,7 +13,7 @@ import { PROJECT_DIR } from "../src/platform/config.ts";
 import { Digests } from "../src/sync/module_graph.ts";
 import { Executor } from "../src/worker/executor.ts";
 import { PendingStarts } from "../src/worker/pending_starts.ts";
-import { identify, ResultJournal } from "../src/worker/result_journal.ts";
+import { identify, ResultJournal } from "../src/worker/results/result_journal.ts";
 import { LocalWorkerState } from "../src/worker/worker_state.ts";
 import { ProcessPool } from "../src/sandbox/process_pool.ts";
 import { connectDb } from "../src/postgres/connection.ts";

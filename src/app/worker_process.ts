@@ -34,7 +34,7 @@ import { deliverAlerts } from "../alerts/alert_delivery.ts";
 import { playRole } from "../cluster/election.ts";
 import { Subleader } from "../cluster/subleader.ts";
 import { LocalWorkerState } from "../worker/worker_state.ts";
-import { identify, type Identity, ResultJournal } from "../worker/result_journal.ts";
+import { identify, type Identity, ResultJournal } from "../worker/results/result_journal.ts";
 import { monitorSiblings } from "../worker/sibling_monitor.ts";
 import { beatHeart, holdLease, renewOnce, type WorkerParts } from "../worker/worker.ts";
 import type { ProcessPool } from "../sandbox/process_pool.ts";

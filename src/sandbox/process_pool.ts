@@ -3,14 +3,12 @@
  *
  * A body gets a process of its own. So that it need not wait for one to load, a spare is kept: once a run of a job has
  * started, another process loads the same file with the same rights and waits; the next run of that job begins in it
- * within a millisecond. A spare is bound to job file, digest, permissions and memory, and never used for anything else.
- * There are at most `spares` of them; the least recently used goes first, and each goes after five minutes without
- * use. A file's top level therefore runs before there is a run; what it prints then goes to the log of the first run.
+ * within a millisecond (spare_processes.ts). A file's top level therefore runs before there is a run; what it prints then goes to the log of
+ * the first run.
  *
  * A job with `isolation: { reuse: n }` goes back among the spares after its run, up to n runs, unless anything but its
- * result or a thrown error came of it, it printed after its end, or it can start processes of its own. So there may be more
- * of them for 15 s, while a fourth of the machine's memory is free. Timers that it left open go on and may disturb the next
- * run once that has begun: that is what its owner chose.
+ * result or a thrown error came of it, it printed after its end, or it can start processes of its own. Timers that it left open go on and may
+ * disturb the next run once that has begun: that is what its owner chose.
  * While its runs take a few milliseconds each, those that come at once wait behind one another in one process (process_queue.ts)
  * rather than each in a process of its own. While as many processes serve as there are slots all do, if they may wait at all; else
  * those that wait since no process is loaded have one more loaded for whoever comes after them.
@@ -30,6 +28,7 @@ import { isUnsafe, permissionsKey } from "./permissions.ts";
 import { ProcessQueue } from "./process_queue.ts";
 import { type CodeDuration, DurationEstimates, START_MS } from "./duration_estimate.ts";
 import { Child } from "./process.ts";
+import { SpareProcesses } from "./spare_processes.ts";
 import { GUARD_MARK } from "./orphan_processes.ts";
 import { makeTempRoot } from "./temp_folders.ts";
 import { BEAT_MS, MayRunNothing, Watchdog } from "./watchdog.ts";
@@ -63,18 +62,7 @@ export interface ProcessPoolOptions {
 /** What a process is bound to, from its start. */
 type ProcessKind = Pick<BodyOrder, "job_file" | "digest" | "permissions" | "memory_mb">;
 
-interface Spare {
-  key: string;
-  line: ProcessQueue;
-  idle_since_ms: number;
-}
-
 const SPARE_DELAY_MS = 10;
-const SPARE_LIFE_MS = 5 * 60_000;
-/** Of processes that go back among the spares and are more than `spares`: as many as runs went on at a time. */
-const SURPLUS_LIFE_MS = 15_000;
-/** A younger spare gives way to none of another kind: where many kinds come at once each would end one that nobody has used yet. */
-const SETTLED_MS = 3_000;
 const DESCRIBE_MEMORY_MB = 512;
 
 export class ProcessPool {
@@ -92,7 +80,7 @@ export class ProcessPool {
   readonly #pace: DurationEstimates;
   readonly #wakeup = new Wakeup();
   readonly #stop = new AbortController();
-  #spares: Spare[] = [];
+  readonly #spares: SpareProcesses;
   #mayRun = () => true;
   #beating: Promise<void> | undefined;
   #temp_root: string | undefined;
@@ -100,6 +88,7 @@ export class ProcessPool {
 
   constructor(options: ProcessPoolOptions) {
     this.#options = options;
+    this.#spares = new SpareProcesses(options.spares);
     this.#pace = options.pace ?? new DurationEstimates();
     this.#setting = {
       project_dir: options.project_dir,
@@ -117,7 +106,7 @@ export class ProcessPool {
 
   /** Processes that are loaded and wait for a run. */
   get spares(): number {
-    return this.#spares.length;
+    return this.#spares.size;
   }
 
   /** Bodies live only while this says true; asked each second. */
@@ -220,7 +209,7 @@ export class ProcessPool {
       const most = full ? this.#pace.mostInLine(key) : this.#pace.mostBeforeAnother(key);
       const behind = this.#lineToWaitIn(order, { key, most });
       const began_ms = behind ? 0 : monotonicMs();
-      const spare = behind ? undefined : this.#takeSpare(key);
+      const spare = behind ? undefined : this.#spares.take(key);
       const wanting = behind || spare
         ? undefined
         : this.#lineToWaitIn(order, { key, most: this.#pace.mostInLine(key) });
@@ -287,7 +276,7 @@ export class ProcessPool {
       onReturned: (body) => this.#placeAgain(body),
       onIdle: () => {
         this.#serving.delete(line);
-        if (child.fit && !this.#stop.signal.aborted) this.#spares.push({ key, line, idle_since_ms: monotonicMs() });
+        if (child.fit && !this.#stop.signal.aborted) this.#spares.add(key, line);
         else child.kill();
       },
     }, this.#pace.patience_ms);
@@ -301,13 +290,6 @@ export class ProcessPool {
     return line;
   }
 
-  #takeSpare(key: string): Spare | undefined {
-    const spare = this.#spares.findLast((one) => one.key === key && one.line.child.fit);
-    if (!spare) return undefined;
-    this.#spares = this.#spares.filter((one) => one !== spare);
-    return spare;
-  }
-
   /** Not at once: a start of a process takes time from the event loop, and this body is just beginning to talk. */
   #makeSpareSoon(key: string, order: BodyOrder, { unless = (): boolean => false } = {}): void {
     const cancel = after(SPARE_DELAY_MS, () => {
@@ -317,26 +299,14 @@ export class ProcessPool {
     this.#stop.signal.addEventListener("abort", cancel, { once: true });
   }
 
-  /** One more process for this key, if there is room: beyond the first only as many as runs of it go on at a time. */
+  /** One more process for this key, if there is room. */
   #makeSpare(key: string, order: ProcessKind, wanted = this.#running.get(key) ?? 0): void {
-    const own = this.#spares.filter((one) => one.key === key).length;
-    if (this.#stop.signal.aborted || this.#options.spares < 1 || own >= Math.max(1, wanted)) return;
-    if (this.#spares.length >= this.#options.spares) {
-      const [oldest] = this.#spares as [Spare];
-      if (own > 0 || monotonicMs() - oldest.idle_since_ms < SETTLED_MS) return;
-      this.#drop(oldest);
-    }
+    if (this.#stop.signal.aborted || !this.#spares.makeRoom(key, wanted)) return;
     try {
-      const line = this.#lineOf(key, this.#spawn(order));
-      this.#spares.push({ key, line, idle_since_ms: monotonicMs() });
+      this.#spares.add(key, this.#lineOf(key, this.#spawn(order)));
     } catch {
       // without a spare the next run starts its own process, and tells what is wrong
     }
-  }
-
-  #drop(spare: Spare): void {
-    this.#spares = this.#spares.filter((one) => one !== spare);
-    spare.line.child.kill();
   }
 
   #spawn(order: ProcessKind): Child {
@@ -355,7 +325,7 @@ export class ProcessPool {
     this.#children.add(child);
     child.ended.then(() => {
       this.#children.delete(child);
-      this.#spares = this.#spares.filter((one) => one.line.child !== child);
+      this.#spares.forget(child);
     });
     this.#beating ??= every(BEAT_MS, () => this.#beat(), {
       name: "sandbox beat",
@@ -367,21 +337,9 @@ export class ProcessPool {
 
   #beat(): Promise<void> {
     this.#watchdog.beat();
-    const now_ms = monotonicMs();
-    const beyond = this.#spares.length - this.#options.spares;
-    const surplus_life_ms = beyond > 0 && isMemoryShort() ? 0 : SURPLUS_LIFE_MS;
-    const stale = this.#spares.filter(({ idle_since_ms }, place) =>
-      now_ms - idle_since_ms > (place < beyond ? surplus_life_ms : SPARE_LIFE_MS)
-    );
-    for (const spare of stale) this.#drop(spare);
+    this.#spares.dropStale();
     return Promise.resolve();
   }
-}
-
-/** A process of each of many kinds may idle here, at some 45 MiB each: not at the cost of what runs. */
-function isMemoryShort(): boolean {
-  const { available, total } = Deno.systemMemoryInfo();
-  return available < total / 4;
 }
 
 /** Runs of one job that were started together share the object of their permissions. */

@@ -14,43 +14,35 @@
  */
 import { loopFailed, observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
-import { ChurnMap } from "../platform/churn_map.ts";
-import { after, chance, monotonicMs, restUntil, Wakeup } from "../platform/timers.ts";
+import { after, monotonicMs, restUntil, Wakeup } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
 import type { Digest, Digests } from "../sync/module_graph.ts";
 import type { CodeDuration } from "../sandbox/duration_estimate.ts";
 import type { ProcessPool } from "../sandbox/process_pool.ts";
 import type { Sql } from "../postgres/connection.ts";
-import { checkSoon } from "../nodes/workers.ts";
-import { type AttemptRef, giveBack } from "../runs/states.ts";
+import type { AttemptRef } from "../runs/states.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
 import { bodyOrder } from "./body_order.ts";
 import { CodeReport } from "./code_report.ts";
-import { EndedLately } from "./recently_ended.ts";
-import { endingOf } from "../runs/retry_policy.ts";
 import {
   type Acceptance,
   againAfter,
   bodyOf,
   codeRefusal,
-  type FinishedBody,
-  holdsSlot,
   type InflightRun,
-  isHeld,
-  type Lost,
   move,
   newInflightRun,
   notAssigned,
-  refOf,
   type RunOrder,
   startFailure,
 } from "./inflight_run.ts";
-import { type BodyResult, Records } from "./result_batcher.ts";
+import { InflightRuns } from "./inflight_runs.ts";
+import { OutcomeRecorder } from "./results/outcome_recorder.ts";
 import { beginsAt, type Started, Starts } from "./start_batcher.ts";
 import { LogWriter } from "./log_writer.ts";
-import type { ResultJournal } from "./result_journal.ts";
-import { type LocalWorkerState, UNABLE_MS } from "./worker_state.ts";
+import type { ResultJournal } from "./results/result_journal.ts";
+import type { LocalWorkerState } from "./worker_state.ts";
 import { untilHeard } from "./retry_until_available.ts";
 
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
@@ -66,17 +58,15 @@ export class Executor {
   readonly #jobs_dir: string;
   /** Absolute paths of job files, by their names in orders. */
   readonly #files = new Map<string, string>();
-  readonly #inflight = new ChurnMap<number, InflightRun>();
+  readonly #inflight = new InflightRuns();
   #starting = 0;
-  readonly #ended = new EndedLately();
   readonly #starts: Starts<InflightRun>;
-  readonly #records: Records<BodyResult & FinishedBody>;
+  readonly #outcomes: OutcomeRecorder;
   /** Fires when outcomes are no longer waited for. */
   readonly #over = new AbortController();
   /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
   #ending_why: string | undefined;
   readonly #log_writer: LogWriter;
-  readonly #journal: ResultJournal | undefined;
   /** What it says of its job files. */
   readonly code: CodeReport;
 
@@ -95,45 +85,47 @@ export class Executor {
     this.#digests = parts.digests;
     this.#me = parts.local;
     this.#jobs_dir = parts.jobs_dir;
-    this.#journal = parts.journal;
     this.code = new CodeReport({ sql: parts.sql, worker_id: parts.local.worker_id, digests: parts.digests });
     this.#log_writer = new LogWriter(parts.sql);
-    const asking = {
-      sql: parts.sql,
-      worker_id: parts.local.worker_id,
-      local: parts.local,
-      untilHeard: <T>(ask: () => Promise<T>) => untilHeard(ask, this.#over.signal),
-    };
+    const { sql, local, journal } = parts;
     this.#starts = new Starts({
-      ...asking,
+      sql,
+      local,
+      untilHeard: (ask) => untilHeard(ask, this.#over.signal),
       onStarted: (inflight, run) => this.#begin(inflight, run),
       onLost: (inflight) => this.#lose(inflight),
       onFailed: (inflight, error) => this.#fail(inflight, error),
       presses: (inflight) => this.#inflight.size >= this.#me.slots && !this.#sandbox.isQuick(this.#codeOf(inflight)),
     });
-    this.#records = new Records({
-      ...asking,
+    this.#outcomes = new OutcomeRecorder({
+      sql,
+      local,
+      journal,
+      inflight: this.#inflight,
+      log_writer: this.#log_writer,
       over: this.#over.signal,
-      onRecorded: (ended, state) => this.#recorded(ended, state),
-      onFailed: (ended, error) => this.#unrecorded(ended, error),
     });
   }
 
-  /** Bodies that hold a slot, as those behind another in its process do not. One that has ended frees it before Postgres knows. */
   get load(): number {
-    let load = 0;
-    for (const inflight of this.#inflight.values()) if (holdsSlot(inflight)) load++;
-    return load;
+    return this.#inflight.load;
   }
 
-  /** Runs that have or will have a body here. */
   get runs(): AttemptRef[] {
-    return [...this.#inflight.values()].map(refOf);
+    return this.#inflight.refs;
+  }
+
+  get held(): AttemptRef[] {
+    return this.#inflight.held;
   }
 
   /** How many are not in hand any more, since it began. */
   get released(): number {
-    return this.#inflight.deletions;
+    return this.#inflight.released;
+  }
+
+  knows(run: AttemptRef): boolean {
+    return this.#inflight.knows(run);
   }
 
   /** What a run of each code takes of its slot. */
@@ -146,16 +138,6 @@ export class Executor {
     return this.#sandbox.codesKnown;
   }
 
-  /** Runs that are RUNNING as far as we know and worth keeping: their body is here, or its outcome waits to be recorded. */
-  get held(): AttemptRef[] {
-    return [...this.#inflight.values()].filter(isHeld).map(refOf);
-  }
-
-  /** Whether this very attempt is in hand here, or was recorded a moment ago, which an answer under way cannot know. */
-  knows(run: AttemptRef): boolean {
-    return this.#inflight.get(run.job_run_id)?.attempt === run.attempt || this.#ended.has(run);
-  }
-
   /** Idempotent: an order that is repeated gets the answer of the first. */
   accept(order: RunOrder): Promise<Acceptance> {
     const inflight = this.#inflight.get(order.job_run_id);
@@ -166,7 +148,7 @@ export class Executor {
     const refusal = this.#refusal(order, inflight);
     if (refusal) return Promise.resolve(refusal);
     const fresh = newInflightRun(order);
-    this.#inflight.set(order.job_run_id, fresh);
+    this.#inflight.add(fresh);
     this.#starting++;
     const mine = this.#digests.of(order.command_name);
     const start = (mine: Digest) => this.#withCode(fresh, mine, () => this.#start(fresh));
@@ -245,7 +227,7 @@ export class Executor {
   #drop(inflight: InflightRun, answer: Acceptance): void {
     move(inflight, { at: "done" });
     this.#starting--;
-    if (this.#inflight.get(inflight.job_run_id) === inflight) this.#inflight.delete(inflight.job_run_id);
+    this.#inflight.remove(inflight);
     this.#me.tell();
     inflight.answer(answer);
   }
@@ -279,7 +261,9 @@ export class Executor {
       fence: run.fence,
     });
     this.#me.tell();
-    body.outcome.then((outcome) => this.#end({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms }));
+    body.outcome.then((outcome) =>
+      this.#outcomes.add({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms })
+    );
     this.#answer(inflight).catch((error) => inflight.answer(startFailure(inflight, error)));
   }
 
@@ -288,74 +272,11 @@ export class Executor {
     inflight.answer(ACCEPTED);
   }
 
-  #end(gone: FinishedBody): void {
-    const { inflight, run, outcome } = gone;
-    move(inflight, { at: "recording", lost: outcome.kind === "LOST" });
-    if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
-    const ended = outcome.kind === "LOST"
-      ? undefined
-      : { inflight, run, outcome, duration_ms: gone.duration_ms, ending: endingOf(run, outcome, chance()) };
-    if (ended) this.#journal?.keep(ended.ending); // before anything that waits for Postgres
-    this.#me.tell();
-    const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);
-    const said = this.#log_writer.settled(run);
-    if (said) said.then(record);
-    else record();
-  }
-
-  #giveBack(gone: FinishedBody, { unbegun, error_summary }: Lost): void {
-    const how = this.#me.draining || unbegun ? "GIVEN_BACK" as const : "LOST" as const;
-    const back = { ...refOf(gone.run), from: "RUNNING" as const, outcome: how, cause: error_summary };
-    const given = async () => {
-      await failpoint("before-give-back");
-      return await untilHeard(() => giveBack(this.#sql, this.#me.worker_id, [back]), this.#over.signal);
-    };
-    given().then(
-      ({ length }) => this.#recorded(gone, length > 0 ? "ORPHANED" : undefined),
-      (error) => this.#unrecorded(gone, error),
-    );
-  }
-
-  #recorded(gone: FinishedBody & Partial<BodyResult>, state: string | undefined): void {
-    if (gone.ending) this.#journal?.drop(gone.ending);
-    this.#ended.add(gone.run);
-    this.#leave(gone, state ?? "not ours any more");
-  }
-
-  /** Its row is given up at the next look at what is mine. */
-  #unrecorded(gone: FinishedBody, error: unknown): void {
-    loopFailed(`recording run ${gone.run.job_run_id}`, error);
-    this.#leave(gone, "not recorded");
-  }
-
-  #leave({ inflight, run, outcome, duration_ms }: FinishedBody, state: string): void {
-    move(inflight, { at: "done" });
-    if (this.#inflight.get(run.job_run_id) === inflight) this.#inflight.delete(run.job_run_id);
-    observe("run.finished", {
-      job_run_id: run.job_run_id,
-      attempt: run.attempt,
-      job_name: run.job_name,
-      worker_id: this.#me.worker_id,
-      outcome: outcome.kind,
-      state,
-      duration_ms: Math.round(duration_ms),
-    });
-    this.#me.tell();
-  }
-
-  /** Nothing more for a while, or each run would come back at once; and the node's check tells whoever looks after it. */
-  #lacks(what: string): void {
-    const { worker_id, node_id } = this.#me;
-    if (!this.#me.lacks(what)) return;
-    observe("worker.unable", { worker_id, node_id, lack: what, seconds: UNABLE_MS / 1000 });
-    checkSoon(this.#sql, node_id).catch((error) => loopFailed("asking for a check of the node", error));
-  }
-
   /** Tells the body to end; attempt 0 is whichever is here. The run becomes CANCELED when the body is gone. */
   cancel(run: AttemptRef, reason: string): "ACCEPTED" | "ALREADY_FINISHED" | "NOT_FOUND" {
     const inflight = this.#inflight.get(run.job_run_id);
     const other = !inflight || (run.attempt !== 0 && inflight.attempt !== run.attempt);
-    if (other) return this.#ended.has(run) ? "ALREADY_FINISHED" : "NOT_FOUND";
+    if (other) return this.#inflight.hasEnded(run) ? "ALREADY_FINISHED" : "NOT_FOUND";
     if (inflight.stage.at === "recording") return "ALREADY_FINISHED";
     inflight.cancel_reason = reason;
     bodyOf(inflight)?.cancel(reason);

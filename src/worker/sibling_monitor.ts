@@ -10,8 +10,8 @@ import { loopFailed } from "../platform/facts.ts";
 import { every, monotonicMs } from "../platform/timers.ts";
 import { isGone } from "../sandbox/process_table.ts";
 import { isUnreachable } from "../postgres/connection.ts";
-import { type JournalRecoverer, recoverJournal, type Settled } from "./journal_recovery.ts";
-import { type Identity, identityIn, journalsFolder } from "./result_journal.ts";
+import { type JournalRecoverer, recoverJournal, type Settled } from "./results/journal_recovery.ts";
+import { type Identity, identityIn, journalsFolder } from "./results/result_journal.ts";
 
 const LOOK_MS = 250;
 /** While nobody is known whose end would be seen: one who comes is known a second later. */

@@ -145,13 +145,13 @@ export const LEASE_MISTAKES: Mistake[] = [
   },
   {
     id: "outcome-in-the-journal-after-its-log-is-stored",
-    file: "src/worker/executor.ts",
-    find: `    if (ended) this.#journal?.keep(ended.ending); // before anything that waits for Postgres
-    this.#me.tell();
+    file: "src/worker/results/outcome_recorder.ts",
+    find: `    if (ended) journal?.keep(ended.ending); // before anything that waits for Postgres
+    local.tell();
     const record = () => ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);`,
-    replace: `    this.#me.tell();
+    replace: `    local.tell();
     const record = () => {
-      if (ended) this.#journal?.keep(ended.ending);
+      if (ended) journal?.keep(ended.ending);
       return ended ? this.#records.add(ended) : this.#giveBack(gone, outcome as Lost);
     };`,
     tests: ["tests/process/worker/executor_test.ts"],
@@ -160,8 +160,8 @@ export const LEASE_MISTAKES: Mistake[] = [
   },
   {
     id: "outcome-stays-in-the-journal",
-    file: "src/worker/executor.ts",
-    find: "    if (gone.ending) this.#journal?.drop(gone.ending);\n",
+    file: "src/worker/results/outcome_recorder.ts",
+    find: "    if (gone.ending) journal?.drop(gone.ending);\n",
     replace: "",
     tests: ["tests/process/worker/executor_test.ts"],
     filter: "an outcome is in the journal before what may wait",
@@ -169,7 +169,7 @@ export const LEASE_MISTAKES: Mistake[] = [
   },
   {
     id: "journal-emptied-one-result-too-early",
-    file: "src/worker/result_journal.ts",
+    file: "src/worker/results/result_journal.ts",
     find: `    if (this.#waiting.size > 0 && this.#bytes <= this.#tidy_at_bytes) return;
     this.#attempt(() => {
       if (this.#waiting.size === 0) this.#empty();`,
@@ -182,7 +182,7 @@ export const LEASE_MISTAKES: Mistake[] = [
   },
   {
     id: "dead-workers-journal-removed-unread",
-    file: "src/worker/journal_recovery.ts",
+    file: "src/worker/results/journal_recovery.ts",
     find: `if (!replayed || await workerState(sql, of.worker_id) !== "DEAD") return "not yet";`,
     replace: `if (await workerState(sql, of.worker_id) !== "DEAD") return "not yet";`,
     tests: ["tests/process/worker/journal_recovery_test.ts"],
@@ -191,7 +191,7 @@ export const LEASE_MISTAKES: Mistake[] = [
   },
   {
     id: "living-workers-journal-removed",
-    file: "src/worker/journal_recovery.ts",
+    file: "src/worker/results/journal_recovery.ts",
     find: `if (!replayed || await workerState(sql, of.worker_id) !== "DEAD") return "not yet";`,
     replace: `if (!replayed) return "not yet";`,
     tests: ["tests/process/worker/journal_recovery_test.ts"],
@@ -200,7 +200,7 @@ export const LEASE_MISTAKES: Mistake[] = [
   },
   {
     id: "certified-before-its-journal-is-replayed",
-    file: "src/worker/journal_recovery.ts",
+    file: "src/worker/results/journal_recovery.ts",
     find: `  const replayed = await replay(recoverer, of);
   if (gone && await certifyDeath(sql, of)) {
     observe("worker.certified", { worker_id: of.worker_id, by: recoverer.worker_id });

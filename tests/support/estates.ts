@@ -1,8 +1,8 @@
 /** The journal of a dead worker, and what it takes to be its recovering worker. */
 import assert from "node:assert/strict";
 import { type FactName, hear } from "../../src/platform/facts.ts";
-import type { JournalRecoverer } from "../../src/worker/journal_recovery.ts";
-import { fileNameOf, type Identity, journalsFolder, ResultJournal } from "../../src/worker/result_journal.ts";
+import type { JournalRecoverer } from "../../src/worker/results/journal_recovery.ts";
+import { fileNameOf, type Identity, journalsFolder, ResultJournal } from "../../src/worker/results/result_journal.ts";
 import type { Ending } from "../../src/runs/finished_runs.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { aRun, aWorker } from "./factories.ts";

@@ -3,7 +3,7 @@ import { type FactName, hear } from "../../src/platform/facts.ts";
 import type { Digests } from "../../src/sync/module_graph.ts";
 import { Executor } from "../../src/worker/executor.ts";
 import type { RunOrder } from "../../src/worker/inflight_run.ts";
-import type { ResultJournal } from "../../src/worker/result_journal.ts";
+import type { ResultJournal } from "../../src/worker/results/result_journal.ts";
 import { LocalWorkerState } from "../../src/worker/worker_state.ts";
 import type { Body, BodyListener, BodyOrder, Outcome, ProcessPool } from "../../src/sandbox/process_pool.ts";
 import type { Sql } from "../../src/postgres/connection.ts";

@@ -1,6 +1,6 @@
 /** A worker's executor over a real Postgres, with bodies that end when the test says so. */
 import assert from "node:assert/strict";
-import { EndedLately } from "../../../src/worker/recently_ended.ts";
+import { EndedLately } from "../../../src/worker/results/recently_ended.ts";
 import type { RunOrder } from "../../../src/worker/inflight_run.ts";
 import {
   fileNameOf,
@@ -8,7 +8,7 @@ import {
   journalsFolder,
   readJournal,
   ResultJournal,
-} from "../../../src/worker/result_journal.ts";
+} from "../../../src/worker/results/result_journal.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Ending } from "../../../src/runs/finished_runs.ts";
 import { readAttempts, readRun } from "../../../src/runs/run_view.ts";

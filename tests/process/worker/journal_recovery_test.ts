@@ -1,7 +1,7 @@
 /** What a recovering worker makes of the journal of a dead worker. */
 import assert from "node:assert/strict";
-import { recoverJournal } from "../../../src/worker/journal_recovery.ts";
-import { identify, journalsFolder, readJournal } from "../../../src/worker/result_journal.ts";
+import { recoverJournal } from "../../../src/worker/results/journal_recovery.ts";
+import { identify, journalsFolder, readJournal } from "../../../src/worker/results/result_journal.ts";
 import { monitorSiblings } from "../../../src/worker/sibling_monitor.ts";
 import { membersOf } from "../../../src/sandbox/process_table.ts";
 import { BODY_MARK } from "../../../src/sandbox/orphan_processes.ts";

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { FaultyLink } from "../../../src/ops/faulty_link.ts";
-import { fileNameOf, identityIn, journalsFolder } from "../../../src/worker/result_journal.ts";
+import { fileNameOf, identityIn, journalsFolder } from "../../../src/worker/results/result_journal.ts";
 import { BODY_MARK, GUARD_MARK } from "../../../src/sandbox/orphan_processes.ts";
 import { readAttempts, readRun } from "../../../src/runs/run_view.ts";
 import type { Settings } from "../../../src/settings/settings.ts";

@@ -1,6 +1,6 @@
 /** The file of outcomes that Postgres has not confirmed. */
 import assert from "node:assert/strict";
-import { fileNameOf, identityIn, journalsFolder, readJournal } from "../../../src/worker/result_journal.ts";
+import { fileNameOf, identityIn, journalsFolder, readJournal } from "../../../src/worker/results/result_journal.ts";
 import { DEAD, endingOf, opened, said, withFolder } from "../../support/estates.ts";
 
 Deno.test("an outcome is in the file from its end until Postgres has answered, for its owner's eyes alone", async () => {

@@ -12,17 +12,17 @@
  * A file of another host or of an earlier boot proves nothing about its process. Its outcomes are true all the same and
  * are recorded; the file stays until Postgres says that its worker is dead.
  */
-import { observe } from "../platform/facts.ts";
-import { resolvePath } from "../platform/paths.ts";
-import { messageOf } from "../platform/text.ts";
-import { endOrphanProcesses } from "../sandbox/orphan_processes.ts";
-import { recordOnce } from "../access/audit.ts";
-import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../postgres/connection.ts";
-import type { Ending } from "../runs/finished_runs.ts";
-import { certifyDeath, workerState } from "../nodes/workers.ts";
-import { recordedBefore } from "../runs/run_view.ts";
-import { finishRuns } from "../runs/states.ts";
-import { unstorable } from "../runs/retry_policy.ts";
+import { observe } from "../../platform/facts.ts";
+import { resolvePath } from "../../platform/paths.ts";
+import { messageOf } from "../../platform/text.ts";
+import { endOrphanProcesses } from "../../sandbox/orphan_processes.ts";
+import { recordOnce } from "../../access/audit.ts";
+import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../../postgres/connection.ts";
+import type { Ending } from "../../runs/finished_runs.ts";
+import { certifyDeath, workerState } from "../../nodes/workers.ts";
+import { recordedBefore } from "../../runs/run_view.ts";
+import { finishRuns } from "../../runs/states.ts";
+import { unstorable } from "../../runs/retry_policy.ts";
 import { draftOf, fileNameOf, type Identity, journalsFolder, readJournal } from "./result_journal.ts";
 
 export interface JournalRecoverer {

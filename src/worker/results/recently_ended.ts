@@ -2,8 +2,8 @@
  * Attempts whose end was recorded a moment ago: a question that was asked before that may still be under way. A moment, and not until another
  * one ends: Postgres that fails over can have lost the record, and then its row, RUNNING without a body, is to be given back.
  */
-import { monotonicMs } from "../platform/timers.ts";
-import type { AttemptRef } from "../runs/states.ts";
+import { monotonicMs } from "../../platform/timers.ts";
+import type { AttemptRef } from "../../runs/states.ts";
 
 const FORGET_MS = 30_000;
 

@@ -10,14 +10,14 @@
  * Without the file, or without room for an entry, recording goes on as ever; that is said once. Then a worker that dies
  * with an outcome in hand has its run run again.
  */
-import { observe } from "../platform/facts.ts";
-import { ChurnMap } from "../platform/churn_map.ts";
-import { resolvePath } from "../platform/paths.ts";
-import { messageOf } from "../platform/text.ts";
-import { processStarted } from "../platform/process_stat.ts";
-import { hostIdentity } from "../sandbox/process_table.ts";
-import type { Ending } from "../runs/finished_runs.ts";
-import { attemptKey } from "../runs/states.ts";
+import { observe } from "../../platform/facts.ts";
+import { ChurnMap } from "../../platform/churn_map.ts";
+import { resolvePath } from "../../platform/paths.ts";
+import { messageOf } from "../../platform/text.ts";
+import { processStarted } from "../../platform/process_stat.ts";
+import { hostIdentity } from "../../sandbox/process_table.ts";
+import type { Ending } from "../../runs/finished_runs.ts";
+import { attemptKey } from "../../runs/states.ts";
 
 /** Which process a worker is: the same text in its row and in the name of its file. */
 export interface Identity {

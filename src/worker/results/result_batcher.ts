@@ -6,19 +6,19 @@
  * No row back means that either an earlier try was recorded and its reply lost, or that the run was meanwhile given to another: then
  * it is left alone, and the result is kept in the audit.
  */
-import { observe } from "../platform/facts.ts";
-import { failpoint } from "../platform/failpoint.ts";
-import { KeyedBatcher, rest } from "../platform/timers.ts";
-import { messageOf } from "../platform/text.ts";
-import { recordAudit } from "../access/audit.ts";
-import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../postgres/connection.ts";
-import type { Ending } from "../runs/finished_runs.ts";
-import { lockedRows } from "../postgres/row_locks.ts";
-import { readAttempts, readRun } from "../runs/run_view.ts";
-import { finishRuns, type RunState } from "../runs/states.ts";
-import type { StartedRun } from "../runs/started_runs.ts";
-import { unstorable } from "../runs/retry_policy.ts";
-import { batchInterval } from "./batch_interval.ts";
+import { observe } from "../../platform/facts.ts";
+import { failpoint } from "../../platform/failpoint.ts";
+import { KeyedBatcher, rest } from "../../platform/timers.ts";
+import { messageOf } from "../../platform/text.ts";
+import { recordAudit } from "../../access/audit.ts";
+import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../../postgres/connection.ts";
+import type { Ending } from "../../runs/finished_runs.ts";
+import { lockedRows } from "../../postgres/row_locks.ts";
+import { readAttempts, readRun } from "../../runs/run_view.ts";
+import { finishRuns, type RunState } from "../../runs/states.ts";
+import type { StartedRun } from "../../runs/started_runs.ts";
+import { unstorable } from "../../runs/retry_policy.ts";
+import { batchInterval } from "../batch_interval.ts";
 
 /** A run whose body is gone, and what came of it. */
 export interface BodyResult {
