@@ -101,6 +101,7 @@ create table worker (
   tls_not_after timestamptz,    -- until when its certificate is good
   slots int not null check (slots > 0),
   version text not null default '',
+  features text[] not null default '{}',  -- what it can do that workers of an older version cannot: {steps}
   code_seen_at timestamptz,     -- when it first compared its job files with what is synced; nothing is known of them before (code_mismatch)
   started_at timestamptz not null default clock_timestamp(),
   ended_at timestamptz,
@@ -164,6 +165,12 @@ create table job_definition (
   memory_mb int not null default 512 check (memory_mb between 64 and 65536),
   permissions jsonb not null default '{}',
   isolation_reuse int not null default 0 check (isolation_reuse >= 0),  -- 0: a process for each attempt
+  messages jsonb not null default '{}' check (jsonb_typeof(messages) = 'object'),  -- what may be sent to its runs: name to schema
+  after_jobs text[] not null default '{}',    -- it runs once the runs of these jobs in one group have ended
+  after_when text not null default 'success' check (after_when in ('success', 'failure', 'end')),
+  has_followers boolean not null default false,  -- a job that is not removed names it in after_jobs; written by sync
+  on_change text not null default 'continue' check (on_change in ('continue', 'restart', 'fail')),  -- of runs with steps, once the code is another
+  deadline_seconds bigint check (deadline_seconds > 0),  -- of a run from its first start, waits included
   digest text not null,                       -- of the file and all it imports: no worker runs other code
   job_sync_id bigint references job_sync,     -- the last that changed it
   created_at timestamptz not null default clock_timestamp(),
@@ -173,6 +180,7 @@ create table job_definition (
   constraint key_has_limit check (concurrency_key is null or concurrency_limit is not null)
 );
 create index job_definition_events on job_definition using gin (event_types);
+create index job_definition_after on job_definition using gin (after_jobs);
 
 -- The code that a job has, and had before: a sync that goes back to some is asked whether it means that.
 create table job_version (
@@ -316,6 +324,8 @@ create table bulk (
   name text not null default '',
   idempotency_key text unique,
   retry_of bigint references bulk on delete set null,
+  parent_run_id bigint,                       -- the run that awaits its end, and the key of that step
+  parent_key text collate "C",
   on_finish bigint references job_definition,
   on_failure bigint references job_definition,
   state text not null default 'RUNNING' check (state in ('RUNNING', 'PAUSED', 'CANCELED', 'FINISHED')),
@@ -353,6 +363,7 @@ create index bulk_due on bulk (next_feed_at) where next_feed_at is not null;
 create index bulk_open on bulk (id) where finished_at is null;
 create unique index bulk_serial on bulk (serial_key)
   where serial_key is not null and started_at is not null and finished_at is null;
+create index bulk_children on bulk (parent_run_id, id) where parent_run_id is not null;
 create index bulk_keyed on bulk (serial_key, id) where serial_key is not null and finished_at is null;
 create function guard_bulk_delete() returns trigger language plpgsql as $$
 begin
@@ -387,7 +398,7 @@ begin
   if tg_op = 'UPDATE' and new.priority <> old.priority then  -- its runs move as well, also those that may be tried again, but not one that was moved by itself
     update job_run set priority = new.priority where id = any(array(
       select id from job_run where bulk_id = new.id and priority = old.priority
-         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED')
          for update skip locked));  -- one that is just being given to a worker needs none
   end if;
   perform pg_notify('scheduler', 'bulk');
@@ -421,7 +432,12 @@ create table job_run (
   event_key text,                             -- of an event with a rule: by it the job's newest run of that key is found
   bulk_id bigint,
   rerun_of bigint,                            -- the ended run that this one repeats
-  source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk')),
+  parent_run_id bigint,                       -- the run whose body asked for it
+  parent_key text collate "C",                -- the parent's step that awaits its end; null: none does
+  depth smallint not null default 0 check (depth between 0 and 16),  -- how many parents stand above it
+  has_children boolean not null default false,
+  group_id bigint,                            -- first run of its group: those that `after` connects
+  source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk', 'call', 'after')),
   idempotency_key text collate "C",           -- by bytes: a rule of a language costs more, and may change below an index that must be right
   args_json jsonb not null default '{}',
   scheduled_for timestamptz not null default clock_timestamp(),
@@ -432,11 +448,13 @@ create table job_run (
   node text,                                  -- where it must run, as in job_definition
   avoid_node text,                            -- where its last attempt failed, if it asked for another node
   state text not null default 'PENDING' check (state in
-    ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED', 'SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')),
-  held boolean not null default false,        -- not yet due, or behind its serial key or limit key
-  wakes_at timestamptz,                       -- held until then, and for no other reason
+    ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED', 'SUCCEEDED', 'FAILED', 'CANCELED', 'TIMED_OUT', 'SKIPPED')),
+  held boolean not null default false,        -- not yet due, suspended, or behind its serial key or limit key
+  wakes_at timestamptz,                       -- held until then, and for no other reason; infinity: until something arrives
   version int not null default 0,
-  attempt int not null default 1 check (attempt >= 1),
+  attempt int not null default 1 check (attempt >= 1),  -- counts executions: from a start to a suspension or an end
+  suspensions int not null default 0,         -- how often it started again after one, raised with `attempt`: people count attempt - suspensions
+  wakes int not null default 0,               -- how often something has arrived; a suspension that has not seen the last is refused
   failures int not null default 0,            -- what the user's code did; counts against max_retries
   interruptions int not null default 0,       -- what was done to it; counts against max_interruptions
   assigned_worker_id text,
@@ -449,6 +467,9 @@ create table job_run (
   continuation_state text not null default 'NONE' check (continuation_state in ('NONE', 'CONFIRMING')),
   continuation_check_started_at timestamptz,
   continuation_check_deadline_at timestamptz,
+  code_digest text,                           -- first 12 hex digits of the code that ran it last
+  deadline_at timestamptz,                    -- ends TIMED_OUT then, waits included
+  ending text check (ending in ('FAILED', 'CANCELED', 'TIMED_OUT')),  -- what it becomes once all that it did is undone
   cancel_requested_at timestamptz,
   cancel_requested_by text,
   cancel_reason text,
@@ -464,7 +485,9 @@ create table job_run (
   ended_xid xid8,
   created_at timestamptz not null default clock_timestamp(),
   constraint wakes_from_hold check (wakes_at is null or held),
-  constraint held_while_waiting check (not held or state in ('PENDING', 'RETRYING', 'ORPHANED')),
+  constraint held_while_waiting check (not held or state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED')),
+  constraint endless_wait_is_suspended check (wakes_at is distinct from 'infinity' or state = 'SUSPENDED'),
+  constraint suspension_is_execution check (suspensions between 0 and attempt - 1),
   constraint owned_once_taken check (state not in ('ASSIGNED', 'RUNNING') or assigned_worker_id is not null),
   constraint fenced_once_running check (state <> 'RUNNING' or
     (leader_epoch is not null and start_token is not null and fence is not null and started_at is not null)),
@@ -477,23 +500,28 @@ create index job_run_event_key on job_run (job_definition_id, event_key, id) whe
 -- What may start now, by run queue (definition and node), in the order in which it does: all that dispatch reads. Runs that may
 -- not are `held` and not in it, and a run queue that is closed is passed over as one; so its cost does not grow with what waits.
 create index job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
-  where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held;
+  where state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED') and not held;
 create index job_run_held on job_run (job_definition_id, priority) where held;
 create index job_run_asleep on job_run (wakes_at) where wakes_at is not null;
 create index job_run_slots on job_run (due_at) where state = 'PENDING' and source = 'schedule';
 create index job_run_orphans on job_run (id) where state = 'ORPHANED';
 create index job_run_live on job_run (assigned_worker_id) where state in ('ASSIGNED', 'RUNNING');
 create index job_run_cancel on job_run (id)
-  where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
--- One run of a serial key anywhere between ASSIGNED and its end, retries included.
+  where cancel_requested_at is not null and ending is null
+    and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
+create index job_run_deadline on job_run (deadline_at) where deadline_at is not null and finished_at is null and ending is null;
+create index job_run_suspended on job_run (job_definition_id, id) where state = 'SUSPENDED';
+create index job_run_children on job_run (parent_run_id, id) where parent_run_id is not null;
+create index job_run_group on job_run (group_id, job_definition_id, id) where group_id is not null;
+-- One run of a serial key anywhere between ASSIGNED and its end, retries and waits included.
 create unique index job_run_serial on job_run (serial_key)
-  where serial_key is not null and state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+  where serial_key is not null and state in ('ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
 create index job_run_keyed on job_run (serial_key, priority, due_at, id)
-  where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+  where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
 create index job_run_limited on job_run (limit_key, priority, due_at, id)
-  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED');
+  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
 -- A job's runs by time: of those that wait and of those that have ended, since an index of all of them is written with each step of each run.
-create index job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'RETRYING', 'ORPHANED');
+create index job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
 create index job_run_past_slots on job_run (job_definition_id, scheduled_for) where finished_at is not null;
 create index job_run_of_event on job_run (event_id) where event_id is not null;
 create index job_run_reruns on job_run (rerun_of, id) where rerun_of is not null;
@@ -515,7 +543,7 @@ create trigger job_run_born after insert on job_run for each statement execute f
 create function keep_definition() returns trigger language plpgsql as $$
 begin
   if exists (select from job_run where job_definition_id = old.id and finished_at is not null)
-     or exists (select from job_run where job_definition_id = old.id and state in ('PENDING', 'RETRYING', 'ORPHANED'))
+     or exists (select from job_run where job_definition_id = old.id and state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED'))
      or exists (select from job_run where job_definition_id = old.id and state in ('ASSIGNED', 'RUNNING')) then
     raise exception 'job "%" has runs, so its row is kept', old.name
       using hint = 'Remove its file and run `deno task sync`: the job takes no runs from then on, and its history stays.';
@@ -652,12 +680,14 @@ begin
   if tg_table_name = 'job_run' then
     insert into key_recheck (line) select 'limit:' || old.limit_key where old.limit_key is not null;
     insert into bulk_recheck (bulk_id) select old.bulk_id where old.bulk_id is not null;
+    insert into wake_check (job_run_id) select old.parent_run_id where old.parent_key is not null;
   end if;
   perform pg_notify('scheduler', tg_table_name);
   return null;
 end $$;
 create trigger job_run_deleted after delete on job_run for each row
-  when (old.finished_at is null and (old.serial_key is not null or old.limit_key is not null or old.bulk_id is not null))
+  when (old.finished_at is null
+    and (old.serial_key is not null or old.limit_key is not null or old.bulk_id is not null or old.parent_key is not null))
   execute function check_deleted();
 
 -- Definitions whose priority has changed: those of their runs that wait with the one that it was follow, moved by the leader.
@@ -723,12 +753,132 @@ create table job_run_attempt (
   fence bigint,
   started_at timestamptz,
   ended_at timestamptz not null default clock_timestamp(),
-  outcome text not null check (outcome in ('FAILED', 'TIMED_OUT', 'LOST', 'GIVEN_BACK')),
+  outcome text not null check (outcome in ('FAILED', 'TIMED_OUT', 'LOST', 'GIVEN_BACK', 'SUSPENDED')),
   exit_code int,
   error_name text,
   error_summary text,
   primary key (job_run_id, attempt)
 );
+
+-- What a run's body asked for and what came of it: its journal. `key` is kind, name and occurrence, "step:charge", "sleep:#2". `seq` is the
+-- position in the order in which results were given to the body; a row without one is still open. Only src/steps/ writes it.
+--
+-- No foreign key: it would lock the run's row for each step once more. What is left of a deleted run goes with it (job_run_forgotten).
+create table run_step (
+  job_run_id bigint not null,
+  key text collate "C" not null check (octet_length(key) between 1 and 300),
+  kind text not null check (kind in ('step', 'sleep', 'message', 'event', 'call', 'start', 'bulk', 'mark', 'undo')),
+  -- BEGUN: at most once, its work may have run. TRYING: failed, and to be tried again. WAITING: for what `kind` says.
+  state text not null check (state in ('BEGUN', 'TRYING', 'WAITING', 'DONE', 'FAILED', 'TIMED_OUT', 'CANCELED')),
+  seq int check (seq > 0),
+  attempt int not null,                       -- execution that wrote it last, and the code of that
+  code_digest text not null,
+  orphaned boolean not null default false,    -- changed code does not ask for it any more; for people
+  tries int not null default 1 check (tries >= 1),  -- TRYING: failed ones; ended: with the last
+  result jsonb,
+  error_name text,
+  error_summary text,
+  began_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  until timestamptz,                          -- WAITING: a sleep's end, a wait's limit; TRYING: not before
+  child_run_id bigint,                        -- whose result is read there, and not copied
+  child_bulk_id bigint,
+  waits_for text,                             -- the message's name, or the event's type
+  event_where jsonb,
+  prompt jsonb,                               -- of a message that people are asked for: {"ask", "show", "who", "notBy", "remind"}
+  has_undo boolean not null default false,
+  primary key (job_run_id, key),
+  constraint delivered_has_ended check (case when seq is null then state in ('BEGUN', 'TRYING', 'WAITING', 'CANCELED')
+    else state not in ('BEGUN', 'TRYING', 'WAITING') end),
+  constraint ended_has_time check ((ended_at is null) = (state in ('BEGUN', 'TRYING', 'WAITING')))
+);
+create unique index run_step_order on run_step (job_run_id, seq) where seq is not null;
+create index run_step_events on run_step (waits_for) where kind = 'event' and state = 'WAITING';
+create index run_step_prompts on run_step (began_at) where kind = 'message' and state = 'WAITING' and prompt is not null;
+
+-- What the world has sent to a run. Kept until the body waits for it; of one name the oldest is taken first, by one wait.
+create table run_message (
+  id bigint generated always as identity primary key,
+  job_run_id bigint not null,
+  name text not null check (for_key is not null or name ~ '^[a-z0-9][a-z0-9_.-]{0,63}$'),
+  for_key text collate "C",                   -- an event's: the step that waits for it; its name is the event's type
+  payload jsonb not null default 'null',
+  dedupe_key text,                            -- an event's: "event:{id}:{for_key}"
+  sent_by text not null,
+  sent_at timestamptz not null default clock_timestamp(),
+  taken_by text collate "C"                   -- key of the step that got it
+);
+create unique index run_message_once on run_message (job_run_id, dedupe_key) where dedupe_key is not null;
+create index run_message_open on run_message (job_run_id, name, id) where taken_by is null;
+create index run_message_of_run on run_message (job_run_id, id);
+
+-- Runs for which something has come: a message, the end of a child or of a bulk, or their own end if they have children. Written in the
+-- transaction that brings it and deleted by the leader when it has acted, so no run sleeps on because a leader died.
+create table wake_check (
+  id bigint generated always as identity primary key,
+  job_run_id bigint not null
+);
+-- Groups in which a run has ended that other jobs come after.
+create table group_check (
+  id bigint generated always as identity primary key,
+  group_id bigint not null,
+  job_definition_id bigint not null
+);
+
+create function check_relatives() returns trigger language plpgsql as $$
+begin
+  if new.parent_key is not null then
+    insert into wake_check (job_run_id) values (new.parent_run_id);
+  end if;
+  if new.has_children then
+    insert into wake_check (job_run_id) values (new.id);
+  end if;
+  if new.group_id is not null then
+    insert into group_check (group_id, job_definition_id)
+    select new.group_id, id from job_definition where id = new.job_definition_id and has_followers;
+  end if;
+  perform pg_notify('scheduler', 'job_run');
+  return null;
+end $$;
+create trigger job_run_relatives after update on job_run for each row
+  when (old.finished_at is null and new.finished_at is not null
+    and (new.parent_key is not null or new.has_children or new.group_id is not null))
+  execute function check_relatives();
+
+create function check_sent_message() returns trigger language plpgsql as $$
+begin
+  insert into wake_check (job_run_id) values (new.job_run_id);
+  perform pg_notify('scheduler', 'run_message');
+  return null;
+end $$;
+create trigger run_message_sent after insert on run_message for each row execute function check_sent_message();
+
+create function check_parent_of_bulk() returns trigger language plpgsql as $$
+begin
+  insert into wake_check (job_run_id) values (new.parent_run_id);
+  perform pg_notify('scheduler', 'bulk');
+  return null;
+end $$;
+create trigger bulk_of_run_ended after update on bulk for each row
+  when (old.finished_at is null and new.finished_at is not null and new.parent_key is not null)
+  execute function check_parent_of_bulk();
+
+-- The worker that has the body is told; of a run without one the leader takes care.
+create function ring_worker() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('run_arrived', new.id::text);
+  return null;
+end $$;
+create trigger job_run_arrived after update on job_run for each row
+  when (new.wakes <> old.wakes and new.state = 'RUNNING') execute function ring_worker();
+
+create function forget_steps() returns trigger language plpgsql as $$
+begin
+  delete from run_step where job_run_id = any(array(select id from gone));
+  delete from run_message where job_run_id = any(array(select id from gone));
+  return null;
+end $$;
+create trigger job_run_forgotten after delete on job_run referencing old table as gone for each statement execute function forget_steps();
 
 create table job_run_log (
   id bigint generated always as identity primary key,
@@ -873,18 +1023,38 @@ create function bulk_precedes(b bulk, r job_run) returns boolean language sql im
   select r.bulk_id is null and b.serial_key = r.serial_key and b.finished_at is null and (b.started_at is not null or b.created_at <= r.created_at)
 $$;
 
--- Why a run that has not started waits: a code and what it is about (runs/wait_reason.ts), and `text`, the same in one sentence.
+-- What a suspended run waits for, that first which ends soonest; ten of what may be a thousand.
+create function suspended_for(r job_run) returns jsonb language sql stable as $$
+  with wait as materialized (
+    select case when state = 'TRYING' then 'retry' else kind end as kind,
+           coalesce(waits_for, substr(key, position(':' in key) + 1)) as name, until, began_at, key
+      from run_step where job_run_id = r.id and state in ('WAITING', 'TRYING')),
+  soonest as (select * from wait order by until nulls last, began_at, key limit 10),
+  said as (
+    select coalesce(jsonb_agg(jsonb_build_object('kind', kind, 'name', name, 'until', until) order by until nulls last, began_at, key), '[]') as waits,
+           string_agg(case kind when 'retry' then 'the next try of step' else kind end || ' ' || name
+             || coalesce(' until ' || to_char(until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), ''), ', ' order by until nulls last, began_at, key)
+             as text, (select count(*) from wait) as number
+      from soonest)
+  select jsonb_build_object('code', 'suspended', 'waits', waits, 'number', number,
+           'text', 'it waits for ' || coalesce(text, 'what it asked for') || case when number > 10 then ' and ' || number - 10 || ' more' else '' end)
+    from said
+$$;
+
+-- Why a run that may start, or will be able to, waits: a code and what it is about (runs/wait_reason.ts), and `text`, the same in one sentence.
 -- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
 -- million times, and it is true at the moment in which it is read. Step by step, since most runs need one of the questions.
 create function wait_reason_parts(r job_run) returns jsonb language plpgsql stable as $$
 declare
   said jsonb;
 begin
-  if r.state not in ('PENDING', 'RETRYING', 'ORPHANED') then
+  if r.state not in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED') then
     return null;
   elsif r.cancel_requested_at is not null then
     return jsonb_build_object('code', 'canceling', 'by', r.cancel_requested_by,
       'text', 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked');
+  elsif r.state = 'SUSPENDED' and r.held and r.wakes_at > clock_timestamp() then
+    return suspended_for(r);
   elsif r.due_at > clock_timestamp() then
     return jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end, 'at', r.due_at,
       'text', (case r.state when 'RETRYING' then 'next try at ' else 'it is due at ' end)
@@ -898,7 +1068,7 @@ begin
     said := coalesce(
       (select key_stopped(s) from serial_key_pause s where s.serial_key = r.serial_key and r.state = 'PENDING'),
       (select behind_run(o) from job_run o
-        where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')),
+        where o.serial_key = r.serial_key and o.id <> r.id and o.state in ('ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED')),
       (select behind_bulk(b) from bulk b where r.state = 'PENDING' and bulk_precedes(b, r) order by b.started_at, b.created_at, b.id limit 1),
       (select behind_run(o) from job_run o
         where o.serial_key = r.serial_key and r.state = 'PENDING' and o.state = 'PENDING' and o.due_at <= clock_timestamp()
@@ -912,7 +1082,7 @@ begin
     select jsonb_build_object('code', 'key_limit', 'key', split_part(r.limit_key, ':', 2), 'running', count(o.id), 'limit', d.concurrency_limit,
              'text', 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
                || '" are active') into said from job_definition d
-      join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+      join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED')
        and o.state in ('ASSIGNED', 'RUNNING')
      where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit;
     if said is not null then

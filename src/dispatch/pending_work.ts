@@ -110,7 +110,7 @@ export async function renewAndReadWork(
       coalesce((select wakes_at from job_run where wakes_at is not null order by wakes_at limit 1) <= clock.now, false) as asleep,
       exists (select from key_recheck) as lines,
       exists (select from priority_change m where ${canMove(sql)}) as moves,
-      (select id from job_run where cancel_requested_at is not null
+      (select id from job_run where cancel_requested_at is not null and ending is null
          and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') order by id limit 1) is not null as cancels,
       trouble.stuck, trouble.lost or exists (select from worker where state <> 'DEAD' and lease_until < clock.now) as lost,
       exists (select from node where next_check_at <= clock.now) as checks,

@@ -138,7 +138,8 @@ function untilXid(sql: Db) {
 export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_id: string; reason: string })[]> {
   return await sql<(AttemptRef & { worker_id: string; reason: string })[]>`
     select id as job_run_id, attempt, assigned_worker_id as worker_id, cancel_reason as reason from job_run
-     where cancel_requested_at is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
+     where cancel_requested_at is not null and ending is null
+       and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
 }
 
 /** Whether an attempt is over for good; attempt 0: the run. One that is ORPHANED is not: its former worker may yet record its end. */

