@@ -13,9 +13,19 @@
  */
 import { observe } from "../platform/facts.ts";
 import { monotonicMs, TimerSet } from "../platform/timers.ts";
-import { type FromBody, MOST_UNTOLD_MS, type ToBody } from "./frames.ts";
+import { type FromBody, MOST_UNTOLD_MS } from "./frames.ts";
 import { shortageOf } from "./resource_shortage.ts";
-import type { Body, BodyListener, BodyOrder } from "./body_order.ts";
+import { type Body, type BodyListener, type BodyOrder, type OrderWords, orderWords } from "./body_order.ts";
+import {
+  type BodyState,
+  checkMove,
+  type EndingBody,
+  endingBy,
+  isActive,
+  runningSince,
+  verdictIn,
+  type Wish,
+} from "./body_state.ts";
 import {
   type BodyHistory,
   type BodyVerdict,
@@ -81,24 +91,17 @@ export class RunningBody implements Body {
   readonly #setting: BodySetting;
   /** Made when it says something: most say nothing. */
   #made_output: Output | undefined;
+  /** Changed by `#move` alone. */
+  #state: BodyState = { at: "queued", wish: undefined };
   #line: BodyLine | undefined;
   #last = true;
   #own = false;
   #first = false;
   #lapses_before = 0;
-  #verdict: BodyVerdict | undefined;
-  #ended_by_us: EndedByUs | undefined;
-  /** It was really told; until then an end of its own comes first. */
-  #told = false;
-  /** It has said that it was. */
-  #has_noticed = false;
-  /** What is to become of it instead of its turn. */
-  #wish: { cause: "cancel" | "abandon"; reason: string } | undefined;
   #exiting: number | undefined;
-  #started_ms: number | undefined;
   #took_ms: number | undefined;
-  #over = false;
   #cancelTimeout = nothing;
+  /** Of the step by which it is ended, or of the time that its process has after its verdict. */
   #cancelStep = nothing;
   #resolve: (outcome: Outcome) => void = nothing;
 
@@ -110,6 +113,11 @@ export class RunningBody implements Body {
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
   }
 
+  #move(to: BodyState): void {
+    checkMove(this.order.job_run_id, this.#state, to);
+    this.#state = to;
+  }
+
   /** Joins the runs of a process. `last`: the process ends with this one. `own`: it was started for this one. */
   enter(line: BodyLine, { last, own }: { last: boolean; own: boolean }): void {
     this.#line = line;
@@ -119,20 +127,8 @@ export class RunningBody implements Body {
     line.add(this);
   }
 
-  get words(): Extract<ToBody, { kind: "order" }> {
-    const { job_run_id, attempt, fence, job_name, args, scheduled_for } = this.order;
-    const temp_dir = this.#line?.child.temp_dir ?? "";
-    return {
-      kind: "order",
-      job_run_id,
-      attempt,
-      fence,
-      job_name,
-      args,
-      scheduled_for,
-      temp_dir,
-      last: this.#last,
-    };
+  get words(): OrderWords {
+    return orderWords(this.order, { temp_dir: this.#line?.child.temp_dir ?? "", last: this.#last });
   }
 
   get job_run_id(): number {
@@ -145,17 +141,17 @@ export class RunningBody implements Body {
 
   /** Whether others may be put behind it. */
   get leavesRoom(): boolean {
-    return !this.#last && !this.#ended_by_us;
+    return !this.#last && !this.condemned;
   }
 
   /** Its process is to end although it could serve others. */
   get condemned(): boolean {
-    return this.#ended_by_us !== undefined;
+    return this.#state.at === "ending";
   }
 
   /** Something of it was called. */
   get begun(): boolean {
-    return this.#started_ms !== undefined || this.#verdict !== undefined;
+    return runningSince(this.#state) !== undefined || verdictIn(this.#state) !== undefined;
   }
 
   /** It did not wait behind another. */
@@ -168,16 +164,24 @@ export class RunningBody implements Body {
     return this.#took_ms;
   }
 
+  get waits(): boolean {
+    return this.#state.at === "queued" && this.#line !== undefined;
+  }
+
   /**
    * It has waited in vain: its process will not begin it. False: and it is not to be begun anywhere, since that was wished while it waited, or
    * since it was ended as the front and the process was killed for it before it had begun.
    */
   returned(): boolean {
     this.#cancelTimeout();
-    if (this.#wish) this.#ended_by_us ??= { ...this.#wish, step: "KILL" };
-    if (!this.#ended_by_us) return true;
-    this.#finish(outcomeOf(this.#story(UNBEGUN), this.#subject));
-    return false;
+    const state = this.#state;
+    if (state.at === "queued" && state.wish) this.#move(endingBy({ ...state.wish, step: "KILL" }, state));
+    if (this.#state.at === "ending") {
+      this.#finish(outcomeOf(this.#story(UNBEGUN), this.#subject));
+      return false;
+    }
+    if (state.at === "front") this.#move({ at: "queued", wish: undefined });
+    return true;
   }
 
   /** Nothing can begin it. */
@@ -187,28 +191,26 @@ export class RunningBody implements Body {
 
   /** Those before it are done: from now on what the process says is its. */
   front(): void {
+    const wish = this.#state.at === "queued" ? this.#state.wish : undefined;
+    this.#move({ at: "front" });
     this.#lapses_before = this.#setting.lapses();
     this.#cancelTimeout = alarms.after(this.order.timeout_ms, () => this.#end("timeout", "timeout"));
-    if (this.#wish?.cause === "abandon") this.#killFor("abandon", this.#wish.reason);
-    else if (this.#wish) this.#end("cancel", this.#wish.reason);
+    if (wish?.cause === "abandon") this.#killFor("abandon", wish.reason);
+    else if (wish) this.#end("cancel", wish.reason);
   }
 
   cancel(reason: string): void {
-    if (this.waits) this.#wishFor("cancel", reason);
+    if (this.#state.at === "queued") this.#wishFor(this.#state, { cause: "cancel", reason });
     else this.#end("cancel", reason);
   }
 
   abandon(reason: string): void {
-    if (this.waits) this.#wishFor("abandon", reason);
+    if (this.#state.at === "queued") this.#wishFor(this.#state, { cause: "abandon", reason });
     else this.#killFor("abandon", reason);
   }
 
-  get waits(): boolean {
-    return !this.#over && !this.#verdict && this.#line?.isFront(this) === false;
-  }
-
-  #wishFor(cause: "cancel" | "abandon", reason: string): void {
-    if (this.#wish?.cause !== "abandon") this.#wish = { cause, reason };
+  #wishFor(queued: Extract<BodyState, { at: "queued" }>, wish: Wish): void {
+    if (queued.wish?.cause !== "abandon") queued.wish = wish;
     this.#line?.recall();
   }
 
@@ -224,12 +226,10 @@ export class RunningBody implements Body {
   }
 
   hear(frame: FromBody): void {
-    if (this.#over) return;
+    if (this.#state.at === "over") return;
     switch (frame.kind) {
       case "started":
-        if (this.#started_ms === undefined && this.#last) this.#setting.onLastStarted(this);
-        this.#started_ms ??= monotonicMs();
-        return;
+        return this.#started();
       case "log":
         return this.#output.log(frame.level, frame.message, frame.fields);
       case "progress":
@@ -245,41 +245,54 @@ export class RunningBody implements Body {
     }
   }
 
+  #started(): void {
+    if (runningSince(this.#state) !== undefined) return;
+    if (this.#last) this.#setting.onLastStarted(this);
+    if (this.#state.at === "front") this.#move({ at: "running", since_ms: monotonicMs() });
+    else if (this.#state.at === "ending") this.#state.since_ms = monotonicMs();
+  }
+
   #judged(verdict: BodyVerdict): void {
-    if (this.#verdict) return;
-    this.#verdict = verdict;
-    if (this.#started_ms !== undefined) this.#took_ms = tookMs(verdict, monotonicMs() - this.#started_ms);
+    const state = this.#state;
+    if (verdictIn(state)) return;
+    const since_ms = runningSince(state);
+    if (since_ms !== undefined) this.#took_ms = tookMs(verdict, monotonicMs() - since_ms);
     this.#cancelTimeout();
     this.#cancelStep();
-    if (!this.#told) this.#ended_by_us = undefined; // an end that came first wins
+    if (state.at === "ending" && state.told) state.verdict = verdict;
+    else this.#move({ at: "judged", verdict, since_ms }); // an end that came first wins
     this.#cancelStep = alarms.after(LEAVE_MS, () => this.#line?.kill(this));
-    if (!this.#last && this.#ended_by_us) this.#line?.kill(this);
+    if (!this.#last && this.condemned) this.#line?.kill(this);
   }
 
   /** The process goes on to serve: both of its streams are read up to the end of this run. */
   closed(): void {
-    const verdict = this.#verdict;
-    if (!verdict || this.#over) return;
+    if (this.#state.at !== "judged") return;
+    const { verdict } = this.#state;
     if (verdict.kind === "result") this.#finish(succeeded(verdict, 0));
     else this.#finish(verdictOutcome(verdict, { ...this.#subject, exit_code: 1 }));
   }
 
   /** The process has ended. `because_of`: another run of it, for which it was killed. */
   ended(end: ChildEnd, because_of: RunningBody | undefined): void {
-    if (this.#over) return;
-    if (because_of && !this.#verdict) {
+    const state = this.#state;
+    if (state.at === "over") return;
+    if (because_of && !verdictIn(state)) {
       const reason = `its process was ended because of run ${because_of.job_run_id}, which it served before`;
-      this.#ended_by_us = { cause: "abandon", reason, step: "KILL" };
+      const by: EndedByUs = { cause: "abandon", reason, step: "KILL" };
+      if (state.at === "ending") state.by = by;
+      else this.#move(endingBy(by, state));
     } else if (this.#beginAgain(end)) return;
     this.#finish(outcomeOf(this.#story(end), this.#subject));
   }
 
   #story(end: ChildEnd): BodyHistory {
+    const state = this.#state;
     return {
-      ended_by_us: this.#ended_by_us,
-      verdict: this.#verdict,
+      ended_by_us: state.at === "ending" ? state.by : undefined,
+      verdict: verdictIn(state),
       exiting: this.#exiting,
-      started: this.#started_ms !== undefined,
+      started: runningSince(state) !== undefined,
       lapsed: this.#lapsed,
       end,
     };
@@ -291,9 +304,11 @@ export class RunningBody implements Body {
 
   /** A waiting process can be killed, by the kernel for want of memory say, and be chosen before that is known here. */
   #beginAgain(end: ChildEnd): boolean {
-    if (this.#own || !end.signal || this.begun || this.#ended_by_us || this.#lapsed) return false;
+    const unbegun = this.#state.at === "queued" || this.#state.at === "front";
+    if (this.#own || !end.signal || !unbegun || this.#lapsed) return false;
     try {
       this.#cancelTimeout();
+      if (this.#state.at === "front") this.#move({ at: "queued", wish: undefined });
       this.enter(this.#setting.replace(this), { last: this.#last, own: true });
     } catch (error) {
       if (shortageOf(error) === undefined) return false; // what ended the first one is then the outcome
@@ -307,7 +322,7 @@ export class RunningBody implements Body {
   }
 
   #finish(outcome: Outcome): void {
-    this.#over = true;
+    this.#move({ at: "over" });
     this.#cancelTimeout();
     this.#cancelStep();
     this.#made_output?.end();
@@ -316,55 +331,61 @@ export class RunningBody implements Body {
   }
 
   #end(cause: "timeout" | "cancel", reason: string): void {
-    if (this.#over || this.#verdict || this.#ended_by_us) return;
-    this.#ended_by_us = { cause, reason, step: "signal" };
+    if (!isActive(this.#state)) return;
+    const ending = endingBy({ cause, reason, step: "signal" }, this.#state);
+    this.#move(ending);
     this.#cancelTimeout();
     this.#cancelStep = alarms.after(Math.min(NOTICE_MS, this.order.kill_grace_ms), () => this.#terminate());
-    this.#line?.alone(() => this.#tell());
+    this.#line?.alone(() => this.#tell(ending));
   }
 
   /** Nobody waits behind it any more, who could have become the one that a signal reaches. */
-  #tell(): void {
-    if (this.#over || this.#verdict || this.#told || !this.#ended_by_us) return;
-    const { cause, reason } = this.#ended_by_us;
-    if (this.#started_ms === undefined) return this.#killFor(cause, reason);
-    this.#told = true;
+  #tell(ending: EndingBody): void {
+    if (this.#state !== ending || ending.told) return;
+    const { cause, reason } = ending.by;
+    if (ending.since_ms === undefined) return this.#killFor(cause, reason);
+    ending.told = true;
     this.#line?.child.signal(cause === "timeout" ? "SIGUSR2" : "SIGHUP");
   }
 
   #noticed(listening: boolean): void {
-    if (this.#ended_by_us?.step !== "signal" || this.#has_noticed) return; // once, or it could put off its end for ever
-    this.#has_noticed = true;
+    const state = this.#state;
+    if (state.at !== "ending" || state.by.step !== "signal" || state.noticed) return; // once, or it could put off its end for ever
+    state.noticed = true;
     this.#cancelStep();
     if (listening) this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#terminate());
     else this.#terminate();
   }
 
   #terminate(): void {
-    if (!this.#ended_by_us || this.#over) return;
-    this.#told = true;
-    this.#ended_by_us.step = "TERM";
-    this.#tellKill("SIGTERM", this.#ended_by_us.reason);
+    if (this.#state.at !== "ending") return;
+    this.#state.told = true;
+    this.#state.by.step = "TERM";
+    this.#observeKill("SIGTERM", this.#state.by.reason);
     this.#line?.terminate(this, this.order.kill_grace_ms);
     this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#kill());
   }
 
   #killFor(cause: EndedByUs["cause"], reason: string): void {
-    if (this.#over) return;
-    if (!this.#verdict) this.#ended_by_us ??= { cause, reason, step: "KILL" };
+    if (this.#state.at === "over") return;
+    const state = this.#state;
+    if (isActive(state) || state.at === "queued") this.#move(endingBy({ cause, reason, step: "KILL" }, state));
     this.#cancelTimeout();
     this.#cancelStep();
     this.#kill();
   }
 
   #kill(): void {
-    this.#told = true;
-    if (this.#ended_by_us) this.#ended_by_us.step = "KILL";
-    this.#tellKill("SIGKILL", this.#ended_by_us?.reason ?? "it did not end after its verdict");
+    const state = this.#state;
+    if (state.at === "ending") {
+      state.told = true;
+      state.by.step = "KILL";
+    }
+    this.#observeKill("SIGKILL", state.at === "ending" ? state.by.reason : "it did not end after its verdict");
     this.#line?.kill(this);
   }
 
-  #tellKill(signal: string, reason: string): void {
+  #observeKill(signal: string, reason: string): void {
     observe("body.killed", { job_run_id: this.order.job_run_id, pid: this.pid, signal, reason });
   }
 }

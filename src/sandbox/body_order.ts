@@ -1,5 +1,6 @@
 /** What a worker asks of its sandbox: the order for one body, what it hears of it meanwhile, and the body that it gets. */
 import type { Permissions } from "../job.ts";
+import type { ToBody } from "./frames.ts";
 import type { Outcome } from "./outcome.ts";
 import type { LogLine } from "./output.ts";
 
@@ -39,4 +40,12 @@ export interface Body {
   cancel(reason: string): void;
   /** KILL; LOST, unless it has ended already. */
   abandon(reason: string): void;
+}
+
+export type OrderWords = Extract<ToBody, { kind: "order" }>;
+
+/** What its process is told of it. `last`: the process ends after this run. */
+export function orderWords(order: BodyOrder, { temp_dir, last }: { temp_dir: string; last: boolean }): OrderWords {
+  const { job_run_id, attempt, fence, job_name, args, scheduled_for } = order;
+  return { kind: "order", job_run_id, attempt, fence, job_name, args, scheduled_for, temp_dir, last };
 }
