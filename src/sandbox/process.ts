@@ -12,7 +12,8 @@
 import { monotonicMs, rest, within } from "../platform/timers.ts";
 import { isFile, resolvePath, toFileUrl } from "../platform/paths.ts";
 import type { Permissions } from "../job.ts";
-import { FrameReader, type FromBody, REHEARSAL, type ToBody } from "./frames.ts";
+import { FrameReader } from "./frames/frame_reader.ts";
+import { type FromBody, REHEARSAL, type ToBody } from "./frames.ts";
 import { FLOOD_BYTES, type Stream } from "./output.ts";
 import { grantedEnv, permissionFlags, wholeKinds } from "./permissions.ts";
 import { emptyGroup, isThere, signalGroup, signalProcess } from "./process_table.ts";

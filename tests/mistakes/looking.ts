@@ -31,7 +31,7 @@ export const LOOKING_MISTAKES: Mistake[] = [
   },
   {
     id: "progress-frame-beyond-one-taken",
-    file: "src/sandbox/frames.ts",
+    file: "src/sandbox/frames/frame_reader.ts",
     find: "value >= 0 && value <= 1",
     replace: "true",
     tests: ["tests/unit/sandbox_frames_test.ts"],

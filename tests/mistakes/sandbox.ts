@@ -240,7 +240,7 @@ export const SANDBOX_MISTAKES: Mistake[] = [
   },
   {
     id: "frame-too-large-is-kept",
-    file: "src/sandbox/frames.ts",
+    file: "src/sandbox/frames/frame_reader.ts",
     find: "const MOST_FRAME_BYTES = MOST_RESULT_BYTES + 64 * 1024;",
     replace: "const MOST_FRAME_BYTES = 64 * MOST_RESULT_BYTES;",
     tests: ["tests/unit/sandbox_frames_test.ts"],

@@ -1,6 +1,7 @@
 /** Frames in a stream of text: found when whole, text when not, and nothing that a body writes is more than either. */
 import assert from "node:assert/strict";
-import { FrameReader, type FromBody, joined, readFrame, records } from "../../src/sandbox/frames.ts";
+import { FrameReader, readFrame } from "../../src/sandbox/frames/frame_reader.ts";
+import { type FromBody, joined, records } from "../../src/sandbox/frames.ts";
 import { whyNotJson } from "../../src/sandbox/json_values.ts";
 
 const NONCE = new TextEncoder().encode("0123456789abcdef");
@@ -81,6 +82,69 @@ Deno.test("only frames with every field in order count", () => {
     { kind: "error", error: { ...error, causes: [1] } },
   ];
   for (const frame of wrong) assert.equal(readFrame(JSON.stringify(frame)), undefined, JSON.stringify(frame));
+});
+
+const STEP = { kind: "step", n: 1, key: "step:charge", request: "step", state: "DONE", seq: 1, tries: 1 };
+const WAIT = { ...STEP, key: "message:ok", request: "message", state: "WAITING", seq: undefined, waits_for: "ok" };
+const CALL = { ...STEP, key: "call:render", request: "call", state: "WAITING", seq: undefined };
+
+Deno.test("the frames of steps hold what the table can, within its limits", () => {
+  const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+  const right = [
+    STEP,
+    { ...STEP, result: { total: 3 }, took_ms: 1.5, has_undo: true },
+    { ...STEP, state: "CANCELED", seq: undefined },
+    { ...STEP, state: "TRYING", seq: undefined, error_name: "E", error_summary: "s", until_in_ms: 0 },
+    {
+      ...WAIT,
+      until_unix_ms: 1_800_000_000_000,
+      prompt: { ask: "Wipe?", show: { device: 4 }, who: ["role:operator"] },
+    },
+    { ...CALL, child: { job: "render", args: { page: 1 } } },
+    { ...STEP, key: "start:notify", request: "start", child: { job: "notify", args: null, options: { priority: 3 } } },
+    { kind: "ask", n: 1, what: "callback", name: "ok", expires_unix_ms: 1_800_000_000_000 },
+    { kind: "ask", n: 2, what: "items", key: "bulk:render", at: 0, items: [1, { a: 2 }] },
+    { kind: "waiting", soonest_in_ms: null, handles: false },
+    { kind: "replaying", on: true },
+  ];
+  for (const frame of right) {
+    assert.deepEqual(readFrame(JSON.stringify({ ...frame, more: 1 })), JSON.parse(JSON.stringify(frame)));
+  }
+  const wrong = [
+    ...["n", "key", "request", "state", "tries"].map((name) => ({ ...STEP, [name]: undefined })),
+    { ...STEP, n: 0 },
+    { ...STEP, n: 1.5 },
+    { ...STEP, key: "é".repeat(151) },
+    { ...STEP, request: "signal" },
+    { ...STEP, state: "RUNNING" },
+    { ...STEP, seq: undefined },
+    { ...STEP, seq: 2 ** 31 },
+    { ...STEP, state: "BEGUN" },
+    { ...STEP, tries: 0 },
+    { ...STEP, took_ms: -1 },
+    { ...STEP, message_id: "7" },
+    { ...STEP, result: "x".repeat(1024 * 1024) },
+    { ...STEP, result: "a\0b" },
+    { ...STEP, result: { "\ud800": 1 } },
+    { ...STEP, error_summary: "x".repeat(8_001) },
+    { ...WAIT, waits_for: "No Name" },
+    { ...WAIT, waits_for: undefined },
+    { ...WAIT, until_in_ms: Infinity },
+    { ...WAIT, prompt: { ask: 7 } },
+    { ...WAIT, prompt: { show: "x".repeat(70_000) } },
+    CALL,
+    { ...CALL, child: { args: 1 } },
+    { ...STEP, child: { job: "render" } },
+    { kind: "ask", n: 1, what: "password" },
+    { kind: "ask", n: 1, what: "callback", name: "../x", expires_unix_ms: 1 },
+    { kind: "ask", n: 1, what: "items", key: "bulk:x", at: 0, items: {} },
+    { kind: "waiting", soonest_in_ms: "soon", handles: false },
+    { kind: "replaying", on: "yes" },
+  ];
+  const texts = wrong.map((frame) => JSON.stringify(frame));
+  for (const text of [...texts, JSON.stringify({ ...STEP, result: 0 }).replace(":0}", `:${deep}}`)]) {
+    assert.equal(readFrame(text), undefined, text.slice(0, 200));
+  }
 });
 
 Deno.test("what JSON cannot hold is named with its place, and reading it can do no harm", () => {
