@@ -253,6 +253,11 @@ function endsSession(error: unknown): boolean {
   return /^(ECONN|EPIPE|ETIMEDOUT|CONNECTION_|08|57P|25P0[34])/.test(code);
 }
 
+/** Whether Postgres refuses what it was given: a value that it cannot hold, or a row that a constraint does not allow. The same comes again. */
+export function isDataError(error: unknown): error is Error {
+  return /^2[23]/.test(String((error as { code?: unknown } | undefined)?.code ?? ""));
+}
+
 /** Whether Postgres gave up a statement that took too long. Also `isUnreachable`; but where it did much at once, less of it may not take too long. */
 export function isTooLong(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code === "57014";
