@@ -200,7 +200,7 @@ class HostedBody {
       get tempDir() {
         return tempDir();
       },
-    };
+    } as RunContext<unknown>;
   }
 
   /** One for each run that asks, below the process's own, which the first makes and the worker removes. */
