@@ -437,6 +437,7 @@ create table job_run (
   depth smallint not null default 0 check (depth between 0 and 16),  -- how many parents stand above it
   has_children boolean not null default false,
   group_id bigint,                            -- first run of its group: those that `after` connects
+  repeats_followers boolean not null default false,  -- run again with all that comes after it in its group
   source text not null check (source in ('schedule', 'event', 'enqueue', 'bulk', 'call', 'after')),
   idempotency_key text collate "C",           -- by bytes: a rule of a language costs more, and may change below an index that must be right
   args_json jsonb not null default '{}',

@@ -34,6 +34,7 @@ export type RefusalCode =
   | { code: "whole_number"; option: string; least: number; most: number }
   | { code: "run_ended"; state: string }
   | { code: "run_goes_on"; state: string }
+  | { code: "no_followers"; job_name: string }
   | { code: "job_gone"; job_name: string }
   | { code: "args_unfit"; found: readonly SchemaIssue[]; item?: number }
   | { code: "too_large"; bytes: number; most: number; item?: number }

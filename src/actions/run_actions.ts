@@ -1,5 +1,6 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
 import type { UnknownKeys } from "../sync/unknown_keys.ts";
+import { hasFollowers } from "../events/followers.ts";
 import { type Actor, recordAudit } from "../access/audit.ts";
 import { createRuns, givenOwn } from "../runs/create_runs.ts";
 import type { Db, Sql } from "../postgres/connection.ts";
@@ -84,7 +85,7 @@ export async function closeRun(sql: Db, id: number, by: Actor): Promise<void> {
 export async function retryRun(
   sql: Sql,
   id: number,
-  wish: Actor & { args?: unknown; idempotencyKey?: string; unknown?: UnknownKeys },
+  wish: Actor & { args?: unknown; idempotencyKey?: string; unknown?: UnknownKeys; withFollowers?: boolean },
 ): Promise<Enqueued & { rerun_of: number }> {
   const run = await existingRun(sql, id);
   if (!TERMINAL.includes(run.state)) {
@@ -92,6 +93,14 @@ export async function retryRun(
       why: "conflict",
       says: { code: "run_goes_on", state: run.state },
     });
+  }
+  if (wish.withFollowers && !await hasFollowers(sql, run.job_name)) {
+    throw new Refused(
+      `Cannot retry run "${id}" with its followers: no job comes after "${run.job_name}"; retry it alone`,
+      {
+        says: { code: "no_followers", job_name: run.job_name },
+      },
+    );
   }
   const edited = wish.args !== undefined;
   if (edited) await checkArgs(sql, run.job_name, wish.args, wish.unknown);
@@ -110,11 +119,17 @@ export async function retryRun(
       priority: run.priority,
       ...own,
       rerun_of: run.id,
+      repeats_followers: wish.withFollowers,
     }]);
     if (created?.job_run_id === undefined) throw jobRemoved(run);
     if (!created.is_new) await checkIsRetryOf(tx, run, created.job_run_id);
     const act = { actor: wish.actor, reason: wish.reason, action: "run.retry", target_type: "run", target_id: run.id };
-    if (created.is_new) await recordAudit(tx, { ...act, after: { rerun: created.job_run_id, edited } });
+    if (created.is_new) {
+      await recordAudit(tx, {
+        ...act,
+        after: { rerun: created.job_run_id, edited, with_followers: wish.withFollowers },
+      });
+    }
     return { id: created.job_run_id, isNew: created.is_new, rerun_of: run.id };
   }) as Enqueued & { rerun_of: number };
 }

@@ -166,7 +166,7 @@ function shareOf(schedule: string, slots: PastSlot[], on: { states: SlotState[];
 export async function makeBackfill(
   sql: Sql,
   plan: BackfillPlan,
-  how: Actor & { parallel: number; priority: number },
+  how: Actor & { parallel: number; priority: number; alone?: boolean },
 ): Promise<{ bulk_id: number; runs: number } | undefined> {
   if (plan.runs === 0) return undefined;
   const { which, slots, skipped } = plan;

@@ -31,6 +31,7 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   length: (says) => `${nameJa(says.option)}は ${says.least} から ${says.most} 文字で入力してください`,
   whole_number: (says) => `${nameJa(says.option)}は ${says.least} から ${says.most} までの整数です`,
   run_ended: (says) => `実行はすでに ${says.state} で終わっています`,
+  no_followers: (says) => `ジョブ ${says.job_name} の後に続くジョブはありません。このジョブだけを再実行してください`,
   run_goes_on: (says) => `実行は ${says.state} です。終わるのを待つか、先に取り消してください`,
   job_gone: (says) => `ジョブ ${says.job_name} は同期されていないか、ファイルが削除されています`,
   args_unfit: (says) => `引数がジョブのスキーマに合いません：${says.found.map(foundJa).join("、")}`,

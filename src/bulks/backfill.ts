@@ -55,6 +55,8 @@ export interface NewBackfill {
   slots: PastSlot[];
   /** Repeat those whose run was SKIPPED. */
   skipped: boolean;
+  /** Without the runs of jobs that come after theirs. */
+  alone?: boolean;
   parallel: number;
   priority: number;
   actor: string;
@@ -75,7 +77,7 @@ export async function createBackfill(
       let runs = 0;
       for (let from = 0; from < wish.slots.length; from += AT_ONCE) {
         const slots = wish.slots.slice(from, from + AT_ONCE);
-        runs += await insertRuns(tx, slots, { bulk_id, first_seq: runs + 1, skipped: wish.skipped });
+        runs += await insertRuns(tx, slots, { bulk_id, first_seq: runs + 1, skipped: wish.skipped, alone: wish.alone });
       }
       if (runs === 0) throw new NothingToDo();
       await tx`update bulk set next_seq = ${
@@ -87,7 +89,7 @@ export async function createBackfill(
         action: "schedule.backfill",
         target_type: "job",
         target_id: job_name,
-        after: { ...after, skipped: wish.skipped },
+        after: { ...after, skipped: wish.skipped, alone: wish.alone },
         reason,
       });
       return { bulk_id, runs };
@@ -104,7 +106,7 @@ class NothingToDo extends Error {}
 async function insertRuns(
   tx: Db,
   slots: PastSlot[],
-  to: { bulk_id: number; first_seq: number; skipped: boolean },
+  to: { bulk_id: number; first_seq: number; skipped: boolean; alone?: boolean },
 ): Promise<number> {
   const asked = slots.map((one, place) => ({ ...one, place, key: keyOf(one) }));
   const rows = await tx`
@@ -120,7 +122,7 @@ async function insertRuns(
         left join job_run old on old.idempotency_key = a.key
        where (old.id is null or (${to.skipped} and old.state = 'SKIPPED'))
          and not exists (select from schedule_watermark f where f.job_schedule_id = s.id and a.slot <= f.upto)),
-    ${insertingRuns(tx)}
+    ${insertingRuns(tx, { alone: to.alone })}
     insert into bulk_item (bulk_id, seq, args_json, job_run_id, rerun_of)
     select ask.bulk_id, ${to.first_seq} - 1 + row_number() over (order by ask.place), ask.args, born.id, ask.rerun_of
       from born join ask on ask.key = born.idempotency_key

@@ -23,6 +23,8 @@ export interface PendingWork {
   slots: boolean;
   /** Events wait for their runs. */
   events: boolean;
+  /** Runs have ended that other jobs come after. */
+  followers: boolean;
   /** Bulks may be fed, or have changed. */
   bulks: boolean;
   /** Runs may start now, unless their run queue is closed. */
@@ -102,6 +104,7 @@ export async function renewAndReadWork(
                where s.enabled and s.paused_at is null and s.next_slot <= clock.now + ${ahead}
                  and s.next_slot <= clock.now + ${slotLead(sql, look.ahead_seconds)}) as slots,
       (select id from event where processed_at is null order by id limit 1) is not null as events,
+      exists (select from group_check) as followers,
       exists (select from bulk_recheck) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
       exists (select from lane) as ready,
       ${look.late_seconds}::float8 > 0

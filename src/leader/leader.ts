@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the wake-up comes or something comes due.
  *
- *   renew and look -> slots -> overlaps -> events -> bulks -> late -> cancels -> lost -> silent -> checks -> wake -> moves
+ *   renew and look -> slots -> overlaps -> events -> followers -> bulks -> late -> cancels -> lost -> silent -> checks -> wake -> moves
  *   -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
@@ -33,7 +33,7 @@ import { FailingTicks } from "./failing_ticks.ts";
 import type { LeaderContext } from "./leader_context.ts";
 import { dispatchSingle } from "./fast_path.ts";
 import { deliverCancels } from "./dispatch.ts";
-import { movePriorities, planDueSlots, planEvents, planLate, settleOverlaps } from "./planning.ts";
+import { movePriorities, planDueSlots, planEvents, planFollowers, planLate, settleOverlaps } from "./planning.ts";
 import { TickTimes } from "./tick_times.ts";
 import { Contact, reassignStuck, recoverLost } from "./recovery.ts";
 
@@ -231,6 +231,7 @@ export async function tick(me: LeaderContext, pending: PendingWork, contact: Con
     ["slots", pending.slots, () => planDueSlots(me)],
     ["overlaps", true, () => settleOverlaps(me)],
     ["events", pending.events, () => planEvents(me)],
+    ["followers", pending.followers, () => planFollowers(me)],
     ["bulks", pending.bulks, () => lookAfterBulks(me)],
     ["late", pending.late || pending.slots, () => planLate(me)],
     ["cancels", pending.cancels, () => deliverCancels(me)],
@@ -261,6 +262,7 @@ export async function tick(me: LeaderContext, pending: PendingWork, contact: Con
 const CHANGES = new Set([
   "slots",
   "events",
+  "followers",
   "bulks",
   "late",
   "cancels",
@@ -286,7 +288,8 @@ async function mayGoOn(me: LeaderContext, contact: Contact): Promise<boolean> {
 
 /** An idle tick does not look for runs to assign. */
 function isBusy(pending: PendingWork): boolean {
-  return pending.ready || pending.asleep || pending.lines || pending.slots || pending.events || pending.bulks ||
+  return pending.ready || pending.asleep || pending.lines || pending.slots || pending.events || pending.followers ||
+    pending.bulks ||
     pending.stuck || pending.lost;
 }
 

@@ -7,6 +7,7 @@ import { planSlots } from "../schedules/calendar.ts";
 import { createSlotRuns, type SlotPlan } from "../runs/create_runs.ts";
 import { type DueSchedule, dueSchedules } from "../definitions/definition_rows.ts";
 import { takeEvents } from "../events/events.ts";
+import { followEnds } from "../events/followers.ts";
 import { requestReplaced, skipForbidden } from "../runs/concurrency_policy.ts";
 import { followPriority } from "../runs/requests.ts";
 import { skipLate } from "../runs/states.ts";
@@ -15,6 +16,7 @@ import type { LeaderContext } from "./leader_context.ts";
 
 const SCHEDULES_AT_ONCE = 200;
 const EVENTS_AT_ONCE = 500;
+const ENDS_AT_ONCE = 500;
 const OVERLAPS_AT_ONCE = 5_000;
 const LATE_AT_ONCE = 5_000;
 /** Schedules that make up for a thousand slots each are together more than one statement can bear within its time. */
@@ -101,6 +103,17 @@ export async function planEvents(me: LeaderContext): Promise<void> {
   });
   if (taken.events > 0) observe("events.taken", taken);
   if (more && taken.events > 0) me.wakeup.signal();
+}
+
+/** The runs of jobs that come after those that have ended. */
+export async function planFollowers(me: LeaderContext): Promise<void> {
+  await failpoint("after-lease-check-followers");
+  const { checks, runs } = await followEnds(me.sql, me.term, ENDS_AT_ONCE);
+  for (const { id, job_name, skipped } of runs) {
+    observe("run.born", { job_run_id: id, job_name, source: "after" });
+    if (skipped) observe("run.skipped", { job_run_id: id, reason: "what it comes after did not end as its job wants" });
+  }
+  if (checks === ENDS_AT_ONCE || runs.some(({ skipped }) => skipped)) me.wakeup.signal(); // a skipped run has an end as well
 }
 
 /** A tick skips so many; while more are left it gives nothing that is due already, or it would start some of them. */

@@ -6,7 +6,9 @@
  * creation has one but for an enqueue whose caller gave none, which makes a run each time it is sent:
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
- *   bulk:{bulk_id}:{seq}
+ *   bulk:{bulk_id}:{seq}   after:{group_id}:{job_definition_id}
+ *
+ * A run of a job that others come `after` begins a group, whose id is its own; one that is run again stays in its group (events/followers.ts).
  *
  * Runs of a definition that is not `allow` share a serial key, so that two of them are never live at once.
  *
@@ -31,6 +33,8 @@ export interface NewRun {
   serial_key?: string;
   node?: string;
   rerun_of?: number;
+  /** What comes after it in its group is to run again as well; of all in one call, or of none. */
+  repeats_followers?: boolean;
 }
 
 /** What came of a new run: its run, old or new; or no run, since no such job takes runs. */
@@ -71,7 +75,9 @@ async function insertRuns(sql: Db, new_runs: NewRun[], by?: Demands): Promise<Cr
         from jsonb_to_recordset(${json(sql, asked)}) as a(place int, job_name text, args jsonb, idempotency_key text,
                priority int, run_at timestamptz, serial_key text, node text, rerun_of bigint)
         left join job_definition d on d.name = a.job_name and d.removed_at is null),
-    ${insertingRuns(sql)}${new_runs.length === 1 ? sql`, ${named(sql)}` : sql``}
+    ${insertingRuns(sql, { repeats_followers: new_runs.some((one) => one.repeats_followers) })}${
+    new_runs.length === 1 ? sql`, ${named(sql)}` : sql``
+  }
     select ask.place, born.id, ask.job_definition_id is not null as known, ask.changed,
            case when born.id is null then (select old.id from job_run old where old.idempotency_key = ask.key) end as old_id
       from ask left join lined using (place) left join born on born.id = lined.id ${
@@ -182,15 +188,33 @@ export function now(sql: Db) {
   return sql`(select clock_timestamp())`;
 }
 
+/** What `ask` has besides the columns of all. */
+export interface AskedColumns {
+  /** event_key */
+  event_keys?: boolean;
+  /** group_id, repeats_followers, and `skipped`: why it is created SKIPPED, or null. */
+  followers?: boolean;
+  /** Not of a column: none of them begins a group. */
+  alone?: boolean;
+  /** Not of a column, unless there are followers: all of them repeat theirs. */
+  repeats_followers?: boolean;
+}
+
 /**
  * From `ask` (place, job_definition_id, source, key, args, priority, due_at, slot, node, rerun_of, own_serial_key, job_schedule_id,
- * event_id, bulk_id, leader_epoch, with `event_keys` also event_key) to `created`: the keys of each run, its place in their lines, its id, and the row. Among those asked for
+ * event_id, bulk_id, leader_epoch) to `born`: the keys of each run, its place in their lines, its id, and the row. Among those asked for
  * together the first of each key is let go, if nobody has the key yet.
  */
-export function insertingRuns(sql: Db, { event_keys = false } = {}) {
+export function insertingRuns(sql: Db, asked: AskedColumns = {}) {
+  const { event_keys = false, followers = false, alone = false, repeats_followers = false } = asked;
   const event_key = event_keys ? sql`event_key` : sql`null`;
+  const skipped = followers ? sql`skipped is not null` : sql`false`;
+  const ended = followers
+    ? sql`case when ${skipped} then 'SKIPPED' else 'PENDING' end, case when ${skipped} then clock_timestamp() end,
+          case when ${skipped} then pg_current_xact_id() end, case when ${skipped} then 'After' end, skipped, repeats_followers`
+    : sql`'PENDING', null, null, null, null, ${repeats_followers}`;
   return sql`keyed as materialized (
-      select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit,
+      select ask.*, ask.due_at > clock_timestamp() as early, d.concurrency_limit, d.has_followers,
              case when d.concurrency_policy <> 'allow' then 'job:' || d.name
                   else coalesce(ask.own_serial_key, fill_template(d.serial_key, ask.args)) end as serial_key,
              d.id || ':' || fill_template(d.concurrency_key, ask.args) as limit_key
@@ -211,9 +235,11 @@ export function insertingRuns(sql: Db, { event_keys = false } = {}) {
     lined as materialized (select nextval('job_run_id_seq') as id, p.* from (select * from placed order by place) p),
     born as (
       insert into job_run (id, job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
-                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key) overriding system value
+                           scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key, group_id,
+                           state, finished_at, ended_xid, error_name, error_summary, repeats_followers) overriding system value
       select id, job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
-             nullif(node, ''), rerun_of, bulk_id, leader_epoch, early or behind, case when early then due_at end, ${event_key}
+             nullif(node, ''), rerun_of, bulk_id, leader_epoch, (early or behind) and not ${skipped},
+             case when early then due_at end, ${event_key}, ${followers ? sql`group_id` : groupOf(sql, alone)}, ${ended}
         from lined order by place
       on conflict (idempotency_key) where idempotency_key is not null do nothing
       returning id, idempotency_key, job_definition_id),
@@ -221,4 +247,11 @@ export function insertingRuns(sql: Db, { event_keys = false } = {}) {
       insert into key_recheck (line)
       select 'serial:' || serial_key from lined where behind and serial_key is not null
       union select 'limit:' || limit_key from lined where behind and limit_key is not null)`;
+}
+
+/** Of a run that is no follower. One that is run again stays in the group of the first; an item of a bulk is in none, unless it is a slot's. */
+function groupOf(sql: Db, alone: boolean) {
+  if (alone) return sql`null::bigint`;
+  return sql`case when bulk_id is not null and job_schedule_id is null then null
+    else coalesce(case when rerun_of is not null then (select o.group_id from job_run o where o.id = lined.rerun_of) end, case when has_followers then id end) end`;
 }

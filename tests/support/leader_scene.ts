@@ -34,6 +34,7 @@ export const IDLE: PendingWork = {
   checks: false,
   slots: false,
   events: false,
+  followers: false,
   bulks: false,
   ready: false,
   late: false,

@@ -157,6 +157,9 @@ function addRetry(api: Api): void {
     headers: w.idempotencyKey,
     body: z.strictObject({
       args: w.json.optional().openapi({ description: "Other args; left out: those of the run" }),
+      with_followers: z.boolean().optional().openapi({
+        description: "Run again what comes `after` it in its group as well; default false",
+      }),
       reason: w.reason,
     }),
     body_optional: true,
@@ -168,9 +171,9 @@ function addRetry(api: Api): void {
       },
     },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params, body: { args, reason = w.NO_REASON }, header }) => {
+  }, async ({ sql, actor, params, body: { args, with_followers: withFollowers, reason = w.NO_REASON }, header }) => {
     const unknown = new UnknownKeys();
-    const wish = { actor, reason, args, unknown, idempotencyKey: header("idempotency-key") };
+    const wish = { actor, reason, args, unknown, withFollowers, idempotencyKey: header("idempotency-key") };
     const { id, isNew, rerun_of } = await retryRun(sql, params.id, wish);
     return [isNew ? 201 : 200, { id, is_new: isNew, rerun_of, ...w.warned(unknown.texts()) }];
   });

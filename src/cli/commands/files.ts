@@ -58,6 +58,7 @@ function addSchedules(schedule: Command): void {
     .option("--parallel <n>", "number of its runs at once", wholeNumber, 1)
     .option("--priority <p>", "a number, lower first, or a name such as admin.high", "system.low")
     .option("--skipped", "also repeat slots whose run was SKIPPED")
+    .option("--alone", "without the runs of jobs that come `after` this one")
     .option("--yes", "create the runs; without it only the plan is shown").addOption(reason()).addOption(json())
     .action(async (name, options) => (await load("files/schedules")).backfillCommand(name, options));
 }

@@ -58,10 +58,14 @@ export function addRuns(program: Command, signals: Signals): void {
     ),
   )
     .argument("[id]").option("--args <json>", "other args, only for a single run")
+    .option("--with-followers", "and again what comes `after` it, only for a single run")
     .action(async (id, options) => {
       if (isOne(id, options)) return (await load("runs/runs")).retryCommand(id, options);
       if (options.args !== undefined) {
         throw new CommandError("Cannot use --args with --where: give --args for a single run", EXIT.usage);
+      }
+      if (options.withFollowers) {
+        throw new CommandError("Cannot use --with-followers with --where: give it for a single run", EXIT.usage);
       }
       return (await load("runs/many")).retryManyCommand(options);
     });

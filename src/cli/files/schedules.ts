@@ -80,6 +80,7 @@ export interface BackfillOptions extends Reasoned {
   parallel: number;
   priority: string;
   skipped?: boolean;
+  alone?: boolean;
   yes?: boolean;
 }
 
@@ -90,6 +91,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     reason: options.reason,
     parallel: options.parallel,
     priority: priorityNumber(priorityFrom(options.priority)),
+    alone: options.alone,
   };
   const range = {
     from: instantFrom(options.from, "ago").toTemporalInstant(),

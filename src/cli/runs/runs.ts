@@ -126,11 +126,12 @@ export async function explainCommand(id: string, options: JsonOption): Promise<v
 
 export async function retryCommand(
   id: string,
-  options: Reasoned & { args?: string },
+  options: Reasoned & { args?: string; withFollowers?: boolean },
 ): Promise<void> {
   const args = options.args === undefined ? undefined : parseJson("--args", options.args);
   const unknown = new UnknownKeys();
-  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), { ...by(options), args, unknown }));
+  const wish = { ...by(options), args, unknown, withFollowers: options.withFollowers };
+  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), wish));
   warn(unknown.texts());
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";

@@ -76,6 +76,7 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   length: { code: "length", option: "T", least: 1, most: 200 },
   whole_number: { code: "whole_number", option: "R", least: 1, most: 9 },
   run_ended: { code: "run_ended", state: "FAILED" },
+  no_followers: { code: "no_followers", job_name: "J" },
   run_goes_on: { code: "run_goes_on", state: "RUNNING" },
   job_gone: { code: "job_gone", job_name: "J" },
   args_unfit: {
