@@ -4,18 +4,7 @@ import type { Actor } from "../access/audit.ts";
 import { type ActionContext, type Done, field, type Page, PageError } from "./request_context.ts";
 import { refusalText } from "./refusals.ts";
 import { jsonMistake } from "./json_text.ts";
-import { type Lang, words } from "./words.ts";
-
-const WORDS = words({
-  not_number: {
-    en: (name: string, from: number, to: number) => `${name} is a number from ${from} to ${to}; nothing was changed`,
-    ja: (name, from, to) => `${name}は ${from} から ${to} までの数です。何も変更していません`,
-  },
-  not_json: {
-    en: (name: string, why: string) => `${name}: this is no JSON (${why}); nothing was done`,
-    ja: (name, why) => `${name}：JSON として読めません（${why}）。何も実行していません`,
-  },
-});
+import { type Lang, t } from "../locale/locale.ts";
 
 /** For the audit. */
 export function by(on: ActionContext): Actor {
@@ -44,7 +33,7 @@ export function numberField(
   if (text === "") return undefined;
   const value = Number(text);
   const fits = value >= rule.from && value <= rule.to && (!rule.whole || Number.isInteger(value));
-  if (!fits) throw new Unusable(WORDS[on.lang].not_number(rule.label, rule.from, rule.to));
+  if (!fits) throw new Unusable(t(on, "form.not_number", { name: rule.label, from: rule.from, to: rule.to }));
   return value;
 }
 
@@ -55,7 +44,7 @@ export function jsonField(on: ActionContext, name: string, label: string): unkno
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Unusable(WORDS[on.lang].not_json(label, jsonMistake(on.lang, error)));
+    throw new Unusable(t(on, "form.not_json", { name: label, why: jsonMistake(on.lang, error) }));
   }
 }
 

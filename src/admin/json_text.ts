@@ -1,5 +1,5 @@
 /** What a reader of JSON stumbled over, in the visitor's language; in English, its own words. */
-import type { Lang } from "./words.ts";
+import type { Lang } from "../locale/locale.ts";
 
 /** By what the message begins with. */
 const JA: [sign: RegExp, text: string][] = [

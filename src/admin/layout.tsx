@@ -5,30 +5,7 @@ import { marked } from "./marked.ts";
 import { PAGES } from "./pages.ts";
 import { Csrf } from "./parts/dialog.tsx";
 import { link, type Page, type RequestContext, type Theme } from "./request_context.ts";
-import { LANGS, words } from "./words.ts";
-
-const WORDS = words({
-  skip: { en: "Skip to the page", ja: "本文へ" },
-  pages: { en: "Pages", ja: "ページ" },
-  log_out: { en: "Log out", ja: "ログアウト" },
-  lost: {
-    en: "The connection is lost: what you see may be old. Trying again…",
-    ja: "接続が切れました。表示が古い可能性があります。再接続しています…",
-  },
-  away: {
-    en: "Postgres does not answer: what you see may be old. Trying again…",
-    ja: "Postgres が応答しません。表示が古い可能性があります。再試行しています…",
-  },
-  undone: {
-    en: "The server refused this or failed. Load the page anew to see how things stand.",
-    ja: "サーバーが受け付けなかったか、失敗しました。ページを再読み込みして状態を確認してください。",
-  },
-  language: { en: "日本語", ja: "English" },
-  theme: { en: "Colours", ja: "配色" },
-  auto: { en: "auto", ja: "自動" },
-  light: { en: "light", ja: "明" },
-  dark: { en: "dark", ja: "暗" },
-});
+import { LANGS, t } from "../locale/locale.ts";
 
 const HTMX_CONFIG = JSON.stringify({
   history: false,
@@ -68,7 +45,7 @@ function Html({ on, page }: { on: RequestContext; page: Page }) {
         ))}
       </head>
       <body>
-        <a class="skip" href="#main">{WORDS[on.lang].skip}</a>
+        <a class="skip" href="#main">{t(on, "layout.skip")}</a>
         <Header on={on} />
         <Main on={on} page={page} />
       </body>
@@ -77,16 +54,15 @@ function Html({ on, page }: { on: RequestContext; page: Page }) {
 }
 
 function Header({ on }: { on: RequestContext }) {
-  const say = WORDS[on.lang];
   const role = on.user?.role;
   const here = (path: string) => on.path === path || on.path.startsWith(`${path}/`);
   const pages = role ? PAGES.filter((page) => mayActAs(role, page.role)) : [];
   return (
     <header>
       <a class="brand" href={link(on, "/")}>Dandori</a>
-      <nav aria-label={say.pages}>
+      <nav aria-label={t(on, "layout.pages")}>
         {pages.map(({ path, under = [path], label }) => (
-          <a href={link(on, path)} aria-current={under.some(here) ? "page" : undefined}>{label[on.lang]}</a>
+          <a href={link(on, path)} aria-current={under.some(here) ? "page" : undefined}>{t(on, label)}</a>
         ))}
       </nav>
       <div class="switches">
@@ -97,7 +73,7 @@ function Header({ on }: { on: RequestContext }) {
             <a href={link(on, "/account")} title={on.user.role}>
               {on.user.name} <small>{on.user.role}</small>
             </a>
-            <button type="submit" class="quiet">{say.log_out}</button>
+            <button type="submit" class="quiet">{t(on, "layout.log_out")}</button>
           </form>
         )}
       </div>
@@ -106,7 +82,6 @@ function Header({ on }: { on: RequestContext }) {
 }
 
 function Switches({ on }: { on: RequestContext }) {
-  const say = WORDS[on.lang];
   const themes: Theme[] = ["auto", "light", "dark"];
   const next_theme = themes[(themes.indexOf(on.theme) + 1) % themes.length];
   const other = LANGS.find((lang) => lang !== on.lang);
@@ -114,19 +89,20 @@ function Switches({ on }: { on: RequestContext }) {
     <form method="post" action={link(on, "/preferences")}>
       <Csrf on={on} />
       <input type="hidden" name="back" value={on.path + (on.query.size > 0 ? `?${on.query}` : "")} />
-      <button type="submit" class="quiet" name="theme" value={next_theme} title={say.theme}>{say[on.theme]}</button>
-      <button type="submit" class="quiet" name="lang" value={other} lang={other}>{say.language}</button>
+      <button type="submit" class="quiet" name="theme" value={next_theme} title={t(on, "layout.theme")}>
+        {t(on, `layout.theme.${on.theme}`)}
+      </button>
+      <button type="submit" class="quiet" name="lang" value={other} lang={other}>{t(on, "layout.language")}</button>
     </form>
   );
 }
 
 function Main({ on, page }: { on: RequestContext; page: Page }) {
-  const say = WORDS[on.lang];
   return (
     <main id="main">
-      <div class="banner" data-stream="lost" role="status" hidden>{say.lost}</div>
-      <div class="banner" data-stream="away" role="status" hidden>{say.away}</div>
-      <div class="banner" id="undone" role="alert" hidden>{say.undone}</div>
+      <div class="banner" data-stream="lost" role="status" hidden>{t(on, "layout.lost")}</div>
+      <div class="banner" data-stream="away" role="status" hidden>{t(on, "layout.away")}</div>
+      <div class="banner" id="undone" role="alert" hidden>{t(on, "layout.undone")}</div>
       {on.flash && <div class={`flash ${on.flash.tone}`} role="status">{on.flash.text}</div>}
       {page.body}
     </main>

@@ -16,13 +16,13 @@ import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
 import type { UserRole } from "../access/users.ts";
 import type { Route } from "./request_context.ts";
-import type { Lang } from "./words.ts";
+import type { MessageKey } from "../locale/locale.ts";
 
 export interface PageRow {
   /** Where it begins; whatever is below, or below one of `under`, is marked as it in the navigation. */
   path: string;
   under?: string[];
-  label: Record<Lang, string>;
+  label: `pages.${string}` & MessageKey;
   /** Who sees it in the navigation; each route says for itself who may use it. */
   role: UserRole;
   routes: Route[];
@@ -32,26 +32,26 @@ export interface PageRow {
 export const HOME = "/overview";
 
 export const PAGES: PageRow[] = [
-  { path: "/overview", label: { en: "Overview", ja: "概要" }, role: "viewer", routes: overviewRoutes },
-  { path: "/jobs", label: { en: "Jobs", ja: "ジョブ" }, role: "viewer", routes: jobRoutes },
-  { path: "/runs", label: { en: "Runs", ja: "実行" }, role: "viewer", routes: runRoutes },
-  { path: "/queue", label: { en: "Queue", ja: "キュー" }, role: "viewer", routes: queueRoutes },
-  { path: "/bulks", label: { en: "Bulks", ja: "一括" }, role: "viewer", routes: bulkRoutes },
-  { path: "/events", label: { en: "Events", ja: "イベント" }, role: "viewer", routes: eventRoutes },
-  { path: "/calendar", label: { en: "Calendar", ja: "カレンダー" }, role: "viewer", routes: calendarRoutes },
+  { path: "/overview", label: "pages.overview", role: "viewer", routes: overviewRoutes },
+  { path: "/jobs", label: "pages.jobs", role: "viewer", routes: jobRoutes },
+  { path: "/runs", label: "pages.runs", role: "viewer", routes: runRoutes },
+  { path: "/queue", label: "pages.queue", role: "viewer", routes: queueRoutes },
+  { path: "/bulks", label: "pages.bulks", role: "viewer", routes: bulkRoutes },
+  { path: "/events", label: "pages.events", role: "viewer", routes: eventRoutes },
+  { path: "/calendar", label: "pages.calendar", role: "viewer", routes: calendarRoutes },
   {
     path: "/nodes",
-    label: { en: "Nodes", ja: "ノード" },
+    label: "pages.nodes",
     role: "viewer",
     under: ["/nodes", "/workers"],
     routes: nodeRoutes,
   },
-  { path: "/alerts", label: { en: "Alerts", ja: "アラート" }, role: "viewer", routes: alertRoutes },
-  { path: "/settings", label: { en: "Settings", ja: "設定" }, role: "viewer", routes: settingRoutes },
-  { path: "/audit", label: { en: "Audit", ja: "監査" }, role: "viewer", routes: auditRoutes },
+  { path: "/alerts", label: "pages.alerts", role: "viewer", routes: alertRoutes },
+  { path: "/settings", label: "pages.settings", role: "viewer", routes: settingRoutes },
+  { path: "/audit", label: "pages.audit", role: "viewer", routes: auditRoutes },
   {
     path: "/access/users",
-    label: { en: "Access", ja: "権限" },
+    label: "pages.access",
     role: "admin",
     under: ["/access"],
     routes: accessRoutes,

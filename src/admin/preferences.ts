@@ -3,7 +3,8 @@ import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { BaseUrl } from "./base_url.ts";
 import type { Flash, Theme } from "./request_context.ts";
-import { type Lang, LANGS, wishedLang } from "./words.ts";
+import { type Lang, LANGS } from "../locale/locale.ts";
+import { wishedLang } from "./accept_language.ts";
 
 const YEAR_SECONDS = 365 * 24 * 3600;
 const THEMES: readonly Theme[] = ["auto", "light", "dark"];

@@ -4,7 +4,7 @@ import type { RefusalCode, Refused } from "../actions/args.ts";
 import type { SchemaIssue } from "../job.ts";
 import { issueJa } from "./args/issue_text.ts";
 import { complaintsText, lackJa } from "./parts/complaint_text.ts";
-import type { Lang } from "./words.ts";
+import type { Lang } from "../locale/locale.ts";
 
 export function refusalText(lang: Lang, { message, says }: Refused): string {
   if (lang === "en") return message;

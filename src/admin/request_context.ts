@@ -8,7 +8,7 @@ import type { Config } from "../platform/config.ts";
 import type { Sql } from "../postgres/connection.ts";
 import type { SessionView } from "../access/sessions.ts";
 import { mayActAs, type UserRole } from "../access/users.ts";
-import type { Lang } from "./words.ts";
+import type { Lang } from "../locale/locale.ts";
 
 export type Theme = "auto" | "light" | "dark";
 

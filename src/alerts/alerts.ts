@@ -16,21 +16,21 @@ import type { Db } from "../postgres/connection.ts";
 import { GUESSED, WITHIN_MINUTES } from "../access/login_attempts.ts";
 import { fenceBeside, type Term } from "../nodes/leadership.ts";
 
-/** What there is, and what it says of its subject. */
-export const ALERT_KINDS = {
-  "run.failed": "a run of the job failed for good, and none has succeeded since",
-  "run.quarantined": "a run of the job was interrupted too often, and none has succeeded since",
-  "run.overdue": "work of the job is due and does not start",
-  "code.missing": "no worker has the version of the job that was synced",
-  "node.away": "the node's workers are gone, or do not answer",
-  "leader.none": "nobody leads",
-  "bulk.paused": "the bulk has paused itself, since too much of it failed",
-  "key.blocked": "a failure stopped the serial key",
-  "certificate.expiring": "a certificate of the node's workers is good for only a few days",
-  "clock.skewed": "the clock of the node differs from the database's",
-  "login.guessed": "somebody guesses the user's password",
-} as const;
-export type AlertKind = keyof typeof ALERT_KINDS;
+/** What there is; `alerts.about.KIND` of the locales says what each tells of its subject. */
+export const ALERT_KINDS = [
+  "run.failed",
+  "run.quarantined",
+  "run.overdue",
+  "code.missing",
+  "node.away",
+  "leader.none",
+  "bulk.paused",
+  "key.blocked",
+  "certificate.expiring",
+  "clock.skewed",
+  "login.guessed",
+] as const;
+export type AlertKind = typeof ALERT_KINDS[number];
 
 export interface Limits {
   overdue_seconds: number;

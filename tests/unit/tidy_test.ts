@@ -19,7 +19,7 @@ const PRIVATE_WORDS = [
 
 /** A folder may import itself and the folders before it. */
 const READING_ORDER = [
-  ["platform", "rpc", "redis", "postgres", "archive", "sandbox"],
+  ["locale", "platform", "rpc", "redis", "postgres", "archive", "sandbox"],
   [
     "schedule_kinds",
     "settings",
@@ -59,6 +59,7 @@ const DOORS: { what: string; uses: RegExp; imports?: RegExp; door: RegExp; body?
   { what: "Redis", uses: /^$/, imports: /^ioredis$/, door: /^src\/redis\// },
   { what: "HTTP servers", uses: /^Deno\.serve$/, door: /^src\/platform\/http\.ts$/ },
   { what: "pages and routes", uses: /^$/, imports: /^hono(\/|$)/, door: /^src\/admin\// },
+  { what: "texts for people", uses: /^$/, imports: /^intl-messageformat$/, door: /^src\/locale\// },
   { what: "gRPC", uses: /^$/, imports: /^@grpc\//, door: /^src\/rpc\// },
   {
     what: "the exit of this process and its signals",
@@ -88,7 +89,14 @@ const FORBIDDEN: { what: string; sign: RegExp }[] = [
 const ENTRIES = ["src/job.ts", "src/client.ts"];
 
 const ours = [...sourcesIn("src"), readSource("main.ts")];
-const sources = [...ours, ...sourcesIn("tests"), ...sourcesIn("jobs"), ...sourcesIn("examples"), ...sourcesIn("bench")];
+const sources = [
+  ...ours,
+  ...sourcesIn("tests"),
+  ...sourcesIn("jobs"),
+  ...sourcesIn("examples"),
+  ...sourcesIn("bench"),
+  readSource("locales/generate.ts"),
+];
 /** Parts of src/job.ts that a body does not load. */
 const PUBLIC_TYPES = ["src/durable.ts", "src/job_declaration.ts"];
 /** What it loads is used by those who name it there. */

@@ -1,30 +1,9 @@
 /** Draws a form of args: a box for each field with what is wrong beside it, or one box for all of them as JSON. */
 import type { Json } from "../../job.ts";
 import { link, type RequestContext } from "../request_context.ts";
-import { words } from "../words.ts";
 import { countKey, countOf, type Draft, type Problems, textKey } from "./draft.ts";
 import { below, type Field } from "./fields.ts";
-
-const WORDS = words({
-  args: { en: "Args", ja: "引数" },
-  none: { en: "This job takes no args.", ja: "このジョブに引数はありません。" },
-  required: { en: "required", ja: "必須" },
-  not_given: { en: "– not given –", ja: "– 指定しない –" },
-  standard: { en: (text: string) => `Default: ${text}`, ja: (text) => `既定値: ${text}` },
-  range: { en: (low: string, high: string) => `${low} to ${high}`, ja: (low, high) => `${low}〜${high}` },
-  at_least: { en: (low: string) => `${low} or more`, ja: (low) => `${low} 以上` },
-  at_most: { en: (high: string) => `${high} or less`, ja: (high) => `${high} 以下` },
-  letters: { en: (n: number) => `${n} characters at most`, ja: (n) => `${n} 文字まで` },
-  in_zone: { en: (zone: string) => `Time in ${zone}`, ja: (zone) => `${zone} の時刻` },
-  as_json: { en: "As JSON", ja: "JSON で指定" },
-  item: { en: (n: number) => `Item ${n}`, ja: (n) => `${n} 番目` },
-  add: { en: "Add an item", ja: "項目を追加" },
-  remove: { en: (n: number) => `Remove item ${n}`, ja: (n) => `${n} 番目を削除` },
-  remove_short: { en: "Remove", ja: "削除" },
-  switch_json: { en: "Write JSON instead", ja: "JSON で書く" },
-  switch_fields: { en: "Back to the fields", ja: "フォームに戻す" },
-  yes: { en: "yes", ja: "はい" },
-});
+import { t } from "../../locale/locale.ts";
 
 export interface ArgsState {
   /** Undefined: there is nothing that could be drawn, and JSON is the only way. */
@@ -37,7 +16,6 @@ export interface ArgsState {
 
 /** Stands inside a form that goes to `action`; its own buttons (add, remove, switch) send that form there as well. */
 export function ArgsFields({ on, args, action }: { on: RequestContext; args: ArgsState; action: string }) {
-  const say = WORDS[on.lang];
   const { field, draft, problems } = args;
   const whole = draft
     ? problems.get("") ?? []
@@ -46,17 +24,17 @@ export function ArgsFields({ on, args, action }: { on: RequestContext; args: Arg
   const none = field?.kind === "object" && field.fields.length === 0;
   return (
     <fieldset id="args" class="args">
-      <legend>{say.args}</legend>
+      <legend>{t(on, "args.args")}</legend>
       <Wrong id="args" texts={whole} />
       {drawing && field
-        ? none ? <p class="nothing">{say.none}</p> : <Inside {...drawing} field={field} path="" />
+        ? none ? <p class="nothing">{t(on, "args.none")}</p> : <Inside {...drawing} field={field} path="" />
         : (
           <textarea
             name="json"
             rows={12}
             class="code"
             spellcheck={false}
-            aria-label={say.as_json}
+            aria-label={t(on, "args.as_json")}
             aria-invalid={whole.length > 0}
           >
             {`\n${args.json}`}
@@ -69,7 +47,7 @@ export function ArgsFields({ on, args, action }: { on: RequestContext; args: Arg
             {...{ on, action }}
             name="switch"
             value={draft ? "json" : "fields"}
-            text={draft ? say.switch_json : say.switch_fields}
+            text={draft ? t(on, "args.switch_json") : t(on, "args.switch_fields")}
           />
         </div>
       )}
@@ -126,7 +104,6 @@ function One(at: Place) {
 
 function Inside(at: Place) {
   const { field, path, ...on } = at;
-  const say = WORDS[at.on.lang];
   if (field.kind === "object") {
     const loose = at.loose || !field.required;
     return (
@@ -144,14 +121,26 @@ function Inside(at: Place) {
       <input type="hidden" name={countKey(path)} value={String(count)} />
       {Array.from({ length: count }, (_, n) => (
         <div class="item">
-          <One {...on} field={field.item} path={below(path, n)} name={say.item(n + 1)} loose={false} />
-          <Resend {...at} name="remove" value={below(path, n)} text={say.remove_short} label={say.remove(n + 1)} />
+          <One
+            {...on}
+            field={field.item}
+            path={below(path, n)}
+            name={t(at.on, "args.item", { n: n + 1 })}
+            loose={false}
+          />
+          <Resend
+            {...at}
+            name="remove"
+            value={below(path, n)}
+            text={t(at.on, "args.remove_short")}
+            label={t(at.on, "args.remove", { n: n + 1 })}
+          />
         </div>
       ))}
       {count < field.most && (
         <div>
           {/* By its id it stays the same button, focus and all, when another one comes before it, which takes an item away. */}
-          <Resend {...at} id={`add-${idOf(path)}`} name="add" value={path} text={say.add} />
+          <Resend {...at} id={`add-${idOf(path)}`} name="add" value={path} text={t(at.on, "args.add")} />
         </div>
       )}
     </div>
@@ -196,7 +185,7 @@ function Name({ on, field, name }: Place) {
     <>
       {title} {field.title && name && field.title !== name && <code>{name}</code>}
       {field.required && !field.nullable && field.kind !== "truth" && (
-        <small class="must">{WORDS[on.lang].required}</small>
+        <small class="must">{t(on, "args.required")}</small>
       )}
     </>
   );
@@ -236,7 +225,7 @@ function Box({ on, draft, field, path, loose, wrong }: Place & { wrong: boolean 
       return (
         <span class="tick">
           <input type="hidden" name={common.name} value="false" />
-          <input type="checkbox" {...common} value="true" checked={typed === "true"} /> {WORDS[on.lang].yes}
+          <input type="checkbox" {...common} value="true" checked={typed === "true"} /> {t(on, "args.yes")}
         </span>
       );
     case "number":
@@ -280,31 +269,35 @@ function Choices(
 ) {
   return (
     <select {...rest}>
-      <option value="">{WORDS[on.lang].not_given}</option>
+      <option value="">{t(on, "args.not_given")}</option>
       {options.map((text, n) => <option value={values[n]} selected={typed === values[n]}>{text}</option>)}
     </select>
   );
 }
 
 function Hint({ on, field }: Place) {
-  const say = WORDS[on.lang];
   const parts = [
     field.description,
     rangeText(on, field),
-    field.kind === "text" && field.format === "date-time" ? say.in_zone(on.zone) : undefined,
-    field.kind === "json" ? say.as_json : undefined,
-    field.standard !== undefined && !field.required ? say.standard(shown(field.standard)) : undefined,
+    field.kind === "text" && field.format === "date-time" ? t(on, "args.in_zone", { zone: on.zone }) : undefined,
+    field.kind === "json" ? t(on, "args.as_json") : undefined,
+    field.standard !== undefined && !field.required
+      ? t(on, "args.standard", { text: shown(field.standard) })
+      : undefined,
   ].filter((part) => part !== undefined);
   return parts.length > 0 ? <small class="hint">{parts.join(" · ")}</small> : null;
 }
 
 function rangeText(on: RequestContext, field: Field): string | undefined {
-  const say = WORDS[on.lang];
-  if (field.kind === "text") return field.most === undefined ? undefined : say.letters(field.most);
+  if (field.kind === "text") return field.most === undefined ? undefined : t(on, "args.letters", { n: field.most });
   if (field.kind !== "number") return undefined;
   const [low, high] = [limit(field.least), limit(field.most)];
-  if (low !== undefined && high !== undefined) return say.range(String(low), String(high));
-  return low !== undefined ? say.at_least(String(low)) : high !== undefined ? say.at_most(String(high)) : undefined;
+  if (low !== undefined && high !== undefined) return t(on, "args.range", { low: String(low), high: String(high) });
+  return low !== undefined
+    ? t(on, "args.at_least", { low: String(low) })
+    : high !== undefined
+    ? t(on, "args.at_most", { high: String(high) })
+    : undefined;
 }
 
 /** What a whole number may be at all says nothing about this one. */

@@ -2,21 +2,10 @@
 import { z } from "zod";
 import type { Json } from "../../job.ts";
 import { jsonMistake } from "../json_text.ts";
-import { type Lang, words } from "../words.ts";
 import { countOf, type Draft, isTouched, type Problems, textKey } from "./draft.ts";
 import { below, type Field } from "./fields.ts";
 import { issueJa } from "./issue_text.ts";
-
-const WORDS = words({
-  number: { en: "Give a number", ja: "数値を入力してください" },
-  choose: { en: "Choose one", ja: "選択してください" },
-  json: { en: (why: string) => `This is no JSON: ${why}`, ja: (why) => `JSON ではありません: ${why}` },
-  schema: {
-    en: (why: string) => `The schema of the args cannot be read: ${why}`,
-    ja: (why) => `引数のスキーマを解釈できません: ${why}`,
-  },
-  json_empty: { en: 'Give JSON, such as null, 1 or {"a": 1}', ja: 'JSON を入力してください（例: null、1、{"a": 1}）' },
-});
+import { type Lang, t } from "../../locale/locale.ts";
 
 export interface FieldReading {
   lang: Lang;
@@ -27,7 +16,6 @@ export interface FieldReading {
 
 /** The value of a field; undefined: nothing is given. Mistakes are added to `problems`. */
 export function valueOf(field: Field, draft: Draft, on: FieldReading, path = ""): Json | undefined {
-  const say = WORDS[on.lang];
   const wrong = (text: string) => void on.problems.set(path, [...on.problems.get(path) ?? [], text]);
   const typed = draft.get(textKey(path)) ?? "";
   const missing = (text: string) => field.required ? field.nullable ? null : wrong(text) : undefined;
@@ -36,18 +24,18 @@ export function valueOf(field: Field, draft: Draft, on: FieldReading, path = "")
       if (typed === "") return field.required ? (field.nullable ? null : "") : undefined;
       return field.format === "date-time" ? instantOf(typed, on.zone) : typed;
     case "number":
-      if (typed.trim() === "") return missing(say.number);
-      return Number.isFinite(Number(typed)) ? Number(typed) : wrong(say.number);
+      if (typed.trim() === "") return missing(t(on, "args.number"));
+      return Number.isFinite(Number(typed)) ? Number(typed) : wrong(t(on, "args.number"));
     case "choice":
-      if (typed === "") return field.required ? wrong(say.choose) : undefined;
+      if (typed === "") return field.required ? wrong(t(on, "args.choose")) : undefined;
       return /^\d{1,4}$/.test(typed) && Number(typed) < field.options.length
         ? field.options[Number(typed)]
-        : wrong(say.choose);
+        : wrong(t(on, "args.choose"));
     case "truth":
-      if (typed === "") return field.required ? wrong(say.choose) : undefined;
+      if (typed === "") return field.required ? wrong(t(on, "args.choose")) : undefined;
       return typed === "true";
     case "json":
-      if (typed.trim() === "") return missing(say.json_empty);
+      if (typed.trim() === "") return missing(t(on, "args.json_empty"));
       return jsonOf(typed, { lang: on.lang, wrong });
     case "list":
       return listOf(field, draft, on, path);
@@ -72,7 +60,7 @@ export function jsonOf(text: string, on: { lang: Lang; wrong(text: string): void
   try {
     return JSON.parse(text);
   } catch (error) {
-    on.wrong(WORDS[on.lang].json(jsonMistake(on.lang, error)));
+    on.wrong(t(on, "args.json", { why: jsonMistake(on.lang, error) }));
   }
 }
 
@@ -96,7 +84,7 @@ export function checkArgs(schema: Json, value: Json | undefined, { lang, problem
       add(issue.path.reduce<string>((at, step) => below(at, String(step)), ""), issue.message);
     }
   } catch (error) {
-    add("", WORDS[lang].schema((error as Error).message));
+    add("", t({ lang }, "args.schema", { why: (error as Error).message }));
   }
 }
 

@@ -2,24 +2,8 @@
 import type { Alert, AlertKind } from "../../alerts/alerts.ts";
 import { type OtherVersion, versionOf } from "../../runs/wait_reason.ts";
 import type { RequestContext } from "../request_context.ts";
-import { words } from "../words.ts";
 import { othersJa } from "./code_text.ts";
 import { timeText } from "./time.tsx";
-
-/** Of each kind, in a few words: for a badge. */
-export const ALERT_NAMES = words({
-  "run.failed": { en: "run failed", ja: "実行失敗" },
-  "run.quarantined": { en: "quarantined", ja: "中断が多発" },
-  "run.overdue": { en: "overdue", ja: "開始遅延" },
-  "code.missing": { en: "no worker has the code", ja: "コード未配置" },
-  "node.away": { en: "node away", ja: "ノード不通" },
-  "leader.none": { en: "no leader", ja: "リーダー不在" },
-  "bulk.paused": { en: "bulk paused", ja: "一括停止" },
-  "key.blocked": { en: "key blocked", ja: "キー停止" },
-  "certificate.expiring": { en: "certificate expires", ja: "証明書期限" },
-  "clock.skewed": { en: "clock skew", ja: "時計のずれ" },
-  "login.guessed": { en: "password guessing", ja: "推測攻撃" },
-});
 
 /** Of what an alert keeps as its detail, each kind has some. */
 interface Detail {

@@ -5,7 +5,7 @@ import { scheduleWith, type StoredTimes } from "../../sync/overrides.ts";
 import { shown } from "../../platform/shown.ts";
 import { type Complaint, complaintLine, type Says } from "../../sync/problem.ts";
 import type { Shortage } from "../../dispatch/feasibility.ts";
-import type { Lang } from "../words.ts";
+import type { Lang } from "../../locale/locale.ts";
 
 export function complaintsText(lang: Lang, complaints: Complaint[]): string {
   return complaints.map((one) => complaintText(lang, one)).join("\n");

@@ -1,12 +1,7 @@
 /** Forms that change something: what they end with, and dialogs, which ask once and name what will be touched. */
 import type { Child } from "hono/jsx";
 import { link, type RequestContext, typedIn } from "../request_context.ts";
-import { words } from "../words.ts";
-
-const WORDS = words({
-  reason: { en: "Reason (stored in the audit log)", ja: "理由（監査ログに残ります）" },
-  back: { en: "Back", ja: "戻る" },
-});
+import { t } from "../../locale/locale.ts";
 
 export function DialogButton({ opens, text, danger }: { opens: string; text: string; danger?: boolean }) {
   return (
@@ -33,7 +28,6 @@ interface Confirmation {
 
 /** Beside the live parts of a page, not in them, so that nothing moves under the hand. */
 export function ConfirmDialog({ on, id, title, action, verb, danger, reason_required, children }: Confirmation) {
-  const say = WORDS[on.lang];
   return (
     <dialog id={id} aria-labelledby={`${id}-title`}>
       <form method="post" action={link(on, action)}>
@@ -42,7 +36,7 @@ export function ConfirmDialog({ on, id, title, action, verb, danger, reason_requ
         <ReasonField on={on} required={reason_required} />
         <Csrf on={on} />
         <div class="buttons">
-          <button type="button" data-closes="">{say.back}</button>
+          <button type="button" data-closes="">{t(on, "dialog.back")}</button>
           <button type="submit" class={danger ? "danger" : "primary"}>{verb}</button>
         </div>
       </form>
@@ -65,14 +59,14 @@ export function Foot({ on, back, verb, danger }: { on: RequestContext; back: str
 }
 
 export function Back({ on, to }: { on: RequestContext; to: string }) {
-  return <a class="button" href={to}>{WORDS[on.lang].back}</a>;
+  return <a class="button" href={to}>{t(on, "dialog.back")}</a>;
 }
 
 /** Why somebody does it. */
 export function ReasonField({ on, required }: { on: RequestContext; required?: boolean }) {
   return (
     <label>
-      {WORDS[on.lang].reason}
+      {t(on, "dialog.reason")}
       <input name="reason" maxlength={500} autocomplete="off" value={typedIn(on, "reason") ?? ""} required={required} />
     </label>
   );

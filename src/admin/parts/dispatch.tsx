@@ -2,21 +2,9 @@
 import { type AuditEntry, listAudit } from "../../access/audit.ts";
 import { readSettings } from "../../settings/settings.ts";
 import { link, type RequestContext } from "../request_context.ts";
-import { words } from "../words.ts";
 import { engineText } from "./engine_text.ts";
 import { Time } from "./time.tsx";
-
-const WORDS = words({
-  paused: {
-    en: "All dispatch is paused: no runs start; running bodies go on.",
-    ja: "すべての割り当てを停止中です。新しい実行は始まりません（実行中のものは続きます）。",
-  },
-  by: {
-    en: (who: string, why: string) => `By ${who}${why && `: ${why}`}`,
-    ja: (who, why) => `停止者：${who}${why && `（${why}）`}`,
-  },
-  queue: { en: "Queue", ja: "キュー" },
-});
+import { t } from "../../locale/locale.ts";
 
 /** `said`: the act that did it; undefined: plain SQL. */
 export interface Dispatch {
@@ -32,13 +20,14 @@ export async function readDispatch({ sql }: RequestContext): Promise<Dispatch> {
 
 export function DispatchPaused({ on, dispatch: { paused, said } }: { on: RequestContext; dispatch: Dispatch }) {
   if (!paused) return null;
-  const say = WORDS[on.lang];
   return (
     <div class="problem" role="alert">
-      <strong>{say.paused}</strong> {on.path !== "/queue" && <a href={link(on, "/queue")}>{say.queue}</a>}
+      <strong>{t(on, "dispatch.paused")}</strong>{" "}
+      {on.path !== "/queue" && <a href={link(on, "/queue")}>{t(on, "dispatch.queue")}</a>}
       {said && (
         <div>
-          {say.by(said.actor, engineText(on.lang, said.reason ?? ""))} <Time on={on} at={said.at} />
+          {t(on, "dispatch.by", { who: said.actor, why: engineText(on.lang, said.reason ?? "") })}{" "}
+          <Time on={on} at={said.at} />
         </div>
       )}
     </div>

@@ -2,7 +2,7 @@
  * What the engine wrote into a row as an English sentence: why a run ended, what a check found, why something was paused, what stands for a reason where
  * nobody gave one. In Japanese by its sentence; what a body, a person or another version said stays as it came.
  */
-import type { Lang } from "../words.ts";
+import type { Lang } from "../../locale/locale.ts";
 
 type Said = (part: (place: number) => string) => string;
 

@@ -1,15 +1,8 @@
 /** A filter of a list. It is a form that asks for the same page, so that a filter is a URL: to keep, to send, to go back to. */
 import type { Child } from "hono/jsx";
 import { link, type RequestContext } from "../request_context.ts";
-import { words } from "../words.ts";
 import { timeText } from "./time.tsx";
-
-const WORDS = words({
-  show: { en: "Show", ja: "表示" },
-  clear: { en: "Clear", ja: "条件を消す" },
-  more: { en: "More conditions", ja: "他の条件" },
-  any: { en: "any", ja: "すべて" },
-});
+import { t } from "../../locale/locale.ts";
 
 /** `more`: fields that are rarely used; they are open while one of them is set. */
 export function Filters(
@@ -21,19 +14,18 @@ export function Filters(
     any_set: boolean;
   },
 ) {
-  const say = WORDS[on.lang];
   return (
     <form class="filters" method="get" action={link(on, on.path)} data-submits="">
       {children}
       {more && (
         <details open={more_set}>
-          <summary>{say.more}</summary>
+          <summary>{t(on, "filters.more")}</summary>
           <div class="fields">{more}</div>
         </details>
       )}
       <div class="buttons">
-        <button type="submit">{say.show}</button>
-        {any_set && <a class="button quiet" href={link(on, on.path)}>{say.clear}</a>}
+        <button type="submit">{t(on, "filters.show")}</button>
+        {any_set && <a class="button quiet" href={link(on, on.path)}>{t(on, "filters.clear")}</a>}
       </div>
     </form>
   );
@@ -81,7 +73,7 @@ export function Choice(
     <label>
       {label}
       <select name={name}>
-        <option value="">{none ?? WORDS[on.lang].any}</option>
+        <option value="">{none ?? t(on, "filters.any")}</option>
         {options.map((one) => <option value={one.value} selected={one.value === value}>{one.text}</option>)}
       </select>
     </label>

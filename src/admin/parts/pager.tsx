@@ -3,24 +3,7 @@
  * whole by the number of the page.
  */
 import { link, type RequestContext } from "../request_context.ts";
-import { words } from "../words.ts";
-
-const WORDS = words({
-  newest: { en: "Newest", ja: "最新" },
-  newer: { en: "Newer", ja: "新しい方" },
-  older: { en: "Older", ja: "古い方" },
-  previous: { en: "Previous", ja: "前へ" },
-  next: { en: "Next", ja: "次へ" },
-  pages: { en: "Pages", ja: "ページ" },
-  part: {
-    en: (first: string, last: string, all: string) => `${first} to ${last} of ${all}`,
-    ja: (first, last, all) => `${all} 件中 ${first}〜${last} 件`,
-  },
-  looked_to: {
-    en: (id: number) => `Looked as far as ${id}; there may be more beyond it.`,
-    ja: (id) => `${id} まで調べました。その先にもあるかもしれません。`,
-  },
-});
+import { t } from "../../locale/locale.ts";
 
 export const PAGE_SIZE = 50;
 
@@ -63,18 +46,17 @@ export function pageOf<Row extends { id: number }>(found: Row[], edge: Edge, loo
 
 export function Pager<Row extends { id: number }>({ on, page }: { on: RequestContext; page: PageRows<Row> }) {
   const upwards = edgeOf(on).after !== undefined;
-  const say = WORDS[on.lang];
   const first = (upwards ? page.looked_to : undefined) ?? page.rows.at(0)?.id;
   const last = (upwards ? undefined : page.looked_to) ?? page.rows.at(-1)?.id;
   const step = (text: string, there: boolean, edge?: "before" | "after", id?: number) => (
     <Step on={on} text={text} to={there ? edge ? [edge, String(id)] : [] : undefined} />
   );
   return (
-    <nav class="pager" aria-label={say.pages}>
-      {page.looked_to !== undefined && <span class="nothing">{say.looked_to(page.looked_to)}</span>}
-      {step(say.newest, page.newer)}
-      {step(say.newer, page.newer && first !== undefined, "after", first)}
-      {step(say.older, page.older && last !== undefined, "before", last)}
+    <nav class="pager" aria-label={t(on, "pager.pages")}>
+      {page.looked_to !== undefined && <span class="nothing">{t(on, "pager.looked_to", { id: page.looked_to })}</span>}
+      {step(t(on, "pager.newest"), page.newer)}
+      {step(t(on, "pager.newer"), page.newer && first !== undefined, "after", first)}
+      {step(t(on, "pager.older"), page.older && last !== undefined, "before", last)}
     </nav>
   );
 }
@@ -97,15 +79,16 @@ interface Part<Row> {
 
 /** Nothing where all are on one page. */
 export function PartPager<Row>({ on, part: { rows, page, first, all } }: { on: RequestContext; part: Part<Row> }) {
-  const say = WORDS[on.lang];
   if (rows.length === all) return null;
   const count = (number: number) => number.toLocaleString(on.lang);
   const last = first + rows.length;
   return (
-    <nav class="pager" aria-label={say.pages}>
-      <span class="nothing">{say.part(count(first + 1), count(last), count(all))}</span>
-      <Step on={on} text={say.previous} to={page > 1 ? ["page", String(page - 1)] : undefined} />
-      <Step on={on} text={say.next} to={last < all ? ["page", String(page + 1)] : undefined} />
+    <nav class="pager" aria-label={t(on, "pager.pages")}>
+      <span class="nothing">
+        {t(on, "pager.part", { first: count(first + 1), last: count(last), all: count(all) })}
+      </span>
+      <Step on={on} text={t(on, "pager.previous")} to={page > 1 ? ["page", String(page - 1)] : undefined} />
+      <Step on={on} text={t(on, "pager.next")} to={last < all ? ["page", String(page + 1)] : undefined} />
     </nav>
   );
 }

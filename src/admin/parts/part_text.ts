@@ -1,8 +1,8 @@
 /** What a check of a node looked at and found, in the visitor's language, by its figures. What a script says is its own. */
 import type { CheckPart } from "../../nodes/check_part.ts";
 import type { NodeListing } from "../../nodes/node_health.ts";
-import type { Lang } from "../words.ts";
 import { engineText } from "./engine_text.ts";
+import type { Lang } from "../../locale/locale.ts";
 
 const NAMES_JA: Record<string, string> = {
   connection: "接続",

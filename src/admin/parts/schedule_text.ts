@@ -2,14 +2,7 @@
 import { scheduleText } from "../../sync/plan.ts";
 import { kindStored } from "../../schedule_kinds/kinds.ts";
 import type { Misfire, ScheduleSetting, ScheduleSpec } from "../../definitions/definition_rows.ts";
-import { type Lang, words } from "../words.ts";
-
-const WORDS = words({
-  all: {
-    en: (within: number | null, max: number) => `all${within === null ? "" : ` within ${within} s`}, at most ${max}`,
-    ja: (within, max) => `all（${within === null ? "" : `${within} 秒以内、`}最大 ${max} 件）`,
-  },
-});
+import { type Lang, t } from "../../locale/locale.ts";
 
 /** "daily at 02:30", without its zone. */
 export function timesText(
@@ -20,7 +13,9 @@ export function timesText(
 }
 
 export function misfireText(lang: Lang, misfire: Misfire): string {
-  return misfire.policy === "all" ? WORDS[lang].all(misfire.within_seconds, misfire.max) : misfire.policy;
+  return misfire.policy === "all"
+    ? t({ lang }, "schedule.all", { within: misfire.within_seconds, max: misfire.max })
+    : misfire.policy;
 }
 
 /** All that a sync shows of it, on one line. */

@@ -1,10 +1,7 @@
 /** Rows. On a narrow screen columns marked `wide` are left out and the rest scrolls inside its box, never the page. */
 import type { Child } from "hono/jsx";
-import { words } from "../words.ts";
 
 /** Above a column of buttons. */
-export const ACTIONS = words({ head: { en: "Actions", ja: "操作" } });
-
 export interface TableColumn<Row> {
   head: string;
   /** It is read out, and not shown: what stands below needs no name for who sees it. */

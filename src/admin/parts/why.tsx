@@ -2,10 +2,10 @@
 import { type NoCode, noCodeText, type NodeProblem, versionOf, type Wait, type Waits } from "../../runs/wait_reason.ts";
 import { othersJa } from "./code_text.ts";
 import { link, type RequestContext } from "../request_context.ts";
-import type { Lang } from "../words.ts";
 import { engineText } from "./engine_text.ts";
 import { partName, partText } from "./part_text.ts";
 import { timeText } from "./time.tsx";
+import type { Lang } from "../../locale/locale.ts";
 
 type Said = { [Code in Wait["code"]]: (wait: Extract<Wait, { code: Code }>, when: (at: string) => string) => string };
 

@@ -104,7 +104,7 @@ function addQueue(registry: Registry, backlog: BacklogRow[], figures: Figures): 
   gauge("bulks", "Bulks that have not ended, by state", by("state", figures.bulks));
   gauge("serial_keys_stopped", "Serial keys whose next run must not start", one(figures.keys_stopped));
   gauge("jobs_paused", "Jobs that are paused", one(figures.jobs_paused));
-  const none = Object.fromEntries(Object.keys(ALERT_KINDS).map((kind) => [kind, 0]));
+  const none = Object.fromEntries(ALERT_KINDS.map((kind) => [kind, 0]));
   gauge("alerts_open", "Alerts that are open, by kind", by("kind", { ...none, ...figures.alerts }));
   gauge("alert_deliveries_waiting", "Messages that the webhook has not taken", one(figures.deliveries_waiting));
   gauge(

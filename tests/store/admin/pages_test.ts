@@ -4,7 +4,7 @@ import { assetPath } from "../../../src/admin/assets.ts";
 import { PAGES } from "../../../src/admin/pages.ts";
 import { pathWithin, placeOf } from "../../../src/admin/base_url.ts";
 import type { Route } from "../../../src/admin/request_context.ts";
-import { wishedLang } from "../../../src/admin/words.ts";
+import { wishedLang } from "../../../src/admin/accept_language.ts";
 import { hear } from "../../../src/platform/facts.ts";
 import { ROLES } from "../../../src/access/users.ts";
 import { appendLogs } from "../../../src/runs/run_logs.ts";

@@ -5,7 +5,7 @@ import { clockText } from "../../../src/admin/pages/jobs/clock_text.ts";
 import { complaintsText } from "../../../src/admin/parts/complaint_text.ts";
 import { partName, partText } from "../../../src/admin/parts/part_text.ts";
 import { problemText } from "../../../src/admin/pages/settings/problem_text.ts";
-import { ALERT_NAMES, alertText } from "../../../src/admin/parts/alert_text.ts";
+import { alertText } from "../../../src/admin/parts/alert_text.ts";
 import { whyText } from "../../../src/admin/parts/why.tsx";
 import { refusalText } from "../../../src/admin/refusals.ts";
 import type { RequestContext } from "../../../src/admin/request_context.ts";
@@ -13,8 +13,9 @@ import type { Says } from "../../../src/sync/problem.ts";
 import { previewWarnings } from "../../../src/schedules/calendar.ts";
 import { type RefusalCode, Refused } from "../../../src/actions/args.ts";
 import { judge } from "../../../src/leader/node_checks.ts";
-import { ALERT_KINDS, type AlertKind } from "../../../src/alerts/alerts.ts";
+import { ALERT_KINDS } from "../../../src/alerts/alerts.ts";
 import { json } from "../../../src/postgres/connection.ts";
+import { t } from "../../../src/locale/locale.ts";
 import { DEFAULT_SETTINGS, problemsIn } from "../../../src/settings/settings.ts";
 import type { Wait, Waits } from "../../../src/runs/wait_reason.ts";
 import { withAdmin } from "../../support/admin.ts";
@@ -167,9 +168,10 @@ Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, 
 
 Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese", () => {
   const detail = { job_run_id: 1, due_at: AT, not_after: AT, since: AT, clock_skew_ms: 1, tries: 25, addresses: 6 };
-  for (const kind of Object.keys(ALERT_KINDS) as AlertKind[]) {
+  for (const kind of ALERT_KINDS) {
     japanese(alertText(ON, { kind, message: "the run has failed", detail }));
-    japanese(ALERT_NAMES.ja[kind]);
+    japanese(t(ON, `alerts.name.${kind}`));
+    japanese(t(ON, `alerts.about.${kind}`));
   }
   const measured = {
     worker_id: "w",

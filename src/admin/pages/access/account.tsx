@@ -8,37 +8,36 @@ import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../form_actions.ts";
 import { type ActionContext, type Done, link, type Page, type RequestContext } from "../../request_context.ts";
-import { ACCESS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showAccount(on: RequestContext): Promise<Page> {
-  const say = ACCESS[on.lang];
   const sessions = await listSessions(on.sql, on.user?.name ?? "");
   return {
-    title: say.account,
+    title: t(on, "access.account"),
     body: (
       <>
         <h1>
-          {say.account} <small>{on.user?.name} · {on.user?.role}</small>
+          {t(on, "access.account")} <small>{on.user?.name} · {on.user?.role}</small>
         </h1>
         <div class="columns">
           <section>
-            <h2>{say.change_password}</h2>
+            <h2>{t(on, "access.change_password")}</h2>
             <form method="post" action={link(on, "/account/password")} class="login">
               <Csrf on={on} />
-              <Password label={say.current} name="current" autocomplete="current-password" />
-              <Password label={say.fresh} name="fresh" autocomplete="new-password" />
-              <Password label={say.again} name="again" autocomplete="new-password" />
+              <Password label={t(on, "access.current")} name="current" autocomplete="current-password" />
+              <Password label={t(on, "access.fresh")} name="fresh" autocomplete="new-password" />
+              <Password label={t(on, "access.again")} name="again" autocomplete="new-password" />
               <div class="buttons">
-                <button type="submit" class="primary">{say.change_password}</button>
+                <button type="submit" class="primary">{t(on, "access.change_password")}</button>
               </div>
             </form>
           </section>
           <section>
-            <h2>{say.sessions}</h2>
-            <Table label={say.sessions} rows={sessions} columns={columnsOf(on)} />
+            <h2>{t(on, "access.sessions")}</h2>
+            <Table label={t(on, "access.sessions")} rows={sessions} columns={columnsOf(on)} />
             <form method="post" action={link(on, "/account/logout")} class="after">
               <Csrf on={on} />
-              <button type="submit" class="danger">{say.log_out_all}</button>
+              <button type="submit" class="danger">{t(on, "access.log_out_all")}</button>
             </form>
           </section>
         </div>
@@ -57,39 +56,37 @@ function Password({ label, name, autocomplete }: { label: string; name: string; 
 }
 
 function columnsOf(on: RequestContext): TableColumn<OpenSession>[] {
-  const say = ACCESS[on.lang];
   return [
-    { head: say.from, cell: (session) => session.address },
-    { head: say.browser, kind: "main", cell: (session) => <span class="line">{session.user_agent}</span> },
-    { head: say.seen, cell: (session) => <Time on={on} at={session.seen_at} /> },
+    { head: t(on, "access.from"), cell: (session) => session.address },
+    { head: t(on, "access.browser"), kind: "main", cell: (session) => <span class="line">{session.user_agent}</span> },
+    { head: t(on, "access.seen"), cell: (session) => <Time on={on} at={session.seen_at} /> },
   ];
 }
 
 /** Tries are counted as those at the login are: an open session must not help to guess. */
 export async function changeOwnPassword(on: ActionContext): Promise<Done> {
-  const say = ACCESS[on.lang];
   const name = on.user?.name ?? "";
   const [current, fresh, again] = ["current", "fresh", "again"].map((one) => {
     const value = on.form.get(one);
     return typeof value === "string" ? value : "";
   }) as [string, string, string];
   const bad = (text: string): Done => ({ to: "/account", tone: "bad", text });
-  if (problemWithPassword(fresh)) return bad(say.unfit);
-  if (fresh !== again) return bad(say.differ);
+  if (problemWithPassword(fresh)) return bad(t(on, "access.unfit"));
+  if (fresh !== again) return bad(t(on, "access.differ"));
   // The tries from one address are few, and others' are not one's own: what they guess does not count.
   const who = { name, address: `account of ${name}`, known: "address" } as const;
-  if (!await mayTry(on.sql, who)) return bad(say.too_many);
+  if (!await mayTry(on.sql, who)) return bad(t(on, "access.too_many"));
   const known = await readCredentials(on.sql, name);
-  if (!await passwordFits(current.slice(0, 1000), known?.password_hash)) return bad(say.wrong);
+  if (!await passwordFits(current.slice(0, 1000), known?.password_hash)) return bad(t(on, "access.wrong"));
   await forgetTries(on.sql, who);
   const password_hash = await hashPassword(fresh);
   if (!await setPassword(on.sql, { name, password_hash, instead_of: known?.password_hash }, { actor: on.actor })) {
-    return bad(say.wrong);
+    return bad(t(on, "access.wrong"));
   }
-  return { to: "/account", text: say.password_done };
+  return { to: "/account", text: t(on, "access.password_done") };
 }
 
 export async function logOutEverywhere(on: ActionContext): Promise<Done> {
   const ended = await endSessionsOf(on.sql, on.user?.name ?? "", by(on));
-  return { to: "/account", text: ACCESS[on.lang].log_out_done(ended) };
+  return { to: "/account", text: t(on, "access.log_out_done", { n: ended }) };
 }

@@ -2,21 +2,20 @@
 import type { Child } from "hono/jsx";
 import { Code } from "../../parts/notes.tsx";
 import { type ActionContext, type Done, link, type Page, type RequestContext } from "../../request_context.ts";
-import { ACCESS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const AREAS = ["users", "tokens", "hooks"] as const;
 export type Area = typeof AREAS[number];
 
 export function Frame({ on, area, children }: { on: RequestContext; area: Area; children?: Child }) {
-  const say = ACCESS[on.lang];
   return (
     <>
       <div class="heading">
-        <h1>{say[area]}</h1>
-        <nav class="buttons" aria-label={say.areas}>
+        <h1>{t(on, `access.area.${area}`)}</h1>
+        <nav class="buttons" aria-label={t(on, "access.areas")}>
           {AREAS.map((one) => (
             <a class="button" href={link(on, `/access/${one}`)} aria-current={one === area ? "page" : undefined}>
-              {say[one]}
+              {t(on, `access.area.${one}`)}
             </a>
           ))}
         </nav>
@@ -28,17 +27,16 @@ export function Frame({ on, area, children }: { on: RequestContext; area: Area; 
 
 /** The answer to the act that made it, never a page with an address: nobody comes back to it. */
 export function secretPage(on: RequestContext, of: { title: string; secret: string; area: Area }): Page {
-  const say = ACCESS[on.lang];
   return {
     title: of.title,
     body: (
       <section class="narrow secret">
         <h1>
-          {of.title} <small>{say.once}</small>
+          {of.title} <small>{t(on, "access.once")}</small>
         </h1>
         <Code value={of.secret} />
-        <p>{say.copy}</p>
-        <a class="button" href={link(on, `/access/${of.area}`)}>{say.go_on}</a>
+        <p>{t(on, "access.copy")}</p>
+        <a class="button" href={link(on, `/access/${of.area}`)}>{t(on, "access.go_on")}</a>
       </section>
     ),
   };

@@ -13,37 +13,42 @@ import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Chips } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notes.tsx";
-import { ACTIONS, Table, type TableColumn } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { by } from "../../form_actions.ts";
 import { type ActionContext, type Done, field, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
-import { ACCESS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const USUAL_DAYS = 90;
 
 export async function showTokens(on: RequestContext): Promise<Page> {
-  const say = ACCESS[on.lang];
   const tokens = await listApiTokens(on.sql);
   return {
-    title: say.tokens,
+    title: t(on, "access.area.tokens"),
     body: (
       <Frame on={on} area="tokens">
         <div class="heading">
-          <span class="nothing">{say.tokens_text}</span>
-          <DialogButton opens="add" text={say.add_token} />
+          <span class="nothing">{t(on, "access.tokens_text")}</span>
+          <DialogButton opens="add" text={t(on, "access.add_token")} />
         </div>
         {tokens.length > 0
-          ? <Table label={say.tokens} rows={tokens} columns={columnsOf(on)} />
-          : <Empty text={say.no_tokens} />}
-        <ConfirmDialog on={on} id="add" title={say.add_token} action="/access/tokens" verb={say.add_token}>
+          ? <Table label={t(on, "access.area.tokens")} rows={tokens} columns={columnsOf(on)} />
+          : <Empty text={t(on, "access.no_tokens")} />}
+        <ConfirmDialog
+          on={on}
+          id="add"
+          title={t(on, "access.add_token")}
+          action="/access/tokens"
+          verb={t(on, "access.add_token")}
+        >
           <label>
-            {say.token_name}
+            {t(on, "access.token_name")}
             <input name="name" required maxlength={64} autocomplete="off" autocapitalize="none" spellcheck={false} />
           </label>
-          <Chips label={say.scopes} name="scope" chosen={["read"]} options={SCOPES} />
+          <Chips label={t(on, "access.scopes")} name="scope" chosen={["read"]} options={SCOPES} />
           <label>
-            {say.days}
+            {t(on, "access.days")}
             <input type="number" name="days" min={1} max={MOST_TOKEN_DAYS} value={String(USUAL_DAYS)} required />
           </label>
         </ConfirmDialog>
@@ -51,12 +56,12 @@ export async function showTokens(on: RequestContext): Promise<Page> {
           <ConfirmDialog
             on={on}
             id={idOf("remove", name)}
-            title={say.remove_token_title(name)}
+            title={t(on, "access.remove_token_title", { name })}
             action={`/access/tokens/${encodeURIComponent(name)}/remove`}
-            verb={say.remove}
+            verb={t(on, "access.remove")}
             danger
           >
-            <p>{say.remove_token_text}</p>
+            <p>{t(on, "access.remove_token_text")}</p>
           </ConfirmDialog>
         ))}
       </Frame>
@@ -65,28 +70,27 @@ export async function showTokens(on: RequestContext): Promise<Page> {
 }
 
 function columnsOf(on: RequestContext): TableColumn<ApiTokenView>[] {
-  const say = ACCESS[on.lang];
   return [
-    { head: say.name, cell: (token) => token.name },
-    { head: say.scopes, cell: (token) => token.scopes.join(", ") },
+    { head: t(on, "access.name"), cell: (token) => token.name },
+    { head: t(on, "access.scopes"), cell: (token) => token.scopes.join(", ") },
     {
-      head: say.expires,
+      head: t(on, "access.expires"),
       cell: (token) => (
         <span class="states">
-          {token.expires_at < on.now && <Badge tone="bad" sign="!" text={say.expired} />}
+          {token.expires_at < on.now && <Badge tone="bad" sign="!" text={t(on, "access.expired")} />}
           <Time on={on} at={token.expires_at} />
         </span>
       ),
     },
-    { head: say.used, kind: "wide", cell: (token) => <Time on={on} at={token.used_at} /> },
-    { head: say.created_by, kind: "wide", cell: (token) => token.created_by },
+    { head: t(on, "access.used"), kind: "wide", cell: (token) => <Time on={on} at={token.used_at} /> },
+    { head: t(on, "access.created_by"), kind: "wide", cell: (token) => token.created_by },
     {
-      head: ACTIONS[on.lang].head,
+      head: t(on, "table.head"),
       unseen: true,
       kind: "main",
       cell: ({ name }) => (
         <span class="buttons">
-          <DialogButton opens={idOf("remove", name)} text={say.remove} danger />
+          <DialogButton opens={idOf("remove", name)} text={t(on, "access.remove")} danger />
         </span>
       ),
     },
@@ -94,21 +98,20 @@ function columnsOf(on: RequestContext): TableColumn<ApiTokenView>[] {
 }
 
 export async function addToken(on: ActionContext): Promise<Done | Page> {
-  const say = ACCESS[on.lang];
   const [name, days] = [field(on.form, "name"), Number(field(on.form, "days"))];
-  if (!TOKEN_NAME.test(name)) return refused("tokens", say.bad_token_name(name.slice(0, 100)));
-  if (!Number.isInteger(days) || days < 1 || days > MOST_TOKEN_DAYS) return refused("tokens", say.bad_days);
+  if (!TOKEN_NAME.test(name)) return refused("tokens", t(on, "access.bad_token_name", { name: name.slice(0, 100) }));
+  if (!Number.isInteger(days) || days < 1 || days > MOST_TOKEN_DAYS) return refused("tokens", t(on, "access.bad_days"));
   const given = on.form.getAll("scope");
   const scopes = SCOPES.filter((scope) => given.includes(scope));
-  if (scopes.length === 0) return refused("tokens", say.scope_missing);
+  if (scopes.length === 0) return refused("tokens", t(on, "access.scope_missing"));
   const secret = makeToken();
   const added = await addApiToken(on.sql, { name, token_digest: await digestOf(secret), scopes, days }, by(on));
-  if (!added) return refused("tokens", say.taken(name));
-  return secretPage(on, { title: say.token_is(name), secret, area: "tokens" });
+  if (!added) return refused("tokens", t(on, "access.taken", { name }));
+  return secretPage(on, { title: t(on, "access.token_is", { name }), secret, area: "tokens" });
 }
 
 export async function removeToken(on: ActionContext): Promise<Done> {
-  const [say, name] = [ACCESS[on.lang], nameParam(on)];
-  if (!await removeApiToken(on.sql, name, by(on))) return refused("tokens", say.none_of);
-  return { to: "/access/tokens", text: say.removed(name) };
+  const name = nameParam(on);
+  if (!await removeApiToken(on.sql, name, by(on))) return refused("tokens", t(on, "access.none_of"));
+  return { to: "/access/tokens", text: t(on, "access.removed", { name }) };
 }

@@ -1,20 +1,19 @@
 /** Saying that somebody has seen an alert: its button, what it asks, and what comes of it. On each page that lists alerts. */
 import { ackAlert, type Alert } from "../../../alerts/alerts.ts";
 import { by } from "../../form_actions.ts";
-import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
+import { alertText } from "../../parts/alert_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { type ActionContext, type Done, idParam, may, type RequestContext } from "../../request_context.ts";
-import { ALERTS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** Nothing for who may not. */
 export function AckButton({ on, alert }: { on: RequestContext; alert: Alert }) {
-  return may(on, "operator") ? <DialogButton opens={`ack-${alert.id}`} text={ALERTS[on.lang].ack} /> : null;
+  return may(on, "operator") ? <DialogButton opens={`ack-${alert.id}`} text={t(on, "alerts.ack")} /> : null;
 }
 
 /** Live as well: the button of an alert that has just come finds its dialog. */
 export function AckDialogs({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
-  const say = ALERTS[on.lang];
   if (!may(on, "operator")) return null;
   return (
     <Live on={on} id="acks" topics={["alerts"]}>
@@ -22,12 +21,14 @@ export function AckDialogs({ on, alerts }: { on: RequestContext; alerts: Alert[]
         <ConfirmDialog
           on={on}
           id={`ack-${one.id}`}
-          title={say.ack_title(`${ALERT_NAMES[on.lang][one.kind] ?? one.kind} ${one.subject}`)}
+          title={t(on, "alerts.ack_title", {
+            subject: `${t(on, `alerts.name.${one.kind}`) ?? one.kind} ${one.subject}`,
+          })}
           action={`${on.path}/${one.id}/ack`}
-          verb={say.ack}
+          verb={t(on, "alerts.ack")}
         >
           <p>{alertText(on, one)}</p>
-          <p>{say.ack_text}</p>
+          <p>{t(on, "alerts.ack_text")}</p>
         </ConfirmDialog>
       ))}
     </Live>
@@ -35,7 +36,6 @@ export function AckDialogs({ on, alerts }: { on: RequestContext; alerts: Alert[]
 }
 
 export async function acknowledge(on: ActionContext, to: string): Promise<Done> {
-  const say = ALERTS[on.lang];
   const done = await ackAlert(on.sql, idParam(on), by(on));
-  return done ? { to, text: say.ack_done } : { to, tone: "bad", text: say.ack_not };
+  return done ? { to, text: t(on, "alerts.ack_done") } : { to, tone: "bad", text: t(on, "alerts.ack_not") };
 }

@@ -1,14 +1,7 @@
 /** What somebody should look at now, what was lately, and whether the webhook hears of it. */
-import {
-  type Alert,
-  ALERT_KINDS,
-  type AlertKind,
-  type DeliveryView,
-  listAlerts,
-  readDelivery,
-} from "../../../alerts/alerts.ts";
+import { type Alert, type AlertKind, type DeliveryView, listAlerts, readDelivery } from "../../../alerts/alerts.ts";
 import { engineText } from "../../parts/engine_text.ts";
-import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
+import { alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -18,13 +11,12 @@ import { TargetLink } from "../../parts/target.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { AckButton, AckDialogs } from "./ack.tsx";
-import { ALERTS, KINDS_JA } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const MOST_OPEN = 200;
 const MOST_RECENT = 50;
 
 export async function showAlerts(on: RequestContext): Promise<Page> {
-  const say = ALERTS[on.lang];
   const test_id = /^[1-9]\d{0,14}$/.exec(on.query.get("test") ?? "")?.[0];
   const [open, all, test] = await Promise.all([
     listAlerts(on.sql, { open: true, limit: MOST_OPEN }),
@@ -33,31 +25,37 @@ export async function showAlerts(on: RequestContext): Promise<Page> {
   ]);
   const recent = all.filter((one) => one.closed_at !== null).slice(0, MOST_RECENT);
   return {
-    title: say.title,
+    title: t(on, "alerts.title"),
     body: (
       <>
         <div class="heading">
-          <h1>{say.title}</h1>
+          <h1>{t(on, "alerts.title")}</h1>
           <div class="buttons">
-            <a class="button quiet" href={`${link(on, "/settings")}#alert_overdue_seconds`}>{say.limits}</a>
-            {may(on, "admin") && <DialogButton opens="test" text={say.test} />}
+            <a class="button quiet" href={`${link(on, "/settings")}#alert_overdue_seconds`}>{t(on, "alerts.limits")}</a>
+            {may(on, "admin") && <DialogButton opens="test" text={t(on, "alerts.test")} />}
           </div>
         </div>
         <Live on={on} id="alerts" topics={["alerts"]}>
           {test && <TestResult on={on} test={test} />}
-          <h2>{say.open}</h2>
+          <h2>{t(on, "alerts.open")}</h2>
           {open.length > 0
-            ? <Table label={say.open} rows={open} columns={columnsOf(on, true)} />
-            : <Empty text={say.none_open} />}
-          <h2>{say.recent}</h2>
+            ? <Table label={t(on, "alerts.open")} rows={open} columns={columnsOf(on, true)} />
+            : <Empty text={t(on, "alerts.none_open")} />}
+          <h2>{t(on, "alerts.recent")}</h2>
           {recent.length > 0
-            ? <Table label={say.recent} rows={recent} columns={columnsOf(on, false)} />
-            : <Empty text={say.none_recent} />}
+            ? <Table label={t(on, "alerts.recent")} rows={recent} columns={columnsOf(on, false)} />
+            : <Empty text={t(on, "alerts.none_recent")} />}
         </Live>
         <AckDialogs on={on} alerts={open} />
         {may(on, "admin") && (
-          <ConfirmDialog on={on} id="test" title={say.test_title} action="/alerts/test" verb={say.test}>
-            <p>{say.test_text}</p>
+          <ConfirmDialog
+            on={on}
+            id="test"
+            title={t(on, "alerts.test_title")}
+            action="/alerts/test"
+            verb={t(on, "alerts.test")}
+          >
+            <p>{t(on, "alerts.test_text")}</p>
           </ConfirmDialog>
         )}
       </>
@@ -66,18 +64,22 @@ export async function showAlerts(on: RequestContext): Promise<Page> {
 }
 
 function TestResult({ on, test }: { on: RequestContext; test: DeliveryView }) {
-  const say = ALERTS[on.lang];
   if (test.delivered_at) {
     return (
       <p class="flash good" role="status">
-        {say.test_delivered(test.claimed_by ?? "?")} <Time on={on} at={test.delivered_at} />
+        {t(on, "alerts.test_delivered", { worker: test.claimed_by ?? "?" })} <Time on={on} at={test.delivered_at} />
       </p>
     );
   }
   if (test.last_error) {
-    return <Problem title={say.test_refused(test.attempts)} text={engineText(on.lang, test.last_error)} />;
+    return (
+      <Problem
+        title={t(on, "alerts.test_refused", { tries: test.attempts })}
+        text={engineText(on.lang, test.last_error)}
+      />
+    );
   }
-  return <p class="now">{say.test_waits}</p>;
+  return <p class="now">{t(on, "alerts.test_waits")}</p>;
 }
 
 /** The subject of each kind, as the audit names its targets. */
@@ -101,23 +103,29 @@ function targetOf({ kind, subject }: Alert): string {
 }
 
 function columnsOf(on: RequestContext, open: boolean): TableColumn<Alert>[] {
-  const say = ALERTS[on.lang];
-  const over: TableColumn<Alert> = { head: say.closed, cell: (one) => <Time on={on} at={one.closed_at} /> };
+  const over: TableColumn<Alert> = { head: t(on, "alerts.closed"), cell: (one) => <Time on={on} at={one.closed_at} /> };
   return [
     {
-      head: say.kind,
+      head: t(on, "alerts.kind"),
       cell: (one) => (
-        <span title={on.lang === "ja" ? KINDS_JA[one.kind] : ALERT_KINDS[one.kind]}>
-          <Badge tone={open ? "bad" : "quiet"} sign="!" text={ALERT_NAMES[on.lang][one.kind] ?? one.kind} />
+        <span title={t(on, `alerts.about.${one.kind}`)}>
+          <Badge tone={open ? "bad" : "quiet"} sign="!" text={t(on, `alerts.name.${one.kind}`)} />
         </span>
       ),
     },
-    { head: say.subject, cell: (one) => <TargetLink on={on} type={SUBJECTS[one.kind]} id={targetOf(one)} /> },
-    { head: say.message, kind: "main", cell: (one) => <Message on={on} alert={one} /> },
-    { head: say.opened, kind: open ? undefined : "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
+    {
+      head: t(on, "alerts.subject"),
+      cell: (one) => <TargetLink on={on} type={SUBJECTS[one.kind]} id={targetOf(one)} />,
+    },
+    { head: t(on, "alerts.message"), kind: "main", cell: (one) => <Message on={on} alert={one} /> },
+    {
+      head: t(on, "alerts.opened"),
+      kind: open ? undefined : "wide",
+      cell: (one) => <Time on={on} at={one.opened_at} />,
+    },
     ...open ? [] : [over],
     {
-      head: say.told,
+      head: t(on, "alerts.told"),
       kind: "wide",
       cell: (one) =>
         one.told_at
@@ -126,7 +134,7 @@ function columnsOf(on: RequestContext, open: boolean): TableColumn<Alert>[] {
           ? engineText(on.lang, one.last_error)
           : <Nothing />,
     },
-    { head: say.seen, cell: (one) => <Seen on={on} alert={one} open={open} /> },
+    { head: t(on, "alerts.seen"), cell: (one) => <Seen on={on} alert={one} open={open} /> },
   ];
 }
 

@@ -4,7 +4,7 @@ import { by } from "../../form_actions.ts";
 import type { ActionContext, Done, Route } from "../../request_context.ts";
 import { acknowledge } from "./ack.tsx";
 import { showAlerts } from "./list.tsx";
-import { ALERTS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export const alertRoutes: Route[] = [
   { get: "/alerts", role: "viewer", show: showAlerts },
@@ -16,5 +16,5 @@ export const alertRoutes: Route[] = [
 
 async function testWebhook(on: ActionContext): Promise<Done> {
   const id = await requestTest(on.sql, by(on));
-  return { to: `/alerts?test=${id}`, text: ALERTS[on.lang].test_asked };
+  return { to: `/alerts?test=${id}`, text: t(on, "alerts.test_asked") };
 }

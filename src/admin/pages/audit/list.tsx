@@ -12,10 +12,9 @@ import { link, type Page, type RequestContext } from "../../request_context.ts";
 import { differencesOf } from "./differences.ts";
 import { type WantedActions, wantedActions } from "./filter.ts";
 import { MOST_KEPT } from "./keep.ts";
-import { AUDIT } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showAudit(on: RequestContext): Promise<Page> {
-  const say = AUDIT[on.lang];
   const wanted = wantedActions(on);
   const edge = edgeOf(on);
   const [found, actions, actors] = await Promise.all([
@@ -26,15 +25,15 @@ export async function showAudit(on: RequestContext): Promise<Page> {
   const page = pageOf(found, edge);
   const filtered = new URLSearchParams([...on.query].filter(([name]) => name !== "before" && name !== "after"));
   return {
-    title: say.title,
+    title: t(on, "audit.title"),
     body: (
       <>
         <div class="heading">
           <h1>
-            {say.title} <small>{say.kept}</small>
+            {t(on, "audit.title")} <small>{t(on, "audit.kept")}</small>
           </h1>
           <span class="buttons">
-            <small>{say.keep(MOST_KEPT)}</small>
+            <small>{t(on, "audit.keep", { most: MOST_KEPT })}</small>
             <a class="button" href={link(on, "/audit.csv", filtered)} download>CSV</a>
             <a class="button" href={link(on, "/audit.json", filtered)} download>JSON</a>
           </span>
@@ -42,8 +41,8 @@ export async function showAudit(on: RequestContext): Promise<Page> {
         <ActFilters on={on} wanted={wanted} actions={actions} actors={actors} />
         <Live on={on} id="audit" topics={["audit"]}>
           {page.rows.length > 0
-            ? <Table columns={columnsOf(on)} rows={page.rows} label={say.title} />
-            : <Empty text={wanted.any ? say.none_match : say.none} />}
+            ? <Table columns={columnsOf(on)} rows={page.rows} label={t(on, "audit.title")} />
+            : <Empty text={wanted.any ? t(on, "audit.none_match") : t(on, "audit.none")} />}
           <Pager on={on} page={page} />
         </Live>
       </>
@@ -54,37 +53,38 @@ export async function showAudit(on: RequestContext): Promise<Page> {
 function ActFilters(
   { on, wanted, actions, actors }: { on: RequestContext; wanted: WantedActions; actions: string[]; actors: string[] },
 ) {
-  const say = AUDIT[on.lang];
   const { filter } = wanted;
   const rare = (
     <>
-      <TextField label={say.target_type} name="target-type" value={filter.target_type} />
-      <TextField label={say.target_id} name="target" value={filter.target_id} />
-      <TimeField on={on} label={say.until} name="until" value={filter.until} />
+      <TextField label={t(on, "audit.target_type")} name="target-type" value={filter.target_type} />
+      <TextField label={t(on, "audit.target_id")} name="target" value={filter.target_id} />
+      <TimeField on={on} label={t(on, "audit.until")} name="until" value={filter.until} />
     </>
   );
   const parts = [...new Set(actions.flatMap((action) => [action.split(".")[0] ?? action, action]))];
   return (
     <Filters on={on} any_set={wanted.any} more={rare} more_set={wanted.any_rare}>
       <div class="fields">
-        <TextField label={say.actor} name="actor" value={filter.actor} list={actors} />
-        <TextField label={say.action} name="action" value={filter.action} list={parts} />
-        <TimeField on={on} label={say.since} name="since" value={filter.since} />
+        <TextField label={t(on, "audit.actor")} name="actor" value={filter.actor} list={actors} />
+        <TextField label={t(on, "audit.action")} name="action" value={filter.action} list={parts} />
+        <TimeField on={on} label={t(on, "audit.since")} name="since" value={filter.since} />
       </div>
     </Filters>
   );
 }
 
 function columnsOf(on: RequestContext): TableColumn<AuditEntry>[] {
-  const say = AUDIT[on.lang];
   return [
-    { head: say.at, cell: (act) => <Time on={on} at={act.at} ago={false} /> },
-    { head: say.actor, cell: (act) => <a href={link(on, "/audit", { actor: act.actor })}>{act.actor}</a> },
-    { head: say.action, cell: (act) => <a href={link(on, "/audit", { action: act.action })}>{act.action}</a> },
-    { head: say.target, cell: (act) => <Target on={on} act={act} /> },
-    { head: say.changes, kind: "main", cell: (act) => <Differences on={on} act={act} /> },
+    { head: t(on, "audit.at"), cell: (act) => <Time on={on} at={act.at} ago={false} /> },
+    { head: t(on, "audit.actor"), cell: (act) => <a href={link(on, "/audit", { actor: act.actor })}>{act.actor}</a> },
     {
-      head: say.reason,
+      head: t(on, "audit.action"),
+      cell: (act) => <a href={link(on, "/audit", { action: act.action })}>{act.action}</a>,
+    },
+    { head: t(on, "audit.target"), cell: (act) => <Target on={on} act={act} /> },
+    { head: t(on, "audit.changes"), kind: "main", cell: (act) => <Differences on={on} act={act} /> },
+    {
+      head: t(on, "audit.reason"),
       kind: "text",
       cell: (act) => <span class="said">{engineText(on.lang, act.reason ?? "")}</span>,
     },
@@ -118,7 +118,7 @@ function Differences({ on, act }: { on: RequestContext; act: AuditEntry }) {
       <ul class="differences">{lines.slice(0, SHOWN).map(item)}</ul>
       {lines.length > SHOWN && (
         <details>
-          <summary>{AUDIT[on.lang].more} ({lines.length})</summary>
+          <summary>{t(on, "audit.more")} ({lines.length})</summary>
           <ul class="differences">{lines.slice(SHOWN).map(item)}</ul>
         </details>
       )}

@@ -2,7 +2,7 @@
 import { type BulkChange, changeBulk, retryBulk } from "../../../bulks/bulks.ts";
 import { by, numberField, orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, idParam, PageError } from "../../request_context.ts";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** Bounds of what a person sets; the store's own are wider. */
 export const PACE = {
@@ -14,12 +14,11 @@ export const PACE = {
 /** Says nothing when it is done: the page shows it. */
 export function setPace(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  const say = BULKS[on.lang];
   return orSay(on, `/bulks/${id}`, async () => {
     const change = {
-      parallel: numberField(on, "parallel", { ...PACE.parallel, label: say.parallel }),
-      interval_seconds: numberField(on, "interval", { ...PACE.interval, label: say.interval }),
-      priority: numberField(on, "priority", { ...PACE.priority, label: say.priority }),
+      parallel: numberField(on, "parallel", { ...PACE.parallel, label: t(on, "bulks.parallel") }),
+      interval_seconds: numberField(on, "interval", { ...PACE.interval, label: t(on, "bulks.interval") }),
+      priority: numberField(on, "priority", { ...PACE.priority, label: t(on, "bulks.priority") }),
     };
     if (Object.values(change).every((value) => value === undefined)) throw new PageError(400);
     return await changed(on, id, change);
@@ -28,17 +27,17 @@ export function setPace(on: ActionContext): Promise<Done> {
 
 export function pauseBulk(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  return changed(on, id, { state: "PAUSED" }, BULKS[on.lang].done_pause(id));
+  return changed(on, id, { state: "PAUSED" }, t(on, "bulks.done_pause", { id }));
 }
 
 export function resumeBulk(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  return changed(on, id, { state: "RUNNING" }, BULKS[on.lang].done_resume(id));
+  return changed(on, id, { state: "RUNNING" }, t(on, "bulks.done_resume", { id }));
 }
 
 export function cancelBulk(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  return changed(on, id, { state: "CANCELED" }, BULKS[on.lang].done_cancel(id));
+  return changed(on, id, { state: "CANCELED" }, t(on, "bulks.done_cancel", { id }));
 }
 
 async function changed(on: ActionContext, id: number, change: BulkChange, text?: string): Promise<Done> {
@@ -46,15 +45,17 @@ async function changed(on: ActionContext, id: number, change: BulkChange, text?:
   if (!answer) throw new PageError(404);
   const to = `/bulks/${id}`;
   const over = answer.finished || (answer.was === "CANCELED" && change.state !== "CANCELED");
-  return over ? { to, tone: "bad", text: BULKS[on.lang].over(id) } : { to, text };
+  return over ? { to, tone: "bad", text: t(on, "bulks.over", { id }) } : { to, text };
 }
 
 /** What is in a new bulk already is not repeated again, so sending it twice makes one. */
 export async function retryFailed(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  const say = BULKS[on.lang];
   const made = await retryBulk(on.sql, id, by(on));
   if (!made) throw new PageError(404);
-  if (made.bulk_id === null) return { to: `/bulks/${id}`, tone: "bad", text: say.retry_nothing(id) };
-  return { to: `/bulks/${made.bulk_id}`, text: say.done_retry(made.bulk_id, made.items, id) };
+  if (made.bulk_id === null) return { to: `/bulks/${id}`, tone: "bad", text: t(on, "bulks.retry_nothing", { id }) };
+  return {
+    to: `/bulks/${made.bulk_id}`,
+    text: t(on, "bulks.done_retry", { id: made.bulk_id, items: made.items, of: id }),
+  };
 }

@@ -3,7 +3,7 @@ import { Badge, State } from "../../parts/badge.tsx";
 import { timeText } from "../../parts/time.tsx";
 import type { BulkView } from "../../../bulks/bulk_view.ts";
 import type { RequestContext } from "../../request_context.ts";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export function endedOf(bulk: BulkView): number {
   return bulk.succeeded + bulk.failed + bulk.canceled;
@@ -29,7 +29,7 @@ export function bandText(
   on: RequestContext,
   { done_from, done_to }: { done_from: Date | null; done_to: Date | null },
 ): string {
-  if (!done_from || !done_to) return BULKS[on.lang].unknown;
+  if (!done_from || !done_to) return t(on, "bulks.unknown");
   const soon = Math.abs(done_to.getTime() - on.now.getTime()) < SOON_MS;
   const [from, to] = [clockText(on, done_from, soon), clockText(on, done_to, soon)];
   return from === to ? from : `${from} – ${to}`;
@@ -65,7 +65,7 @@ export function Counts({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
       ))}
       {unfed > 0 && (
         <span>
-          <Badge tone="quiet" sign="·" text={BULKS[on.lang].unfed} /> {countText(unfed)}
+          <Badge tone="quiet" sign="·" text={t(on, "bulks.unfed")} /> {countText(unfed)}
         </span>
       )}
     </p>

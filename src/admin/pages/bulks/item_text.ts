@@ -2,18 +2,7 @@
 import { type CsvError, parse } from "csv-parse/sync";
 import { Unusable } from "../../form_actions.ts";
 import { jsonMistake } from "../../json_text.ts";
-import { type Lang, words } from "../../words.ts";
-
-const WORDS = words({
-  line: {
-    en: (line: number, why: string) => `Line ${line} is no JSON: ${why}. Nothing was made`,
-    ja: (line, why) => `${line} 行目は JSON として読めません: ${why}。何も作成していません`,
-  },
-  csv: {
-    en: (why: string) => `This is no CSV: ${why}. Nothing was made`,
-    ja: (why) => `CSV として読めません: ${why}。何も作成していません`,
-  },
-});
+import { type Lang, t } from "../../../locale/locale.ts";
 
 /** @throws Unusable naming the line */
 export function itemsIn(lang: Lang, text: string): unknown[] {
@@ -27,7 +16,7 @@ function fromJson(lang: Lang, text: string): unknown[] {
     try {
       return [JSON.parse(line)];
     } catch (error) {
-      throw new Unusable(WORDS[lang].line(place + 1, jsonMistake(lang, error)));
+      throw new Unusable(t({ lang }, "bulks.pasted.line", { line: place + 1, why: jsonMistake(lang, error) }));
     }
   });
 }
@@ -42,7 +31,7 @@ function fromCsv(lang: Lang, text: string): unknown[] {
       cast: (value, at) => at.header ? value : valueOf(value),
     });
   } catch (error) {
-    throw new Unusable(WORDS[lang].csv(csvMistake(lang, error as CsvError)));
+    throw new Unusable(t({ lang }, "bulks.pasted.csv", { why: csvMistake(lang, error as CsvError) }));
   }
 }
 

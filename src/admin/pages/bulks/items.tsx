@@ -11,13 +11,12 @@ import { edgeOf, PAGE_SIZE } from "../../parts/pager.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing } from "../../parts/time.tsx";
 import { idParam, link, type Page, PageError, type RequestContext } from "../../request_context.ts";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const SHOWN: readonly ItemState[] = [...STATES, "UNFED"];
 
 export async function showItems(on: RequestContext): Promise<Page> {
   const id = idParam(on);
-  const say = BULKS[on.lang];
   const state = SHOWN.find((one) => one === on.query.get("state"));
   const edge = edgeOf(on);
   const [bulk, found] = await Promise.all([
@@ -33,14 +32,15 @@ export async function showItems(on: RequestContext): Promise<Page> {
   const items = backwards ? found.slice(-PAGE_SIZE) : found.slice(0, PAGE_SIZE);
   const more = found.length > PAGE_SIZE;
   return {
-    title: say.items_of(id),
+    title: t(on, "bulks.items_of", { id }),
     body: (
       <>
         <div class="heading">
           <h1>
-            {say.items}{" "}
+            {t(on, "bulks.items")}{" "}
             <small>
-              <a href={link(on, `/bulks/${id}`)}>{say.bulk(id)}</a> {say.of_job} {bulk.job_name}
+              <a href={link(on, `/bulks/${id}`)}>{t(on, "bulks.bulk", { id })}</a> {t(on, "bulks.of_job")}{" "}
+              {bulk.job_name}
             </small>
           </h1>
         </div>
@@ -48,7 +48,7 @@ export async function showItems(on: RequestContext): Promise<Page> {
           <div class="fields">
             <Choice
               on={on}
-              label={say.state}
+              label={t(on, "bulks.state")}
               name="state"
               value={state}
               options={SHOWN.map((value) => ({ value, text: value }))}
@@ -57,8 +57,8 @@ export async function showItems(on: RequestContext): Promise<Page> {
         </Filters>
         <Live on={on} id="items" topics={["bulks", "runs"]}>
           {items.length > 0
-            ? <Table columns={columnsOf(on)} rows={items} label={say.items} />
-            : <Empty text={say.no_items} />}
+            ? <Table columns={columnsOf(on)} rows={items} label={t(on, "bulks.items")} />
+            : <Empty text={t(on, "bulks.no_items")} />}
           <Steps
             on={on}
             items={items}
@@ -72,30 +72,29 @@ export async function showItems(on: RequestContext): Promise<Page> {
 }
 
 function columnsOf(on: RequestContext): TableColumn<ItemView>[] {
-  const say = BULKS[on.lang];
   return [
-    { head: say.item, kind: "number", cell: (item) => item.seq ?? <Nothing /> },
-    { head: say.state, cell: (item) => <State state={item.state} /> },
+    { head: t(on, "bulks.item"), kind: "number", cell: (item) => item.seq ?? <Nothing /> },
+    { head: t(on, "bulks.state"), cell: (item) => <State state={item.state} /> },
     {
-      head: say.run,
+      head: t(on, "bulks.run"),
       kind: "number",
       cell: ({ job_run_id }) => job_run_id ? <a href={link(on, `/runs/${job_run_id}`)}>{job_run_id}</a> : <Nothing />,
     },
-    { head: say.args, kind: "main", cell: (item) => <code class="line">{JSON.stringify(item.args)}</code> },
+    { head: t(on, "bulks.args"), kind: "main", cell: (item) => <code class="line">{JSON.stringify(item.args)}</code> },
     {
-      head: say.error,
+      head: t(on, "bulks.error"),
       kind: "main",
       cell: (item) => (
         <span class="line">{engineText(on.lang, item.error_summary?.split("\n")[0] ?? item.error_name ?? "")}</span>
       ),
     },
     {
-      head: say.duration,
+      head: t(on, "bulks.duration"),
       kind: "number",
       cell: (item) => <Duration on={on} from={item.started_at} to={item.finished_at} />,
     },
     {
-      head: say.repeated_in,
+      head: t(on, "bulks.repeated_in"),
       kind: "wide",
       cell: ({ retried_by }) => retried_by ? <a href={link(on, `/bulks/${retried_by}`)}>{retried_by}</a> : <Nothing />,
     },
@@ -106,7 +105,6 @@ function columnsOf(on: RequestContext): TableColumn<ItemView>[] {
 function Steps(
   { on, items, earlier, later }: { on: RequestContext; items: ItemView[]; earlier: boolean; later: boolean },
 ) {
-  const say = BULKS[on.lang];
   const state = on.query.get("state") ?? undefined;
   const [first, last] = [items.at(0)?.id, items.at(-1)?.id];
   const step = (text: string, there: boolean, query: Record<string, number | undefined>) =>
@@ -114,10 +112,10 @@ function Steps(
       ? <a class="button" href={link(on, on.path, { state, ...query })}>{text}</a>
       : <span class="button off" aria-disabled="true">{text}</span>;
   return (
-    <nav class="pager" aria-label={say.pages}>
-      {step(say.first, earlier, {})}
-      {step(say.previous, earlier && first !== undefined, { before: first })}
-      {step(say.next, later && last !== undefined, { after: last })}
+    <nav class="pager" aria-label={t(on, "bulks.pages")}>
+      {step(t(on, "bulks.first"), earlier, {})}
+      {step(t(on, "bulks.previous"), earlier && first !== undefined, { before: first })}
+      {step(t(on, "bulks.next"), later && last !== undefined, { after: last })}
     </nav>
   );
 }

@@ -10,36 +10,35 @@ import { Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { bandText, countText, endedOf, rateText } from "./figures.tsx";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showBulks(on: RequestContext): Promise<Page> {
-  const say = BULKS[on.lang];
   const open = on.query.get("open") === "yes";
   const edge = edgeOf(on);
   const found = await listBulks(on.sql, { open, before_id: edge.before, after_id: edge.after, most: PAGE_SIZE + 1 });
   const page = pageOf(found, edge);
   return {
-    title: say.bulks,
+    title: t(on, "bulks.bulks"),
     body: (
       <>
         <div class="heading">
-          <h1>{say.bulks}</h1>
-          {may(on, "operator") && <a class="button" href={link(on, "/bulks/new")}>{say.start}</a>}
+          <h1>{t(on, "bulks.bulks")}</h1>
+          {may(on, "operator") && <a class="button" href={link(on, "/bulks/new")}>{t(on, "bulks.start")}</a>}
         </div>
         <Filters on={on} any_set={open}>
           <div class="fields">
             <Choice
               on={on}
-              label={say.open}
+              label={t(on, "bulks.open")}
               name="open"
               value={open ? "yes" : ""}
-              options={[{ value: "yes", text: say.open_only }]}
+              options={[{ value: "yes", text: t(on, "bulks.open_only") }]}
             />
           </div>
         </Filters>
         <Live on={on} id="bulks" topics={["bulks", "runs"]}>
           {page.rows.length > 0
-            ? <Table columns={columnsOf(on)} rows={page.rows} label={say.bulks} />
+            ? <Table columns={columnsOf(on)} rows={page.rows} label={t(on, "bulks.bulks")} />
             : <NoBulks on={on} filtered={open || edge.before !== undefined} />}
           <Pager on={on} page={page} />
         </Live>
@@ -49,30 +48,33 @@ export async function showBulks(on: RequestContext): Promise<Page> {
 }
 
 function columnsOf(on: RequestContext): TableColumn<BulkView>[] {
-  const say = BULKS[on.lang];
   return [
-    { head: say.id, kind: "number", cell: (bulk) => <a href={link(on, `/bulks/${bulk.id}`)}>{bulk.id}</a> },
-    { head: say.job, cell: (bulk) => bulk.job_name },
-    { head: say.name, kind: "wide", cell: (bulk) => bulk.name || <Nothing /> },
-    { head: say.state, cell: (bulk) => <State state={bulk.state} /> },
-    { head: say.progress, cell: (bulk) => <Progress on={on} bulk={bulk} /> },
-    { head: say.failed, kind: "number", cell: (bulk) => bulk.failed > 0 ? countText(bulk.failed) : <Nothing /> },
+    { head: t(on, "bulks.id"), kind: "number", cell: (bulk) => <a href={link(on, `/bulks/${bulk.id}`)}>{bulk.id}</a> },
+    { head: t(on, "bulks.job"), cell: (bulk) => bulk.job_name },
+    { head: t(on, "bulks.name"), kind: "wide", cell: (bulk) => bulk.name || <Nothing /> },
+    { head: t(on, "bulks.state"), cell: (bulk) => <State state={bulk.state} /> },
+    { head: t(on, "bulks.progress"), cell: (bulk) => <Progress on={on} bulk={bulk} /> },
     {
-      head: say.at_once,
+      head: t(on, "bulks.failed"),
+      kind: "number",
+      cell: (bulk) => bulk.failed > 0 ? countText(bulk.failed) : <Nothing />,
+    },
+    {
+      head: t(on, "bulks.at_once"),
       kind: "number",
       cell: (bulk) => bulk.finished_at ? <Nothing /> : `${bulk.running} / ${bulk.running_limit}`,
     },
     {
-      head: say.per_minute,
+      head: t(on, "bulks.per_minute"),
       kind: "number",
       cell: (bulk) => bulk.per_minute === null ? <Nothing /> : rateText(bulk.per_minute),
     },
     {
-      head: say.done,
+      head: t(on, "bulks.done"),
       kind: "text",
       cell: (bulk) => bulk.finished_at ? <Time on={on} at={bulk.finished_at} ago={false} /> : whenDone(on, bulk),
     },
-    { head: say.created, kind: "wide", cell: (bulk) => <Time on={on} at={bulk.created_at} /> },
+    { head: t(on, "bulks.created"), kind: "wide", cell: (bulk) => <Time on={on} at={bulk.created_at} /> },
   ];
 }
 
@@ -84,18 +86,17 @@ function whenDone(on: RequestContext, bulk: BulkView): string {
 function Progress({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
   return (
     <span class="progress">
-      <progress value={bulk.progress} max={1} aria-label={BULKS[on.lang].progress}></progress>
+      <progress value={bulk.progress} max={1} aria-label={t(on, "bulks.progress")}></progress>
       <small>{`${countText(endedOf(bulk))} / ${countText(bulk.items)}`}</small>
     </span>
   );
 }
 
 function NoBulks({ on, filtered }: { on: RequestContext; filtered: boolean }) {
-  const say = BULKS[on.lang];
-  if (filtered) return <Empty text={say.none_match} />;
+  if (filtered) return <Empty text={t(on, "bulks.none_match")} />;
   return (
-    <Empty text={say.none}>
-      <p>{say.none_hint}</p>
+    <Empty text={t(on, "bulks.none")}>
+      <p>{t(on, "bulks.none_hint")}</p>
       <Code value={`deno task bulk start JOB --items items.jsonl --parallel 10`} />
     </Empty>
   );

@@ -3,7 +3,7 @@ import type { BulkView } from "../../../bulks/bulk_view.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** What the chart shows: the last five minutes. */
 export const SLICES = { slices: 60, seconds: 5 };
@@ -13,20 +13,19 @@ const HEIGHT = 60;
 
 /** Bars grow from the bottom; the part that failed stands in each from its foot. */
 export function PaceChart({ on, pace }: { on: RequestContext; pace: { ended: number; failed: number }[] }) {
-  const say = BULKS[on.lang];
   const most = Math.max(...pace.map(({ ended }) => ended));
   const tall = (n: number) => most === 0 ? 0 : Math.round(n / most * HEIGHT * 10) / 10;
   const bar = (place: number, n: number, tone: string) =>
     n > 0 && <rect class={tone} x={place * BAR} y={HEIGHT - tall(n)} width={BAR - 2} height={tall(n)} />;
   return (
     <section>
-      <h2>{say.pace}</h2>
+      <h2>{t(on, "bulks.pace")}</h2>
       <svg
         class="chart"
         viewBox={`0 0 ${pace.length * BAR} ${HEIGHT}`}
         preserveAspectRatio="none"
         role="img"
-        aria-label={say.pace_label(most)}
+        aria-label={t(on, "bulks.pace_label", { most })}
       >
         {pace.map(({ ended, failed }, place) => [bar(place, ended, "busy"), bar(place, failed, "bad")])}
       </svg>
@@ -39,13 +38,12 @@ export function PaceChart({ on, pace }: { on: RequestContext; pace: { ended: num
  * it; their id holds what it is compared with, so that they stay while the page is live, and begin anew once it holds.
  */
 export function PaceControls({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
-  const say = BULKS[on.lang];
   const action = link(on, `/bulks/${bulk.id}/pace`);
   const interval_max = scaleFor(bulk.interval_seconds, 60);
   return (
     <section>
       <h2>
-        {say.controls} <small>{say.controls_hint}</small>
+        {t(on, "bulks.controls")} <small>{t(on, "bulks.controls_hint")}</small>
       </h2>
       <form
         id="pace"
@@ -63,7 +61,7 @@ export function PaceControls({ on, bulk }: { on: RequestContext; bulk: BulkView 
         <Dial
           on={on}
           name="parallel"
-          label={say.parallel}
+          label={t(on, "bulks.parallel")}
           value={bulk.parallel}
           min={1}
           max={scaleFor(bulk.parallel, 50)}
@@ -71,15 +69,22 @@ export function PaceControls({ on, bulk }: { on: RequestContext; bulk: BulkView 
         <Dial
           on={on}
           name="interval"
-          label={say.interval}
+          label={t(on, "bulks.interval")}
           value={bulk.interval_seconds}
           min={0}
           max={interval_max}
           step="any"
         />
-        <Dial on={on} name="priority" label={say.priority} value={bulk.priority} min={0} max={PACE.priority.to} />
+        <Dial
+          on={on}
+          name="priority"
+          label={t(on, "bulks.priority")}
+          value={bulk.priority}
+          min={0}
+          max={PACE.priority.to}
+        />
         <noscript>
-          <button type="submit">{say.set}</button>
+          <button type="submit">{t(on, "bulks.set")}</button>
         </noscript>
       </form>
       <div
@@ -93,7 +98,7 @@ export function PaceControls({ on, bulk }: { on: RequestContext; bulk: BulkView 
         hx-select="#forecast"
         hx-swap="innerHTML"
       >
-        <p>{say.what_if_hint}</p>
+        <p>{t(on, "bulks.what_if_hint")}</p>
       </div>
     </section>
   );
@@ -134,7 +139,7 @@ function Dial({ on, name, label, value, min, max, step }: DialProps) {
         min={min}
         max={max}
         step={step ? "0.5" : undefined}
-        aria-label={BULKS[on.lang].slider(label)}
+        aria-label={t(on, "bulks.slider", { what: label })}
         data-twin={name}
       />
     </div>

@@ -8,7 +8,7 @@ import { TextField } from "../../parts/filters.tsx";
 import { type ActionContext, type Done, field, link, type Page, type RequestContext } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { itemsIn } from "./item_text.ts";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showStart(on: RequestContext): Promise<Page> {
   return await startPage(on, { job: on.query.get("job") ?? "", name: "", parallel: "10", items: "" });
@@ -22,21 +22,20 @@ interface Typed {
 }
 
 async function startPage(on: RequestContext, typed: Typed, wrong?: string): Promise<Page> {
-  const say = BULKS[on.lang];
   const definitions = await readDefinitions(on.sql);
   const jobs = definitions.filter((one) => !one.removed_at).map((one) => one.name).sort();
   return {
-    title: say.start_title,
+    title: t(on, "bulks.start_title"),
     body: (
       <section>
-        <h1>{say.start_title}</h1>
+        <h1>{t(on, "bulks.start_title")}</h1>
         {wrong && <Problem title={wrong} />}
         <form class="start" method="post" action={link(on, "/bulks/new")}>
           <div class="fields">
-            <TextField label={say.job} name="job" value={typed.job} list={jobs} />
-            <TextField label={say.name} name="name" value={typed.name} />
+            <TextField label={t(on, "bulks.job")} name="job" value={typed.job} list={jobs} />
+            <TextField label={t(on, "bulks.name")} name="name" value={typed.name} />
             <label>
-              {say.parallel}
+              {t(on, "bulks.parallel")}
               <input
                 type="number"
                 name="parallel"
@@ -48,14 +47,14 @@ async function startPage(on: RequestContext, typed: Typed, wrong?: string): Prom
             </label>
           </div>
           <label>
-            {say.start_items}
+            {t(on, "bulks.start_items")}
             <textarea name="items" rows={12} spellcheck={false} required placeholder={EXAMPLE}>{typed.items}</textarea>
-            <small>{say.start_text}</small>
+            <small>{t(on, "bulks.start_text")}</small>
           </label>
           <Csrf on={on} />
           <input type="hidden" name="wish" value={crypto.randomUUID()} />
           <div class="buttons">
-            <button type="submit" class="primary">{say.start}</button>
+            <button type="submit" class="primary">{t(on, "bulks.start")}</button>
           </div>
         </form>
       </section>
@@ -66,15 +65,17 @@ async function startPage(on: RequestContext, typed: Typed, wrong?: string): Prom
 const EXAMPLE = '{"device": 7}\n{"device": 8}';
 
 export async function startFromForm(on: ActionContext): Promise<Done | Page> {
-  const say = BULKS[on.lang];
   const text = (name: string) => field(on.form, name);
   const typed = { job: text("job"), name: text("name"), parallel: text("parallel"), items: text("items") };
   return await orForm(on, (wrong) => startPage(on, typed, wrong), async () => {
-    const parallel = numberField(on, "parallel", { ...PACE.parallel, label: say.parallel });
+    const parallel = numberField(on, "parallel", { ...PACE.parallel, label: t(on, "bulks.parallel") });
     const items = itemsIn(on.lang, typed.items);
-    if (items.length === 0) throw new Unusable(say.start_empty);
+    if (items.length === 0) throw new Unusable(t(on, "bulks.start_empty"));
     const options = { parallel, name: typed.name || undefined, idempotencyKey: `page:${wishOf(on)}` };
     const made = await startBulk(on.sql, { job: typed.job, items, options, actor: on.actor });
-    return { to: `/bulks/${made.id}`, text: made.isNew ? say.start_done(made.items) : say.start_again };
+    return {
+      to: `/bulks/${made.id}`,
+      text: made.isNew ? t(on, "bulks.start_done", { items: made.items }) : t(on, "bulks.start_again"),
+    };
   });
 }

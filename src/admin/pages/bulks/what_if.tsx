@@ -3,7 +3,7 @@ import { type BulkView, type Forecast, forecastBulk } from "../../../bulks/bulk_
 import { idParam, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { PACE } from "./acts.ts";
 import { bandText } from "./figures.tsx";
-import { BULKS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showWhatIf(on: RequestContext): Promise<Page> {
   const id = idParam(on);
@@ -13,15 +13,19 @@ export async function showWhatIf(on: RequestContext): Promise<Page> {
   const found = await forecastBulk(on.sql, id, usable ? parallel : from);
   if (!found) throw new PageError(404);
   return {
-    title: BULKS[on.lang].bulk(id),
-    body: <p id="forecast">{usable ? whatIfText(on, found) : BULKS[on.lang].what_if_hint}</p>,
+    title: t(on, "bulks.bulk", { id }),
+    body: <p id="forecast">{usable ? whatIfText(on, found) : t(on, "bulks.what_if_hint")}</p>,
   };
 }
 
 function whatIfText(on: RequestContext, { bulk, at }: { bulk: BulkView; at: Forecast }): string {
-  const say = BULKS[on.lang];
-  if (bulk.finished_at || at.parallel === bulk.parallel) return say.what_if_hint;
-  if (!at.done_from) return say.what_if_none;
-  const said = say.what_if(at.parallel, bulk.parallel, bandText(on, at), bandText(on, bulk));
-  return at.at_once < at.parallel ? `${said}. ${say.what_if_slots(at.at_once)}` : said;
+  if (bulk.finished_at || at.parallel === bulk.parallel) return t(on, "bulks.what_if_hint");
+  if (!at.done_from) return t(on, "bulks.what_if_none");
+  const said = t(on, "bulks.what_if", {
+    parallel: at.parallel,
+    now: bulk.parallel,
+    then: bandText(on, at),
+    band: bandText(on, bulk),
+  });
+  return at.at_once < at.parallel ? `${said}. ${t(on, "bulks.what_if_slots", { slots: at.at_once })}` : said;
 }

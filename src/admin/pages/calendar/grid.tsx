@@ -14,7 +14,7 @@ import { timeText } from "../../parts/time.tsx";
 import { link, type Page, type RequestContext } from "../../request_context.ts";
 import { type CalendarSlotState, Outcomes, type Slot } from "./outcome.ts";
 import { boundsOf, type CalendarColumn, type CalendarRange, rangeOf } from "./range.ts";
-import { CALENDAR } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** More schedules than that, or more slots, are no page: a job is chosen then. */
 const MOST_SCHEDULES = 60;
@@ -30,18 +30,17 @@ interface Row {
 }
 
 export async function showCalendar(on: RequestContext): Promise<Page> {
-  const say = CALENDAR[on.lang];
   const range = rangeOf(on);
   const { now, schedules } = await readSchedules(on.sql);
   const job = on.query.get("job") || undefined;
   const meant = schedules.filter((one) => job === undefined || one.job_name === job);
   const rows = await rowsOf(on, meant.slice(0, MOST_SCHEDULES), { range, now });
   return {
-    title: say.calendar,
+    title: t(on, "calendar.calendar"),
     body: (
       <>
         <h1>
-          {say.calendar} <small>{range.first.toString()} · {range.zone}</small>
+          {t(on, "calendar.calendar")} <small>{range.first.toString()} · {range.zone}</small>
         </h1>
         <CalendarFilters on={on} range={range} schedules={schedules} job={job} />
         <Moves on={on} range={range} />
@@ -49,9 +48,11 @@ export async function showCalendar(on: RequestContext): Promise<Page> {
           {rows.length > 0
             ? <Grid on={on} range={range} rows={rows} now={now} />
             : <NoSchedules on={on} filtered={job !== undefined && schedules.length > 0} />}
-          {meant.length > MOST_SCHEDULES && <p class="nothing">{say.more_schedules(meant.length - MOST_SCHEDULES)}</p>}
+          {meant.length > MOST_SCHEDULES && (
+            <p class="nothing">{t(on, "calendar.more_schedules", { n: meant.length - MOST_SCHEDULES })}</p>
+          )}
         </Live>
-        <p class="nothing">{say.as_now}</p>
+        <p class="nothing">{t(on, "calendar.as_now")}</p>
       </>
     ),
   };
@@ -93,7 +94,6 @@ function CalendarFilters(
     job: string | undefined;
   },
 ) {
-  const say = CALENDAR[on.lang];
   const jobs = [...new Set(schedules.map((one) => one.job_name))].sort();
   const zones = [...new Set([...schedules.map((one) => one.timezone), range.zone, "UTC"])].filter((zone) =>
     zone !== on.zone
@@ -101,25 +101,25 @@ function CalendarFilters(
   return (
     <Filters on={on} any_set={on.query.size > 0}>
       <div class="fields">
-        <TextField label={say.job} name="job" value={job} list={jobs} />
+        <TextField label={t(on, "calendar.job")} name="job" value={job} list={jobs} />
         <Choice
           on={on}
-          label={say.span}
+          label={t(on, "calendar.span")}
           name="span"
           value={range.span}
-          none={say.day}
-          options={[{ value: "week", text: say.week }]}
+          none={t(on, "calendar.day")}
+          options={[{ value: "week", text: t(on, "calendar.week") }]}
         />
         <label>
-          {say.date}
+          {t(on, "calendar.date")}
           <input type="date" name="from" value={on.query.get("from") ? range.first.toString() : ""} />
         </label>
         <Choice
           on={on}
-          label={say.zone}
+          label={t(on, "calendar.zone")}
           name="zone"
           value={range.zone}
-          none={say.yours(on.zone)}
+          none={t(on, "calendar.yours", { zone: on.zone })}
           options={zones.sort().map((value) => ({ value, text: value }))}
         />
       </div>
@@ -128,17 +128,16 @@ function CalendarFilters(
 }
 
 function Moves({ on, range }: { on: RequestContext; range: CalendarRange }) {
-  const say = CALENDAR[on.lang];
   const to = (first: Temporal.PlainDate | undefined) => {
     const rest = [...on.query].filter(([name]) => name !== "from");
     return link(on, "/calendar", new URLSearchParams(first ? [...rest, ["from", String(first)]] : rest));
   };
   const days = range.first.until(range.end).days;
   return (
-    <nav class="pager" aria-label={say.moving}>
-      <a class="button" href={to(range.first.subtract({ days }))}>{say.earlier}</a>
-      <a class="button" href={to(undefined)}>{say.today}</a>
-      <a class="button" href={to(range.end)}>{say.later}</a>
+    <nav class="pager" aria-label={t(on, "calendar.moving")}>
+      <a class="button" href={to(range.first.subtract({ days }))}>{t(on, "calendar.earlier")}</a>
+      <a class="button" href={to(undefined)}>{t(on, "calendar.today")}</a>
+      <a class="button" href={to(range.end)}>{t(on, "calendar.later")}</a>
     </nav>
   );
 }
@@ -146,16 +145,15 @@ function Moves({ on, range }: { on: RequestContext; range: CalendarRange }) {
 function Grid(
   { on, range, rows, now }: { on: RequestContext; range: CalendarRange; rows: Row[]; now: Temporal.Instant },
 ) {
-  const say = CALENDAR[on.lang];
   const here = ({ from, until }: CalendarColumn) =>
     Temporal.Instant.compare(from, now) <= 0 && Temporal.Instant.compare(now, until) < 0;
   return (
     <>
-      <div class="scroll" role="region" aria-label={say.calendar} tabindex={0}>
+      <div class="scroll" role="region" aria-label={t(on, "calendar.calendar")} tabindex={0}>
         <table class="calendar">
           <thead>
             <tr>
-              <th scope="col">{say.schedule}</th>
+              <th scope="col">{t(on, "calendar.schedule")}</th>
               {range.columns.map((column) => (
                 <th scope="col" class={here(column) ? "here" : undefined}>{column.head}</th>
               ))}
@@ -177,7 +175,9 @@ function Grid(
                   ))
                   : (
                     <td class="nothing" colspan={range.columns.length}>
-                      {row.slots === undefined ? say.too_many : `${say.unreadable}: ${row.slots}`}
+                      {row.slots === undefined
+                        ? t(on, "calendar.too_many")
+                        : `${t(on, "calendar.unreadable")}: ${row.slots}`}
                     </td>
                   )}
               </tr>
@@ -191,10 +191,13 @@ function Grid(
 }
 
 function Name({ on, range, row: { schedule } }: { on: RequestContext; range: CalendarRange; row: Row }) {
-  const say = CALENDAR[on.lang];
   const { from, until } = boundsOf(range);
   const to = link(on, `/calendar/${schedule.id}`, { from: String(from), until: String(until), zone: range.zone });
-  const stopped = schedule.paused_by !== null ? say.paused(schedule.paused_by) : schedule.enabled ? undefined : say.off;
+  const stopped = schedule.paused_by !== null
+    ? t(on, "calendar.paused", { who: schedule.paused_by })
+    : schedule.enabled
+    ? undefined
+    : t(on, "calendar.off");
   return (
     <th scope="row" title={wholeSchedule(on.lang, schedule)}>
       <a href={to}>{schedule.job_name}</a> <small>{schedule.schedule_id}</small>
@@ -222,8 +225,7 @@ function Cell(
     zone: string;
   },
 ) {
-  const say = CALENDAR[on.lang];
-  if (slots.length === 0) return row.off(column) ? <td class="off" title={say.excluded}></td> : <td></td>;
+  if (slots.length === 0) return row.off(column) ? <td class="off" title={t(on, "calendar.excluded")}></td> : <td></td>;
   const to = link(on, `/calendar/${row.schedule.id}`, { from: String(column.from), until: String(column.until), zone });
   if (slots.length <= MOST_MARKS) {
     return <td>{slots.map((slot) => <Mark on={on} slot={slot} zone={zone} to={to} />)}</td>;
@@ -266,21 +268,19 @@ function Mark({ on, slot, zone, to }: { on: RequestContext; slot: Slot; zone: st
 
 /** The state with what else is to be said of a slot, in one line. */
 export function titleOf(on: RequestContext, slot: Slot): string {
-  const say = CALENDAR[on.lang];
-  const late = slot.late_ms > 0 && say.late_by(durationText(slot.late_ms));
-  const repeated = slot.repeated && slot.run && say.repeated(slot.run.id);
+  const late = slot.late_ms > 0 && t(on, "calendar.late_by", { by: durationText(slot.late_ms) });
+  const repeated = slot.repeated && slot.run && t(on, "calendar.repeated", { id: slot.run.id });
   return [slotText(on, slot.state), late, repeated].filter(Boolean).join(", ");
 }
 
 export function slotText(on: RequestContext, kind: CalendarSlotState | "late"): string {
-  const say = CALENDAR[on.lang];
   const words: Partial<Record<CalendarSlotState | "late", string>> = {
-    expected: say.expected,
-    planning: say.planning,
-    missed: say.missed,
-    before: say.before,
-    unknown: say.unknown,
-    late: say.late,
+    expected: t(on, "calendar.expected"),
+    planning: t(on, "calendar.planning"),
+    missed: t(on, "calendar.missed"),
+    before: t(on, "calendar.before"),
+    unknown: t(on, "calendar.unknown"),
+    late: t(on, "calendar.late"),
   };
   return words[kind] ?? kind;
 }
@@ -300,7 +300,7 @@ const LEGEND = [
 
 function Legend({ on }: { on: RequestContext }) {
   return (
-    <p class="legend" aria-label={CALENDAR[on.lang].legend}>
+    <p class="legend" aria-label={t(on, "calendar.legend")}>
       {LEGEND.map((kind) => (
         <span>
           <span class={`slot ${toneOf(kind).tone}`} aria-hidden="true">{toneOf(kind).sign}</span> {slotText(on, kind)}
@@ -311,11 +311,10 @@ function Legend({ on }: { on: RequestContext }) {
 }
 
 function NoSchedules({ on, filtered }: { on: RequestContext; filtered: boolean }) {
-  const say = CALENDAR[on.lang];
-  if (filtered) return <Empty text={say.none_match} />;
+  if (filtered) return <Empty text={t(on, "calendar.none_match")} />;
   return (
-    <Empty text={say.none}>
-      <p>{say.none_hint}</p>
+    <Empty text={t(on, "calendar.none")}>
+      <p>{t(on, "calendar.none_hint")}</p>
       <Code value={`schedule: [{ id: "nightly", dailyAt: "02:30", timezone: "Asia/Tokyo" }]\n\ndeno task sync`} />
     </Empty>
   );

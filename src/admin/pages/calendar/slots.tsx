@@ -26,7 +26,7 @@ import {
 } from "../../request_context.ts";
 import { slotText, titleOf } from "./grid.tsx";
 import { Outcomes, type Slot } from "./outcome.ts";
-import { CALENDAR } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const MOST_SHOWN = 500;
 const LONGEST_HOURS = 32 * 24;
@@ -60,7 +60,6 @@ async function scheduleOf(on: RequestContext): Promise<{ schedule: ScheduleView;
 }
 
 export async function showSlots(on: RequestContext): Promise<Page> {
-  const say = CALENDAR[on.lang];
   const range = between(on.query.get("from"), on.query.get("until"));
   const { schedule, now } = await scheduleOf(on);
   const zone = zoneNamed(on.query.get("zone") ?? "") ?? zoneNamed(schedule.timezone) ?? "UTC";
@@ -73,33 +72,36 @@ export async function showSlots(on: RequestContext): Promise<Page> {
   const name = `${schedule.job_name}/${schedule.schedule_id}`;
   const time = (at: Date) => timeText(at, zone).slice(0, 16);
   return {
-    title: say.slots_of(name),
+    title: t(on, "calendar.slots_of", { name }),
     body: (
       <>
         <div class="heading">
           <h1>
-            {say.slots_of(name)}{" "}
-            <small>{say.between(time(from), time(until))} {zone} · {wholeSchedule(on.lang, schedule)}</small>
+            {t(on, "calendar.slots_of", { name })}{" "}
+            <small>
+              {t(on, "calendar.between", { from: time(from), until: time(until) })} {zone} ·{" "}
+              {wholeSchedule(on.lang, schedule)}
+            </small>
           </h1>
           <div class="buttons">
             <a
               class="button"
               href={link(on, "/calendar", { job: schedule.job_name, zone, from: time(from).slice(0, 10) })}
             >
-              {say.calendar}
+              {t(on, "calendar.calendar")}
             </a>
             {may(on, "operator") && gaps.length + skipped.length > 0 && (
-              <DialogButton opens="backfill" text={say.backfill(gaps.length || skipped.length)} />
+              <DialogButton opens="backfill" text={t(on, "calendar.backfill", { n: gaps.length || skipped.length })} />
             )}
           </div>
         </div>
         <Live on={on} id="slots" topics={["runs", "jobs"]}>
           {unreadable !== undefined
-            ? <Problem title={say.unreadable} text={unreadable} />
+            ? <Problem title={t(on, "calendar.unreadable")} text={unreadable} />
             : slots.length > 0
-            ? <Table columns={columnsOf(on, zone)} rows={slots} label={say.slots} />
-            : <Empty text={say.no_slots} />}
-          {found.length > MOST_SHOWN && <p class="nothing">{say.only_first(MOST_SHOWN)}</p>}
+            ? <Table columns={columnsOf(on, zone)} rows={slots} label={t(on, "calendar.slots")} />
+            : <Empty text={t(on, "calendar.no_slots")} />}
+          {found.length > MOST_SHOWN && <p class="nothing">{t(on, "calendar.only_first", { n: MOST_SHOWN })}</p>}
         </Live>
         {may(on, "operator") && gaps.length + skipped.length > 0 && (
           <BackfillDialog on={on} schedule={schedule} zone={zone} gaps={gaps} skipped={skipped} />
@@ -123,14 +125,13 @@ function slotsOf(
 }
 
 function columnsOf(on: RequestContext, zone: string): TableColumn<Slot>[] {
-  const say = CALENDAR[on.lang];
   return [
     {
-      head: say.at,
+      head: t(on, "calendar.at"),
       cell: ({ at }) => <time datetime={String(at)}>{timeText(new Date(at.epochMilliseconds), zone)}</time>,
     },
     {
-      head: say.what,
+      head: t(on, "calendar.what"),
       cell: (slot) => {
         const { tone, sign } = toneOf(slot.state);
         const more = titleOf(on, slot).slice(slotText(on, slot.state).length);
@@ -143,13 +144,13 @@ function columnsOf(on: RequestContext, zone: string): TableColumn<Slot>[] {
       },
     },
     {
-      head: say.run,
+      head: t(on, "calendar.run"),
       kind: "number",
       cell: ({ run }) => run ? <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> : <Nothing />,
     },
-    { head: say.started, kind: "wide", cell: ({ run }) => <Time on={on} at={run?.started_at ?? null} /> },
+    { head: t(on, "calendar.started"), kind: "wide", cell: ({ run }) => <Time on={on} at={run?.started_at ?? null} /> },
     {
-      head: say.took,
+      head: t(on, "calendar.took"),
       kind: "number",
       cell: ({ run }) => <Duration on={on} from={run?.started_at ?? null} to={run?.finished_at ?? null} />,
     },
@@ -165,7 +166,6 @@ function BackfillDialog(
     skipped: Slot[];
   },
 ) {
-  const say = CALENDAR[on.lang];
   const all = [...gaps, ...skipped].sort((a, b) => Temporal.Instant.compare(a.at, b.at));
   const [first, last] = [all[0] as Slot, all.at(-1) as Slot];
   const time = ({ at }: Slot) => `${timeText(new Date(at.epochMilliseconds), zone)} ${zone}`;
@@ -174,19 +174,19 @@ function BackfillDialog(
     <ConfirmDialog
       on={on}
       id="backfill"
-      title={say.backfill_title(gaps.length || skipped.length, name)}
+      title={t(on, "calendar.backfill_title", { n: gaps.length || skipped.length, name })}
       action={`/calendar/${schedule.id}/backfill`}
-      verb={say.backfill(gaps.length || skipped.length)}
+      verb={t(on, "calendar.backfill", { n: gaps.length || skipped.length })}
     >
-      <p>{say.backfill_text(time(first), time(last))}</p>
+      <p>{t(on, "calendar.backfill_text", { first: time(first), last: time(last) })}</p>
       <label>
-        {say.parallel}
+        {t(on, "calendar.parallel")}
         <input type="number" name="parallel" value="1" min={PARALLEL.from} max={PARALLEL.to} required />
       </label>
       {skipped.length > 0 && (
         <label class="check">
           <input type="checkbox" name="skipped" value="yes" checked={gaps.length === 0} />
-          {say.backfill_skipped} ({skipped.length})
+          {t(on, "calendar.backfill_skipped")} ({skipped.length})
         </label>
       )}
       <input type="hidden" name="from" value={String(first.at)} />
@@ -197,7 +197,6 @@ function BackfillDialog(
 
 /** Slots that get their run meanwhile are left out, so sending it twice makes nothing more. */
 export function backfillSlots(on: ActionContext): Promise<Done> {
-  const say = CALENDAR[on.lang];
   const range = between(field(on.form, "from"), field(on.form, "until"));
   const again = field(on.form, "skipped") === "yes";
   const to = `/calendar/${idParam(on)}?${new URLSearchParams({
@@ -207,10 +206,10 @@ export function backfillSlots(on: ActionContext): Promise<Done> {
   return orSay(on, to, async () => {
     const { schedule, now } = await scheduleOf(on);
     if (Temporal.Instant.compare(range.until, now) > 0) throw new PageError(400);
-    const parallel = numberField(on, "parallel", { ...PARALLEL, label: say.parallel }) ?? 1;
+    const parallel = numberField(on, "parallel", { ...PARALLEL, label: t(on, "calendar.parallel") }) ?? 1;
     const plan = await planBackfill(on.sql, schedule, { ...range, skipped: again });
     const made = await makeBackfill(on.sql, plan, { parallel, priority: PRIORITY, ...by(on) });
-    if (!made) return { to, text: say.backfill_nothing };
-    return { to: `/bulks/${made.bulk_id}`, text: say.backfill_done(made.runs) };
+    if (!made) return { to, text: t(on, "calendar.backfill_nothing") };
+    return { to: `/bulks/${made.bulk_id}`, text: t(on, "calendar.backfill_done", { runs: made.runs }) };
   });
 }

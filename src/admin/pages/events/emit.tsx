@@ -8,7 +8,7 @@ import { Foot } from "../../parts/dialog.tsx";
 import { TextField } from "../../parts/filters.tsx";
 import { Problem } from "../../parts/notes.tsx";
 import { type ActionContext, type Done, field, link, type Page, type RequestContext } from "../../request_context.ts";
-import { EVENTS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const UNFIT_SHOWN = 10;
 
@@ -28,25 +28,24 @@ export async function showEmit(on: RequestContext): Promise<Page> {
 }
 
 async function emitPage(on: RequestContext, typed: Typed, wrong?: string): Promise<Page> {
-  const say = EVENTS[on.lang];
   const types = await listEventTypes(on.sql);
   return {
-    title: say.emit,
+    title: t(on, "events.emit"),
     body: (
       <section>
-        <h1>{say.emit}</h1>
-        <p>{say.emit_text}</p>
-        {wrong && <Problem title={say.emit_refused} text={wrong} />}
+        <h1>{t(on, "events.emit")}</h1>
+        <p>{t(on, "events.emit_text")}</p>
+        {wrong && <Problem title={t(on, "events.emit_refused")} text={wrong} />}
         <form class="start" method="post" action={link(on, "/events/new")}>
           <div class="fields">
-            <TextField label={say.type} name="type" value={typed.type} list={types} />
-            <TextField label={say.dedupe_key} name="dedupe_key" value={typed.dedupe_key} />
+            <TextField label={t(on, "events.type")} name="type" value={typed.type} list={types} />
+            <TextField label={t(on, "events.dedupe_key")} name="dedupe_key" value={typed.dedupe_key} />
           </div>
           <label>
-            {say.payload}
+            {t(on, "events.payload")}
             <textarea name="payload" rows={10} spellcheck={false}>{typed.payload}</textarea>
           </label>
-          <Foot on={on} back={link(on, "/events")} verb={say.emit} />
+          <Foot on={on} back={link(on, "/events")} verb={t(on, "events.emit")} />
         </form>
       </section>
     ),
@@ -54,7 +53,6 @@ async function emitPage(on: RequestContext, typed: Typed, wrong?: string): Promi
 }
 
 export async function emitFromForm(on: ActionContext): Promise<Done | Page> {
-  const say = EVENTS[on.lang];
   const text = (name: string) => field(on.form, name);
   const typed = {
     type: text("type"),
@@ -62,13 +60,19 @@ export async function emitFromForm(on: ActionContext): Promise<Done | Page> {
     dedupe_key: text("dedupe_key"),
   };
   return await orForm(on, (wrong) => emitPage(on, typed, wrong), async () => {
-    const given = { payload: jsonField(on, "payload", say.payload), dedupeKey: typed.dedupe_key || undefined };
+    const given = {
+      payload: jsonField(on, "payload", t(on, "events.payload")),
+      dedupeKey: typed.dedupe_key || undefined,
+    };
     const { id, isNew } = await emitAs(on.sql, typed.type, given, by(on));
     const { listening, fits, unfit } = await eventFit(on.sql, { event_type: typed.type, payload: given.payload });
     if (!isNew || listening === 0 || fits.length > 0) {
-      return { to: `/events/${id}`, text: isNew ? say.emit_done(id) : say.emit_known(id) };
+      return {
+        to: `/events/${id}`,
+        text: isNew ? t(on, "events.emit_done", { id }) : t(on, "events.emit_known", { id }),
+      };
     }
     const names = unfit.slice(0, UNFIT_SHOWN).map(({ job_name }) => job_name).join(", ");
-    return { to: `/events/${id}`, tone: "bad", text: say.emit_unfit(id, listening, names) };
+    return { to: `/events/${id}`, tone: "bad", text: t(on, "events.emit_unfit", { id, jobs: listening, names }) };
   });
 }

@@ -6,7 +6,7 @@ import { pauseJob, pauseSchedules } from "../../../dispatch/pauses.ts";
 import { by } from "../../form_actions.ts";
 import { type ActionContext, type Done, field, PageError, type RequestContext } from "../../request_context.ts";
 import { complaintsText } from "../../parts/complaint_text.ts";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** More of what waits is "1000+": a page must not get slower with a backlog. */
 const MOST_COUNTED = 1_000;
@@ -33,19 +33,25 @@ export function countText(count: number): string {
 
 export async function pauseOneJob(on: ActionContext, paused: boolean): Promise<Done> {
   const name = on.params.name ?? "";
-  const say = JOBS[on.lang];
   const answer = await pauseJob(on.sql, name, { ...by(on), paused });
   if (!answer) throw new PageError(404);
-  const text = !answer.changed ? say.was_so(name) : paused ? say.paused_done(name) : say.resumed_done(name);
+  const text = !answer.changed
+    ? t(on, "jobs.was_so", { name })
+    : paused
+    ? t(on, "jobs.paused_done", { name })
+    : t(on, "jobs.resumed_done", { name });
   return { to: `/jobs/${name}`, text };
 }
 
 export async function pauseOneSchedule(on: ActionContext, paused: boolean): Promise<Done> {
   const { name = "", schedule = "" } = on.params;
-  const say = JOBS[on.lang];
   const [one] = await pauseSchedules(on.sql, { job_name: name, schedule_id: schedule }, { ...by(on), paused });
   if (!one) throw new PageError(404);
-  const text = !one.changed ? say.was_so(schedule) : paused ? say.paused_done(schedule) : say.resumed_done(schedule);
+  const text = !one.changed
+    ? t(on, "jobs.was_so", { name: schedule })
+    : paused
+    ? t(on, "jobs.paused_done", { name: schedule })
+    : t(on, "jobs.resumed_done", { name: schedule });
   return { to: `/jobs/${name}`, text };
 }
 
@@ -55,5 +61,5 @@ export async function resetOption(on: ActionContext): Promise<Done> {
   const answer = await resetOverrides(on.sql, name, [option], by(on));
   if (!answer) throw new PageError(404);
   if (!answer.ok) return { to: `/jobs/${name}`, tone: "bad", text: complaintsText(on.lang, answer.complaints) };
-  return { to: `/jobs/${name}`, text: JOBS[on.lang].reset_done(option) };
+  return { to: `/jobs/${name}`, text: t(on, "jobs.reset_done", { name: option }) };
 }

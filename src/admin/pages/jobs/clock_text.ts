@@ -1,6 +1,6 @@
 /** What a change of the clock does to a schedule, in the visitor's language; in English, the words of the catalog. */
 import type { ClockWarning } from "../../../schedules/calendar.ts";
-import type { Lang } from "../../words.ts";
+import type { Lang } from "../../../locale/locale.ts";
 
 export function clockText(lang: Lang, warning: ClockWarning): string {
   if (lang === "en") return warning.message;

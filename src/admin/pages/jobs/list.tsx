@@ -6,12 +6,12 @@ import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty } from "../../parts/notes.tsx";
 import { partOf, PartPager } from "../../parts/pager.tsx";
-import { ACTIONS, Table, type TableColumn } from "../../parts/table.tsx";
+import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { percent } from "../../parts/percent.ts";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { countText, type ListedJob, readJobs } from "./acts.ts";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const STATES = {
   failed_last: (job: JobView) => ["FAILED", "TIMED_OUT"].includes(job.last_run?.state ?? ""),
@@ -28,7 +28,6 @@ type Wanted = keyof typeof STATES;
 const MOST_JOBS = 200;
 
 export async function showJobs(on: RequestContext): Promise<Page> {
-  const say = JOBS[on.lang];
   const all = await readJobs(on);
   const state = (Object.keys(STATES) as Wanted[]).find((one) => one === on.query.get("state"));
   const [text, type] = [on.query.get("q")?.toLowerCase(), on.query.get("type")];
@@ -39,29 +38,35 @@ export async function showJobs(on: RequestContext): Promise<Page> {
   );
   const part = partOf(on, jobs, MOST_JOBS);
   const filtered = Boolean(state || text || type);
-  const choices = (names: readonly (Wanted | JobView["type"])[]) =>
-    names.map((value) => ({ value, text: say[value] as string }));
+  const types = (["time", "event", "demand"] as const).map((value) => ({ value, text: t(on, `jobs.type.${value}`) }));
+  const states = (Object.keys(STATES) as Wanted[]).map((value) => ({ value, text: t(on, `jobs.state.${value}`) }));
   return {
-    title: say.jobs,
+    title: t(on, "jobs.jobs"),
     body: (
       <>
-        <h1>{say.jobs}</h1>
+        <h1>{t(on, "jobs.jobs")}</h1>
         <Filters on={on} any_set={filtered}>
           <div class="fields">
-            <TextField label={say.search} name="q" value={on.query.get("q")} />
-            <Choice on={on} label={say.type} name="type" value={type} options={choices(["time", "event", "demand"])} />
+            <TextField label={t(on, "jobs.search")} name="q" value={on.query.get("q")} />
             <Choice
               on={on}
-              label={say.state}
+              label={t(on, "jobs.type")}
+              name="type"
+              value={type}
+              options={types}
+            />
+            <Choice
+              on={on}
+              label={t(on, "jobs.state")}
               name="state"
               value={state}
-              options={choices(Object.keys(STATES) as Wanted[])}
+              options={states}
             />
           </div>
         </Filters>
         <Live on={on} id="jobs" topics={["jobs", "runs"]}>
           {jobs.length > 0
-            ? <Table label={say.jobs} rows={part.rows} columns={columnsOf(on)} />
+            ? <Table label={t(on, "jobs.jobs")} rows={part.rows} columns={columnsOf(on)} />
             : <NoJobs on={on} filtered={filtered || all.length > 0} />}
           <PartPager on={on} part={part} />
         </Live>
@@ -71,21 +76,20 @@ export async function showJobs(on: RequestContext): Promise<Page> {
 }
 
 function columnsOf(on: RequestContext): TableColumn<ListedJob>[] {
-  const say = JOBS[on.lang];
   return [
-    { head: say.job, kind: "main", cell: (job) => <Named on={on} job={job} /> },
-    { head: say.type, kind: "wide", cell: (job) => say[job.type] },
-    { head: say.next, kind: "wide", cell: (job) => <Time on={on} at={job.next_slot} /> },
-    { head: say.last, cell: (job) => <LastRun on={on} job={job} /> },
-    { head: say.rate, kind: "number", cell: ({ lately }) => <Lately on={on} lately={lately} /> },
-    { head: say.waiting, kind: "number", cell: (job) => <Count on={on} job={job} what="waiting" /> },
-    { head: say.running, kind: "number", cell: (job) => <Count on={on} job={job} what="running" /> },
+    { head: t(on, "jobs.job"), kind: "main", cell: (job) => <Named on={on} job={job} /> },
+    { head: t(on, "jobs.type"), kind: "wide", cell: (job) => t(on, `jobs.type.${job.type}`) },
+    { head: t(on, "jobs.next"), kind: "wide", cell: (job) => <Time on={on} at={job.next_slot} /> },
+    { head: t(on, "jobs.last"), cell: (job) => <LastRun on={on} job={job} /> },
+    { head: t(on, "jobs.rate"), kind: "number", cell: ({ lately }) => <Lately on={on} lately={lately} /> },
+    { head: t(on, "jobs.waiting"), kind: "number", cell: (job) => <Count on={on} job={job} what="waiting" /> },
+    { head: t(on, "jobs.running"), kind: "number", cell: (job) => <Count on={on} job={job} what="running" /> },
     {
-      head: ACTIONS[on.lang].head,
+      head: t(on, "table.head"),
       unseen: true,
       cell: (job) =>
         may(on, "operator") && job.removed_at === null &&
-        <a class="button small" href={link(on, `/jobs/${job.name}/run`)}>{say.run_now}</a>,
+        <a class="button small" href={link(on, `/jobs/${job.name}/run`)}>{t(on, "jobs.run_now")}</a>,
     },
   ];
 }
@@ -103,17 +107,20 @@ function Named({ on, job }: { on: RequestContext; job: JobView }) {
 
 /** What is out of the ordinary about it. */
 export function JobBadges({ on, job }: { on: RequestContext; job: JobView }) {
-  const say = JOBS[on.lang];
   return (
     <>
-      {job.removed_at && <Badge tone="quiet" text={say.removed} />}
-      {!job.enabled && !job.removed_at && <Badge tone="warn" sign="◌" text={say.off} />}
-      {job.paused_at && <Badge tone="warn" sign="‖" text={say.paused} />}
+      {job.removed_at && <Badge tone="quiet" text={t(on, "jobs.state.removed")} />}
+      {!job.enabled && !job.removed_at && <Badge tone="warn" sign="◌" text={t(on, "jobs.state.off")} />}
+      {job.paused_at && <Badge tone="warn" sign="‖" text={t(on, "jobs.state.paused")} />}
       {!job.paused_at && job.paused_schedules > 0 && (
-        <Badge tone="warn" sign="‖" text={say.paused_partly(job.paused_schedules, job.schedules)} />
+        <Badge
+          tone="warn"
+          sign="‖"
+          text={t(on, "jobs.paused_partly", { paused: job.paused_schedules, all: job.schedules })}
+        />
       )}
-      {isUnsafe(job) && <Badge tone="bad" sign="!" text={say.unsafe} />}
-      {job.overrides > 0 && <Badge tone="busy" sign="✎" text={say.overrides(job.overrides)} />}
+      {isUnsafe(job) && <Badge tone="bad" sign="!" text={t(on, "jobs.state.unsafe")} />}
+      {job.overrides > 0 && <Badge tone="busy" sign="✎" text={t(on, "jobs.overrides", { n: job.overrides })} />}
     </>
   );
 }
@@ -138,7 +145,7 @@ function LastRun({ on, job }: { on: RequestContext; job: JobView }) {
 function Lately({ on, lately }: { on: RequestContext; lately: ListedJob["lately"] }) {
   if (!lately || lately.error_rate === null) return <Nothing />;
   const all = lately.succeeded + lately.failed + lately.timed_out;
-  const title = JOBS[on.lang].rate_of(lately.succeeded, all);
+  const title = t(on, "jobs.rate_of", { good: lately.succeeded, all });
   return (
     <span class={lately.error_rate > 0.1 ? "danger-text" : undefined} title={title}>
       {percent(1 - lately.error_rate)}
@@ -154,11 +161,10 @@ export function Count({ on, job, what }: { on: RequestContext; job: JobView; wha
 }
 
 function NoJobs({ on, filtered }: { on: RequestContext; filtered: boolean }) {
-  const say = JOBS[on.lang];
-  if (filtered) return <Empty text={say.none_match} />;
+  if (filtered) return <Empty text={t(on, "jobs.none_match")} />;
   return (
-    <Empty text={say.none}>
-      <p>{say.none_hint}</p>
+    <Empty text={t(on, "jobs.none")}>
+      <p>{t(on, "jobs.none_hint")}</p>
       <Code value={`deno task new my_job\ndeno task sync`} />
     </Empty>
   );

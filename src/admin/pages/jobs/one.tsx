@@ -18,7 +18,7 @@ import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
 import { OptionTable, ResetDialogs } from "./option_table.tsx";
 import { belongsTo, PauseReason, ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const RUNS_SHOWN = 10;
 
@@ -48,7 +48,7 @@ export async function showJob(on: RequestContext): Promise<Page> {
           <Runs on={on} job={job} runs={runs} />
           {definition.args_schema && (
             <details>
-              <summary>{JOBS[on.lang].schema}</summary>
+              <summary>{t(on, "jobs.schema")}</summary>
               <Code value={definition.args_schema} />
             </details>
           )}
@@ -66,7 +66,6 @@ export async function showJob(on: RequestContext): Promise<Page> {
 }
 
 function Heading({ on, job }: { on: RequestContext; job: JobView }) {
-  const say = JOBS[on.lang];
   return (
     <>
       <div class="heading">
@@ -75,10 +74,10 @@ function Heading({ on, job }: { on: RequestContext; job: JobView }) {
         </h1>
         {may(on, "operator") && !job.removed_at && (
           <div class="buttons">
-            <a class="button primary" href={link(on, `/jobs/${job.name}/run`)}>{say.run_now}</a>
+            <a class="button primary" href={link(on, `/jobs/${job.name}/run`)}>{t(on, "jobs.run_now")}</a>
             {job.paused_at
-              ? <DialogButton opens="resume" text={say.resume} />
-              : <DialogButton opens="pause" text={say.pause} danger />}
+              ? <DialogButton opens="resume" text={t(on, "jobs.resume")} />
+              : <DialogButton opens="pause" text={t(on, "jobs.pause")} danger />}
           </div>
         )}
       </div>
@@ -88,15 +87,15 @@ function Heading({ on, job }: { on: RequestContext; job: JobView }) {
 }
 
 function Stopped({ on, job }: { on: RequestContext; job: JobView }) {
-  const say = JOBS[on.lang];
   return (
     <>
-      {job.removed_at && <p class="now">{say.removed_text}</p>}
-      {!job.enabled && !job.removed_at && <p class="now">{say.off_text}</p>}
+      {job.removed_at && <p class="now">{t(on, "jobs.removed_text")}</p>}
+      {!job.enabled && !job.removed_at && <p class="now">{t(on, "jobs.off_text")}</p>}
       {job.paused_at && (
         <p class="now">
-          <strong>{say.paused_by(job.paused_by ?? "")}</strong> <Time on={on} at={job.paused_at} />{" "}
-          <PauseReason on={on} of={job} /> {say.paused_text}
+          <strong>{t(on, "jobs.paused_by", { who: job.paused_by ?? "" })}</strong> <Time on={on} at={job.paused_at} />
+          {" "}
+          <PauseReason on={on} of={job} /> {t(on, "jobs.paused_text")}
         </p>
       )}
     </>
@@ -104,21 +103,20 @@ function Stopped({ on, job }: { on: RequestContext; job: JobView }) {
 }
 
 function Details({ on, job, definition }: { on: RequestContext; job: JobView; definition: StoredDefinition }) {
-  const say = JOBS[on.lang];
   return (
     <section>
-      <h2>{say.details}</h2>
+      <h2>{t(on, "jobs.details")}</h2>
       <KeyValues
         pairs={[
-          [say.file, <code>jobs/{job.command_name}</code>],
-          [say.type, say[job.type]],
-          [say.events, job.event_types.length > 0 && <code>{job.event_types.join(", ")}</code>],
-          [say.next, job.next_slot && <Time on={on} at={job.next_slot} />],
-          [say.waiting, <Count on={on} job={job} what="waiting" />],
-          [say.running, <Count on={on} job={job} what="running" />],
+          [t(on, "jobs.file"), <code>jobs/{job.command_name}</code>],
+          [t(on, "jobs.type"), t(on, `jobs.type.${job.type}`)],
+          [t(on, "jobs.events"), job.event_types.length > 0 && <code>{job.event_types.join(", ")}</code>],
+          [t(on, "jobs.next"), job.next_slot && <Time on={on} at={job.next_slot} />],
+          [t(on, "jobs.waiting"), <Count on={on} job={job} what="waiting" />],
+          [t(on, "jobs.running"), <Count on={on} job={job} what="running" />],
           ...askedBy(definition),
-          [say.digest, <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
-          [say.synced, <Synced on={on} job={job} />],
+          [t(on, "jobs.digest"), <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
+          [t(on, "jobs.synced"), <Synced on={on} job={job} />],
         ]}
       />
     </section>
@@ -128,34 +126,34 @@ function Details({ on, job, definition }: { on: RequestContext; job: JobView; de
 /** When, by whom, where, and from which commit. */
 function Synced({ on, job }: { on: RequestContext; job: JobView }) {
   const { synced_at, synced_by, machine, git_commit, git_dirty } = job;
-  const say = JOBS[on.lang];
   return (
     <>
-      <Time on={on} at={synced_at} /> {synced_by !== null && say.synced_by(synced_by, machine ?? "")}{" "}
-      {git_commit !== null && <code title={git_commit}>{git_commit.slice(0, 10)}</code>} {git_dirty && say.synced_dirty}
+      <Time on={on} at={synced_at} />{" "}
+      {synced_by !== null && t(on, "jobs.synced_by", { who: synced_by, machine: machine ?? "" })}{" "}
+      {git_commit !== null && <code title={git_commit}>{git_commit.slice(0, 10)}</code>}{" "}
+      {git_dirty && t(on, "jobs.synced_dirty")}
     </>
   );
 }
 
 function PermissionList({ on, permissions }: { on: RequestContext; permissions: Permissions }) {
-  const say = JOBS[on.lang];
   const { unsafe, ...safe } = permissions;
   const given = (all: object) =>
     Object.entries(all).map(([name, value]): [string, string] => [
       name,
-      value === true ? say.anything : (value as string[]).join(", "),
+      value === true ? t(on, "jobs.anything") : (value as string[]).join(", "),
     ]);
   const none = Object.keys(safe).length === 0 && !unsafe;
   return (
     <section>
       <h2>
-        {say.permissions} {unsafe && <Badge tone="bad" sign="!" text={say.unsafe} />}
+        {t(on, "jobs.permissions")} {unsafe && <Badge tone="bad" sign="!" text={t(on, "jobs.state.unsafe")} />}
       </h2>
-      {none && <p class="nothing">{say.permissions_none}</p>}
+      {none && <p class="nothing">{t(on, "jobs.permissions_none")}</p>}
       <KeyValues pairs={given(safe).map(([name, value]) => [name, <code>{value}</code>])} />
       {unsafe && (
         <>
-          <p class="danger-text">{say.unsafe_what}</p>
+          <p class="danger-text">{t(on, "jobs.unsafe_what")}</p>
           <KeyValues pairs={given(unsafe).map(([name, value]) => [name, <code>{value}</code>])} />
         </>
       )}
@@ -164,24 +162,27 @@ function PermissionList({ on, permissions }: { on: RequestContext; permissions: 
 }
 
 function Runs({ on, job, runs }: { on: RequestContext; job: JobView; runs: RunView[] }) {
-  const say = JOBS[on.lang];
   return (
     <section>
       <h2>
-        {say.runs}{" "}
+        {t(on, "jobs.runs")}{" "}
         <small>
-          <a href={link(on, "/runs", { job: job.name })}>{say.all_runs}</a>
+          <a href={link(on, "/runs", { job: job.name })}>{t(on, "jobs.all_runs")}</a>
         </small>
       </h2>
-      {runs.length === 0 ? <Empty text={say.no_runs} /> : (
+      {runs.length === 0 ? <Empty text={t(on, "jobs.no_runs")} /> : (
         <Table
-          label={say.runs}
+          label={t(on, "jobs.runs")}
           rows={runs}
           columns={[
-            { head: say.run, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
-            { head: say.state, cell: (run) => <State state={run.state} /> },
             {
-              head: say.note,
+              head: t(on, "jobs.run"),
+              kind: "number",
+              cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a>,
+            },
+            { head: t(on, "jobs.state"), cell: (run) => <State state={run.state} /> },
+            {
+              head: t(on, "jobs.note"),
               kind: "main",
               cell: (run) => (
                 <span class="line">
@@ -190,11 +191,11 @@ function Runs({ on, job, runs }: { on: RequestContext; job: JobView; runs: RunVi
               ),
             },
             {
-              head: say.took,
+              head: t(on, "jobs.took"),
               kind: "number",
               cell: (run) => <Duration on={on} from={run.started_at} to={run.finished_at} />,
             },
-            { head: say.due, kind: "wide", cell: (run) => <Time on={on} at={run.due_at} /> },
+            { head: t(on, "jobs.due"), kind: "wide", cell: (run) => <Time on={on} at={run.due_at} /> },
           ]}
         />
       )}
@@ -203,28 +204,27 @@ function Runs({ on, job, runs }: { on: RequestContext; job: JobView; runs: RunVi
 }
 
 function PauseDialogs({ on, job }: { on: RequestContext; job: JobView }) {
-  const say = JOBS[on.lang];
   const waiting = countText(job.waiting);
   return (
     <>
       <ConfirmDialog
         on={on}
         id="pause"
-        title={say.pause_title(job.name)}
+        title={t(on, "jobs.pause_title", { name: job.name })}
         action={`/jobs/${job.name}/pause`}
-        verb={say.pause}
+        verb={t(on, "jobs.pause")}
         danger
       >
-        <p>{say.pause_text(waiting)}</p>
+        <p>{t(on, "jobs.pause_text", { waiting })}</p>
       </ConfirmDialog>
       <ConfirmDialog
         on={on}
         id="resume"
-        title={say.resume_title(job.name)}
+        title={t(on, "jobs.resume_title", { name: job.name })}
         action={`/jobs/${job.name}/resume`}
-        verb={say.resume}
+        verb={t(on, "jobs.resume")}
       >
-        <p>{say.resume_text(waiting)}</p>
+        <p>{t(on, "jobs.resume_text", { waiting })}</p>
       </ConfirmDialog>
     </>
   );

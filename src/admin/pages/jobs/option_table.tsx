@@ -4,19 +4,18 @@ import type { Json } from "../../../job.ts";
 import type { JobView } from "../../../runs/job_view.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
-import { ACTIONS, Table } from "../../parts/table.tsx";
+import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type RequestContext } from "../../request_context.ts";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export function OptionTable({ on, job, options }: { on: RequestContext; job: JobView; options: JobOption[] }) {
-  const say = JOBS[on.lang];
   return (
     <section>
       <div class="heading">
-        <h2>{say.options}</h2>
+        <h2>{t(on, "jobs.options")}</h2>
         {may(on, "operator") && !job.removed_at && (
-          <a class="button" href={link(on, `/jobs/${job.name}/options`)}>{say.change}</a>
+          <a class="button" href={link(on, `/jobs/${job.name}/options`)}>{t(on, "jobs.change")}</a>
         )}
       </div>
       <OptionRows on={on} options={options} />
@@ -26,43 +25,42 @@ export function OptionTable({ on, job, options }: { on: RequestContext; job: Job
 
 /** `short`: without the schedule that its names begin with. */
 export function OptionRows({ on, options, short = "" }: { on: RequestContext; options: JobOption[]; short?: string }) {
-  const say = JOBS[on.lang];
   return (
     <Table
-      label={say.options}
+      label={t(on, "jobs.options")}
       rows={options}
       columns={[
-        { head: say.option, cell: ({ name }) => <code>{name.slice(short.length)}</code> },
+        { head: t(on, "jobs.option"), cell: ({ name }) => <code>{name.slice(short.length)}</code> },
         {
-          head: say.value,
+          head: t(on, "jobs.value"),
           cell: ({ value, override }) => override ? <strong>{valueText(on, value)}</strong> : valueText(on, value),
         },
         {
-          head: say.file_says,
+          head: t(on, "jobs.file_says"),
           cell: ({ override, file_value }) =>
             !override
-              ? <span class="nothing">{say.same}</span>
+              ? <span class="nothing">{t(on, "jobs.same")}</span>
               : file_value === null
-              ? say.gone
+              ? t(on, "jobs.gone")
               : valueText(on, file_value),
         },
-        { head: say.set_by, cell: ({ override }) => override?.set_by ?? <Nothing /> },
+        { head: t(on, "jobs.set_by"), cell: ({ override }) => override?.set_by ?? <Nothing /> },
         {
-          head: say.set_at,
+          head: t(on, "jobs.set_at"),
           unseen: true,
           kind: "wide",
           cell: ({ override }) => override && <Time on={on} at={override.set_at} />,
         },
         {
-          head: say.reason,
+          head: t(on, "jobs.reason"),
           kind: "main",
           cell: ({ override }) => override && <Reason on={on} reason={override.reason} />,
         },
         {
-          head: ACTIONS[on.lang].head,
+          head: t(on, "table.head"),
           unseen: true,
           cell: ({ name, override }) =>
-            override && may(on, "operator") && <DialogButton opens={`reset-${name}`} text={say.reset} />,
+            override && may(on, "operator") && <DialogButton opens={`reset-${name}`} text={t(on, "jobs.reset")} />,
         },
       ]}
     />
@@ -75,18 +73,17 @@ function Reason({ on, reason }: { on: RequestContext; reason: string }) {
 }
 
 export function ResetDialogs({ on, job, options }: { on: RequestContext; job: JobView; options: JobOption[] }) {
-  const say = JOBS[on.lang];
   return (
     <>
       {options.filter(({ override }) => override).map(({ name, value, file_value }) => (
         <ConfirmDialog
           on={on}
           id={`reset-${name}`}
-          title={say.reset_title(name)}
+          title={t(on, "jobs.reset_title", { name })}
           action={`/jobs/${job.name}/reset`}
-          verb={say.reset}
+          verb={t(on, "jobs.reset")}
         >
-          <p>{say.reset_text(valueText(on, value), valueText(on, file_value))}</p>
+          <p>{t(on, "jobs.reset_text", { value: valueText(on, value), file: valueText(on, file_value) })}</p>
           <input type="hidden" name="option" value={name} />
         </ConfirmDialog>
       ))}
@@ -96,7 +93,7 @@ export function ResetDialogs({ on, job, options }: { on: RequestContext; job: Jo
 
 /** As it stands in a job file, as a text: `02:30`, `60/1`, `none`. */
 export function valueText(on: RequestContext, value: Json | undefined): string {
-  if (value === null || value === undefined) return JOBS[on.lang].nothing_set;
+  if (value === null || value === undefined) return t(on, "jobs.nothing_set");
   if (typeof value !== "object") return String(value);
   return Object.entries(value).map(([key, one]) => `${key} ${typeof one === "object" ? JSON.stringify(one) : one}`)
     .join(", ");

@@ -14,7 +14,7 @@ import {
 } from "../../request_context.ts";
 import { valueText } from "./option_table.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
-import { JOBS, OPTION_HINTS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const CHOICES: Record<string, string[]> = {
   enabled: ["true", "false"],
@@ -42,9 +42,12 @@ export async function changeOptions(on: ActionContext): Promise<Done | Page> {
   const refused = (problem: string) => optionsPage(on, options, { typed, problem });
   const moved = changed.filter((one) => ![was(one), text(one)].includes(boxText(one)));
   if (moved.length > 0) {
-    const say = JOBS[on.lang];
     return refused(
-      say.moved(moved.map((one) => say.moved_one(one.name, valueText(on, one.value), one.override?.set_by)).join(", ")),
+      t(on, "jobs.moved", {
+        now: moved.map((one) =>
+          t(on, "jobs.moved_one", { name: one.name, value: valueText(on, one.value), who: one.override?.set_by })
+        ).join(", "),
+      }),
     );
   }
   return await setBeside(
@@ -59,13 +62,11 @@ function optionsPage(
   options: JobOption[],
   sent?: { typed: Record<string, string>; problem: string },
 ): Page {
-  const say = JOBS[on.lang];
-  const hints = OPTION_HINTS[on.lang];
   const name = on.params.name ?? "";
   return setForm(on, {
-    title: `${say.change} · ${name}`,
-    heading: say.change,
-    lead: say.change_lead,
+    title: `${t(on, "jobs.change")} · ${name}`,
+    heading: t(on, "jobs.change"),
+    lead: t(on, "jobs.change_lead"),
     action: `/jobs/${name}/options`,
     problem: sent?.problem,
     fields: (
@@ -76,11 +77,11 @@ function optionsPage(
               <label for={`option-${one.name}`}>
                 <code>{one.name}</code>
               </label>
-              {Object.hasOwn(hints, one.name) && <small class="hint">{hints[one.name as keyof typeof hints]}</small>}
+              <Hint on={on} option={one.name} />
               <Box option={one} typed={sent?.typed[one.name] ?? boxText(one)} />
               <input type="hidden" name={wasName(one.name)} value={boxText(one)} />
               <small class="hint">
-                {say.file_says}: {one.override ? valueText(on, one.file_value) : valueText(on, one.value)}
+                {t(on, "jobs.file_says")}: {one.override ? valueText(on, one.file_value) : valueText(on, one.value)}
                 {one.override && ` · ${one.override.set_by}: ${engineText(on.lang, one.override.reason)}`}
               </small>
             </div>
@@ -126,4 +127,15 @@ function wishFrom(name: string, text: string): Json {
   const [, count, seconds = "1"] = name === "rate" ? /^(\d+)(?:\/(\d+(?:\.\d+)?))?$/.exec(text) ?? [] : [];
   if (count !== undefined) return { count: Number(count), seconds: Number(seconds) };
   return Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+const HINTED = [
+  ...["enabled", "priority", "timeoutSeconds", "retry.max", "retry.backoffSeconds"] as const,
+  ...["concurrency", "concurrency.limit", "rate", "node"] as const,
+];
+
+/** What an option does, in a line below its box. */
+function Hint({ on, option }: { on: RequestContext; option: string }) {
+  const known = HINTED.find((one) => one === option);
+  return known ? <small class="hint">{t(on, `jobs.option.${known}`)}</small> : null;
 }

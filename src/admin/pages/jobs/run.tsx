@@ -23,7 +23,7 @@ import {
 } from "../../request_context.ts";
 import { readJob } from "./acts.ts";
 import { JobBadges } from "./list.tsx";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
 const LONGEST_DELAY_S = 366 * 86_400;
@@ -73,8 +73,7 @@ export async function runJob(on: ActionContext): Promise<Done | Page> {
   }
   return await orForm(on, (wrong) => runPage(on, definition, { args, wish, wrong }), async () => {
     const { id, isNew } = await enqueue(on, definition, { args: value, wish });
-    const say = JOBS[on.lang];
-    return { to: `/runs/${id}`, text: isNew ? say.run_done(id) : say.run_again(id) };
+    return { to: `/runs/${id}`, text: isNew ? t(on, "jobs.run_done", { id }) : t(on, "jobs.run_again", { id }) };
   });
 }
 
@@ -113,21 +112,20 @@ function changedForm(on: ActionContext, { args, value }: SentArgs, drawable: Fie
   if (to !== "fields" || !drawable) return undefined;
   const draft: Draft | undefined = value === undefined ? undefined : draftOf(drawable, value, { zone: on.zone });
   if (draft) return { ...fresh, draft };
-  return value === undefined ? args : { ...args, problems: new Map([["", [JOBS[on.lang].not_drawn]]]) };
+  return value === undefined ? args : { ...args, problems: new Map([["", [t(on, "jobs.not_drawn")]]]) };
 }
 
 function wishFrom(on: ActionContext): Wish {
-  const say = JOBS[on.lang];
   const text = (name: string) => field(on.form, name);
   const [priority, delay, unit] = [text("priority"), text("delay"), text("unit")];
   const wrong: Wish["wrong"] = {};
   try {
     if (priority !== "") priorityNumber(priorityOf(priority));
   } catch {
-    wrong.priority = say.priority_wrong;
+    wrong.priority = t(on, "jobs.priority_wrong");
   }
   const seconds = Number(delay) * unitOf(unit);
-  if (!(seconds >= 0 && seconds <= LONGEST_DELAY_S)) wrong.delay = say.delay_wrong;
+  if (!(seconds >= 0 && seconds <= LONGEST_DELAY_S)) wrong.delay = t(on, "jobs.delay_wrong");
   return { wish: wishOf(on), priority, delay, unit, node: text("node"), wrong };
 }
 
@@ -162,26 +160,25 @@ async function runPage(
   { args, wish, wrong }: { args: ArgsState; wish: Wish; wrong?: string },
 ): Promise<Page> {
   const [job, nodes] = await Promise.all([readJob(on), readLabels(on.sql)]);
-  const say = JOBS[on.lang];
   const path = `/jobs/${job.name}/run`;
   const marked = args.problems.size > 0 || Object.keys(wish.wrong).length > 0;
   return {
-    title: say.run_title(job.name),
+    title: t(on, "jobs.run_title", { name: job.name }),
     body: (
       <form class="form" method="post" action={link(on, path)}>
         {/* What the Enter key presses. */}
-        <button type="submit" class="first" tabindex={-1} aria-hidden="true">{say.run_now}</button>
+        <button type="submit" class="first" tabindex={-1} aria-hidden="true">{t(on, "jobs.run_now")}</button>
         <h1>
-          {say.run_title(job.name)} <JobBadges on={on} job={job} />
+          {t(on, "jobs.run_title", { name: job.name })} <JobBadges on={on} job={job} />
         </h1>
         {job.description && <p class="lead">{job.description}</p>}
-        {job.paused_at && <p class="now">{say.run_paused}</p>}
-        {marked && <Problem title={say.run_wrong} />}
-        {wrong && <Problem title={say.run_refused} text={wrong} />}
+        {job.paused_at && <p class="now">{t(on, "jobs.run_paused")}</p>}
+        {marked && <Problem title={t(on, "jobs.run_wrong")} />}
+        {wrong && <Problem title={t(on, "jobs.run_refused")} text={wrong} />}
         <ArgsFields on={on} args={args} action={path} />
         <WishFields on={on} definition={definition} wish={wish} nodes={nodes} />
         <input type="hidden" name="wish" value={wish.wish} />
-        <Foot on={on} back={link(on, `/jobs/${job.name}`)} verb={say.run_now} />
+        <Foot on={on} back={link(on, `/jobs/${job.name}`)} verb={t(on, "jobs.run_now")} />
       </form>
     ),
   };
@@ -195,39 +192,38 @@ interface WishShown {
 }
 
 function WishFields({ on, definition, wish, nodes }: WishShown) {
-  const say = JOBS[on.lang];
   const labels = nodes.flatMap((one) => Object.entries(one.labels).map(([name, value]) => `${name}=${value}`));
   return (
     <fieldset class="args">
-      <legend>{say.run_options}</legend>
+      <legend>{t(on, "jobs.run_options")}</legend>
       <div class="fields">
         <div class="field">
-          <label for="priority">{say.priority}</label>
+          <label for="priority">{t(on, "jobs.priority")}</label>
           <input id="priority" name="priority" value={wish.priority} list="priorities" autocomplete="off" />
           <datalist id="priorities">{Object.keys(PRIORITIES).map((one) => <option value={one} />)}</datalist>
-          <small class="hint">{say.priority_hint(definition.priority)}</small>
+          <small class="hint">{t(on, "jobs.priority_hint", { standard: definition.priority })}</small>
           {wish.wrong.priority && <span class="wrong" role="alert">{wish.wrong.priority}</span>}
         </div>
         <div class="field">
-          <label for="delay">{say.delay}</label>
+          <label for="delay">{t(on, "jobs.delay")}</label>
           <span class="with-unit">
             <input type="number" id="delay" name="delay" min={0} step="any" value={wish.delay} />
-            <select name="unit" aria-label={say.unit}>
+            <select name="unit" aria-label={t(on, "jobs.unit")}>
               {(Object.keys(UNITS) as (keyof typeof UNITS)[]).map((one) => (
-                <option value={one} selected={one === wish.unit}>{say[one]}</option>
+                <option value={one} selected={one === wish.unit}>{t(on, `jobs.unit.${one}`)}</option>
               ))}
             </select>
           </span>
-          <small class="hint">{say.delay_hint}</small>
+          <small class="hint">{t(on, "jobs.delay_hint")}</small>
           {wish.wrong.delay && <span class="wrong" role="alert">{wish.wrong.delay}</span>}
         </div>
         <div class="field">
-          <label for="node">{say.node}</label>
+          <label for="node">{t(on, "jobs.node")}</label>
           <input id="node" name="node" value={wish.node} list="nodes" autocomplete="off" maxlength={500} />
           <datalist id="nodes">
             {[...nodes.map((one) => one.node_id), ...new Set(labels)].map((one) => <option value={one} />)}
           </datalist>
-          <small class="hint">{say.node_hint(definition.node)}</small>
+          <small class="hint">{t(on, "jobs.node_hint", { standard: definition.node })}</small>
         </div>
       </div>
     </fieldset>

@@ -18,7 +18,7 @@ import {
 import { Fires } from "./schedules.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
 import { complaintsText } from "../../parts/complaint_text.ts";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 interface Typed {
   kind: string;
@@ -50,8 +50,13 @@ export async function changeSchedule(on: ActionContext): Promise<Done | Page> {
   const was = mapTyped((name) => on.form.has(wasName(name)) ? field(on.form, wasName(name)) : now[name]);
   const [changed, moved, differs] = [differenceOf(was, typed), differenceOf(was, now), differenceOf(typed, now)];
   if ((["time", "timezone"] as const).some((part) => changed[part] && moved[part] && differs[part])) {
-    const say = JOBS[on.lang];
-    const problem = say.moved(say.moved_one(schedule.schedule_id, `${now.kind} ${now.value} ${now.timezone}`));
+    const problem = t(on, "jobs.moved", {
+      now: t(on, "jobs.moved_one", {
+        name: schedule.schedule_id,
+        value: `${now.kind} ${now.value} ${now.timezone}`,
+        who: null,
+      }),
+    });
     const kept = { ...(changed.time ? typed : now), timezone: (changed.timezone ? typed : now).timezone };
     return editor(on, schedule, kept, problem);
   }
@@ -80,21 +85,20 @@ function asTyped({ schedule_type, schedule_value, timezone }: StoredSchedule): T
 }
 
 function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, problem?: string): Page {
-  const say = JOBS[on.lang];
   const { name = "" } = on.params;
   const path = `/jobs/${name}/schedules/${encodeURIComponent(schedule.schedule_id)}`;
   const { kind, value, timezone } = typed;
   return setForm(on, {
-    title: say.edit_title(schedule.schedule_id),
-    heading: say.edit_title(schedule.schedule_id),
-    lead: say.edit_lead,
+    title: t(on, "jobs.edit_title", { id: schedule.schedule_id }),
+    heading: t(on, "jobs.edit_title", { id: schedule.schedule_id }),
+    lead: t(on, "jobs.edit_lead"),
     action: path,
     problem,
     fields: (
       <>
         <section class="fields">
           <label>
-            {say.kind}
+            {t(on, "jobs.kind")}
             <select name="kind" data-when="">
               {SCHEDULE_KINDS.map(({ option, label }) => (
                 <option value={option} selected={option === kind}>{label[on.lang]}</option>
@@ -102,11 +106,11 @@ function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, prob
             </select>
           </label>
           <label>
-            {say.when}
+            {t(on, "jobs.when")}
             <input name="value" value={value} maxlength={LONGEST} data-when="" autocomplete="off" spellcheck={false} />
           </label>
           <label>
-            {say.timezone}
+            {t(on, "jobs.timezone")}
             <input name="timezone" value={timezone} list="zones" data-when="" autocomplete="off" spellcheck={false} />
             <datalist id="zones">{zones().map((one) => <option value={one} />)}</datalist>
           </label>
@@ -123,7 +127,7 @@ function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, prob
           hx-swap="outerMorph"
           hx-sync="this:replace"
         >
-          <h2>{say.preview}</h2>
+          <h2>{t(on, "jobs.preview")}</h2>
           <Preview on={on} schedule={schedule} typed={typed} />
         </section>
       </>
@@ -133,11 +137,10 @@ function editor(on: RequestContext, schedule: StoredSchedule, typed: Typed, prob
 
 /** What is typed, checked as it would be when saved. */
 function Preview({ on, schedule, typed }: { on: RequestContext; schedule: StoredSchedule; typed: Typed }) {
-  const say = JOBS[on.lang];
   const now = on.now.toTemporalInstant();
   const parsed = scheduleWith(schedule, { ...typedTime(typed.kind, typed.value), timezone: typed.timezone }, { now });
   if (!parsed.ok) {
-    return <Problem title={say.wrong} text={complaintsText(on.lang, parsed.complaints)} />;
+    return <Problem title={t(on, "jobs.wrong")} text={complaintsText(on.lang, parsed.complaints)} />;
   }
   const { schedule_type, schedule_value, timezone } = parsed.schedule;
   const wanted = { ...schedule, schedule_type, schedule_value, timezone, job_name: on.params.name ?? "" };

@@ -13,7 +13,7 @@ import { Time } from "../../parts/time.tsx";
 import { link, may, type RequestContext } from "../../request_context.ts";
 import { OptionRows } from "./option_table.tsx";
 import { clockText } from "./clock_text.ts";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const FIRES_SHOWN = 5;
 
@@ -47,7 +47,6 @@ export function PauseReason({ on, of }: { on: RequestContext; of: { paused_reaso
 function Card(
   { on, job, schedule, options }: { on: RequestContext; job: JobView; schedule: StoredSchedule; options: JobOption[] },
 ) {
-  const say = JOBS[on.lang];
   const id = schedule.schedule_id;
   const stopped = !schedule.enabled || schedule.paused_at !== null || !job.enabled || job.paused_at !== null;
   return (
@@ -55,34 +54,35 @@ function Card(
       <div class="heading">
         <h2>
           {id} <small>{timesText(on.lang, schedule)} {schedule.timezone}</small>
-          {!schedule.enabled && <Badge tone="warn" sign="◌" text={say.off} />}
-          {schedule.paused_at && <Badge tone="warn" sign="‖" text={say.paused} />}
+          {!schedule.enabled && <Badge tone="warn" sign="◌" text={t(on, "jobs.state.off")} />}
+          {schedule.paused_at && <Badge tone="warn" sign="‖" text={t(on, "jobs.state.paused")} />}
         </h2>
         {may(on, "operator") && !job.removed_at && (
           <div class="buttons">
-            <a class="button" href={link(on, `/jobs/${job.name}/schedules/${encodeURIComponent(id)}`)}>{say.edit}</a>
+            <a class="button" href={link(on, `/jobs/${job.name}/schedules/${encodeURIComponent(id)}`)}>
+              {t(on, "jobs.edit")}
+            </a>
             {schedule.paused_at
-              ? <DialogButton opens={`resume-${id}`} text={say.resume} />
-              : <DialogButton opens={`pause-${id}`} text={say.pause} />}
+              ? <DialogButton opens={`resume-${id}`} text={t(on, "jobs.resume")} />
+              : <DialogButton opens={`pause-${id}`} text={t(on, "jobs.pause")} />}
           </div>
         )}
       </div>
       {schedule.paused_at && (
         <p class="now">
-          <strong>{say.paused_by(schedule.paused_by ?? "")}</strong> <Time on={on} at={new Date(schedule.paused_at)} />
-          {" "}
-          <PauseReason on={on} of={schedule} />
+          <strong>{t(on, "jobs.paused_by", { who: schedule.paused_by ?? "" })}</strong>{" "}
+          <Time on={on} at={new Date(schedule.paused_at)} /> <PauseReason on={on} of={schedule} />
         </p>
       )}
-      {stopped && <p class="nothing">{say.fires_stopped}</p>}
+      {stopped && <p class="nothing">{t(on, "jobs.fires_stopped")}</p>}
       <Fires on={on} schedule={{ ...schedule, job_name: job.name }} />
       <KeyValues
         pairs={[
-          [say.misfire, misfireText(on.lang, schedule.misfire)],
-          [say.exclude, schedule.exclude.join(", ")],
-          [say.jitter, schedule.jitter_seconds > 0 && say.seconds(schedule.jitter_seconds)],
+          [t(on, "jobs.misfire"), misfireText(on.lang, schedule.misfire)],
+          [t(on, "jobs.exclude"), schedule.exclude.join(", ")],
+          [t(on, "jobs.jitter"), schedule.jitter_seconds > 0 && t(on, "jobs.seconds", { n: schedule.jitter_seconds })],
           [
-            say.schedule_args,
+            t(on, "jobs.schedule_args"),
             Object.keys(schedule.args_json).length > 0 && <code>{JSON.stringify(schedule.args_json)}</code>,
           ],
         ]}
@@ -94,30 +94,31 @@ function Card(
 
 /** The next fires in the schedule's zone and the viewer's, and what a change of the clock does to it within a year. */
 export function Fires({ on, schedule }: { on: RequestContext; schedule: StoredSchedule & { job_name: string } }) {
-  const say = JOBS[on.lang];
   const after = on.now.toTemporalInstant();
   let preview;
   try {
     preview = previewOf(schedule, { after, count: FIRES_SHOWN, warn_until: after.add({ hours: 366 * 24 }) });
   } catch (error) {
-    return <p class="danger-text">{say.unreadable}: {unreadableText(on.lang, schedule, error)}</p>;
+    return <p class="danger-text">{t(on, "jobs.unreadable")}: {unreadableText(on.lang, schedule, error)}</p>;
   }
   const { fires, warnings } = preview;
-  if (fires.length === 0) return <p class="nothing">{say.fires_none}</p>;
+  if (fires.length === 0) return <p class="nothing">{t(on, "jobs.fires_none")}</p>;
   return (
     <>
-      <ol class="fires" aria-label={say.fires}>
+      <ol class="fires" aria-label={t(on, "jobs.fires")}>
         {fires.map(({ slot, starts }) => (
           <li>
             <span class="number">{wallTextOf(slot, schedule.timezone)}</span>
             <Time on={on} at={new Date(slot.epochMilliseconds)} />
-            {schedule.jitter_seconds > 0 && <small>{say.starts_at(wallTextOf(starts, schedule.timezone))}</small>}
+            {schedule.jitter_seconds > 0 && (
+              <small>{t(on, "jobs.starts_at", { at: wallTextOf(starts, schedule.timezone) })}</small>
+            )}
           </li>
         ))}
       </ol>
       {warnings.map((warning) => (
         <p class="warning">
-          <strong>{say.clock}:</strong> {clockText(on.lang, warning)}
+          <strong>{t(on, "jobs.clock")}:</strong> {clockText(on.lang, warning)}
         </p>
       ))}
     </>
@@ -125,7 +126,6 @@ export function Fires({ on, schedule }: { on: RequestContext; schedule: StoredSc
 }
 
 export function ScheduleDialogs({ on, job, definition }: Shown) {
-  const say = JOBS[on.lang];
   return (
     <>
       {definition.schedules.map(({ schedule_id: id }) => (
@@ -133,21 +133,21 @@ export function ScheduleDialogs({ on, job, definition }: Shown) {
           <ConfirmDialog
             on={on}
             id={`pause-${id}`}
-            title={say.pause_title(`${job.name}/${id}`)}
+            title={t(on, "jobs.pause_title", { name: `${job.name}/${id}` })}
             action={`/jobs/${job.name}/schedules/${encodeURIComponent(id)}/pause`}
-            verb={say.pause}
+            verb={t(on, "jobs.pause")}
             danger
           >
-            <p>{say.pause_schedule_text}</p>
+            <p>{t(on, "jobs.pause_schedule_text")}</p>
           </ConfirmDialog>
           <ConfirmDialog
             on={on}
             id={`resume-${id}`}
-            title={say.resume_title(`${job.name}/${id}`)}
+            title={t(on, "jobs.resume_title", { name: `${job.name}/${id}` })}
             action={`/jobs/${job.name}/schedules/${encodeURIComponent(id)}/resume`}
-            verb={say.resume}
+            verb={t(on, "jobs.resume")}
           >
-            <p>{say.pause_schedule_text}</p>
+            <p>{t(on, "jobs.pause_schedule_text")}</p>
           </ConfirmDialog>
         </>
       ))}

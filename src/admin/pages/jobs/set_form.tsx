@@ -14,7 +14,7 @@ import {
   PageError,
   type RequestContext,
 } from "../../request_context.ts";
-import { JOBS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 interface SetForm {
   title: string;
@@ -27,7 +27,6 @@ interface SetForm {
 }
 
 export function setForm(on: RequestContext, { title, heading, lead, action, problem, fields }: SetForm): Page {
-  const say = JOBS[on.lang];
   const { name = "" } = on.params;
   return {
     title,
@@ -41,9 +40,9 @@ export function setForm(on: RequestContext, { title, heading, lead, action, prob
           </small>
         </h1>
         <p class="lead">{lead}</p>
-        {problem && <Problem title={say.cannot_set} text={problem} />}
+        {problem && <Problem title={t(on, "jobs.cannot_set")} text={problem} />}
         {fields}
-        <Foot on={on} back={link(on, `/jobs/${name}`)} verb={say.save} />
+        <Foot on={on} back={link(on, `/jobs/${name}`)} verb={t(on, "jobs.save")} />
       </form>
     ),
   };
@@ -61,10 +60,12 @@ export async function setBeside(
   form: (problem: string) => Page,
 ): Promise<Done | Page> {
   const { name = "" } = on.params;
-  const say = JOBS[on.lang];
   const answer = await setOverrides(on.sql, name, wishes, by(on));
   if (!answer) throw new PageError(404);
   if (!answer.ok) return form(complaintsText(on.lang, answer.complaints));
   const changed = answer.changed.map((one) => one.name).join(", ");
-  return { to: `/jobs/${name}`, text: changed === "" ? say.set_nothing : say.set_done(changed) };
+  return {
+    to: `/jobs/${name}`,
+    text: changed === "" ? t(on, "jobs.set_nothing") : t(on, "jobs.set_done", { names: changed }),
+  };
 }

@@ -12,34 +12,40 @@ import { currentLeader } from "../../../nodes/leadership.ts";
 import { by, orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, field } from "../../request_context.ts";
 import { labelChange, labelsFrom, limitFrom } from "./given.ts";
-import { NODES } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** The leader makes the check, and its result comes onto the page by itself. */
 export async function askForTest(on: ActionContext): Promise<Done> {
-  const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
+  const [node_id, to] = [nodeOf(on), nodePath(on)];
   return await orSay(on, to, async () => {
     await existingNode(on.sql, node_id);
-    if ((await currentLeader(on.sql)).worker_id === undefined) return { to, tone: "bad", text: say.test_no_leader };
+    if ((await currentLeader(on.sql)).worker_id === undefined) {
+      return { to, tone: "bad", text: t(on, "nodes.test_no_leader") };
+    }
     await requestCheck(on.sql, node_id, by(on));
-    return { to, text: say.test_done };
+    return { to, text: t(on, "nodes.test_done") };
   });
 }
 
 export async function changeOneNode(on: ActionContext): Promise<Done> {
-  const [say, node_id, to] = [NODES[on.lang], nodeOf(on), nodePath(on)];
+  const [node_id, to] = [nodeOf(on), nodePath(on)];
   const limit_text = field(on.form, "max_concurrent");
   const limit = limitFrom(limit_text);
-  if (limit === undefined) return { to, tone: "bad", text: say.bad_limit(limit_text.slice(0, 50)) };
+  if (limit === undefined) {
+    return { to, tone: "bad", text: t(on, "nodes.bad_limit", { text: limit_text.slice(0, 50) }) };
+  }
   const [was, is] = [labelsFrom(field(on.form, "was_labels")), labelsFrom(field(on.form, "labels"))];
-  if ("bad" in is) return { to, tone: "bad", text: say.bad_label(is.bad.slice(0, 200)) };
+  if ("bad" in is) return { to, tone: "bad", text: t(on, "nodes.bad_label", { text: is.bad.slice(0, 200) }) };
   const change: NodeChange = {
     max_concurrent: limit_text === field(on.form, "was_max_concurrent") ? undefined : limit,
     labels: labelChange("labels" in was ? was.labels : {}, is.labels),
   };
-  if (change.max_concurrent === undefined && change.labels === undefined) return { to, text: say.change_same };
+  if (change.max_concurrent === undefined && change.labels === undefined) {
+    return { to, text: t(on, "nodes.change_same") };
+  }
   return await orSay(on, to, async () => {
     await setNode(on.sql, node_id, change, by(on));
-    return { to, text: say.change_done(node_id) };
+    return { to, text: t(on, "nodes.change_done", { id: node_id }) };
   });
 }
 
@@ -47,7 +53,7 @@ export async function setMaintenance(on: ActionContext): Promise<Done> {
   const [node_id, to] = [nodeOf(on), nodePath(on)];
   return await orSay(on, to, async () => {
     await setNode(on.sql, node_id, { maintenance: field(on.form, "maintenance") === "on" }, by(on));
-    return { to, text: NODES[on.lang].change_done(node_id) };
+    return { to, text: t(on, "nodes.change_done", { id: node_id }) };
   });
 }
 
@@ -55,30 +61,34 @@ export async function removeOne(on: ActionContext): Promise<Done> {
   const node_id = nodeOf(on);
   return await orSay(on, nodePath(on), async () => {
     await forgetNode(on.sql, node_id, by(on));
-    return { to: "/nodes", text: NODES[on.lang].remove_done(node_id) };
+    return { to: "/nodes", text: t(on, "nodes.remove_done", { id: node_id }) };
   });
 }
 
 /** Of a node: of all its workers. */
 export function drainWorkers(draining: boolean) {
   return async (on: ActionContext): Promise<Done> => {
-    const say = NODES[on.lang];
     const to = placeOf(on);
     return await orSay(on, to, async () => {
       const moved = await setDrained(on.sql, nameOf(on), { ...by(on), draining });
       const names = moved.map(({ worker_id }) => worker_id).join(", ");
-      return { to, text: say.moved(draining ? say.drain : say.undrain, names) };
+      return {
+        to,
+        text: t(on, "nodes.moved", { verb: draining ? t(on, "nodes.drain") : t(on, "nodes.undrain"), names }),
+      };
     });
   };
 }
 
 export async function detachThem(on: ActionContext): Promise<Done> {
-  const say = NODES[on.lang];
   const to = placeOf(on);
   return await orSay(on, to, async () => {
     const { detached, told } = await detachWorkers(on.sql, nameOf(on), { ...by(on), redis: on.redis });
-    const text = say.moved(say.detach, detached.map(({ worker_id }) => worker_id).join(", "));
-    return { to, text: told ? text : `${text}. ${say.not_told}` };
+    const text = t(on, "nodes.moved", {
+      verb: t(on, "nodes.detach"),
+      names: detached.map(({ worker_id }) => worker_id).join(", "),
+    });
+    return { to, text: told ? text : `${text}. ${t(on, "nodes.not_told")}` };
   });
 }
 
@@ -86,7 +96,7 @@ export async function degradeIt(on: ActionContext): Promise<Done> {
   const epoch = Number(field(on.form, "epoch"));
   return await orSay(on, "/nodes", async () => {
     const { worker_id } = await degradeLeader(on.sql, { ...by(on), epoch: Number.isSafeInteger(epoch) ? epoch : 0 });
-    return { to: "/nodes", text: NODES[on.lang].degrade_done(worker_id) };
+    return { to: "/nodes", text: t(on, "nodes.degrade_done", { id: worker_id }) };
   });
 }
 

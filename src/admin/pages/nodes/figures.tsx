@@ -10,7 +10,7 @@ import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
 import { problemOf } from "../../parts/part_text.ts";
-import { NODES } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const STATUS: Record<NodeListing["status"], { tone: Tone; sign: string }> = {
   available: { tone: "good", sign: "✓" },
@@ -26,14 +26,13 @@ const WORKER: Record<string, { tone: Tone; sign: string }> = {
 };
 
 export function NodeStatus({ on, node }: { on: RequestContext; node: NodeListing }) {
-  const say = NODES[on.lang];
   const { tone, sign } = STATUS[node.status];
   return (
     <span class="states">
       {node.is_active
         ? <Badge tone={tone} sign={sign} text={node.status} />
-        : <Badge tone="quiet" sign="‖" text={say.maintenance} />}
-      {node.checking && <Badge tone="busy" sign="◌" text={say.checking} />}
+        : <Badge tone="quiet" sign="‖" text={t(on, "nodes.maintenance")} />}
+      {node.checking && <Badge tone="busy" sign="◌" text={t(on, "nodes.checking")} />}
     </span>
   );
 }
@@ -55,7 +54,7 @@ export function whyNot(on: RequestContext, node: NodeListing): string {
     return [node.inactive_by ?? "", reason].filter((word) => word !== "").join(": ");
   }
   if (node.status === "available") return "";
-  return problemOf(on.lang, node) ?? (node.checked_at === null ? NODES[on.lang].never : "");
+  return problemOf(on.lang, node) ?? (node.checked_at === null ? t(on, "nodes.never") : "");
 }
 
 /** `most` null: nobody knows how much is too much. */
@@ -89,7 +88,7 @@ export function Expiry({ on, worker, settings }: { on: RequestContext; worker: W
 export function Skew({ on, worker, settings }: { on: RequestContext; worker: WorkerListing; settings: Settings }) {
   const ms = worker.clock_skew_ms;
   if (ms === null) return <Nothing />;
-  const text = NODES[on.lang].skew_text(ms);
+  const text = t(on, "nodes.skew_text", { ms: Math.abs(ms), behind: ms < 0 });
   const far = Math.abs(ms) > settings.alert_clock_skew_seconds * 1000;
   return far ? <Badge tone="warn" sign="!" text={text} /> : <span>{text}</span>;
 }
@@ -101,12 +100,11 @@ export function leaseUntil(on: RequestContext, worker: WorkerListing): Date | nu
 
 /** Whether its job files are what was synced. */
 function Files({ on, worker }: { on: RequestContext; worker: Pick<WorkerListing, "other_jobs" | "other_code"> }) {
-  const say = NODES[on.lang];
   if (worker.other_jobs === null) return <Nothing />;
-  if (worker.other_jobs === 0) return <Badge tone="good" sign="✓" text={say.as_synced} />;
+  if (worker.other_jobs === 0) return <Badge tone="good" sign="✓" text={t(on, "nodes.as_synced")} />;
   return (
     <span title={worker.other_code.map(({ job_name }) => job_name).join(", ")}>
-      <Badge tone="warn" sign="≠" text={say.differ(worker.other_jobs)} />
+      <Badge tone="warn" sign="≠" text={t(on, "nodes.differ", { n: worker.other_jobs })} />
     </span>
   );
 }
@@ -115,21 +113,23 @@ function Files({ on, worker }: { on: RequestContext; worker: Pick<WorkerListing,
 export function OtherFiles(
   { on, worker }: { on: RequestContext; worker: Pick<WorkerListing, "other_jobs" | "other_code"> },
 ) {
-  const say = NODES[on.lang];
   const more = (worker.other_jobs ?? 0) - worker.other_code.length;
   if (worker.other_code.length === 0) return null;
   return (
     <section>
-      <h2>{say.other_files} {more > 0 && <small>{say.first_jobs(worker.other_code.length)}</small>}</h2>
-      <p>{say.other_files_text}</p>
+      <h2>
+        {t(on, "nodes.other_files")}{" "}
+        {more > 0 && <small>{t(on, "nodes.first_jobs", { n: worker.other_code.length })}</small>}
+      </h2>
+      <p>{t(on, "nodes.other_files_text")}</p>
       <Table
-        label={say.other_files}
+        label={t(on, "nodes.other_files")}
         rows={worker.other_code}
         columns={[
-          { head: say.job, cell: ({ job_name }) => <a href={link(on, `/jobs/${job_name}`)}>{job_name}</a> },
-          { head: say.synced, cell: ({ digest }) => <code title={digest}>{versionOf(digest)}</code> },
+          { head: t(on, "nodes.job"), cell: ({ job_name }) => <a href={link(on, `/jobs/${job_name}`)}>{job_name}</a> },
+          { head: t(on, "nodes.synced"), cell: ({ digest }) => <code title={digest}>{versionOf(digest)}</code> },
           {
-            head: say.found_here,
+            head: t(on, "nodes.found_here"),
             kind: "main",
             cell: ({ found, problem }) =>
               found === null ? <span>{problem}</span> : <code title={found}>{versionOf(found)}</code>,
@@ -141,22 +141,24 @@ export function OtherFiles(
 }
 
 export function workerColumns(on: RequestContext, with_node: boolean): TableColumn<WorkerListing>[] {
-  const say = NODES[on.lang];
   const node: TableColumn<WorkerListing> = {
-    head: say.node,
+    head: t(on, "nodes.node"),
     cell: ({ node_id }) => <a class="number" href={nodeLink(on, node_id)}>{node_id}</a>,
   };
   return [
-    { head: say.worker, cell: (one) => <a class="number" href={workerLink(on, one.worker_id)}>{one.worker_id}</a> },
+    {
+      head: t(on, "nodes.worker"),
+      cell: (one) => <a class="number" href={workerLink(on, one.worker_id)}>{one.worker_id}</a>,
+    },
     ...with_node ? [node] : [],
-    { head: say.state, cell: (one) => <WorkerState worker={one} /> },
-    { head: say.role, cell: (one) => <Role role={one.role} /> },
-    { head: say.load, cell: (one) => <Load load={one.load} most={one.slots} label={say.load} /> },
-    { head: say.files, cell: (one) => <Files on={on} worker={one} /> },
-    { head: say.seen, kind: "wide", cell: (one) => <Time on={on} at={one.seen_at} /> },
-    { head: say.lease, kind: "wide", cell: (one) => <Time on={on} at={leaseUntil(on, one)} /> },
-    { head: say.version, kind: "wide", cell: (one) => one.version || <Nothing /> },
-    { head: say.started, kind: "wide", cell: (one) => <Time on={on} at={one.started_at} /> },
+    { head: t(on, "nodes.state"), cell: (one) => <WorkerState worker={one} /> },
+    { head: t(on, "nodes.role"), cell: (one) => <Role role={one.role} /> },
+    { head: t(on, "nodes.load"), cell: (one) => <Load load={one.load} most={one.slots} label={t(on, "nodes.load")} /> },
+    { head: t(on, "nodes.files"), cell: (one) => <Files on={on} worker={one} /> },
+    { head: t(on, "nodes.seen"), kind: "wide", cell: (one) => <Time on={on} at={one.seen_at} /> },
+    { head: t(on, "nodes.lease"), kind: "wide", cell: (one) => <Time on={on} at={leaseUntil(on, one)} /> },
+    { head: t(on, "nodes.version"), kind: "wide", cell: (one) => one.version || <Nothing /> },
+    { head: t(on, "nodes.started"), kind: "wide", cell: (one) => <Time on={on} at={one.started_at} /> },
   ];
 }
 
@@ -164,20 +166,30 @@ export function workerColumns(on: RequestContext, with_node: boolean): TableColu
 export const MOST_RUNS = 50;
 
 export function Carried({ on, runs }: { on: RequestContext; runs: RunView[] }) {
-  const say = NODES[on.lang];
   return (
     <section>
-      <h2>{say.runs} {runs.length === MOST_RUNS && <small>{say.first_runs(MOST_RUNS)}</small>}</h2>
-      {runs.length === 0 ? <p class="nothing">{say.no_runs}</p> : (
+      <h2>
+        {t(on, "nodes.runs")}{" "}
+        {runs.length === MOST_RUNS && <small>{t(on, "nodes.first_runs", { n: MOST_RUNS })}</small>}
+      </h2>
+      {runs.length === 0 ? <p class="nothing">{t(on, "nodes.no_runs")}</p> : (
         <Table
-          label={say.runs}
+          label={t(on, "nodes.runs")}
           rows={runs}
           columns={[
-            { head: say.run, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
-            { head: say.job, kind: "main", cell: (run) => run.job_name },
-            { head: say.state, cell: (run) => <State state={run.state} /> },
-            { head: say.took, kind: "number", cell: (run) => <Duration on={on} from={run.started_at} to={null} /> },
-            { head: say.worker, kind: "wide", cell: (run) => run.assigned_worker_id },
+            {
+              head: t(on, "nodes.run"),
+              kind: "number",
+              cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a>,
+            },
+            { head: t(on, "nodes.job"), kind: "main", cell: (run) => run.job_name },
+            { head: t(on, "nodes.state"), cell: (run) => <State state={run.state} /> },
+            {
+              head: t(on, "nodes.took"),
+              kind: "number",
+              cell: (run) => <Duration on={on} from={run.started_at} to={null} />,
+            },
+            { head: t(on, "nodes.worker"), kind: "wide", cell: (run) => run.assigned_worker_id },
           ]}
         />
       )}

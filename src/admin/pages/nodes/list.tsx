@@ -10,10 +10,9 @@ import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { may, type Page, type RequestContext } from "../../request_context.ts";
 import { Labels, Load, nodeLink, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
-import { NODES } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showNodes(on: RequestContext): Promise<Page> {
-  const say = NODES[on.lang];
   const [nodes, workers, term, resources] = await Promise.all([
     listNodes(on.sql),
     listWorkers(on.sql),
@@ -21,25 +20,25 @@ export async function showNodes(on: RequestContext): Promise<Page> {
     readResources(on.sql),
   ]);
   return {
-    title: say.title,
+    title: t(on, "nodes.title"),
     body: (
       <>
-        <h1>{say.title}</h1>
+        <h1>{t(on, "nodes.title")}</h1>
         <Live on={on} id="nodes" topics={["nodes", "runs"]}>
           <Leader on={on} term={term} />
-          <h2>{say.nodes}</h2>
+          <h2>{t(on, "nodes.nodes")}</h2>
           {nodes.length > 0
-            ? <Table label={say.nodes} rows={nodes} columns={columnsOf(on)} />
+            ? <Table label={t(on, "nodes.nodes")} rows={nodes} columns={columnsOf(on)} />
             : (
-              <Empty text={say.no_nodes}>
+              <Empty text={t(on, "nodes.no_nodes")}>
                 <StartOne on={on} />
               </Empty>
             )}
-          <h2>{say.workers}</h2>
+          <h2>{t(on, "nodes.workers")}</h2>
           {workers.length > 0
-            ? <Table label={say.workers} rows={workers} columns={workerColumns(on, true)} />
+            ? <Table label={t(on, "nodes.workers")} rows={workers} columns={workerColumns(on, true)} />
             : (
-              <Empty text={say.no_workers}>
+              <Empty text={t(on, "nodes.no_workers")}>
                 <StartOne on={on} />
               </Empty>
             )}
@@ -49,12 +48,12 @@ export async function showNodes(on: RequestContext): Promise<Page> {
           <ConfirmDialog
             on={on}
             id="degrade"
-            title={say.degrade_title(term.worker_id)}
+            title={t(on, "nodes.degrade_title", { id: term.worker_id })}
             action="/leader/degrade"
-            verb={say.degrade}
+            verb={t(on, "nodes.degrade")}
             danger
           >
-            <p>{say.degrade_text(term.node_id ?? "?")}</p>
+            <p>{t(on, "nodes.degrade_text", { node: term.node_id ?? "?" })}</p>
             <input type="hidden" name="epoch" value={term.epoch} />
           </ConfirmDialog>
         )}
@@ -64,22 +63,21 @@ export async function showNodes(on: RequestContext): Promise<Page> {
 }
 
 function Leader({ on, term }: { on: RequestContext; term: TermView }) {
-  const say = NODES[on.lang];
-  if (!term.worker_id) return <Problem title={say.no_leader} />;
+  if (!term.worker_id) return <Problem title={t(on, "nodes.no_leader")} />;
   return (
     <section class="heading">
       <span>
-        <strong>{say.leader}</strong> <a href={workerLink(on, term.worker_id)}>{term.worker_id}</a>
+        <strong>{t(on, "nodes.leader")}</strong> <a href={workerLink(on, term.worker_id)}>{term.worker_id}</a>
         {term.node_id && <a class="beside" href={nodeLink(on, term.node_id)}>{term.node_id}</a>}
-        <span class="beside">{say.epoch} {term.epoch}</span>
+        <span class="beside">{t(on, "nodes.epoch")} {term.epoch}</span>
         <span class="beside">
-          {say.since} <Time on={on} at={term.acquired_at} />
+          {t(on, "nodes.since")} <Time on={on} at={term.acquired_at} />
         </span>
-        <small class="beside">{say.failovers(term.failovers)}</small>
+        <small class="beside">{t(on, "nodes.failovers", { n: term.failovers })}</small>
       </span>
       {term.degrade_epoch === term.epoch
-        ? <small>{say.steps_down}</small>
-        : may(on, "operator") && <DialogButton opens="degrade" text={say.degrade} danger />}
+        ? <small>{t(on, "nodes.steps_down")}</small>
+        : may(on, "operator") && <DialogButton opens="degrade" text={t(on, "nodes.degrade")} danger />}
     </section>
   );
 }
@@ -87,45 +85,49 @@ function Leader({ on, term }: { on: RequestContext; term: TermView }) {
 function StartOne({ on }: { on: RequestContext }) {
   return (
     <>
-      <p>{NODES[on.lang].start}</p>
+      <p>{t(on, "nodes.start")}</p>
       <Code value="deno task worker" />
     </>
   );
 }
 
 function columnsOf(on: RequestContext): TableColumn<NodeListing>[] {
-  const say = NODES[on.lang];
   return [
-    { head: say.node, cell: (node) => <a class="number" href={nodeLink(on, node.node_id)}>{node.node_id}</a> },
-    { head: say.status, cell: (node) => <NodeStatus on={on} node={node} /> },
-    { head: say.load, cell: (node) => <Load load={node.load} most={node.max_concurrent} label={say.load} /> },
-    { head: say.workers, kind: "number", cell: (node) => node.workers },
     {
-      head: say.why,
+      head: t(on, "nodes.node"),
+      cell: (node) => <a class="number" href={nodeLink(on, node.node_id)}>{node.node_id}</a>,
+    },
+    { head: t(on, "nodes.status"), cell: (node) => <NodeStatus on={on} node={node} /> },
+    {
+      head: t(on, "nodes.load"),
+      cell: (node) => <Load load={node.load} most={node.max_concurrent} label={t(on, "nodes.load")} />,
+    },
+    { head: t(on, "nodes.workers"), kind: "number", cell: (node) => node.workers },
+    {
+      head: t(on, "nodes.why"),
       kind: "main",
       cell: (node) => <span class="line" title={whyNot(on, node)}>{whyNot(on, node)}</span>,
     },
-    { head: say.labels, kind: "wide", cell: (node) => <Labels labels={node.labels} /> },
-    { head: say.last_check, kind: "wide", cell: (node) => <Time on={on} at={node.checked_at} /> },
-    { head: say.next_check, kind: "wide", cell: (node) => <Time on={on} at={node.next_check_at} /> },
+    { head: t(on, "nodes.labels"), kind: "wide", cell: (node) => <Labels labels={node.labels} /> },
+    { head: t(on, "nodes.last_check"), kind: "wide", cell: (node) => <Time on={on} at={node.checked_at} /> },
+    { head: t(on, "nodes.next_check"), kind: "wide", cell: (node) => <Time on={on} at={node.next_check_at} /> },
   ];
 }
 
 function Resources(
   { on, resources }: { on: RequestContext; resources: { name: string; capacity: number; taken: number }[] },
 ) {
-  const say = NODES[on.lang];
   return (
     <>
-      <h2>{say.resources}</h2>
+      <h2>{t(on, "nodes.resources")}</h2>
       <Table
-        label={say.resources}
+        label={t(on, "nodes.resources")}
         rows={resources}
         columns={[
-          { head: say.resource, kind: "main", cell: ({ name }) => name },
+          { head: t(on, "nodes.resource"), kind: "main", cell: ({ name }) => name },
           {
-            head: say.taken,
-            cell: ({ taken, capacity }) => <Load load={taken} most={capacity} label={say.taken} />,
+            head: t(on, "nodes.taken"),
+            cell: ({ taken, capacity }) => <Load load={taken} most={capacity} label={t(on, "nodes.taken")} />,
           },
         ]}
       />

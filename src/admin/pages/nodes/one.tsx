@@ -13,7 +13,7 @@ import { WorkDialogs } from "./dialogs.tsx";
 import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { labelsText } from "./given.ts";
 import { partName, partText } from "../../parts/part_text.ts";
-import { NODES } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showNode(on: RequestContext): Promise<Page> {
   const { node_id } = on.params;
@@ -22,9 +22,8 @@ export async function showNode(on: RequestContext): Promise<Page> {
   if (!node) throw new PageError(404);
   const workers = all.filter((one) => one.node_id === node_id);
   const runs = await listCarried(on.sql, workers.map(({ worker_id }) => worker_id), MOST_RUNS);
-  const say = NODES[on.lang];
   return {
-    title: `${node.node_id} · ${say.node}`,
+    title: `${node.node_id} · ${t(on, "nodes.node")}`,
     body: (
       <>
         <Live on={on} id="node" topics={["nodes", "runs"]}>
@@ -34,10 +33,10 @@ export async function showNode(on: RequestContext): Promise<Page> {
             <Check on={on} node={node} />
             <Details on={on} node={node} />
           </div>
-          <h2>{say.workers}</h2>
+          <h2>{t(on, "nodes.workers")}</h2>
           {workers.length > 0
-            ? <Table label={say.workers} rows={workers} columns={workerColumns(on, false)} />
-            : <Empty text={say.no_workers} />}
+            ? <Table label={t(on, "nodes.workers")} rows={workers} columns={workerColumns(on, false)} />
+            : <Empty text={t(on, "nodes.no_workers")} />}
           <Carried on={on} runs={runs} />
         </Live>
         {may(on, "operator") && <Dialogs on={on} node={node} runs={runs} />}
@@ -47,7 +46,6 @@ export async function showNode(on: RequestContext): Promise<Page> {
 }
 
 function Heading({ on, node, workers }: { on: RequestContext; node: NodeListing; workers: WorkerListing[] }) {
-  const say = NODES[on.lang];
   const has = (state: WorkerListing["state"]) => workers.some((one) => one.state === state);
   return (
     <div class="heading">
@@ -58,14 +56,17 @@ function Heading({ on, node, workers }: { on: RequestContext; node: NodeListing;
         <div class="buttons">
           <form method="post" action={link(on, `/nodes/${encodeURIComponent(node.node_id)}/test`)}>
             <Csrf on={on} />
-            <button type="submit" class="primary" disabled={node.checking}>{say.test}</button>
+            <button type="submit" class="primary" disabled={node.checking}>{t(on, "nodes.test")}</button>
           </form>
-          <DialogButton opens="change" text={say.change} />
-          <DialogButton opens={node.is_active ? "maintenance" : "back"} text={node.is_active ? say.on : say.off} />
-          {has("ACTIVE") && <DialogButton opens="drain" text={say.drain} />}
-          {has("DRAINING") && <DialogButton opens="undrain" text={say.undrain} />}
-          {(has("ACTIVE") || has("DRAINING")) && <DialogButton opens="detach" text={say.detach} danger />}
-          {workers.length === 0 && <DialogButton opens="remove" text={say.remove} danger />}
+          <DialogButton opens="change" text={t(on, "nodes.change")} />
+          <DialogButton
+            opens={node.is_active ? "maintenance" : "back"}
+            text={node.is_active ? t(on, "nodes.on") : t(on, "nodes.off")}
+          />
+          {has("ACTIVE") && <DialogButton opens="drain" text={t(on, "nodes.drain")} />}
+          {has("DRAINING") && <DialogButton opens="undrain" text={t(on, "nodes.undrain")} />}
+          {(has("ACTIVE") || has("DRAINING")) && <DialogButton opens="detach" text={t(on, "nodes.detach")} danger />}
+          {workers.length === 0 && <DialogButton opens="remove" text={t(on, "nodes.remove")} danger />}
         </div>
       )}
     </div>
@@ -73,49 +74,49 @@ function Heading({ on, node, workers }: { on: RequestContext; node: NodeListing;
 }
 
 function Check({ on, node }: { on: RequestContext; node: NodeListing }) {
-  const say = NODES[on.lang];
   const result = node.check_result;
   return (
     <section aria-busy={node.checking ? "true" : "false"}>
       <h2>
-        {say.parts}
+        {t(on, "nodes.parts")}
         {result?.worker_id && (
           <small>
-            {say.checked_by} <a href={workerLink(on, result.worker_id)}>{result.worker_id}</a>
+            {t(on, "nodes.checked_by")} <a href={workerLink(on, result.worker_id)}>{result.worker_id}</a>
           </small>
         )}
       </h2>
-      {node.checking && <p class="now">{say.under_way}</p>}
-      {result ? <Parts on={on} result={result} checking={node.checking} /> : <p class="nothing">{say.no_check}</p>}
+      {node.checking && <p class="now">{t(on, "nodes.under_way")}</p>}
+      {result
+        ? <Parts on={on} result={result} checking={node.checking} />
+        : <p class="nothing">{t(on, "nodes.no_check")}</p>}
     </section>
   );
 }
 
 function Parts({ on, result, checking }: { on: RequestContext; result: CheckResult; checking: boolean }) {
-  const say = NODES[on.lang];
   return (
     <div class={checking ? "old" : undefined}>
       <Table
-        label={say.parts}
+        label={t(on, "nodes.parts")}
         rows={result.parts}
         columns={[
-          { head: say.part, cell: (part) => partName(on.lang, part.name) },
+          { head: t(on, "nodes.part"), cell: (part) => partName(on.lang, part.name) },
           {
-            head: say.found,
+            head: t(on, "nodes.found"),
             cell: ({ ok }) => (
               <Badge
                 tone={ok ? "good" : "bad"}
                 sign={ok ? "✓" : "✕"}
-                text={ok ? say.ok : say.failed}
+                text={ok ? t(on, "nodes.ok") : t(on, "nodes.failed")}
               />
             ),
           },
           {
-            head: say.says,
+            head: t(on, "nodes.says"),
             kind: "main",
             cell: (part) => <pre>{partText(on.lang, part)}</pre>,
           },
-          { head: say.check_took, kind: "number", cell: ({ ms }) => ms === 0 ? "" : `${ms} ms` },
+          { head: t(on, "nodes.check_took"), kind: "number", cell: ({ ms }) => ms === 0 ? "" : `${ms} ms` },
         ]}
       />
     </div>
@@ -123,35 +124,39 @@ function Parts({ on, result, checking }: { on: RequestContext; result: CheckResu
 }
 
 function Details({ on, node }: { on: RequestContext; node: NodeListing }) {
-  const say = NODES[on.lang];
   return (
     <section>
-      <h2>{say.details}</h2>
+      <h2>{t(on, "nodes.details")}</h2>
       <KeyValues
         pairs={[
-          [say.load, <Load load={node.load} most={node.max_concurrent} label={say.load} />],
-          [say.workers, node.workers],
-          [say.labels, <Labels labels={node.labels} />],
-          [say.last_check, <Time on={on} at={node.checked_at} />],
-          [say.next_check, <Time on={on} at={node.next_check_at} />],
-          [say.failed_checks, node.failed_checks],
+          [t(on, "nodes.load"), <Load load={node.load} most={node.max_concurrent} label={t(on, "nodes.load")} />],
+          [t(on, "nodes.workers"), node.workers],
+          [t(on, "nodes.labels"), <Labels labels={node.labels} />],
+          [t(on, "nodes.last_check"), <Time on={on} at={node.checked_at} />],
+          [t(on, "nodes.next_check"), <Time on={on} at={node.next_check_at} />],
+          [t(on, "nodes.failed_checks"), node.failed_checks],
         ]}
       />
       <p>
-        <a href={link(on, "/audit", { "target-type": "node", target: node.node_id })}>{say.history}</a>
+        <a href={link(on, "/audit", { "target-type": "node", target: node.node_id })}>{t(on, "nodes.history")}</a>
       </p>
     </section>
   );
 }
 
 function Dialogs({ on, node, runs }: { on: RequestContext; node: NodeListing; runs: RunView[] }) {
-  const say = NODES[on.lang];
   const path = `/nodes/${encodeURIComponent(node.node_id)}`;
   return (
     <>
-      <ConfirmDialog on={on} id="change" title={say.change_title(node.node_id)} action={path} verb={say.change}>
+      <ConfirmDialog
+        on={on}
+        id="change"
+        title={t(on, "nodes.change_title", { id: node.node_id })}
+        action={path}
+        verb={t(on, "nodes.change")}
+      >
         <label>
-          {say.max_concurrent}
+          {t(on, "nodes.max_concurrent")}
           <input
             type="number"
             name="max_concurrent"
@@ -161,7 +166,7 @@ function Dialogs({ on, node, runs }: { on: RequestContext; node: NodeListing; ru
           />
         </label>
         <label>
-          {say.labels_field}
+          {t(on, "nodes.labels_field")}
           <input name="labels" value={labelsText(node.labels)} autocomplete="off" spellcheck={false} maxlength={2000} />
         </label>
         <input type="hidden" name="was_max_concurrent" value={node.max_concurrent?.toString() ?? ""} />
@@ -170,33 +175,33 @@ function Dialogs({ on, node, runs }: { on: RequestContext; node: NodeListing; ru
       <ConfirmDialog
         on={on}
         id="maintenance"
-        title={say.on_title(node.node_id)}
+        title={t(on, "nodes.on_title", { id: node.node_id })}
         action={`${path}/maintenance`}
-        verb={say.on}
+        verb={t(on, "nodes.on")}
         danger
       >
-        <p>{say.on_text}</p>
+        <p>{t(on, "nodes.on_text")}</p>
         <input type="hidden" name="maintenance" value="on" />
       </ConfirmDialog>
       <ConfirmDialog
         on={on}
         id="back"
-        title={say.off_title(node.node_id)}
+        title={t(on, "nodes.off_title", { id: node.node_id })}
         action={`${path}/maintenance`}
-        verb={say.off}
+        verb={t(on, "nodes.off")}
       >
-        <p>{say.off_text}</p>
+        <p>{t(on, "nodes.off_text")}</p>
         <input type="hidden" name="maintenance" value="off" />
       </ConfirmDialog>
       <ConfirmDialog
         on={on}
         id="remove"
-        title={say.remove_title(node.node_id)}
+        title={t(on, "nodes.remove_title", { id: node.node_id })}
         action={`${path}/remove`}
-        verb={say.remove}
+        verb={t(on, "nodes.remove")}
         danger
       >
-        <p>{say.remove_text}</p>
+        <p>{t(on, "nodes.remove_text")}</p>
       </ConfirmDialog>
       <WorkDialogs on={on} path={path} name={node.node_id} runs={runs} />
     </>

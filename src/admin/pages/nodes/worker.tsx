@@ -22,12 +22,11 @@ import {
   Skew,
   WorkerState,
 } from "./figures.tsx";
-import { NODES } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 type Worker = WorkerListing & { ended_at: Date | null };
 
 export async function showWorker(on: RequestContext): Promise<Page> {
-  const say = NODES[on.lang];
   const worker = await readWorker(on.sql, on.params.worker_id ?? "");
   if (!worker) throw new PageError(404);
   const { worker_id } = worker;
@@ -36,13 +35,18 @@ export async function showWorker(on: RequestContext): Promise<Page> {
     readSettings(on.sql),
   ]);
   return {
-    title: `${worker_id} · ${say.worker}`,
+    title: `${worker_id} · ${t(on, "nodes.worker")}`,
     body: (
       <>
         <Live on={on} id="worker" topics={["nodes", "runs"]}>
           <Heading on={on} worker={worker} />
           {worker.detached_by && (
-            <Problem title={say.detached_by(worker.detached_by, engineText(on.lang, worker.detach_reason ?? ""))} />
+            <Problem
+              title={t(on, "nodes.detached_by", {
+                who: worker.detached_by,
+                why: engineText(on.lang, worker.detach_reason ?? ""),
+              })}
+            />
           )}
           {worker.state !== "DEAD" && <OtherFiles on={on} worker={worker} />}
           <Details on={on} worker={worker} settings={settings} />
@@ -57,21 +61,20 @@ export async function showWorker(on: RequestContext): Promise<Page> {
 }
 
 function Heading({ on, worker }: { on: RequestContext; worker: Worker }) {
-  const say = NODES[on.lang];
   return (
     <div class="heading">
       <h1>
         {worker.worker_id} <WorkerState worker={worker} /> {worker.state !== "DEAD" && <Role role={worker.role} />}
         <small>
-          {say.node} <a href={nodeLink(on, worker.node_id)}>{worker.node_id}</a>
+          {t(on, "nodes.node")} <a href={nodeLink(on, worker.node_id)}>{worker.node_id}</a>
         </small>
       </h1>
       {may(on, "operator") && (
         <div class="buttons">
-          {worker.state === "ACTIVE" && <DialogButton opens="drain" text={say.drain} />}
-          {worker.state === "DRAINING" && <DialogButton opens="undrain" text={say.undrain} />}
+          {worker.state === "ACTIVE" && <DialogButton opens="drain" text={t(on, "nodes.drain")} />}
+          {worker.state === "DRAINING" && <DialogButton opens="undrain" text={t(on, "nodes.undrain")} />}
           {(worker.state === "ACTIVE" || worker.state === "DRAINING") && (
-            <DialogButton opens="detach" text={say.detach} danger />
+            <DialogButton opens="detach" text={t(on, "nodes.detach")} danger />
           )}
         </div>
       )}
@@ -80,27 +83,26 @@ function Heading({ on, worker }: { on: RequestContext; worker: Worker }) {
 }
 
 function Details({ on, worker, settings }: { on: RequestContext; worker: Worker; settings: Settings }) {
-  const say = NODES[on.lang];
   return (
     <section>
-      <h2>{say.details}</h2>
+      <h2>{t(on, "nodes.details")}</h2>
       <KeyValues
         pairs={[
-          [say.load, <Load load={worker.load} most={worker.slots} label={say.load} />],
-          [say.seen, <Time on={on} at={worker.seen_at} />],
-          [say.lease, worker.ended_at ? null : <Time on={on} at={leaseUntil(on, worker)} />],
-          [say.started, <Time on={on} at={worker.started_at} />],
-          [say.ended, worker.ended_at && <Time on={on} at={worker.ended_at} />],
-          [say.version, worker.version],
-          [say.address, addressText(worker.grpc_host, worker.grpc_port)],
-          [say.pid, worker.pid],
-          [say.fingerprint, worker.tls_fingerprint && <code>{worker.tls_fingerprint}</code>],
-          [say.expires, <Expiry on={on} worker={worker} settings={settings} />],
-          [say.skew, <Skew on={on} worker={worker} settings={settings} />],
+          [t(on, "nodes.load"), <Load load={worker.load} most={worker.slots} label={t(on, "nodes.load")} />],
+          [t(on, "nodes.seen"), <Time on={on} at={worker.seen_at} />],
+          [t(on, "nodes.lease"), worker.ended_at ? null : <Time on={on} at={leaseUntil(on, worker)} />],
+          [t(on, "nodes.started"), <Time on={on} at={worker.started_at} />],
+          [t(on, "nodes.ended"), worker.ended_at && <Time on={on} at={worker.ended_at} />],
+          [t(on, "nodes.version"), worker.version],
+          [t(on, "nodes.address"), addressText(worker.grpc_host, worker.grpc_port)],
+          [t(on, "nodes.pid"), worker.pid],
+          [t(on, "nodes.fingerprint"), worker.tls_fingerprint && <code>{worker.tls_fingerprint}</code>],
+          [t(on, "nodes.expires"), <Expiry on={on} worker={worker} settings={settings} />],
+          [t(on, "nodes.skew"), <Skew on={on} worker={worker} settings={settings} />],
         ]}
       />
       <p>
-        <a href={link(on, "/audit", { "target-type": "worker", target: worker.worker_id })}>{say.history}</a>
+        <a href={link(on, "/audit", { "target-type": "worker", target: worker.worker_id })}>{t(on, "nodes.history")}</a>
       </p>
     </section>
   );

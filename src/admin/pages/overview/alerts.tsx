@@ -1,22 +1,21 @@
 /** Alerts that are open, with who has seen them: one line that is always there, so that a new one moves nothing, and the list above what is below. */
-import { type Alert, ALERT_KINDS } from "../../../alerts/alerts.ts";
-import { ALERT_NAMES, alertText } from "../../parts/alert_text.ts";
+import type { Alert } from "../../../alerts/alerts.ts";
+import { alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
-import { ACTIONS, Table } from "../../parts/table.tsx";
+import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
 import { AckButton } from "../alerts/ack.tsx";
-import { OVERVIEW } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export const MOST_ALERTS = 20;
 
 export function Alerts({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
-  const say = OVERVIEW[on.lang];
   const [newest, ...others] = alerts;
   if (!newest) {
     return (
       <p class="calm">
-        <Badge tone="good" sign="✓" text={say.alerts_none} />
+        <Badge tone="good" sign="✓" text={t(on, "overview.alerts_none")} />
       </p>
     );
   }
@@ -26,7 +25,7 @@ export function Alerts({ on, alerts }: { on: RequestContext; alerts: Alert[] }) 
         <Badge
           tone={alerts.every((one) => one.acked_at) ? "warn" : "bad"}
           sign="!"
-          text={say.alerts_open(alerts.length, alerts.length === MOST_ALERTS)}
+          text={t(on, "overview.alerts_open", { n: alerts.length, more: alerts.length === MOST_ALERTS })}
         />
         <span class="line">
           {[newest, ...others].map((one) => `${one.subject}: ${alertText(on, one)}`).join(" · ")}
@@ -38,26 +37,27 @@ export function Alerts({ on, alerts }: { on: RequestContext; alerts: Alert[] }) 
 }
 
 function AlertTable({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
-  const say = OVERVIEW[on.lang];
   return (
     <section class="over">
       <Table
-        label={say.alerts}
+        label={t(on, "overview.alerts")}
         rows={alerts}
         columns={[
-          { head: say.kind, cell: (one) => <Kind on={on} alert={one} /> },
-          { head: say.about, cell: (one) => <Subject on={on} alert={one} /> },
+          { head: t(on, "overview.kind"), cell: (one) => <Kind on={on} alert={one} /> },
+          { head: t(on, "overview.about"), cell: (one) => <Subject on={on} alert={one} /> },
           {
-            head: say.what,
+            head: t(on, "overview.what"),
             kind: "main",
             cell: (one) => <span class="line" title={alertText(on, one)}>{alertText(on, one)}</span>,
           },
-          { head: say.since, kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
+          { head: t(on, "overview.since"), kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
           {
-            head: ACTIONS[on.lang].head,
+            head: t(on, "table.head"),
             unseen: true,
             cell: (one) =>
-              one.acked_by ? <small>{say.seen_by(one.acked_by)}</small> : <AckButton on={on} alert={one} />,
+              one.acked_by
+                ? <small>{t(on, "overview.seen_by", { who: one.acked_by })}</small>
+                : <AckButton on={on} alert={one} />,
           },
         ]}
       />
@@ -66,9 +66,9 @@ function AlertTable({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
 }
 
 function Kind({ on, alert }: { on: RequestContext; alert: Alert }) {
-  const text = ALERT_NAMES[on.lang][alert.kind] ?? alert.kind;
+  const text = t(on, `alerts.name.${alert.kind}`) ?? alert.kind;
   return (
-    <span title={on.lang === "en" ? ALERT_KINDS[alert.kind] : undefined}>
+    <span title={t(on, `alerts.about.${alert.kind}`)}>
       <Badge tone={alert.acked_at ? "warn" : "bad"} sign="!" text={text} />
     </span>
   );

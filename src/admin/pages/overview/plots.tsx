@@ -5,7 +5,7 @@ import { Empty } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { timeText } from "../../parts/time.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
-import { OVERVIEW } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** Per plot, its lines by name, and how the script colours them. */
 const PLOTS = [
@@ -17,6 +17,9 @@ const PLOTS = [
   { title: "use_plot", lines: ["use"], tones: ["accent"] },
 ] as const;
 type Line = typeof PLOTS[number]["lines"][number];
+
+/** Lines that are called the same in each language. */
+const QUANTILES = { wait_p50: true, wait_p95: true, run_p50: true, run_p95: true };
 
 /** One step of a range: counts a minute, times in seconds, shares in percent. Null: nothing to tell. */
 type Step = { at: number } & Record<Line, number | null>;
@@ -80,23 +83,22 @@ export async function tableSteps(on: RequestContext): Promise<Step[] | undefined
 }
 
 export function Plots({ on, steps }: { on: RequestContext; steps: Step[] | undefined }) {
-  const say = OVERVIEW[on.lang];
   const range = rangeOf(on);
   const table = steps !== undefined;
   return (
     <>
-      <nav class="ranges" aria-label={say.range}>
+      <nav class="ranges" aria-label={t(on, "overview.range")}>
         {(Object.keys(RANGES) as StatsRange[]).map((one) => (
           <a
             class="button small"
             href={link(on, on.path, { range: one, table: table ? "1" : "" })}
             aria-current={one === range ? "true" : undefined}
           >
-            {say[one]}
+            {t(on, `overview.range.${one}`)}
           </a>
         ))}
         <a class="button small quiet" href={link(on, on.path, { range, table: table ? "" : "1" })}>
-          {table ? say.as_plots : say.as_table}
+          {table ? t(on, "overview.as_plots") : t(on, "overview.as_table")}
         </a>
       </nav>
       {steps ? <StepTable on={on} steps={steps} /> : <Boxes on={on} range={range} />}
@@ -106,21 +108,20 @@ export function Plots({ on, steps }: { on: RequestContext; steps: Step[] | undef
 
 /** The script draws into these; their size is known before, so that nothing jumps. */
 function Boxes({ on, range }: { on: RequestContext; range: StatsRange }) {
-  const say = OVERVIEW[on.lang];
   return (
     <>
       <noscript>
-        <p class="nothing">{say.no_script}</p>
+        <p class="nothing">{t(on, "overview.no_script")}</p>
       </noscript>
       <div id="plots" class="plots" data-from={link(on, "/overview/plots", { range })} data-range={range}>
         {PLOTS.map(({ title, lines, tones }) => (
           <section>
-            <h2>{say[title]}</h2>
+            <h2>{t(on, `overview.plot.${title}`)}</h2>
             <div
               class="plot"
               role="img"
-              aria-label={say[title]}
-              data-time={say.at}
+              aria-label={t(on, `overview.plot.${title}`)}
+              data-time={t(on, "overview.at")}
               data-lines={lines.join(",")}
               data-names={lines.map((one) => nameOf(on, one)).join("|")}
               data-tones={tones.join(",")}
@@ -134,23 +135,23 @@ function Boxes({ on, range }: { on: RequestContext; range: StatsRange }) {
 }
 
 function nameOf(on: RequestContext, line: Line): string {
-  const said = OVERVIEW[on.lang] as Record<string, unknown>;
-  return typeof said[line] === "string" ? said[line] as string : line.slice(-3);
+  return line in QUANTILES ? line.slice(-3) : t(on, `overview.line.${line as Exclude<Line, keyof typeof QUANTILES>}`);
 }
 
 function StepTable({ on, steps }: { on: RequestContext; steps: Step[] }) {
-  const say = OVERVIEW[on.lang];
   const rows = steps.filter(({ at: _, ...lines }) => Object.values(lines).some((value) => (value ?? 0) > 0));
-  if (rows.length === 0) return <Empty text={say.none_yet} />;
+  if (rows.length === 0) return <Empty text={t(on, "overview.none_yet")} />;
   return (
     <Table
-      label={say.as_table}
+      label={t(on, "overview.as_table")}
       rows={rows.toReversed()}
       columns={[
-        { head: say.at, cell: (one) => timeText(new Date(one.at), on.zone).slice(5, 16) },
+        { head: t(on, "overview.at"), cell: (one) => timeText(new Date(one.at), on.zone).slice(5, 16) },
         ...PLOTS.flatMap(({ title, lines }) =>
           lines.map((line) => ({
-            head: lines.length > 1 ? `${say[title]}: ${nameOf(on, line)}` : say[title],
+            head: lines.length > 1
+              ? `${t(on, `overview.plot.${title}`)}: ${nameOf(on, line)}`
+              : t(on, `overview.plot.${title}`),
             kind: "number" as const,
             cell: (one: Step) => one[line] ?? "–",
           }))

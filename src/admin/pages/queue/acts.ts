@@ -2,21 +2,20 @@
 import { changeResource } from "../../../actions/queue_actions.ts";
 import { by, numberField, orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, field } from "../../request_context.ts";
-import { QUEUE } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 const TO = "/queue";
 const MOST = 1_000_000;
 
 export function saveResource(on: ActionContext): Promise<Done> {
-  const say = QUEUE[on.lang];
   return orSay(on, TO, async () => {
     const name = field(on.form, "name");
-    const capacity = numberField(on, "capacity", { from: 0, to: MOST, whole: true, label: say.capacity });
+    const capacity = numberField(on, "capacity", { from: 0, to: MOST, whole: true, label: t(on, "queue.capacity") });
     if (name.length < 1 || name.length > 100 || capacity === undefined) {
-      return { to: TO, tone: "bad", text: say.set_bad };
+      return { to: TO, tone: "bad", text: t(on, "queue.set_bad") };
     }
     const changed = await changeResource(on.sql, name, capacity, by(on));
-    return { to: TO, text: changed ? say.set_done(name, capacity) : say.set_same(name) };
+    return { to: TO, text: changed ? t(on, "queue.set_done", { name, capacity }) : t(on, "queue.set_same", { name }) };
   });
 }
 
@@ -24,6 +23,6 @@ export function removeResource(on: ActionContext): Promise<Done> {
   return orSay(on, TO, async () => {
     const name = field(on.form, "name");
     await changeResource(on.sql, name, undefined, by(on));
-    return { to: TO, text: QUEUE[on.lang].remove_done(name) };
+    return { to: TO, text: t(on, "queue.remove_done", { name }) };
   });
 }

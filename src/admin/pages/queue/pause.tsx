@@ -11,7 +11,7 @@ import {
   PageError,
   type RequestContext,
 } from "../../request_context.ts";
-import { QUEUE } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 interface Asked extends What {
   paused: boolean;
@@ -29,7 +29,6 @@ function askedIn(on: RequestContext): Asked {
 }
 
 export async function showPause(on: RequestContext): Promise<Page> {
-  const say = QUEUE[on.lang];
   const asked = askedIn(on);
   const { job_name, serial_key, paused } = asked;
   const { waiting, running } = await countOpen(on.sql, { job_name, serial_key });
@@ -40,8 +39,10 @@ export async function showPause(on: RequestContext): Promise<Page> {
       <section>
         <h1>{title}</h1>
         <p>
-          {say.touches(waiting.toLocaleString("en-US"), running.toLocaleString("en-US"))}{" "}
-          {job_name !== undefined && paused && say.touches_job_slots}
+          {t(on, "queue.touches", {
+            waiting: waiting.toLocaleString("en-US"),
+            running: running.toLocaleString("en-US"),
+          })} {job_name !== undefined && paused && t(on, "queue.touches_job_slots")}
         </p>
         <form class="start narrow-form" method="post" action={link(on, "/queue/pause", on.query)}>
           <Foot on={on} back={link(on, "/queue")} verb={verbOf(on, asked)} danger={paused} />
@@ -52,30 +53,41 @@ export async function showPause(on: RequestContext): Promise<Page> {
 }
 
 function titleOf(on: RequestContext, { job_name, serial_key, paused }: Asked): string {
-  const say = QUEUE[on.lang];
-  if (job_name !== undefined) return paused ? say.ask_pause_job(job_name) : say.ask_resume_job(job_name);
-  if (serial_key !== undefined) return paused ? say.ask_pause_key(serial_key) : say.ask_resume_key(serial_key);
-  return paused ? say.ask_pause_all : say.ask_resume_all;
+  if (job_name !== undefined) {
+    return paused
+      ? t(on, "queue.ask_pause_job", { name: job_name })
+      : t(on, "queue.ask_resume_job", { name: job_name });
+  }
+  if (serial_key !== undefined) {
+    return paused
+      ? t(on, "queue.ask_pause_key", { key: serial_key })
+      : t(on, "queue.ask_resume_key", { key: serial_key });
+  }
+  return paused ? t(on, "queue.ask_pause_all") : t(on, "queue.ask_resume_all");
 }
 
 function verbOf(on: RequestContext, { job_name, serial_key, paused }: Asked): string {
-  const say = QUEUE[on.lang];
-  if (job_name === undefined && serial_key === undefined) return paused ? say.pause_all : say.resume_all;
-  if (paused) return say.pause;
-  return serial_key === undefined ? say.resume : say.unblock;
+  if (job_name === undefined && serial_key === undefined) {
+    return paused ? t(on, "queue.pause_all") : t(on, "queue.resume_all");
+  }
+  if (paused) return t(on, "queue.pause");
+  return serial_key === undefined ? t(on, "queue.resume") : t(on, "queue.unblock");
 }
 
 export function doPause(on: ActionContext): Promise<Done> {
-  const say = QUEUE[on.lang];
   const { paused, job_name, serial_key, all } = askedIn(on);
   const what = job_name !== undefined
-    ? say.the_job(job_name)
+    ? t(on, "queue.the_job", { name: job_name })
     : serial_key !== undefined
-    ? say.the_key(serial_key)
-    : say.all_dispatch;
+    ? t(on, "queue.the_key", { key: serial_key })
+    : t(on, "queue.all_dispatch");
   return orSay(on, "/queue", async () => {
     const changed = await setPaused(on.sql, { job_name, serial_key, all }, { ...by(on), paused });
-    const text = !changed ? say.done_same(what) : paused ? say.done_paused(what) : say.done_resumed(what);
+    const text = !changed
+      ? t(on, "queue.done_same", { what })
+      : paused
+      ? t(on, "queue.done_paused", { what })
+      : t(on, "queue.done_resumed", { what });
     return { to: "/queue", text };
   });
 }

@@ -15,7 +15,7 @@ import {
   type RequestContext,
   typedIn,
 } from "../../request_context.ts";
-import { RUNS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showEdited(on: RequestContext): Promise<Page> {
   return await editPage(on);
@@ -23,32 +23,31 @@ export async function showEdited(on: RequestContext): Promise<Page> {
 
 async function editPage(on: RequestContext, wrong?: string): Promise<Page> {
   const id = idParam(on);
-  const say = RUNS[on.lang];
   const run = await readRun(on.sql, id);
   if (!run) throw new PageError(404);
   const schema = (await readDefinition(on.sql, run.job_name))?.args_schema;
   const given = typedIn(on, "args") ?? JSON.stringify(run.args, null, 2);
   return {
-    title: say.edit_title(id),
+    title: t(on, "runs.edit_title", { id }),
     body: (
       <section>
         <h1>
-          {say.edit_title(id)} <small>{say.of_job} {run.job_name}</small>
+          {t(on, "runs.edit_title", { id })} <small>{t(on, "runs.of_job")} {run.job_name}</small>
         </h1>
-        {wrong && <Problem title={say.edit_refused} text={wrong} />}
+        {wrong && <Problem title={t(on, "runs.edit_refused")} text={wrong} />}
         <form class="start" method="post" action={link(on, `/runs/${id}/edit`)}>
           <label>
-            {say.args}
+            {t(on, "runs.args")}
             <textarea name="args" rows={Math.min(24, given.split("\n").length + 2)} spellcheck={false}>
               {given}
             </textarea>
           </label>
           <input type="hidden" name="wish" value={crypto.randomUUID()} />
-          <Foot on={on} back={link(on, `/runs/${id}`)} verb={say.retry} />
+          <Foot on={on} back={link(on, `/runs/${id}`)} verb={t(on, "runs.retry")} />
         </form>
         {schema && (
           <details>
-            <summary>{say.schema}</summary>
+            <summary>{t(on, "runs.schema")}</summary>
             <Code value={schema} />
           </details>
         )}
@@ -60,10 +59,9 @@ async function editPage(on: RequestContext, wrong?: string): Promise<Page> {
 /** One new run for each time that the form was opened. */
 export async function retryEdited(on: ActionContext): Promise<Done | Page> {
   const id = idParam(on);
-  const say = RUNS[on.lang];
   return await orForm(on, (wrong) => editPage(on, wrong), async () => {
-    const args = jsonField(on, "args", say.args);
+    const args = jsonField(on, "args", t(on, "runs.args"));
     const fresh = await retryRun(on.sql, id, { args, idempotencyKey: `page:${wishOf(on)}`, ...by(on) });
-    return { to: `/runs/${fresh.id}`, text: say.edit_done(fresh.id, id) };
+    return { to: `/runs/${fresh.id}`, text: t(on, "runs.edit_done", { id: fresh.id, of: id }) };
   });
 }

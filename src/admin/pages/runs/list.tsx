@@ -13,10 +13,9 @@ import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { whyText } from "../../parts/why.tsx";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { type RunListQuery, type RunSpan, SPANS, wantedRuns } from "./filter.ts";
-import { MANY, RUNS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showRuns(on: RequestContext): Promise<Page> {
-  const say = RUNS[on.lang];
   const wanted = wantedRuns(on);
   const edge = edgeOf(on);
   const [{ runs, looked_to }, definitions] = await Promise.all([
@@ -26,14 +25,14 @@ export async function showRuns(on: RequestContext): Promise<Page> {
   const page = pageOf(runs, edge, looked_to);
   const jobs = definitions.map((one) => one.name).sort();
   return {
-    title: say.runs,
+    title: t(on, "runs.runs"),
     body: (
       <>
-        <h1>{say.runs}</h1>
+        <h1>{t(on, "runs.runs")}</h1>
         <RunFilters on={on} wanted={wanted} jobs={jobs} />
         <Live on={on} id="runs" topics={["runs", ...page.rows.map(({ id }) => `run:${id}` as const)]}>
           {page.rows.length > 0
-            ? <Table columns={columnsOf(on)} rows={page.rows} label={say.runs} />
+            ? <Table columns={columnsOf(on)} rows={page.rows} label={t(on, "runs.runs")} />
             : <NoRuns on={on} filtered={wanted.any} further={page.looked_to !== undefined} example={jobs[0]} />}
           <Pager on={on} page={page} />
         </Live>
@@ -45,59 +44,60 @@ export async function showRuns(on: RequestContext): Promise<Page> {
 
 /** Each leads to a page that says how many and which, and asks. */
 function ManyActions({ on, any }: { on: RequestContext; any: boolean }) {
-  const say = RUNS[on.lang];
   const conditions = [...on.query].filter(([name]) => name !== "before" && name !== "after");
   const to = (verb: string) => link(on, "/runs/many", new URLSearchParams([["verb", verb], ...conditions]));
   return (
     <div class="buttons many">
-      <span>{any ? say.many_fit : say.many_all_of_them}</span>
-      <a class="button" href={to("cancel")}>{MANY.cancel[on.lang].open}</a>
-      <a class="button" href={to("retry")}>{MANY.retry[on.lang].open}</a>
-      <a class="button" href={to("reprioritize")}>{MANY.reprioritize[on.lang].open}</a>
+      <span>{any ? t(on, "runs.many_fit") : t(on, "runs.many_all_of_them")}</span>
+      <a class="button" href={to("cancel")}>{t(on, "runs.many_cancel.open")}</a>
+      <a class="button" href={to("retry")}>{t(on, "runs.many_retry.open")}</a>
+      <a class="button" href={to("reprioritize")}>{t(on, "runs.many_reprioritize.open")}</a>
     </div>
   );
 }
 
 function RunFilters({ on, wanted, jobs }: { on: RequestContext; wanted: RunListQuery; jobs: string[] }) {
-  const say = RUNS[on.lang];
   const { filter } = wanted;
-  const spans = (Object.keys(SPANS) as RunSpan[]).map((value) => ({ value, text: say[value] }));
+  const spans = (Object.keys(SPANS) as RunSpan[]).map((value) => ({ value, text: t(on, `runs.span.${value}`) }));
   const rare = (
     <>
-      <TextField label={say.serial_key} name="serial-key" value={filter.serial_key} />
-      <TextField label={say.error_name} name="error" value={filter.error_name} />
-      <TextField label={say.node} name="ran-on" value={filter.ran_on} />
-      <TextField label={say.bulk} name="bulk" value={filter.bulk_id?.toString()} />
+      <TextField label={t(on, "runs.serial_key")} name="serial-key" value={filter.serial_key} />
+      <TextField label={t(on, "runs.error_name")} name="error" value={filter.error_name} />
+      <TextField label={t(on, "runs.node")} name="ran-on" value={filter.ran_on} />
+      <TextField label={t(on, "runs.bulk")} name="bulk" value={filter.bulk_id?.toString()} />
     </>
   );
   return (
     <Filters on={on} any_set={wanted.any} more={rare} more_set={wanted.any_rare}>
       <div class="fields">
-        <TextField label={say.job} name="job" value={filter.job_name} list={jobs} />
-        <Choice on={on} label={say.since} name="within" value={wanted.span} options={spans} />
+        <TextField label={t(on, "runs.job")} name="job" value={filter.job_name} list={jobs} />
+        <Choice on={on} label={t(on, "runs.since")} name="within" value={wanted.span} options={spans} />
       </div>
-      <Chips label={say.states} name="state" chosen={wanted.states} options={STATES} />
+      <Chips label={t(on, "runs.states")} name="state" chosen={wanted.states} options={STATES} />
     </Filters>
   );
 }
 
 export function columnsOf(on: RequestContext): TableColumn<RunView>[] {
-  const say = RUNS[on.lang];
   return [
-    { head: say.id, kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
-    { head: say.job, cell: (run) => <a href={link(on, "/runs", { job: run.job_name })}>{run.job_name}</a> },
-    { head: say.state, cell: (run) => <State state={run.state} /> },
-    { head: say.note, kind: "main", cell: (run) => <span class="line">{noteOf(on, run)}</span> },
-    { head: say.attempt, kind: "number", cell: (run) => run.attempt },
-    { head: say.took, kind: "number", cell: (run) => <Duration on={on} from={run.started_at} to={run.finished_at} /> },
-    { head: say.due, kind: "wide", cell: (run) => <Time on={on} at={run.due_at} /> },
-    { head: say.worker, kind: "wide", cell: (run) => run.assigned_worker_id ?? <Nothing /> },
+    { head: t(on, "runs.id"), kind: "number", cell: (run) => <a href={link(on, `/runs/${run.id}`)}>{run.id}</a> },
+    { head: t(on, "runs.job"), cell: (run) => <a href={link(on, "/runs", { job: run.job_name })}>{run.job_name}</a> },
+    { head: t(on, "runs.state"), cell: (run) => <State state={run.state} /> },
+    { head: t(on, "runs.note"), kind: "main", cell: (run) => <span class="line">{noteOf(on, run)}</span> },
+    { head: t(on, "runs.attempt"), kind: "number", cell: (run) => run.attempt },
+    {
+      head: t(on, "runs.took"),
+      kind: "number",
+      cell: (run) => <Duration on={on} from={run.started_at} to={run.finished_at} />,
+    },
+    { head: t(on, "runs.due"), kind: "wide", cell: (run) => <Time on={on} at={run.due_at} /> },
+    { head: t(on, "runs.worker"), kind: "wide", cell: (run) => run.assigned_worker_id ?? <Nothing /> },
   ];
 }
 
 /** In one line: why it waits, how far it is, or why it failed. */
 function noteOf(on: RequestContext, run: RunView): string {
-  if (run.cancel_requested_by && !run.finished_at) return RUNS[on.lang].asked(run.cancel_requested_by);
+  if (run.cancel_requested_by && !run.finished_at) return t(on, "runs.asked", { who: run.cancel_requested_by });
   if (run.waits) return whyText(on, run.waits);
   if (run.error_summary) return engineText(on.lang, run.error_summary.split("\n")[0] ?? "");
   if (run.state === "RUNNING" && run.progress !== null) {
@@ -114,12 +114,11 @@ function NoRuns(
     example: string | undefined;
   },
 ) {
-  const say = RUNS[on.lang];
-  if (further) return <Empty text={say.none_so_far} />;
-  if (filtered) return <Empty text={say.none_match} />;
+  if (further) return <Empty text={t(on, "runs.none_so_far")} />;
+  if (filtered) return <Empty text={t(on, "runs.none_match")} />;
   return (
-    <Empty text={say.none}>
-      <p>{say.none_hint}</p>
+    <Empty text={t(on, "runs.none")}>
+      <p>{t(on, "runs.none_hint")}</p>
       <Code value={`deno task ${example ? `run ${example}` : "new my_job"}`} />
     </Empty>
   );

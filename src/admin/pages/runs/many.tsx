@@ -22,7 +22,7 @@ import {
 } from "../../request_context.ts";
 import { wantedRuns } from "./filter.ts";
 import { columnsOf } from "./list.tsx";
-import { MANY, RUNS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 type Verb = ManyAct["verb"];
 const VERBS: readonly Verb[] = ["cancel", "retry", "reprioritize"];
@@ -46,7 +46,6 @@ function meantAt(on: RequestContext, at: Date): RunFilter {
 }
 
 async function manyPage(on: RequestContext, { verb, at }: { verb: Verb; at: Date }, wrong?: string): Promise<Page> {
-  const say = RUNS[on.lang];
   const filter = meantAt(on, at);
   const [counted, { runs: examples }] = await Promise.all([
     countRuns(on.sql, meantBy(filter, verb), { most: COUNT_UP_TO }),
@@ -54,9 +53,9 @@ async function manyPage(on: RequestContext, { verb, at }: { verb: Verb; at: Date
   ]);
   const nothing = counted.runs === 0 && !counted.more;
   const count = counted.runs === 0 && counted.more
-    ? say.many_uncounted
+    ? t(on, "runs.many_uncounted")
     : `${counted.runs.toLocaleString("en-US")}${counted.more ? "+" : ""}`;
-  const title = MANY[verb][on.lang].title(count);
+  const title = t(on, `runs.many_${verb}.title`, { n: count });
   const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
   const back = link(on, "/runs", conditions);
   return {
@@ -65,30 +64,41 @@ async function manyPage(on: RequestContext, { verb, at }: { verb: Verb; at: Date
       <>
         <h1>{title}</h1>
         {wrong && <Problem title={wrong} />}
-        <Code value={conditions.size > 0 ? [...conditions].map((pair) => pair.join(" = ")).join("\n") : say.many_all} />
+        <Code
+          value={conditions.size > 0
+            ? [...conditions].map((pair) => pair.join(" = ")).join("\n")
+            : t(on, "runs.many_all")}
+        />
         {nothing
           ? (
-            <Empty text={MANY[verb][on.lang].none}>
+            <Empty text={t(on, `runs.many_${verb}.none`)}>
               <Back on={on} to={back} />
             </Empty>
           )
           : (
             <>
               <p>
-                {MANY[verb][on.lang].text}{" "}
-                {examples.length > 0 ? say.many_examples(examples.length) : say.many_none_near}
+                {t(on, `runs.many_${verb}.text`)}{" "}
+                {examples.length > 0
+                  ? t(on, "runs.many_examples", { n: examples.length })
+                  : t(on, "runs.many_none_near")}
               </p>
-              {examples.length > 0 && <Table columns={columnsOf(on)} rows={examples} label={say.runs} />}
+              {examples.length > 0 && <Table columns={columnsOf(on)} rows={examples} label={t(on, "runs.runs")} />}
               <form class="start narrow-form" method="post" action={link(on, "/runs/many", on.query)}>
                 {verb === "reprioritize" && (
                   <label>
-                    {say.priority_hint}
+                    {t(on, "runs.priority_hint")}
                     <input type="number" name="priority" min={0} max={999} required value={typedIn(on, "priority")} />
                   </label>
                 )}
                 <input type="hidden" name="wish" value={crypto.randomUUID()} />
                 <input type="hidden" name="at" value={at.getTime()} />
-                <Foot on={on} back={back} verb={MANY[verb][on.lang].verb(count)} danger={verb === "cancel"} />
+                <Foot
+                  on={on}
+                  back={back}
+                  verb={t(on, `runs.many_${verb}.verb`, { n: count })}
+                  danger={verb === "cancel"}
+                />
               </form>
             </>
           )}
@@ -101,24 +111,23 @@ async function manyPage(on: RequestContext, { verb, at }: { verb: Verb; at: Date
 const LONGEST_LOOK_MS = 3_600_000;
 
 export async function doMany(on: ActionContext): Promise<Done | Page> {
-  const say = RUNS[on.lang];
   const verb = verbOf(on.query.get("verb"));
   const at = new Date(Number(field(on.form, "at")));
   const age_ms = on.now.getTime() - at.getTime();
-  if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new PageError(400, say.many_old);
+  if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new PageError(400, t(on, "runs.many_old"));
   return await orForm(on, (wrong) => manyPage(on, { verb, at }, wrong), async () => {
     const ids = await actOnMany(on.sql, meantAt(on, at), actOf(on, verb), by(on));
     const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
     const to = `/runs${conditions.size > 0 ? `?${conditions}` : ""}`;
-    return { to, text: MANY[verb][on.lang].done(ids.length.toLocaleString("en-US")) };
+    return { to, text: t(on, `runs.many_${verb}.done`, { n: ids.length.toLocaleString("en-US") }) };
   });
 }
 
 function actOf(on: ActionContext, verb: Verb): ManyAct {
   if (verb === "cancel") return { verb };
   if (verb === "retry") return { verb, wish: wishOf(on) };
-  const label = RUNS[on.lang].priority;
+  const label = t(on, "runs.priority");
   const priority = numberField(on, "priority", { from: 0, to: 999, whole: true, label });
-  if (priority === undefined) throw new Unusable(RUNS[on.lang].priority_hint);
+  if (priority === undefined) throw new Unusable(t(on, "runs.priority_hint"));
   return { verb, priority };
 }

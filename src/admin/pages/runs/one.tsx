@@ -15,7 +15,7 @@ import { idParam, link, may, type Page, PageError, type RequestContext } from ".
 import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Timeline } from "./timeline.tsx";
-import { RUNS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** What fits on a page; the rest is in `deno task runs logs`. */
 const LOG_LINES = 300;
@@ -32,7 +32,7 @@ export async function showRun(on: RequestContext): Promise<Page> {
     readReruns(on.sql, id, RERUNS_SHOWN),
   ]);
   return {
-    title: `${RUNS[on.lang].run(id)} · ${run.job_name}`,
+    title: `${t(on, "runs.run", { id })} · ${run.job_name}`,
     body: (
       <>
         <Live on={on} id="run" topics={[`run:${id}`]}>
@@ -50,13 +50,12 @@ export async function showRun(on: RequestContext): Promise<Page> {
 }
 
 function Heading({ on, run }: { on: RequestContext; run: RunView }) {
-  const say = RUNS[on.lang];
   return (
     <div class="heading">
       <h1>
-        {say.run(run.id)} <State state={run.state} />
+        {t(on, "runs.run", { id: run.id })} <State state={run.state} />
         <small>
-          {say.of_job} <a href={link(on, `/jobs/${run.job_name}`)}>{run.job_name}</a>
+          {t(on, "runs.of_job")} <a href={link(on, `/jobs/${run.job_name}`)}>{run.job_name}</a>
         </small>
       </h1>
       {may(on, "operator") && <ActButtons on={on} run={run} />}
@@ -66,55 +65,56 @@ function Heading({ on, run }: { on: RequestContext; run: RunView }) {
 
 /** The one thing to know about it now. */
 function Now({ on, run }: { on: RequestContext; run: RunView }) {
-  const say = RUNS[on.lang];
   const ended = TERMINAL.includes(run.state);
   return (
     <>
       {run.waits && (
         <p class="now">
-          <strong>{say.why}:</strong> <Why on={on} waits={run.waits} />
+          <strong>{t(on, "runs.why")}:</strong> <Why on={on} waits={run.waits} />
         </p>
       )}
-      {!ended && run.cancel_requested_by && <p class="now">{say.asked(run.cancel_requested_by)}</p>}
+      {!ended && run.cancel_requested_by && <p class="now">{t(on, "runs.asked", { who: run.cancel_requested_by })}</p>}
       {run.continuation_state === "CONFIRMING" && (
         <p class="now">
-          {say.confirming}: <Time on={on} at={run.continuation_check_deadline_at} />
+          {t(on, "runs.confirming")}: <Time on={on} at={run.continuation_check_deadline_at} />
         </p>
       )}
       {!ended && run.progress !== null && (
         <p class="now">
-          <progress value={run.progress} max={1} aria-label={say.progress}></progress> {Math.round(run.progress * 100)}
-          {" "}
-          % {run.progress_message}
+          <progress value={run.progress} max={1} aria-label={t(on, "runs.progress")}></progress>{" "}
+          {Math.round(run.progress * 100)} % {run.progress_message}
         </p>
       )}
       {run.error_summary && (
-        <Problem title={run.error_name ?? say.error} text={engineText(on.lang, run.error_summary)} />
+        <Problem title={run.error_name ?? t(on, "runs.error")} text={engineText(on.lang, run.error_summary)} />
       )}
     </>
   );
 }
 
 function Attempts({ on, attempts }: { on: RequestContext; attempts: AttemptView[] }) {
-  const say = RUNS[on.lang];
   if (attempts.length === 0) return null;
   return (
     <section>
-      <h2>{say.attempts}</h2>
+      <h2>{t(on, "runs.attempts")}</h2>
       <Table
-        label={say.attempts}
+        label={t(on, "runs.attempts")}
         rows={attempts}
         columns={[
-          { head: say.attempt, kind: "number", cell: (one) => one.attempt },
-          { head: say.outcome, cell: (one) => <State state={one.outcome} /> },
-          { head: say.error, kind: "main", cell: (one) => <pre>{engineText(on.lang, one.error_summary ?? "")}</pre> },
+          { head: t(on, "runs.attempt"), kind: "number", cell: (one) => one.attempt },
+          { head: t(on, "runs.outcome"), cell: (one) => <State state={one.outcome} /> },
           {
-            head: say.took,
+            head: t(on, "runs.error"),
+            kind: "main",
+            cell: (one) => <pre>{engineText(on.lang, one.error_summary ?? "")}</pre>,
+          },
+          {
+            head: t(on, "runs.took"),
             kind: "number",
             cell: (one) => <Duration on={on} from={one.started_at} to={one.ended_at} />,
           },
-          { head: say.finished, kind: "wide", cell: (one) => <Time on={on} at={one.ended_at} /> },
-          { head: say.worker, kind: "wide", cell: (one) => one.worker_id ?? <Nothing /> },
+          { head: t(on, "runs.finished"), kind: "wide", cell: (one) => <Time on={on} at={one.ended_at} /> },
+          { head: t(on, "runs.worker"), kind: "wide", cell: (one) => one.worker_id ?? <Nothing /> },
         ]}
       />
     </section>
@@ -128,34 +128,38 @@ function unreadable(error: unknown): LogUnreadable {
 }
 
 function Log({ on, run, lines: read }: { on: RequestContext; run: RunView; lines: LogLineView[] | LogUnreadable }) {
-  const say = RUNS[on.lang];
   const { parts, deleted_on, others } = parseLogRef(run.log_ref);
   const lines = read instanceof LogUnreadable ? [] : read;
   return (
     <section>
       <h2>
-        {say.log} {lines.length === LOG_LINES && <small>{say.log_tail(LOG_LINES)}</small>}
+        {t(on, "runs.log")} {lines.length === LOG_LINES && <small>{t(on, "runs.log_tail", { n: LOG_LINES })}</small>}
         {others.map((other) => (
           <small>
-            {say.log_ref}: <LogRef log_ref={other} />
+            {t(on, "runs.log_ref")}: <LogRef log_ref={other} />
           </small>
         ))}
       </h2>
       {parts.length > 0 && (
         <p>
           <small>
-            {say.log_archived} {[...new Set(parts.map(({ object }) => object))].map((object) => <code>{object}</code>)}
+            {t(on, "runs.log_archived")}{" "}
+            {[...new Set(parts.map(({ object }) => object))].map((object) => <code>{object}</code>)}
           </small>
         </p>
       )}
       {deleted_on && (
         <p>
-          <small>{say.log_deleted(deleted_on)}</small>
+          <small>{t(on, "runs.log_deleted", { day: deleted_on })}</small>
         </p>
       )}
-      {read instanceof LogUnreadable && <Problem title={say.log_unreadable} text={`${read.message}; ${read.fix}`} />}
-      <div id="log" class="log" data-tail="" tabindex={0} role="log" aria-label={say.log}>
-        {lines.length === 0 && !deleted_on && !(read instanceof LogUnreadable) && <p class="nothing">{say.log_none}</p>}
+      {read instanceof LogUnreadable && (
+        <Problem title={t(on, "runs.log_unreadable")} text={`${read.message}; ${read.fix}`} />
+      )}
+      <div id="log" class="log" data-tail="" tabindex={0} role="log" aria-label={t(on, "runs.log")}>
+        {lines.length === 0 && !deleted_on && !(read instanceof LogUnreadable) && (
+          <p class="nothing">{t(on, "runs.log_none")}</p>
+        )}
         {lines.map((line) => (
           <div id={`line-${line.id}`} class={line.level}>
             <time datetime={line.at.toISOString()}>{timeText(line.at, on.zone).slice(11)}</time>
@@ -178,41 +182,40 @@ function LogRef({ log_ref }: { log_ref: string }) {
 }
 
 function Values({ on, run, reruns }: { on: RequestContext; run: RunView; reruns: number[] }) {
-  const say = RUNS[on.lang];
   const known = (to: string, name: string) => run.ran_on === null ? name : <a href={to}>{name}</a>;
   const run_link = (id: number | null) => id && <a href={link(on, `/runs/${id}`)}>{id}</a>;
   return (
     <div class="columns">
       <section>
-        <h2>{say.args}</h2>
+        <h2>{t(on, "runs.args")}</h2>
         <Code value={run.args} />
-        {run.result !== null && <h2>{say.result}</h2>}
+        {run.result !== null && <h2>{t(on, "runs.result")}</h2>}
         {run.result !== null && <Code value={run.result} />}
       </section>
       <section>
-        <h2>{say.details}</h2>
+        <h2>{t(on, "runs.details")}</h2>
         <KeyValues
           pairs={[
-            [say.source, run.source],
-            [say.attempt, run.attempt],
-            [say.failures, run.failures],
-            [say.interruptions, run.interruptions],
-            [say.priority, run.priority],
+            [t(on, "runs.source"), run.source],
+            [t(on, "runs.attempt"), run.attempt],
+            [t(on, "runs.failures"), run.failures],
+            [t(on, "runs.interruptions"), run.interruptions],
+            [t(on, "runs.priority"), run.priority],
             [
-              say.worker,
+              t(on, "runs.worker"),
               run.assigned_worker_id && known(workerLink(on, run.assigned_worker_id), run.assigned_worker_id),
             ],
-            [say.node, run.ran_on && known(nodeLink(on, run.ran_on), run.ran_on)],
-            [say.exit_code, run.exit_code],
-            [say.serial_key, run.serial_key],
-            [say.pinned, run.node],
-            [say.event, run.event_id && <a href={link(on, `/events/${run.event_id}`)}>{run.event_id}</a>],
-            [say.bulk, run.bulk_id && <a href={link(on, `/bulks/${run.bulk_id}`)}>{run.bulk_id}</a>],
-            [say.rerun_of, run_link(run.rerun_of)],
-            [say.reruns, reruns.length > 0 ? reruns.map((id) => <>{run_link(id)}</>) : null],
-            [say.idempotency_key, run.idempotency_key],
-            [say.epoch, run.leader_epoch],
-            [say.fence, run.fence],
+            [t(on, "runs.node"), run.ran_on && known(nodeLink(on, run.ran_on), run.ran_on)],
+            [t(on, "runs.exit_code"), run.exit_code],
+            [t(on, "runs.serial_key"), run.serial_key],
+            [t(on, "runs.pinned"), run.node],
+            [t(on, "runs.event"), run.event_id && <a href={link(on, `/events/${run.event_id}`)}>{run.event_id}</a>],
+            [t(on, "runs.bulk"), run.bulk_id && <a href={link(on, `/bulks/${run.bulk_id}`)}>{run.bulk_id}</a>],
+            [t(on, "runs.rerun_of"), run_link(run.rerun_of)],
+            [t(on, "runs.reruns"), reruns.length > 0 ? reruns.map((id) => <>{run_link(id)}</>) : null],
+            [t(on, "runs.idempotency_key"), run.idempotency_key],
+            [t(on, "runs.epoch"), run.leader_epoch],
+            [t(on, "runs.fence"), run.fence],
           ]}
         />
       </section>

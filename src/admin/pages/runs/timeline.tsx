@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import type { AttemptView, RunView } from "../../../runs/run_view.ts";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import type { RequestContext } from "../../request_context.ts";
-import { RUNS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 /** Earlier ones are in the table below it. */
 const ATTEMPTS_SHOWN = 4;
@@ -14,25 +14,29 @@ interface Shown {
 }
 
 export function Timeline({ on, run, attempts }: Shown & { attempts: AttemptView[] }) {
-  const say = RUNS[on.lang];
   const shown = attempts.slice(-ATTEMPTS_SHOWN);
   const left_out = attempts.length - shown.length;
   return (
-    <ol class="timeline" aria-label={say.timeline}>
-      <Step on={on} name={say.created} at={run.created_at} />
-      {attempts.length === 0 && <Step on={on} name={say.due} at={run.due_at} />}
+    <ol class="timeline" aria-label={t(on, "runs.timeline")}>
+      <Step on={on} name={t(on, "runs.created")} at={run.created_at} />
+      {attempts.length === 0 && <Step on={on} name={t(on, "runs.due")} at={run.due_at} />}
       {left_out > 0 && (
         <Step
           on={on}
-          name={say.attempts_more(left_out)}
+          name={t(on, "runs.attempts_more", { n: left_out })}
           at={attempts[left_out - 1]?.ended_at ?? null}
         />
       )}
       {shown.map((one) => (
-        <Step on={on} name={say.attempt_ended(one.attempt, one.outcome)} at={one.ended_at} tone={TONES[one.outcome]}>
+        <Step
+          on={on}
+          name={t(on, "runs.attempt_ended", { n: one.attempt, outcome: one.outcome })}
+          at={one.ended_at}
+          tone={TONES[one.outcome]}
+        >
           {one.started_at && (
             <>
-              {say.ran} <Duration on={on} from={one.started_at} to={one.ended_at} />
+              {t(on, "runs.ran")} <Duration on={on} from={one.started_at} to={one.ended_at} />
             </>
           )}
         </Step>
@@ -46,26 +50,27 @@ const TONES: Record<string, string> = { FAILED: "bad", TIMED_OUT: "bad", LOST: "
 
 /** The attempt that decides it, or will. An earlier one's times may stand in the row until the next begins. */
 function Last({ on, run, retried }: Shown & { retried: boolean }) {
-  const say = RUNS[on.lang];
   const between = run.state === "RETRYING" || run.state === "ORPHANED";
   const [assigned_at, started_at] = between ? [null, null] : [run.assigned_at, run.started_at];
   const waits = !started_at && !run.finished_at;
   return (
     <>
-      {retried && between && <Step on={on} name={`${run.state} · ${say.due}`} at={run.due_at} />}
-      <Step on={on} name={say.assigned} at={assigned_at} />
-      <Step on={on} name={say.started} at={started_at}>
+      {retried && between && <Step on={on} name={`${run.state} · ${t(on, "runs.due")}`} at={run.due_at} />}
+      <Step on={on} name={t(on, "runs.assigned")} at={assigned_at} />
+      <Step on={on} name={t(on, "runs.started")} at={started_at}>
         {(started_at || waits) && !retried && run.due_at <= on.now && (
           <>
-            {say.waited} <Duration on={on} from={run.due_at} to={started_at} />
+            {t(on, "runs.waited")} <Duration on={on} from={run.due_at} to={started_at} />
           </>
         )}
       </Step>
-      {run.cancel_requested_at && <Step on={on} name={say.cancel_asked} at={run.cancel_requested_at} tone="warn" />}
-      <Step on={on} name={run.finished_at ? run.state : say.finished} at={run.finished_at}>
+      {run.cancel_requested_at && (
+        <Step on={on} name={t(on, "runs.cancel_asked")} at={run.cancel_requested_at} tone="warn" />
+      )}
+      <Step on={on} name={run.finished_at ? run.state : t(on, "runs.finished")} at={run.finished_at}>
         {started_at && (
           <>
-            {say.ran} <Duration on={on} from={started_at} to={run.finished_at} />
+            {t(on, "runs.ran")} <Duration on={on} from={started_at} to={run.finished_at} />
           </>
         )}
       </Step>

@@ -1,6 +1,6 @@
 /** The group of each setting on the page, and its description in Japanese. The English one is in settings/setting_list.ts. */
 import type { Settings } from "../../../settings/settings.ts";
-import type { Lang } from "../../words.ts";
+import type { Lang } from "../../../locale/locale.ts";
 
 export const GROUPS = ["leader", "workers", "dispatch", "nodes", "alerts", "retention", "statistics"] as const;
 export type Group = typeof GROUPS[number];

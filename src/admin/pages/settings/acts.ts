@@ -3,30 +3,34 @@ import { changeSettings, listSettings } from "../../../settings/settings.ts";
 import { by } from "../../form_actions.ts";
 import type { ActionContext, Done } from "../../request_context.ts";
 import { changeQuery, wantedChange } from "./wanted.ts";
-import { SETTINGS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function reviewSettings(on: ActionContext): Promise<Done> {
   const change = wantedChange(textsOf(on.form), await listSettings(on.sql));
-  if (Object.keys(change).length === 0) return { to: "/settings", text: SETTINGS[on.lang].nothing };
+  if (Object.keys(change).length === 0) return { to: "/settings", text: t(on, "settings.nothing") };
   return { to: `/settings?${new URLSearchParams(changeQuery(change))}` };
 }
 
 export async function applySettings(on: ActionContext): Promise<Done> {
-  const say = SETTINGS[on.lang];
   const stored = await listSettings(on.sql);
   const change = wantedChange(textsOf(on.form), stored);
   const back = `/settings?${new URLSearchParams(changeQuery(change))}`;
   const moved = stored.find(({ name, value }) =>
     Object.hasOwn(change, name) && on.form.get(`was.${name}`) !== JSON.stringify(value)
   );
-  if (moved) return { to: back, tone: "bad", text: say.moved(moved.name, moved.updated_by ?? "?") };
+  if (moved) {
+    return { to: back, tone: "bad", text: t(on, "settings.moved", { name: moved.name, who: moved.updated_by ?? "?" }) };
+  }
   try {
     const changed = await changeSettings(on.sql, change, by(on));
-    return { to: "/settings", text: changed.length > 0 ? say.done(changed.sort().join(", ")) : say.same };
+    return {
+      to: "/settings",
+      text: changed.length > 0 ? t(on, "settings.done", { names: changed.sort().join(", ") }) : t(on, "settings.same"),
+    };
   } catch (error) {
     // In Japanese the page that this leads to says what is wrong.
     if (error instanceof RangeError) {
-      return { to: back, tone: "bad", text: on.lang === "en" ? error.message : say.cannot };
+      return { to: back, tone: "bad", text: on.lang === "en" ? error.message : t(on, "settings.cannot") };
     }
     throw error;
   }

@@ -23,27 +23,28 @@ import { link, may, type Page, type RequestContext } from "../../request_context
 import { ABOUT, type Group, GROUP_NAMES, GROUPS, unitOf } from "./about.ts";
 import { changeQuery, DEFAULT, wantedChange } from "./wanted.ts";
 import { problemText, ruleText } from "./problem_text.ts";
-import { SETTINGS } from "./words.ts";
+import { t } from "../../../locale/locale.ts";
 
 export async function showSettings(on: RequestContext): Promise<Page> {
-  const say = SETTINGS[on.lang];
   const stored = await listSettings(on.sql);
   const change = wantedChange(on.query, stored);
   const asked = may(on, "admin") && Object.keys(change).length > 0;
   const editing = may(on, "admin") && !asked ? GROUPS.find((group) => group === on.query.get("edit")) : undefined;
   const [wrong, problems] = await Promise.all([problemsAfter(on.sql, {}), asked ? problemsAfter(on.sql, change) : []]);
   return {
-    title: say.title,
+    title: t(on, "settings.title"),
     body: (
       <>
         <div class="heading">
-          <h1>{say.title}</h1>
-          <a class="button quiet" href={link(on, "/audit", { "target-type": "setting" })}>{say.history}</a>
+          <h1>{t(on, "settings.title")}</h1>
+          <a class="button quiet" href={link(on, "/audit", { "target-type": "setting" })}>
+            {t(on, "settings.history")}
+          </a>
         </div>
-        <p class="nothing">{say.live}</p>
+        <p class="nothing">{t(on, "settings.live")}</p>
         {wrong.length > 0 && (
           <Problem
-            title={say.wrong}
+            title={t(on, "settings.wrong")}
             text={wrong.map((one) => problemText(on.lang, one)).join("\n")}
           />
         )}
@@ -58,23 +59,24 @@ export async function showSettings(on: RequestContext): Promise<Page> {
 }
 
 function GroupTable({ on, group, stored }: { on: RequestContext; group: Group; stored: SettingView[] }) {
-  const say = SETTINGS[on.lang];
   const rows = stored.filter(({ name }) => ABOUT[name].group === group);
   return (
     <section>
       <div class="heading">
         <h2>{GROUP_NAMES[group][on.lang]}</h2>
-        {may(on, "admin") && <a class="button" href={`${link(on, "/settings", { edit: group })}#edit`}>{say.change}</a>}
+        {may(on, "admin") && (
+          <a class="button" href={`${link(on, "/settings", { edit: group })}#edit`}>{t(on, "settings.change")}</a>
+        )}
       </div>
       <Table
         label={GROUP_NAMES[group][on.lang]}
         rows={rows}
         columns={[
-          { head: say.setting, kind: "main", cell: (one) => <Name on={on} setting={one} /> },
-          { head: say.value, cell: (one) => <Value on={on} setting={one} /> },
-          { head: say.usual, kind: "wide", cell: (one) => withUnit(on, one.name, one.default) },
-          { head: say.bounds, kind: "wide", cell: (one) => boundsOf(one) },
-          { head: say.changed, kind: "wide", cell: (one) => <Changed on={on} setting={one} /> },
+          { head: t(on, "settings.setting"), kind: "main", cell: (one) => <Name on={on} setting={one} /> },
+          { head: t(on, "settings.value"), cell: (one) => <Value on={on} setting={one} /> },
+          { head: t(on, "settings.usual"), kind: "wide", cell: (one) => withUnit(on, one.name, one.default) },
+          { head: t(on, "settings.bounds"), kind: "wide", cell: (one) => boundsOf(one) },
+          { head: t(on, "settings.changed"), kind: "wide", cell: (one) => <Changed on={on} setting={one} /> },
         ]}
       />
       <Rules on={on} rows={rows} />
@@ -101,7 +103,7 @@ function Changed({ on, setting }: { on: RequestContext; setting: SettingView }) 
   return (
     <span class="changed">
       <span>{setting.updated_by}</span> <Time on={on} at={setting.updated_at} />
-      {may(on, "admin") && <a href={link(on, "/settings", { [setting.name]: DEFAULT })}>{SETTINGS[on.lang].reset}</a>}
+      {may(on, "admin") && <a href={link(on, "/settings", { [setting.name]: DEFAULT })}>{t(on, "settings.reset")}</a>}
     </span>
   );
 }
@@ -119,7 +121,7 @@ function Rules({ on, rows }: { on: RequestContext; rows: SettingView[] }) {
   if (rules.length === 0) return null;
   return (
     <details>
-      <summary>{SETTINGS[on.lang].relations}</summary>
+      <summary>{t(on, "settings.relations")}</summary>
       <ul class="rules">
         {rules.map((rule) => (
           <li>
@@ -132,7 +134,6 @@ function Rules({ on, rows }: { on: RequestContext; rows: SettingView[] }) {
 }
 
 function Edit({ on, group, stored }: { on: RequestContext; group: Group; stored: SettingView[] }) {
-  const say = SETTINGS[on.lang];
   const rows = stored.filter(({ name }) => ABOUT[name].group === group);
   return (
     <section id="edit">
@@ -142,7 +143,7 @@ function Edit({ on, group, stored }: { on: RequestContext; group: Group; stored:
         <Rules on={on} rows={rows} />
         <Csrf on={on} />
         <div class="buttons">
-          <button type="submit" class="primary">{say.review}</button>
+          <button type="submit" class="primary">{t(on, "settings.review")}</button>
           <Back on={on} to={link(on, "/settings")} />
         </div>
       </form>
@@ -152,7 +153,7 @@ function Edit({ on, group, stored }: { on: RequestContext; group: Group; stored:
 
 function Field({ on, setting }: { on: RequestContext; setting: SettingView }) {
   const { name, value, least, most, choices } = setting;
-  const hint = `${boundsOf(setting)} ${unitOf(name, on.lang)} · ${SETTINGS[on.lang].usual} ${setting.default}`;
+  const hint = `${boundsOf(setting)} ${unitOf(name, on.lang)} · ${t(on, "settings.usual")} ${setting.default}`;
   return (
     <label>
       {name}
@@ -182,24 +183,23 @@ function Review(
     problems: SettingProblem[];
   },
 ) {
-  const say = SETTINGS[on.lang];
   const rows = stored.filter(({ name }) => Object.hasOwn(change, name));
   const group = ABOUT[rows[0]?.name ?? "dispatch"].group;
   return (
     <section id="review" class="review">
-      <h2>{say.review_title}</h2>
+      <h2>{t(on, "settings.review_title")}</h2>
       <Table
-        label={say.review_title}
+        label={t(on, "settings.review_title")}
         rows={rows}
         columns={[
-          { head: say.setting, kind: "main", cell: (one) => <Name on={on} setting={one} /> },
-          { head: say.from_now, cell: (one) => withUnit(on, one.name, one.value) },
-          { head: say.then, cell: (one) => <strong>{thenText(on, one, change)}</strong> },
+          { head: t(on, "settings.setting"), kind: "main", cell: (one) => <Name on={on} setting={one} /> },
+          { head: t(on, "settings.from_now"), cell: (one) => withUnit(on, one.name, one.value) },
+          { head: t(on, "settings.then"), cell: (one) => <strong>{thenText(on, one, change)}</strong> },
         ]}
       />
       {problems.length > 0 && (
         <Problem
-          title={say.cannot}
+          title={t(on, "settings.cannot")}
           text={problems.map((one) => problemText(on.lang, one)).join("\n")}
         />
       )}
@@ -213,12 +213,12 @@ function Review(
         ))}
         {problems.length === 0 && (
           <>
-            <p>{say.review_text}</p>
+            <p>{t(on, "settings.review_text")}</p>
             <ReasonField on={on} />
           </>
         )}
         <div class="buttons">
-          {problems.length === 0 && <button type="submit" class="primary">{say.apply}</button>}
+          {problems.length === 0 && <button type="submit" class="primary">{t(on, "settings.apply")}</button>}
           <Back on={on} to={`${link(on, "/settings", { edit: group })}#edit`} />
         </div>
       </form>
@@ -229,5 +229,5 @@ function Review(
 function thenText(on: RequestContext, { name }: SettingView, change: SettingsChange): string {
   const value = change[name];
   if (value !== null) return withUnit(on, name, value);
-  return `${withUnit(on, name, DEFAULT_SETTINGS[name])} (${SETTINGS[on.lang].to_default})`;
+  return `${withUnit(on, name, DEFAULT_SETTINGS[name])} (${t(on, "settings.to_default")})`;
 }

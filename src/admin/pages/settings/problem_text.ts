@@ -1,6 +1,6 @@
 /** What is wrong with settings, in the visitor's language; in English, the words of the store. */
 import { type Relation, relationText, type SettingProblem } from "../../../settings/settings.ts";
-import type { Lang } from "../../words.ts";
+import type { Lang } from "../../../locale/locale.ts";
 
 export function problemText(lang: Lang, problem: SettingProblem): string {
   if (lang === "en") return problem.text;
