@@ -44,6 +44,9 @@ export function addRuns(program: Command, signals: Signals): void {
     .action(async (options) => (await load("runs/runs")).listCommand(options));
   runs.command("show").description("show a run and its attempts").argument("<id>").addOption(json())
     .action(async (id, options) => (await load("runs/runs")).showCommand(id, options));
+  runs.command("steps").description("show the steps of a run, and what it waits for").argument("<id>")
+    .option("--step <name>", "one step as JSON, with its whole result").addOption(json())
+    .action(async (id, options) => (await load("runs/steps")).stepsCommand(id, options));
   runs.command("logs").description("show a run's output and log").argument("<id>")
     .option("-f, --follow", "continue until the run ends").addOption(json())
     .action(async (id, options) => (await load("runs/runs")).logsCommand(id, options, signals));
