@@ -8,6 +8,7 @@
 import { environment } from "../src/platform/config.ts";
 import { chooseTests } from "./support/kinds.ts";
 import { startTestServices } from "./support/services.ts";
+import { cpuSeconds } from "./support/cpu_time.ts";
 import { batchesOf, placesHere } from "./support/test_plan.ts";
 import { type BatchResult, runAll } from "./support/test_runs.ts";
 
@@ -20,18 +21,19 @@ async function runTests(args: string[]): Promise<number> {
   if (services) console.log(services.detail);
   const batches = batchesOf(files);
   const say = progress(batches.length);
+  let results: BatchResult[];
   try {
-    const results = await runAll(batches, {
+    results = await runAll(batches, {
       flags,
       env: services ? { DATABASE_URL: services.database_url, REDIS_URL: services.redis_url } : {},
       places: placesHere(),
       onResult: say,
     });
-    if (report) Deno.writeTextFileSync(report, merged(results));
-    return judge(results);
   } finally {
     await services?.stop();
   }
+  if (report) Deno.writeTextFileSync(report, merged(results));
+  return judge(results); // only now is it known what the servers have cost
 }
 
 /** `--filter` and `--junit-path` may be followed by their value as a word of its own. */
@@ -53,18 +55,45 @@ function parse(args: string[]): { named: string[]; flags: string[]; report?: str
 function progress(batches: number): (result: BatchResult) => void {
   let done = 0;
   const width = String(batches).length;
-  return ({ batch, seconds, passed, failed, ignored, output }) => {
+  return ({ batch, seconds, cpu_seconds, passed, failed, ignored, output }) => {
     done++;
     if (batches === 1 || passed + failed + ignored === 0) return; // it was shown while it ran, or the filter left it out
     if (failed > 0) console.log(`\n${output.trim()}\n`);
     const counts = [`${passed} passed`, failed && `${failed} failed`, ignored && `${ignored} ignored`].filter(Boolean);
     const which = `${String(done).padStart(width)}/${batches}`;
-    console.log(`${which} ${failed > 0 ? "FAILED" : "ok"} ${timeOf(seconds)} ${batch.name}: ${counts.join(", ")}`);
+    console.log(
+      `${which} ${failed > 0 ? "FAILED" : "ok"} ${timeOf(seconds)}${ofCpu(cpu_seconds)} ${batch.name}: ${
+        counts.join(", ")
+      }`,
+    );
   };
 }
 
 function timeOf(seconds: number): string {
   return `${seconds.toFixed(1).padStart(5)} s`;
+}
+
+function ofCpu(seconds: number | undefined): string {
+  return seconds === undefined ? "" : ` (${seconds.toFixed(1)} s of CPU)`;
+}
+
+/** Who took longest, who took most of the processor, and how much all tests and the servers beside them took. */
+function sayCosts(results: BatchResult[]): void {
+  const say = (title: string, of: (result: BatchResult) => number) => {
+    const most = results.toSorted((a, b) => of(b) - of(a)).slice(0, SLOWEST_SHOWN);
+    console.log(`\n${title}:\n${most.map((one) => `${timeOf(of(one))} ${one.batch.name}`).join("\n")}`);
+  };
+  const cpuOf = ({ cpu_seconds = 0 }: BatchResult) => cpu_seconds;
+  if (results.length > SLOWEST_SHOWN) {
+    say("The slowest", ({ seconds }) => seconds);
+    say("The most of the processor", cpuOf);
+    console.log();
+  }
+  const all = cpuSeconds();
+  if (all === undefined) return;
+  const tests = results.reduce((sum, result) => sum + cpuOf(result), 0);
+  const servers = Math.max(0, all - tests);
+  console.log(`CPU: ${tests.toFixed(0)} s of tests, ${servers.toFixed(0)} s of the Postgres and the Redis beside them`);
 }
 
 function judge(results: BatchResult[]): number {
@@ -73,10 +102,7 @@ function judge(results: BatchResult[]): number {
   const ignored = sum((result) => result.ignored);
   const failed = sum((result) => result.failed) + (strict ? ignored : 0);
   const passed = sum((result) => result.passed);
-  if (results.length > SLOWEST_SHOWN) {
-    const slowest = results.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST_SHOWN);
-    console.log(`\nThe slowest:\n${slowest.map((one) => `${timeOf(one.seconds)} ${one.batch.name}`).join("\n")}\n`);
-  }
+  sayCosts(results);
   for (const { batch } of results.filter((result) => result.failed > 0)) console.log(`Failed: ${batch.name}`);
   if (ignored > 0) {
     const why = strict

@@ -15,6 +15,8 @@ export interface Batch {
 export interface BatchResult {
   batch: Batch;
   seconds: number;
+  /** Of the processor; unknown where the system does not tell, or it was killed. */
+  cpu_seconds: number | undefined;
   passed: number;
   failed: number;
   ignored: number;
@@ -65,6 +67,7 @@ export async function runAll(batches: Batch[], options: RunOptions): Promise<Bat
 /** `live`: what it prints is shown while it runs. */
 async function runBatch(batch: Batch, { flags, env }: RunOptions, live: boolean): Promise<BatchResult> {
   const report = Deno.makeTempFileSync({ suffix: ".xml" });
+  const cpu_file = Deno.makeTempFileSync({ suffix: ".cpu" });
   const from_ms = monotonicMs();
   const child = new Deno.Command(Deno.execPath(), {
     args: [
@@ -74,7 +77,7 @@ async function runBatch(batch: Batch, { flags, env }: RunOptions, live: boolean)
       ...batch.files,
     ],
     cwd: PROJECT_DIR,
-    env,
+    env: { ...env, SCHEDULER_TEST_CPU_FILE: cpu_file },
     stdin: "null",
     stdout: live ? "inherit" : "piped",
     stderr: live ? "inherit" : "piped",
@@ -87,18 +90,24 @@ async function runBatch(batch: Batch, { flags, env }: RunOptions, live: boolean)
   });
   const [{ code }, output] = await Promise.all([child.status, live ? "" : textOf(child)]);
   cancel();
-  const xml = Deno.readTextFileSync(report);
-  Deno.removeSync(report);
+  const xml = take(report);
   const counts = countsIn(xml);
   return {
     batch,
     seconds: (monotonicMs() - from_ms) / 1000,
+    cpu_seconds: Number(take(cpu_file)) || undefined,
     ...counts,
     // A file that does not load, or that was killed, is in no report, only in the exit code.
     failed: counts.failed === 0 && code !== 0 ? 1 : counts.failed,
     output: output + too_late,
     suites: xml.match(/<testsuite .*<\/testsuite>/s)?.[0] ?? "",
   };
+}
+
+function take(file: string): string {
+  const text = Deno.readTextFileSync(file);
+  Deno.removeSync(file);
+  return text;
 }
 
 /** Both streams, in the order in which it came. */

@@ -1,6 +1,10 @@
-/** Loaded before each test file: a test that hangs fails by a limit of its own, and the others of its file go on. */
+/**
+ * Loaded before each test file: a test that hangs fails by a limit of its own, and the others of its file go on. At its
+ * end it says what the process has cost.
+ */
 import { runInThisContext } from "node:vm";
 import { environment } from "../../src/platform/config.ts";
+import { cpuSeconds } from "./cpu_time.ts";
 
 /** Far above the slowest test on a slow machine: whoever comes to it hangs. */
 const LIMIT_SECONDS = Number(environment().SCHEDULER_TEST_LIMIT_SECONDS || 240);
@@ -23,3 +27,6 @@ const wrap = `(limited) => {
   Deno.test = Object.assign((...given) => test(...limited(...given)), test);
 }`;
 runInThisContext(wrap, { filename: "ext:time_limit" })(limited);
+
+const cpu_file = environment().SCHEDULER_TEST_CPU_FILE;
+if (cpu_file) addEventListener("unload", () => Deno.writeTextFileSync(cpu_file, String(cpuSeconds() ?? "")));
