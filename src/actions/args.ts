@@ -1,6 +1,6 @@
 /** What is given to a client, checked at the door; what does not fit is refused with an `EnqueueError`. */
 import { messageOf } from "../platform/text.ts";
-import type { Complaint } from "../sync/problem.ts";
+import type { Complaint } from "../job_options/complaint.ts";
 import type { Shortage } from "../dispatch/feasibility.ts";
 import { type Job, type Priority, priorityNumber, type SchemaIssue } from "../job.ts";
 import { whyNotJson } from "../sandbox/json_values.ts";

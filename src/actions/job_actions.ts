@@ -1,8 +1,8 @@
 /** Options of a job that are set beside its file, and reset: from the command line and the API. */
-import { asWritten, type JobOption, optionsOf } from "../definitions/job_options.ts";
+import { asWritten, type JobOption, optionsOf } from "../job_options/overridable.ts";
 import { type OverrideAnswer, resetOverrides, setOverrides } from "../sync/overrides.ts";
 import { wordLike } from "../platform/shown.ts";
-import { complaintLine } from "../sync/problem.ts";
+import { complaintLine } from "../job_options/complaint.ts";
 import type { Json } from "../job.ts";
 import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";

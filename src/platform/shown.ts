@@ -29,3 +29,8 @@ function lettersOff(a: string, b: string): number {
   }
   return rows[a.length]?.[b.length] ?? Infinity;
 }
+
+/** Whether a value from outside is an object with names, as `{ max: 3 }`. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

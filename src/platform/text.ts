@@ -31,3 +31,8 @@ export function harmless(text: string): string {
     (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 }
+
+/** Whether a text fits one line of a page, and Postgres. */
+export function isOneLine(text: string): boolean {
+  return !/\p{Cc}/u.test(text) && text.isWellFormed();
+}

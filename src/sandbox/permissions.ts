@@ -4,31 +4,72 @@
  *
  * Deno's permissions limit mistakes. A body with `unsafe.run` or `unsafe.ffi` can do whatever the worker's user can.
  */
+import { z } from "zod";
 import type { Permissions } from "../job.ts";
 import { namesOf, resolvePath } from "../platform/paths.ts";
+import { isRecord } from "../platform/shown.ts";
 
-const LISTS = ["net", "read", "write", "sys"] as const;
 const UNSAFE_LISTS = ["run", "ffi"] as const;
 const KEYS = ["net", "read", "write", "env", "sys", "import", "unsafe"];
 /** Variables that would steer the body's own process. */
 const STEERING = /^(LD_|DYLD_|DENO_|NODE_OPTIONS$|NODE_CHANNEL_)/;
 
-/** Every way in which `permissions` of a job file is not what it has to be, as sentences that name the key. */
+/** A list of one kind. `problems`: sentences that name it. */
+function granted<List>({ title, about }: { title: string; about: string }, problems: (list: unknown) => string[]) {
+  const list = z.custom<List>().superRefine((value, context) => {
+    for (const message of problems(value)) context.addIssue({ code: "custom", message });
+  });
+  return list.meta({ title }).optional().describe(about);
+}
+
+const list = (kind: string, about: string, problems: (entries: string[]) => string[] = () => []) =>
+  granted<readonly string[] | true>({ title: "list, or `true` for all", about }, (value) => [
+    ...problemsInList(value, `permissions.${kind}`, true),
+    ...problems(texts(value)),
+  ]);
+const named = (kind: string, about: string, problems: (entries: string[]) => string[] = () => []) =>
+  granted<readonly string[]>({ title: "list", about }, (value) => [
+    ...problemsInList(value, `permissions.${kind}`, false),
+    ...problems(texts(value)),
+  ]);
+
+const unsafe = z.strictObject({
+  run: list("unsafe.run", "Programs to run: these can do whatever the worker's user can."),
+  ffi: list("unsafe.ffi", "Native libraries to load: these can do whatever the worker's user can."),
+}, {
+  error: (issue) =>
+    issue.code === "unrecognized_keys"
+      ? unknownKinds(issue.keys as string[], "permissions.unsafe", UNSAFE_LISTS)
+      : 'permissions.unsafe must be an object such as { run: ["ffmpeg"] }',
+});
+
+/** `permissions` of a job file; its issues are sentences that name the key. */
+export const permissionsSchema = z.strictObject({
+  net: list("net", 'Hosts to connect to, `"host"` or `"host:port"`.', problemsInHosts),
+  read: list("read", "Paths to read; relative ones are below the project's folder."),
+  write: list("write", "Paths to write; the body's own `tempDir` needs none."),
+  env: named("env", "Environment variables of the worker that are handed to the body.", problemsInVariables),
+  sys: list("sys", 'Kinds of system information, such as `"hostname"`.'),
+  import: named("import", "Hosts to import code from at run time."),
+  unsafe: unsafe.optional(),
+}, {
+  error: (issue) =>
+    issue.code === "unrecognized_keys"
+      ? unknownKinds(issue.keys as string[], "permissions", KEYS)
+      : 'permissions must be an object such as { net: ["example.com:443"] }',
+});
+
+function unknownKinds(keys: string[], name: string, known: readonly string[]): string {
+  return keys.map((key) =>
+    name === "permissions" && (key === "run" || key === "ffi")
+      ? `permissions.${key} opens the sandbox and so stands under unsafe: permissions: { unsafe: { ${key}: ... } }`
+      : `${name}.${key} is unknown; known are ${known.join(", ")}`
+  ).join("; ");
+}
+
+/** Every way in which `permissions` of a job file is not what it has to be. */
 export function problemsInPermissions(permissions: unknown): string[] {
-  if (!isRecord(permissions)) return ['permissions must be an object such as { net: ["example.com:443"] }'];
-  const problems: string[] = [];
-  for (const key of Object.keys(permissions)) {
-    if (KEYS.includes(key)) continue;
-    problems.push(
-      key === "run" || key === "ffi"
-        ? `permissions.${key} opens the sandbox and so stands under unsafe: permissions: { unsafe: { ${key}: ... } }`
-        : `permissions.${key} is unknown; known are ${KEYS.join(", ")}`,
-    );
-  }
-  for (const key of LISTS) problems.push(...problemsInList(permissions[key], `permissions.${key}`, true));
-  for (const key of ["env", "import"]) problems.push(...problemsInList(permissions[key], `permissions.${key}`, false));
-  problems.push(...problemsInNames(permissions), ...problemsInUnsafe(permissions.unsafe));
-  return problems;
+  return permissionsSchema.safeParse(permissions).error?.issues.map(({ message }) => message) ?? [];
 }
 
 function problemsInList(list: unknown, name: string, all_allowed: boolean): string[] {
@@ -41,32 +82,21 @@ function problemsInList(list: unknown, name: string, all_allowed: boolean): stri
     .map((entry) => `${name} holds ${JSON.stringify(entry)}; give a text that is not empty and has no comma`);
 }
 
-function problemsInNames(permissions: Record<string, unknown>): string[] {
-  const problems: string[] = [];
-  for (const name of texts(permissions.env)) {
+function problemsInVariables(names: string[]): string[] {
+  return names.flatMap((name) => {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-      problems.push(`permissions.env holds "${name}"; give whole names of variables such as "API_TOKEN"`);
-    } else if (STEERING.test(name)) {
-      problems.push(`permissions.env holds "${name}", which steers the body's own process; give it another name`);
+      return [`permissions.env holds "${name}"; give whole names of variables such as "API_TOKEN"`];
     }
-  }
-  for (const host of texts(permissions.net)) {
-    if (/^[a-z][a-z+.-]*:\/\//i.test(host) || host.includes("/") && !host.startsWith("unix:") && !/\/\d+$/.test(host)) {
-      problems.push(`permissions.net holds "${host}"; give "host" or "host:port", without scheme and path`);
-    }
-  }
-  return problems;
+    return STEERING.test(name)
+      ? [`permissions.env holds "${name}", which steers the body's own process; give it another name`]
+      : [];
+  });
 }
 
-function problemsInUnsafe(unsafe: unknown): string[] {
-  if (unsafe === undefined) return [];
-  if (!isRecord(unsafe)) return ['permissions.unsafe must be an object such as { run: ["ffmpeg"] }'];
-  const unknown = Object.keys(unsafe).filter((key) => !UNSAFE_LISTS.includes(key as "run"))
-    .map((key) => `permissions.unsafe.${key} is unknown; known are ${UNSAFE_LISTS.join(", ")}`);
-  return [
-    ...unknown,
-    ...UNSAFE_LISTS.flatMap((key) => problemsInList(unsafe[key], `permissions.unsafe.${key}`, true)),
-  ];
+function problemsInHosts(hosts: string[]): string[] {
+  return hosts.filter((host) =>
+    /^[a-z][a-z+.-]*:\/\//i.test(host) || host.includes("/") && !host.startsWith("unix:") && !/\/\d+$/.test(host)
+  ).map((host) => `permissions.net holds "${host}"; give "host" or "host:port", without scheme and path`);
 }
 
 export interface PermissionPaths {
@@ -168,8 +198,4 @@ function literal(value: unknown): string {
 
 function texts(list: unknown): string[] {
   return Array.isArray(list) ? list.filter((entry): entry is string => typeof entry === "string") : [];
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

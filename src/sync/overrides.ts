@@ -20,8 +20,8 @@ import {
   type StoredSchedule,
 } from "../definitions/definition_rows.ts";
 import { changeOverrides, type Override, type OverrideChange, readOverrides } from "../definitions/override_rows.ts";
-import { workOf } from "./describe.ts";
-import { POLICY_NAMES } from "./flow_options.ts";
+import type { Complaint } from "../job_options/complaint.ts";
+import { POLICY_NAMES, readOptions } from "../job_options/job_schema.ts";
 import {
   asWritten,
   isOf,
@@ -35,13 +35,11 @@ import {
   rowsOf,
   scheduleIdOf,
   storedName,
-} from "../definitions/job_options.ts";
-import { isText, Options } from "./option_reader.ts";
+} from "../job_options/overridable.ts";
 import { sameJson } from "./plan.ts";
 import { shown, wordLike } from "../platform/shown.ts";
-import type { Complaint } from "./problem.ts";
 import { nextSlots } from "../schedules/calendar.ts";
-import { type ParsedSchedule, parseSchedule } from "./schedule_input.ts";
+import { type ParsedSchedule, parseSchedule } from "../job_options/schedule_options.ts";
 import { whyInfeasible } from "../dispatch/feasibility.ts";
 
 export type OverrideAnswer = { ok: true; changed: OverrideChange[] } | {
@@ -57,7 +55,7 @@ export async function setOverrides(
   by: Actor,
 ): Promise<OverrideAnswer | undefined> {
   const { node } = wishes;
-  const fixed = typeof node === "string" && isText(node, 200) && !node.includes("{") ? [node] : [];
+  const fixed = typeof node === "string" && !node.includes("{") && readOptions({ node }).ok ? [node] : [];
   const nowhere = await whyInfeasible(sql, { selectors: fixed, resources: {} });
   return await inTurn(sql, job_name, by, (on) => {
     const complaints: Complaint[] = [];
@@ -207,7 +205,11 @@ function jobValues(wishes: { readonly [option: string]: Json }, complaints: Comp
         fix: "give both, such as 60/1 for 60 in each second",
         says: { code: "rate" },
       });
-    } else values[name] = pick(workOf(new Options(asInFile(name, wish), complaints), complaints), columns);
+    } else {
+      const read = readOptions(asInFile(name, wish));
+      if (read.ok) values[name] = pick(read.columns, columns);
+      else complaints.push(...read.complaints);
+    }
   }
   return values;
 }

@@ -20,7 +20,7 @@ import type { DescribedJob } from "./describe.ts";
 import { shortestDistance } from "../schedules/jitter.ts";
 import type { JobFile } from "./job_files.ts";
 import type { Misfits } from "./misfits.ts";
-import { asFiled, asWritten, fileValue, withOverrides } from "../definitions/job_options.ts";
+import { asFiled, asWritten, fileValue, withOverrides } from "../job_options/overridable.ts";
 import { nextSlots, previewWarnings } from "../schedules/calendar.ts";
 
 /** A job file with the digest of its graph; `job` is left out when the digest is the one that is stored. */

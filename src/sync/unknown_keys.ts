@@ -4,8 +4,7 @@
  */
 import { counted } from "../platform/text.ts";
 import type { Json } from "../job.ts";
-import { isPlainObject } from "./option_reader.ts";
-import { wordLike } from "../platform/shown.ts";
+import { isRecord, wordLike } from "../platform/shown.ts";
 
 export interface UnknownKey {
   /** With what is above it: "devices.0.nmae". */
@@ -43,7 +42,7 @@ class Walk {
   /** Undefined: the schema is for other values than this. */
   look(schema: Json | undefined, value: unknown, path: readonly string[]): Found | undefined {
     if (++this.#depth > DEEPEST) this.left = 0;
-    const found = --this.left < 0 || !isPlainObject(schema) ? new Map() : this.#lookAt(schema, value, path);
+    const found = --this.left < 0 || !isRecord(schema) ? new Map() : this.#lookAt(schema, value, path);
     this.#depth--;
     return found;
   }
@@ -54,7 +53,7 @@ class Walk {
     if (!isFor(keywords, value)) return undefined;
     const own = Array.isArray(value)
       ? this.#inList(keywords, value, path)
-      : isPlainObject(value)
+      : isRecord(value)
       ? this.#inObject(keywords, value, path)
       : new Map();
     const parts = [keywords.anyOf, keywords.oneOf, keywords.allOf].flatMap((part) => Array.isArray(part) ? part : []);
@@ -72,7 +71,7 @@ class Walk {
   /** Undefined: it says nothing of keys. */
   #inObject(keywords: Keywords, value: Record<string, unknown>, path: readonly string[]): Found | undefined {
     const { properties, additionalProperties: others, patternProperties } = keywords;
-    if (!isPlainObject(properties)) return others === undefined ? undefined : this.#inOthers(others, value, path);
+    if (!isRecord(properties)) return others === undefined ? undefined : this.#inOthers(others, value, path);
     const known = Object.keys(properties);
     const open = others !== undefined || patternProperties !== undefined;
     return merged(
@@ -95,7 +94,7 @@ class Walk {
     if (!ref.startsWith("#")) return undefined;
     const steps = ref.slice(1).split("/").slice(1).map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
     return steps.reduce<Json | undefined>(
-      (at, step) => isPlainObject(at) && Object.hasOwn(at, step) ? (at as Keywords)[step] : undefined,
+      (at, step) => isRecord(at) && Object.hasOwn(at, step) ? (at as Keywords)[step] : undefined,
       this.#root,
     );
   }

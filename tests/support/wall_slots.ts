@@ -1,7 +1,7 @@
 /** Schedules as a test writes them, and slots as a wall clock shows them. */
 import assert from "node:assert/strict";
 import { nextSlots } from "../../src/schedules/calendar.ts";
-import { parseSchedule } from "../../src/sync/schedule_input.ts";
+import { parseSchedule } from "../../src/job_options/schedule_options.ts";
 import type { ScheduleSpec } from "../../src/definitions/definition_rows.ts";
 
 export function at(text: string): Temporal.Instant {

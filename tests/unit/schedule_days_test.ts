@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { shortestDistance, startOf } from "../../src/schedules/jitter.ts";
 import { nextSlots, planSlots, slotsIn } from "../../src/schedules/calendar.ts";
-import { parseSchedule } from "../../src/sync/schedule_input.ts";
+import { parseSchedule } from "../../src/job_options/schedule_options.ts";
 import { at, shown, spec } from "../support/wall_slots.ts";
 
 const WITHOUT: { days: string; input: Record<string, unknown>; after: string; slots: string[] }[] = [

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { kindNamed, SCHEDULE_KINDS } from "../../src/schedule_kinds/kinds.ts";
 import { nextSlots, planSlots, previewWarnings } from "../../src/schedules/calendar.ts";
-import { parseSchedule } from "../../src/sync/schedule_input.ts";
+import { parseSchedule } from "../../src/job_options/schedule_options.ts";
 import { at, shown, spec } from "../support/wall_slots.ts";
 
 const GOOD: Record<string, unknown[]> = {

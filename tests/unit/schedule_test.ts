@@ -1,6 +1,6 @@
 /** The calendar on known nights: what each policy does when a clock jumps, what is a misfire, and what is refused. */
 import assert from "node:assert/strict";
-import { parseSchedule } from "../../src/sync/schedule_input.ts";
+import { parseSchedule } from "../../src/job_options/schedule_options.ts";
 import { nextSlots, planSlots, previewWarnings } from "../../src/schedules/calendar.ts";
 import { at, shown, spec } from "../support/wall_slots.ts";
 
@@ -284,7 +284,7 @@ const REFUSED: { input: unknown; says: RegExp; fix?: RegExp }[] = [
   { input: { dailyAt: "02:30", id: "" }, says: /1 to 64/ },
   { input: { dailyAt: "02:30", args: [1] }, says: /must be an object/ },
   { input: { dailyAt: "02:30", exclude: "2026-02-30" }, says: /exclude: "2026-02-30" names a day that does not exist/ },
-  { input: { dailyAt: "02:30", exclude: ["02-29", "02-30"] }, says: /exclude: "02-30" names a day/ },
+  { input: { dailyAt: "02:30", exclude: ["02-29", "02-30"] }, says: /exclude\[1\]: "02-30" names a day/ },
   { input: { dailyAt: "02:30", exclude: "31.12.2026" }, says: /is no day/, fix: /2026-12-31/ },
   { input: { dailyAt: "02:30", exclude: "0026-01-01" }, says: /does not exist/ },
   { input: { dailyAt: "02:30", exclude: "2027-01-03/2026-12-29" }, says: /ends before/, fix: /2026-12-29\/2027-01-03/ },

@@ -35,7 +35,7 @@ const READING_ORDER = [
     "events",
     "dispatch",
   ],
-  ["sync", "actions", "client.ts"],
+  ["job_options", "sync", "actions", "client.ts"],
   ["worker", "cluster", "leader"],
   ["ops", "app", "dev", "admin", "cli", "main.ts"],
 ].flat();

@@ -3,7 +3,7 @@ import { wallClock } from "../../platform/timers.ts";
 import { boundedSlots } from "../../schedules/preview.ts";
 import { previewWarnings, type ScheduleTimes } from "../../schedules/calendar.ts";
 import { SCHEDULE_KINDS, typedTime } from "../../schedule_kinds/kinds.ts";
-import { parseSchedule } from "../../sync/schedule_input.ts";
+import { parseSchedule } from "../../job_options/schedule_options.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../../definitions/definition_rows.ts";
 import { type Pause, readPaused } from "../../dispatch/pauses.ts";

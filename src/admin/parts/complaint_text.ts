@@ -3,7 +3,7 @@ import type { CronField } from "../../schedule_kinds/cron_pattern.ts";
 import type { DaysMistake } from "../../schedules/exclusion.ts";
 import { scheduleWith, type StoredTimes } from "../../sync/overrides.ts";
 import { shown } from "../../platform/shown.ts";
-import { type Complaint, complaintLine, type Says } from "../../sync/problem.ts";
+import { type Complaint, complaintLine, type Says } from "../../job_options/complaint.ts";
 import type { Shortage } from "../../dispatch/feasibility.ts";
 import type { Lang } from "../../locale/locale.ts";
 

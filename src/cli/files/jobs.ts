@@ -1,5 +1,5 @@
 /** `jobs`: what each job is, and options of it that are set beside its file (sync/overrides.ts). */
-import { askedBy, type JobOption, optionsOf } from "../../definitions/job_options.ts";
+import { askedBy, type JobOption, optionsOf } from "../../job_options/overridable.ts";
 import { commitText } from "../../sync/confirmation.ts";
 import { kindNamed } from "../../schedule_kinds/kinds.ts";
 import { scheduleText } from "../../sync/plan.ts";

@@ -7,7 +7,7 @@ import type { ScheduleTimes } from "../../schedules/calendar.ts";
 import type { ScheduleValues } from "../../job.ts";
 import { kindStored, SCHEDULE_KINDS, typedTime } from "../../schedule_kinds/kinds.ts";
 import { flagOf } from "../commands/schedule_flags.ts";
-import { parseSchedule } from "../../sync/schedule_input.ts";
+import { parseSchedule } from "../../job_options/schedule_options.ts";
 import { schedulesNamed } from "../../actions/schedule_actions.ts";
 import type { ScheduleView } from "../../schedules/schedule_view.ts";
 import { withDb } from "../operator.ts";

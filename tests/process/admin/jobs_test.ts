@@ -98,7 +98,7 @@ Deno.test("what only its file can say of a job is shown, on the page and by the 
         ["onFailure", "block"],
         ["resources", "license 2"],
         ["retry.on", "ConnectError: max 3, otherNode true, backoffSeconds 30"],
-        ["on", `device.changed {"key":"{device}","debounce_seconds":30}`],
+        ["on", "device.changed: key {device}, debounce_seconds 30"],
         ["memoryMb", "512"],
       ] as const
     ) {
@@ -106,7 +106,7 @@ Deno.test("what only its file can say of a job is shown, on the page and by the 
       assert(page.includes(`<dt>${name}</dt><dd>${inPage}</dd>`), name);
       assert(out.includes(inText), name);
     }
-    assert.doesNotMatch(page, /<dt>(retry.factor|isolation)</, "what nobody asked for is left out");
+    assert.doesNotMatch(page, /<dt>(retry.factor|isolation.reuse)</, "what nobody asked for is left out");
     assert.match(out, /permissions: net db\.internal:5432; unsafe\.run anything/);
   });
 });

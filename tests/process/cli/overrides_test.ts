@@ -1,8 +1,8 @@
 /** What an operator sets beside a job's file: checked like the file, kept by every sync, shown, audited, and taken back. */
 import assert from "node:assert/strict";
-import { optionsOf } from "../../../src/definitions/job_options.ts";
+import { optionsOf } from "../../../src/job_options/overridable.ts";
 import { type OverrideAnswer, resetOverrides, setOverrides } from "../../../src/sync/overrides.ts";
-import { complaintLine } from "../../../src/sync/problem.ts";
+import { complaintLine } from "../../../src/job_options/complaint.ts";
 import { reportText } from "../../../src/sync/plan_text.ts";
 import type { Json } from "../../../src/job.ts";
 import { readDefinition, type StoredDefinition } from "../../../src/definitions/definition_rows.ts";

@@ -45,7 +45,7 @@ const BROKEN: { what: string; files: Record<string, string>; at: string; says: R
       "x.ts": job('schedule: {\n  dailyAt: "02:30",\n  exclude: [\n    "2026-12-31",\n    "2026-02-30",\n  ],\n},'),
     },
     at: "x.ts:9",
-    says: /exclude: "2026-02-30" names a day that does not exist/,
+    says: /exclude\[1\]: "2026-02-30" names a day that does not exist/,
     fix: /correct the date/,
   },
   {

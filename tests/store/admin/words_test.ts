@@ -9,7 +9,7 @@ import { alertText } from "../../../src/admin/parts/alert_text.ts";
 import { whyText } from "../../../src/admin/parts/why.tsx";
 import { refusalText } from "../../../src/admin/refusals.ts";
 import type { RequestContext } from "../../../src/admin/request_context.ts";
-import type { Says } from "../../../src/sync/problem.ts";
+import type { Says } from "../../../src/job_options/complaint.ts";
 import { previewWarnings } from "../../../src/schedules/calendar.ts";
 import { type RefusalCode, Refused } from "../../../src/actions/args.ts";
 import { judge } from "../../../src/leader/node_checks.ts";

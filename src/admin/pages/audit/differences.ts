@@ -1,5 +1,5 @@
 /** What an act changed, in lines: of two objects only what differs, of anything else all of it. */
-import { isPlainObject } from "../../../sync/option_reader.ts";
+import { isRecord } from "../../../platform/shown.ts";
 
 export interface Difference {
   /** Of an object's field; "" for a plain value. */
@@ -11,7 +11,7 @@ export interface Difference {
 export function differencesOf(before: unknown, after: unknown): Difference[] {
   const fields = [before, after].filter((value) => value !== null && value !== undefined);
   if (fields.length === 0) return [];
-  if (!fields.every(isPlainObject)) return [{ name: "", before: textOf(before), after: textOf(after) }];
+  if (!fields.every(isRecord)) return [{ name: "", before: textOf(before), after: textOf(after) }];
   const [was, is] = [before ?? {}, after ?? {}] as Record<string, unknown>[];
   const names = [...new Set(fields.flatMap((one) => Object.keys(one as object)))];
   return names.map((name) => ({ name, before: textOf(was?.[name]), after: textOf(is?.[name]) }))

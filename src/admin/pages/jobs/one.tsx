@@ -1,5 +1,5 @@
 /** One job: what it is and may do, what stops it, its options and schedules with what is set beside its file, its newest runs. */
-import { askedBy, optionsOf } from "../../../definitions/job_options.ts";
+import { askedBy, optionsOf } from "../../../job_options/overridable.ts";
 import type { Permissions } from "../../../job.ts";
 import { readDefinition, type StoredDefinition } from "../../../definitions/definition_rows.ts";
 import type { JobView } from "../../../runs/job_view.ts";

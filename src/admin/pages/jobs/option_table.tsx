@@ -1,5 +1,5 @@
 /** Options of a job: what holds, and beside it what the file says where an operator has set something else. */
-import type { JobOption } from "../../../definitions/job_options.ts";
+import type { JobOption } from "../../../job_options/overridable.ts";
 import type { Json } from "../../../job.ts";
 import type { JobView } from "../../../runs/job_view.ts";
 import { engineText } from "../../parts/engine_text.ts";

@@ -1,5 +1,5 @@
 /** The form in which options of a job are set beside its file, all at once: all of them or none. */
-import { type JobOption, optionsOf } from "../../../definitions/job_options.ts";
+import { type JobOption, optionsOf } from "../../../job_options/overridable.ts";
 import { type Json, PRIORITIES } from "../../../job.ts";
 import { readDefinition } from "../../../definitions/definition_rows.ts";
 import { readOverrides } from "../../../definitions/override_rows.ts";

@@ -1,5 +1,5 @@
 /** The schedules of a job, each with its next fires, what of it is set beside the file, and what stops it. */
-import type { JobOption } from "../../../definitions/job_options.ts";
+import type { JobOption } from "../../../job_options/overridable.ts";
 import { previewOf, wallTextOf } from "../../../schedules/preview.ts";
 import type { StoredDefinition, StoredSchedule } from "../../../definitions/definition_rows.ts";
 import type { JobView } from "../../../runs/job_view.ts";

@@ -6,20 +6,15 @@
  */
 import type { Json } from "../job.ts";
 import { kindNamed, kindStored } from "../schedule_kinds/kinds.ts";
-import type { Columns, StoredDefinition } from "./definition_rows.ts";
-import type { Override } from "./override_rows.ts";
+import type { Columns, StoredDefinition } from "../definitions/definition_rows.ts";
+import type { Override } from "../definitions/override_rows.ts";
+import { isRecord } from "../platform/shown.ts";
+import { defaultColumns, OPTION_LIST } from "./option_list.ts";
 
 /** The options of a job, and the columns of each. */
 export const OF_JOB: Record<string, readonly string[]> = {
   enabled: ["enabled"],
-  priority: ["priority"],
-  timeoutSeconds: ["timeout_seconds"],
-  "retry.max": ["max_retries"],
-  "retry.backoffSeconds": ["retry_backoff_seconds"],
-  concurrency: ["concurrency_policy"],
-  "concurrency.limit": ["concurrency_limit"],
-  rate: ["rate_count", "rate_seconds"],
-  node: ["node"],
+  ...Object.fromEntries(OPTION_LIST.filter(({ settable }) => settable).map(({ name, columns }) => [name, columns])),
 };
 
 /** The options of each schedule. */
@@ -59,28 +54,29 @@ export function optionsOf(definition: StoredDefinition, overrides: Override[]): 
   });
 }
 
+/** Shown by themselves. */
+const SHOWN_ELSEWHERE = ["description", "permissions"];
+const USUAL = defaultColumns();
+
 /**
  * What else its file asks for, by the names that it has there, as a text: `["resources", "license 1"]`. What is as it is without
  * being asked for is left out, but for the memory.
  */
 export function askedBy(definition: StoredDefinition): [name: string, text: string][] {
-  const { retry_on, resources, event_rules, isolation_reuse } = definition;
-  const parts = (of: object) => Object.entries(of).map(([name, value]) => `${name} ${value}`).join(", ");
-  const all: [name: string, value: unknown, usual?: unknown][] = [
-    ["on", Object.entries(event_rules).map(([type, rule]) => `${type} ${JSON.stringify(rule)}`).join("; "), ""],
-    ["serialKey", definition.serial_key, null],
-    ["onFailure", definition.on_failure, "continue"],
-    ["concurrency.key", definition.concurrency_key, null],
-    ["resources", parts(resources), ""],
-    ["retry.factor", definition.retry_factor, 2],
-    ["retry.jitter", definition.retry_jitter, 0.1],
-    ["retry.interruptions", definition.max_interruptions, 3],
-    ["retry.on", Object.entries(retry_on).map(([error, policy]) => `${error}: ${parts(policy)}`).join("; "), ""],
-    ["killGraceSeconds", definition.kill_grace_seconds, 10],
-    ["isolation", `reuse ${isolation_reuse}`, "reuse 0"],
-    ["memoryMb", definition.memory_mb],
-  ];
-  return all.filter(([, value, usual]) => value !== usual).map(([name, value]) => [name, String(value)]);
+  return OPTION_LIST.flatMap(({ name, columns, settable }): [string, string][] => {
+    const column = columns.at(-1);
+    if (!column || settable || SHOWN_ELSEWHERE.includes(name)) return [];
+    const text = askedText(definition[column]);
+    return text === askedText(USUAL[column]) && name !== "memoryMb" ? [] : [[name, text]];
+  });
+}
+
+/** `license 1, gpu 2`, `ConnectError: max 3, backoffSeconds 30; Other: max 1` */
+function askedText(value: unknown): string {
+  if (!isRecord(value)) return Array.isArray(value) ? value.map(askedText).join(", ") : String(value);
+  const parts = Object.entries(value);
+  const nested = parts.some(([, part]) => isRecord(part));
+  return parts.map(([key, part]) => `${key}${nested ? ":" : ""} ${askedText(part)}`).join(nested ? "; " : ", ");
 }
 
 /** Columns of an option in the words of a job file: `{ dailyAt: "02:30" }`, `{ count: 60, seconds: 1 }`, `"queueOne"`, 240. */
