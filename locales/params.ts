@@ -947,5 +947,20 @@ export interface Messages {
   "settings.usual": None;
   "settings.value": None;
   "settings.wrong": None;
+  "steps.begun": None;
+  "steps.execution": { n: Text; worker: Text };
+  "steps.executions": None;
+  "steps.first": { n: Text };
+  "steps.has_undo": None;
+  "steps.long": { bytes: Text };
+  "steps.orphaned": None;
+  "steps.outcome": None;
+  "steps.sent_by": { who: Text };
+  "steps.state": None;
+  "steps.step": None;
+  "steps.title": None;
+  "steps.tries": { n: Text };
+  "steps.until": None;
+  "steps.when": None;
   "table.head": None;
 }

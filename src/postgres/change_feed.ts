@@ -6,7 +6,7 @@
 import type { Db } from "./connection.ts";
 
 export const TOPICS = ["runs", "jobs", "bulks", "events", "nodes", "settings", "audit", "alerts"] as const;
-/** `run:812` is that run with its log; `runs` all new runs, starts and ends. */
+/** `run:812` is that run with its log and its steps; `runs` all new runs, starts and ends. */
 export type Topic = typeof TOPICS[number] | `run:${number}`;
 
 export async function readChanges(sql: Db, topics: readonly Topic[]): Promise<Map<Topic, string>> {
@@ -37,7 +37,8 @@ export async function readChanges(sql: Db, topics: readonly Topic[]): Promise<Ma
     end as mark
       from unnest(${topics.filter((topic) => !topic.startsWith("run:"))}::text[]) as topic
     union all
-    select 'run:' || r.id, concat_ws(':', r.xmin::text, (select max(l.id) from job_run_log l where l.job_run_id = r.id))
+    select 'run:' || r.id, concat_ws(':', r.xmin::text, (select max(l.id) from job_run_log l where l.job_run_id = r.id),
+             (select concat_ws(',', count(*), max(s.xmin::text::bigint)) from run_step s where s.job_run_id = r.id))
       from job_run r where r.id = any(${run_ids}::bigint[])`;
   return new Map(rows.map(({ topic, mark }) => [topic, mark ?? ""]));
 }

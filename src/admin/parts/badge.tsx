@@ -20,6 +20,9 @@ const TONES: Record<string, { tone: Tone; sign: string }> = {
   planning: { tone: "busy", sign: "…" },
   missed: { tone: "bad", sign: "∅" },
   late: { tone: "warn", sign: "→" },
+  DONE: { tone: "good", sign: "✓" },
+  TRYING: { tone: "warn", sign: "↻" },
+  WAITING: { tone: "quiet", sign: "⏸" },
   LOST: { tone: "warn", sign: "?" },
   GIVEN_BACK: { tone: "quiet", sign: "↩" },
 };

@@ -1,14 +1,10 @@
 /** `runs steps`: what programs rely on, what people see, and which step is meant. */
 import assert from "node:assert/strict";
-import { json, type Sql } from "../../../src/postgres/connection.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
 import { cliWith } from "../../support/cli.ts";
 import { aRun } from "../../support/factories.ts";
+import { aStep } from "../../support/journal.ts";
 import { withStores } from "../../support/stores.ts";
-
-async function aStep(sql: Sql, job_run_id: number, { result, ...columns }: Record<string, unknown>): Promise<void> {
-  const row = { job_run_id, attempt: 1, code_digest: "0123456789ab", ...columns };
-  await sql`insert into run_step ${sql(result === undefined ? row : { ...row, result: json(sql, result) })}`;
-}
 
 const BEGAN = new Date(Date.UTC(2026, 10, 25, 1, 0, 0));
 const ENDED = new Date(Date.UTC(2026, 10, 25, 1, 0, 2));

@@ -4,6 +4,7 @@ import { LogUnreadable, RunLog } from "../../../actions/run_log.ts";
 import type { LogLineView } from "../../../runs/run_logs.ts";
 import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../runs/run_view.ts";
 import { TERMINAL } from "../../../runs/states.ts";
+import { listSteps } from "../../../steps/run_steps.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -14,6 +15,7 @@ import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
+import { Steps, STEPS_SHOWN } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
 import { t } from "../../../locale/locale.ts";
 
@@ -26,10 +28,11 @@ export async function showRun(on: RequestContext): Promise<Page> {
   const run = await readRun(on.sql, id);
   if (!run) throw new PageError(404);
   const log = new RunLog(on, run);
-  const [attempts, lines, reruns] = await Promise.all([
+  const [attempts, lines, reruns, steps] = await Promise.all([
     readAttempts(on.sql, id),
     log.readTail(LOG_LINES).catch(unreadable),
     readReruns(on.sql, id, RERUNS_SHOWN),
+    listSteps(on.sql, id, { most: STEPS_SHOWN }),
   ]);
   return {
     title: `${t(on, "runs.run", { id })} · ${run.job_name}`,
@@ -39,6 +42,7 @@ export async function showRun(on: RequestContext): Promise<Page> {
           <Heading on={on} run={run} />
           <Now on={on} run={run} />
           <Timeline on={on} run={run} attempts={attempts} />
+          <Steps on={on} run={run} steps={steps} attempts={attempts} />
           <Attempts on={on} attempts={attempts} />
           <Log on={on} run={run} lines={lines} />
           <Values on={on} run={run} reruns={reruns} />
