@@ -27,6 +27,8 @@ export interface PendingWork {
   followers: boolean;
   /** Bulks may be fed, or have changed. */
   bulks: boolean;
+  /** Something has come for runs that wait for it, or a run has ended that has children. */
+  arrivals: boolean;
   /** Runs may start now, unless their run queue is closed. */
   ready: boolean;
   /** Runs of schedules wait that are too late to start. */
@@ -106,6 +108,7 @@ export async function renewAndReadWork(
       (select id from event where processed_at is null order by id limit 1) is not null as events,
       exists (select from group_check) as followers,
       exists (select from bulk_recheck) or exists (select from bulk where next_feed_at <= clock.now) as bulks,
+      exists (select from wake_check) as arrivals,
       exists (select from lane) as ready,
       ${look.late_seconds}::float8 > 0
         and (select due_at from job_run where state = 'PENDING' and source = 'schedule' order by due_at limit 1)

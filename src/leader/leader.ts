@@ -1,7 +1,7 @@
 /**
  * Leads for one term: a tick at least each `leader_tick_seconds`, earlier when the wake-up comes or something comes due.
  *
- *   renew and look -> slots -> overlaps -> events -> followers -> bulks -> late -> cancels -> lost -> silent -> checks -> wake -> moves
+ *   renew and look -> slots -> overlaps -> events -> followers -> bulks -> arrivals -> late -> cancels -> lost -> silent -> checks -> wake -> moves
  *   -> lines -> assign -> order
  *
  * The term ends when Postgres says so (no row), when Redis says that the lock is not ours or that this epoch shall step
@@ -33,7 +33,15 @@ import { FailingTicks } from "./failing_ticks.ts";
 import type { LeaderContext } from "./leader_context.ts";
 import { dispatchSingle } from "./fast_path.ts";
 import { deliverCancels } from "./dispatch.ts";
-import { movePriorities, planDueSlots, planEvents, planFollowers, planLate, settleOverlaps } from "./planning.ts";
+import {
+  movePriorities,
+  planDueSlots,
+  planEvents,
+  planFollowers,
+  planLate,
+  settleOverlaps,
+  wakeArrived,
+} from "./planning.ts";
 import { TickTimes } from "./tick_times.ts";
 import { Contact, reassignStuck, recoverLost } from "./recovery.ts";
 
@@ -233,6 +241,7 @@ export async function tick(me: LeaderContext, pending: PendingWork, contact: Con
     ["events", pending.events, () => planEvents(me)],
     ["followers", pending.followers, () => planFollowers(me)],
     ["bulks", pending.bulks, () => lookAfterBulks(me)],
+    ["arrivals", pending.arrivals, () => wakeArrived(me)],
     ["late", pending.late || pending.slots, () => planLate(me)],
     ["cancels", pending.cancels, () => deliverCancels(me)],
     ["stuck", pending.stuck, () => reassignStuck(me)],
@@ -264,6 +273,7 @@ const CHANGES = new Set([
   "events",
   "followers",
   "bulks",
+  "arrivals",
   "late",
   "cancels",
   "stuck",
@@ -289,7 +299,7 @@ async function mayGoOn(me: LeaderContext, contact: Contact): Promise<boolean> {
 /** An idle tick does not look for runs to assign. */
 function isBusy(pending: PendingWork): boolean {
   return pending.ready || pending.asleep || pending.lines || pending.slots || pending.events || pending.followers ||
-    pending.bulks ||
+    pending.bulks || pending.arrivals ||
     pending.stuck || pending.lost;
 }
 

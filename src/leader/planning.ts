@@ -10,6 +10,7 @@ import { takeEvents } from "../events/events.ts";
 import { followEnds } from "../events/followers.ts";
 import { requestReplaced, skipForbidden } from "../runs/concurrency_policy.ts";
 import { followPriority } from "../runs/requests.ts";
+import { applyWakeChecks } from "../steps/wakes.ts";
 import { skipLate } from "../runs/states.ts";
 import { lockedLately, noteLocked } from "./row_locks.ts";
 import type { LeaderContext } from "./leader_context.ts";
@@ -114,6 +115,20 @@ export async function planFollowers(me: LeaderContext): Promise<void> {
     if (skipped) observe("run.skipped", { job_run_id: id, reason: "what it comes after did not end as its job wants" });
   }
   if (checks === ENDS_AT_ONCE || runs.some(({ skipped }) => skipped)) me.wakeup.signal(); // a skipped run has an end as well
+}
+
+/**
+ * Lets go suspended runs for which something has come, and asks the children of runs that have ended to end; those without a body are then ended
+ * by the step of cancels.
+ */
+export async function wakeArrived(me: LeaderContext): Promise<void> {
+  await failpoint("after-lease-check-arrivals");
+  const { woken, canceling, more } = await applyWakeChecks(me.sql, me.term, { skip_locked: lockedLately(me) })
+    .catch((error) => {
+      throw noteLocked(me, error);
+    });
+  for (const { job_run_id, state } of woken) if (state === "SUSPENDED") observe("run.woken", { job_run_id });
+  if (more || canceling > 0) me.wakeup.signal();
 }
 
 /** A tick skips so many; while more are left it gives nothing that is due already, or it would start some of them. */

@@ -68,6 +68,8 @@ export interface Facts {
   "outcomes.replayed": { worker_id: string; by: string; found: number; recorded: number };
   "spool.failed": { file: string; error: string };
   "run.skipped": { job_run_id: number; reason: string };
+  /** Something has come for which it was suspended. */
+  "run.woken": { job_run_id: number };
   "run.quarantined": { job_run_id: number; attempt: number };
   "run.canceled": { job_run_id: number; by: string };
   "run.orphaned": { job_run_id: number; attempt: number; worker_id: string; cause: string };

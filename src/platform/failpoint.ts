@@ -26,6 +26,7 @@ export const FAILPOINTS = {
   "after-lease-check-replaced": "trusted; slots of replace jobs have runs, older ones are not asked to end yet",
   "after-lease-check-events": "trusted; events wait, their runs are not inserted",
   "after-lease-check-followers": "trusted; runs of a group have ended, those that come after are not inserted",
+  "after-lease-check-arrivals": "trusted; something has come for suspended runs, which are still held",
   "after-lease-check-late": "trusted; runs that are late are not skipped yet",
   "after-lease-check-cancels": "trusted; requests to cancel are not carried out yet",
   "after-lease-check-refused": "trusted; an order failed or was refused, its run is not taken back yet",

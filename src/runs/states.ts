@@ -5,6 +5,7 @@
  *   PENDING ORPHANED RETRYING          ASSIGNED   leader: assignRuns
  *   ASSIGNED                           RUNNING    worker: startRuns
  *   RUNNING                            SUCCEEDED FAILED TIMED_OUT CANCELED RETRYING   worker: finishRuns
+ *   RUNNING                            SUSPENDED  worker whose body waits: suspendRuns (steps/suspend_runs.ts)
  *   ORPHANED                           the same, by its former worker, until it is assigned again: finishRuns
  *   ASSIGNED                           ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack
  *   RUNNING                            ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack

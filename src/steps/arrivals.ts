@@ -8,7 +8,7 @@
  *   call     its run has ended: the result, or the error with which the body makes a ChildFailed
  *   bulk     it has ended
  *
- * All is read in one statement, so of one snapshot, and `wakes` with it. Who suspends a run by these `wakes` (runs/suspend.ts) finds them
+ * All is read in one statement, so of one snapshot, and `wakes` with it. Who suspends a run by these `wakes` (suspend_runs.ts) finds them
  * changed when anything came later: they are raised in the transaction that brings it, or by the leader after its commit.
  * A wait that changed code does not ask for any more is answered as well: who looks leaves out what it has passed on.
  */

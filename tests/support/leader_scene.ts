@@ -36,6 +36,7 @@ export const IDLE: PendingWork = {
   events: false,
   followers: false,
   bulks: false,
+  arrivals: false,
   ready: false,
   late: false,
   asleep: false,
