@@ -514,6 +514,7 @@ export interface Messages {
   "jobs.state.paused": None;
   "jobs.state.removed": None;
   "jobs.state.unsafe": None;
+  "jobs.suspended": None;
   "jobs.synced": None;
   "jobs.synced_by": { machine: Text; who: Text };
   "jobs.synced_dirty": None;
@@ -800,6 +801,7 @@ export interface Messages {
   "queue.since": None;
   "queue.stop_a_key": None;
   "queue.stop_key": None;
+  "queue.suspended": { n: Text };
   "queue.taken": None;
   "queue.the_job": { name: Text };
   "queue.the_key": { key: Text };

@@ -455,6 +455,7 @@ create table job_run (
   version int not null default 0,
   attempt int not null default 1 check (attempt >= 1),  -- counts executions: from a start to a suspension or an end
   suspensions int not null default 0,         -- how often it started again after one, raised with `attempt`: people count attempt - suspensions
+  woken_at timestamptz,                       -- when it was let go after its last suspension: since then it wants to start
   wakes int not null default 0,               -- how often something has arrived; a suspension that has not seen the last is refused
   failures int not null default 0,            -- what the user's code did; counts against max_retries
   interruptions int not null default 0,       -- what was done to it; counts against max_interruptions
@@ -502,7 +503,7 @@ create index job_run_event_key on job_run (job_definition_id, event_key, id) whe
 -- not are `held` and not in it, and a run queue that is closed is passed over as one; so its cost does not grow with what waits.
 create index job_run_ready on job_run (job_definition_id, (coalesce(node, '')), priority, due_at, id)
   where state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED') and not held;
-create index job_run_held on job_run (job_definition_id, priority) where held;
+create index job_run_held on job_run (job_definition_id, priority) where held and state <> 'SUSPENDED';
 create index job_run_asleep on job_run (wakes_at) where wakes_at is not null;
 create index job_run_slots on job_run (due_at) where state = 'PENDING' and source = 'schedule';
 create index job_run_orphans on job_run (id) where state = 'ORPHANED';
@@ -520,7 +521,8 @@ create unique index job_run_serial on job_run (serial_key)
 create index job_run_keyed on job_run (serial_key, priority, due_at, id)
   where serial_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
 create index job_run_limited on job_run (limit_key, priority, due_at, id)
-  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
+  where limit_key is not null and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED')
+    and (state <> 'SUSPENDED' or wakes_at is null);
 -- A job's runs by time: of those that wait and of those that have ended, since an index of all of them is written with each step of each run.
 create index job_run_waiting on job_run (job_definition_id, scheduled_for) where state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED');
 create index job_run_past_slots on job_run (job_definition_id, scheduled_for) where finished_at is not null;
@@ -638,7 +640,7 @@ create table event_suppressed (
 create index event_absorbed_run on event_suppressed (job_run_id) where job_run_id is not null;  -- for the end of that run's row
 
 -- How far slots of a schedule are forgotten: some of their runs, and with them the keys that keep a slot from being created again, were
--- deleted when they were old (runs/run_retention.ts). A backfill makes no run for a slot up to here.
+-- deleted when they were old (runs/retention/run_retention.ts). A backfill makes no run for a slot up to here.
 create table schedule_watermark (
   job_schedule_id bigint primary key references job_schedule on delete cascade,
   upto timestamptz not null
@@ -1085,7 +1087,7 @@ begin
              'text', 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
                || '" are active') into said from job_definition d
       join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED')
-       and o.state in ('ASSIGNED', 'RUNNING')
+       and (o.state <> 'SUSPENDED' or o.wakes_at is null) and o.state in ('ASSIGNED', 'RUNNING')
      where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit;
     if said is not null then
       return said;

@@ -5,8 +5,8 @@ import type { Sql } from "../postgres/connection.ts";
 import { reprioritizeWhere, requestCancelWhere } from "../runs/requests.ts";
 import type { RunFilter } from "../runs/run_filter.ts";
 import { countRuns, searchRuns } from "../runs/run_search.ts";
-import { WAITING } from "../runs/run_scans.ts";
-import { type RunState, STATES, TERMINAL } from "../runs/states.ts";
+import { MAY_START } from "../runs/run_states.ts";
+import { type RunState, STATES, TERMINAL } from "../runs/run_states.ts";
 import { Refused } from "./args.ts";
 import { existingRun } from "./run_actions.ts";
 
@@ -26,7 +26,7 @@ const LOOK = 200_000;
 const CAN_BE: Record<ManyAct["verb"], readonly RunState[]> = {
   cancel: STATES.filter((state) => !TERMINAL.includes(state)),
   retry: TERMINAL,
-  reprioritize: WAITING,
+  reprioritize: MAY_START,
 };
 
 /** The filter without the states in which this cannot be done; perhaps none is left. */

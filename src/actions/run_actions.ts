@@ -8,7 +8,8 @@ import { readDemands } from "../definitions/definition_rows.ts";
 import { emitEventBy } from "../events/events.ts";
 import { requestCancel } from "../runs/requests.ts";
 import { readRun, readState, type RunView } from "../runs/run_view.ts";
-import { forceClose, type RunState, TERMINAL } from "../runs/states.ts";
+import { type RunState, TERMINAL } from "../runs/run_states.ts";
+import { forceClose } from "../runs/states.ts";
 import { checkText, EnqueueError, Refused, storable } from "./args.ts";
 import {
   type Enqueued,

@@ -9,7 +9,7 @@ import { type Archive, ArchiveError } from "../archive/archive.ts";
 import { type LogPart, nameWithin, parseLogRef } from "../archive/log_ref.ts";
 import { MOST_PACKED_BYTES, unpackLines } from "../archive/members.ts";
 import type { Db } from "../postgres/connection.ts";
-import { readLogRef } from "../runs/log_retention.ts";
+import { readLogRef } from "../runs/retention/log_retention.ts";
 import { type LogLineView, readLogs, readLogTail } from "../runs/run_logs.ts";
 
 /** Lines are there, and could not be read: which run's, where they are, why, and what to do. */

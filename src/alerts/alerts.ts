@@ -15,6 +15,7 @@ import { nobodyHas } from "../runs/code_mismatch.ts";
 import type { Db } from "../postgres/connection.ts";
 import { GUESSED, WITHIN_MINUTES } from "../access/login_attempts.ts";
 import { fenceBeside, type Term } from "../nodes/leadership.ts";
+import { inStates, MAY_START } from "../runs/run_states.ts";
 
 /** What there is; `alerts.about.KIND` of the locales says what each tells of its subject. */
 export const ALERT_KINDS = [
@@ -142,8 +143,10 @@ function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdu
            'due since ' || to_char(o.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' and not started' as message,
            jsonb_build_object('due_at', o.due_at, 'job_run_id', o.id) as detail
       from job_definition d cross join lateral (
-        (select r.due_at, r.id from job_run r
-          where r.job_definition_id = d.id and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.due_at < ${before}
+        (select greatest(r.due_at, r.woken_at) as due_at, r.id from job_run r
+          where r.job_definition_id = d.id and ${
+    inStates(sql, MAY_START, sql`r.state`)
+  } and not r.held and r.due_at < ${before} and (r.woken_at < ${before}) is not false
             and not exists (select from job_run_attempt a where a.job_run_id = r.id and a.attempt = r.attempt
                              and a.started_at is not null and a.ended_at > ${before})
           order by r.job_definition_id, coalesce(r.node, ''), r.priority, r.due_at limit 1)

@@ -10,12 +10,12 @@ import { insertingRuns, now } from "../runs/create_runs.ts";
 import { recordAudit } from "../access/audit.ts";
 import { createBulk } from "./bulks.ts";
 import { type Db, json, type Sql } from "../postgres/connection.ts";
-import type { RunState } from "../runs/states.ts";
+import type { RunState } from "../runs/run_states.ts";
 
 /** So many slots are one statement. */
 const AT_ONCE = 1_000;
 
-/** A slot's run: none; one that ended SKIPPED and was not repeated; any other; none any more, perhaps (runs/run_retention.ts). */
+/** A slot's run: none; one that ended SKIPPED and was not repeated; any other; none any more, perhaps (runs/retention/run_retention.ts). */
 export type SlotState = "free" | "skipped" | "taken" | "forgotten";
 
 export interface PastSlot {

@@ -19,6 +19,7 @@ import { type Db, json } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { behindKey, beyondLimit, bulkBehindKey, goingOf } from "../runs/key_queues.ts";
+import { inStates, MAY_START, NOT_ENDED } from "../runs/run_states.ts";
 
 /** A bulk that may need something, and all that tells what. */
 export interface BulkState {
@@ -36,6 +37,8 @@ export interface BulkState {
   live: number;
   running: number;
   retrying: number;
+  /** They wait within their bodies, and make room: others of the bulk go on. */
+  suspended: number;
   held: number;
   unasked: number;
   /** FAILED and TIMED_OUT since it was last resumed; not counted beyond max_failures + 1, and not at all without that. */
@@ -101,9 +104,10 @@ export async function readBulks(sql: Db, bulk_ids: number[]): Promise<BulkState[
       cross join lateral (
         select count(*)::int as live, count(*) filter (where r.state in ('ASSIGNED', 'RUNNING'))::int as running,
                count(*) filter (where r.state = 'RETRYING')::int as retrying,
+               count(*) filter (where r.state = 'SUSPENDED' and r.wakes_at is not null)::int as suspended,
                count(*) filter (where r.held and r.wakes_at is null)::int as held,
                count(*) filter (where r.cancel_requested_at is null)::int as unasked
-          from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')) l
+          from job_run r where r.bulk_id = b.id and ${inStates(sql, NOT_ENDED, sql`r.state`)}) l
       cross join lateral (
         select count(*)::int as recent, count(*) filter (where e.state in ('FAILED', 'TIMED_OUT'))::int as recent_failures
           from (select r.state from bulk_item i join job_run r on r.id = i.job_run_id
@@ -175,7 +179,7 @@ export async function letGo(
     with ${fence(sql, term)},
     next as materialized (
       select r.id from job_run r join bulk b on b.id = r.bulk_id join job_definition d on d.id = r.job_definition_id
-       where b.id = ${bulk_id} and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.held and r.wakes_at is null
+       where b.id = ${bulk_id} and ${inStates(sql, MAY_START, sql`r.state`)} and r.held and r.wakes_at is null
          and not ${behindKey(sql)} and not ${beyondLimit(sql)}
        order by r.priority, r.due_at, r.id
        limit least(${most}, greatest(0, (select b.running_limit from bulk b where b.id = ${bulk_id}) - ${
@@ -236,7 +240,7 @@ export async function finish(sql: Db, term: Term, bulk_id: number): Promise<Bulk
         from fence, counted
        where b.id = ${bulk_id} and b.finished_at is null
          and (b.state = 'CANCELED' or not exists (select from bulk_item i where i.bulk_id = b.id and i.seq >= b.next_seq))
-         and not exists (select from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+         and not exists (select from job_run r where r.bulk_id = b.id and ${inStates(sql, NOT_ENDED, sql`r.state`)})
       returning b.*, (select count(*) from bulk_item i where i.bulk_id = b.id) - b.succeeded - b.failed as not_done, fence.epoch),
     next as (
       insert into bulk_recheck (bulk_id)

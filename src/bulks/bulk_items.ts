@@ -1,6 +1,6 @@
 /** The items of a bulk as people look at them: which, in which state, why they failed, and what came of it all. Nothing here changes a row. */
 import type { Db, Sql } from "../postgres/connection.ts";
-import type { RunState } from "../runs/states.ts";
+import type { RunState } from "../runs/run_states.ts";
 
 /** UNFED: it has no run yet. */
 export type ItemState = RunState | "UNFED";

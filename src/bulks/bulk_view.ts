@@ -4,6 +4,7 @@
  */
 import type { Db } from "../postgres/connection.ts";
 import type { Waits } from "../runs/wait_reason.ts";
+import { HOLDS_KEY, inStates, NOT_ENDED } from "../runs/run_states.ts";
 
 /** One bulk; what `bulk show --json` and the client give. */
 export interface BulkView {
@@ -28,11 +29,12 @@ export interface BulkView {
   on_failure: string | null;
   retry_of: number | null;
   items: number;
-  /** Items that have a run; those of their runs that wait for a slot, are with a worker, wait for another try. */
+  /** Items that have a run; those of their runs that wait for a slot, are with a worker, wait for another try, or within their bodies. */
   fed: number;
   waiting: number;
   running: number;
   retrying: number;
+  suspended: number;
   succeeded: number;
   failed: number;
   canceled: number;
@@ -167,7 +169,7 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
        order by b.id ${after_id === undefined ? sql`desc` : sql``} limit ${most})
     select b.id::float8, b.name, d.name as job_name, b.state, b.parallel, b.running_limit, b.throttle_above::float8, b.throttled,
            b.interval_seconds::float8, b.priority, b.serial_key, b.max_failures, f.name as on_finish, e.name as on_failure, b.retry_of::float8,
-           i.items::float8, c.fed::float8, c.waiting::float8, c.running::float8, c.retrying::float8,
+           i.items::float8, c.fed::float8, c.waiting::float8, c.running::float8, c.retrying::float8, c.suspended::float8,
            coalesce(b.succeeded, c.fed - c.others)::float8 as succeeded, coalesce(b.failed, c.failed)::float8 as failed,
            coalesce(c.fed - b.succeeded - b.failed, c.canceled)::float8 as canceled, t.per_minute, t.seconds_p25, t.seconds_p50, t.seconds_p75,
            b.created_by, b.changed_by, b.reason, b.created_at, b.started_at, b.finished_at, clock_timestamp() as now,
@@ -178,10 +180,10 @@ async function bulkRows(sql: Db, which: Which): Promise<BulkRow[]> {
       cross join lateral (select coalesce(max(seq), 0) as items from bulk_item where bulk_id = b.id) i
       cross join lateral (
         select least(b.next_seq - 1, i.items) as fed, count(*) as others, count(*) filter (where state in ('PENDING', 'ORPHANED')) as waiting,
-               count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running, count(*) filter (where state = 'RETRYING') as retrying,
+               count(*) filter (where state in ('ASSIGNED', 'RUNNING')) as running, count(*) filter (where state = 'RETRYING') as retrying, count(*) filter (where state = 'SUSPENDED') as suspended,
                count(*) filter (where state in ('FAILED', 'TIMED_OUT')) as failed, count(*) filter (where state in ('CANCELED', 'SKIPPED')) as canceled
           from job_run where bulk_id = b.id and b.finished_at is null
-           and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED', 'FAILED', 'TIMED_OUT', 'CANCELED', 'SKIPPED')) c
+           and ${inStates(sql, [...NOT_ENDED, "FAILED", "TIMED_OUT", "CANCELED", "SKIPPED"])}) c
       cross join lateral (
         select case when count(*) >= ${LEAST_ENDS} and max(finished_at) > min(finished_at) then least(
                  count(*) * 60 / extract(epoch from max(finished_at) - case when count(*) < ${LOOK_BACK} then min(started_at) else min(finished_at) end),
@@ -233,7 +235,7 @@ function whyWaiting(sql: Db) {
         order by o.started_at, o.created_at, o.id limit 1),
       (select key_stopped(s) from serial_key_pause s where s.serial_key = b.serial_key),
       (select behind_run(o) from job_run o
-        where o.serial_key = b.serial_key and (o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+        where o.serial_key = b.serial_key and (${inStates(sql, HOLDS_KEY, sql`o.state`)}
           or (o.state = 'PENDING' and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp()))
         order by o.state = 'PENDING', o.priority, o.due_at, o.id limit 1))
     when b.next_feed_at > clock_timestamp() and c.running + c.waiting + c.retrying < b.running_limit

@@ -3,7 +3,7 @@ import { wallClock } from "../platform/timers.ts";
 import { type Priority, priorityNumber } from "../job.ts";
 import { isStorableDate } from "../postgres/connection.ts";
 import type { RunFilter } from "../runs/run_filter.ts";
-import { type RunState, STATES } from "../runs/states.ts";
+import { type RunState, STATES } from "../runs/run_states.ts";
 import { CommandError, EXIT } from "../app/output.ts";
 
 export function parseJson(option: string, text: string): unknown {

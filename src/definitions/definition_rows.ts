@@ -144,12 +144,12 @@ export async function readDemands(sql: Db, name: string): Promise<Demands | unde
   return row;
 }
 
-/** How many runs of each definition have not started yet; definitions without any are left out. */
+/** How many runs of each definition are to start yet, those that are suspended again; definitions without any are left out. */
 export async function countWaitingRuns(sql: Db, job_definition_ids: number[]): Promise<Map<number, number>> {
   if (job_definition_ids.length === 0) return new Map();
   const rows = await sql<{ job_definition_id: number; runs: number }[]>`
     select job_definition_id, count(*)::int as runs from job_run
-     where state in ('PENDING', 'ASSIGNED', 'RETRYING', 'ORPHANED')
+     where state in ('PENDING', 'ASSIGNED', 'SUSPENDED', 'RETRYING', 'ORPHANED')
        and job_definition_id in (select value::bigint from jsonb_array_elements_text(${json(sql, job_definition_ids)}))
      group by job_definition_id`;
   return new Map(rows.map((row) => [row.job_definition_id, row.runs]));

@@ -13,7 +13,8 @@ import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import type { WorkerState } from "../nodes/workers.ts";
-import type { RunState } from "../runs/states.ts";
+import type { RunState } from "../runs/run_states.ts";
+import { notCanceled } from "../runs/states.ts";
 
 export interface Detached {
   worker_id: string;
@@ -103,7 +104,7 @@ export async function confirm(sql: Db, ask: ContinuationQuestion): Promise<Conti
     with mine as (
       select r.id from job_run r
        where r.id = ${ask.job_run_id} and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${ask.worker_id}
-         and r.attempt = ${ask.attempt} and r.cancel_requested_at is null),
+         and r.attempt = ${ask.attempt} and ${notCanceled(sql)}),
     renewed as (
       update worker w set lease_until = greatest(w.lease_until, clock_timestamp() + ${ask.lease_ms} * interval '1 ms')
         from mine

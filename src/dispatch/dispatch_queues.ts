@@ -9,6 +9,8 @@ import { behindKey, beyondLimit, ofLimit } from "../runs/key_queues.ts";
 import { live, workersAlive } from "../runs/live_runs.ts";
 import type { NodeRow, WorkerRow } from "../nodes/workers.ts";
 import type { QueueBlock } from "../runs/wait_reason.ts";
+import { inStates, MAY_START, NOT_ENDED, WAITING } from "../runs/run_states.ts";
+import { notCanceled } from "../runs/states.ts";
 
 /** A run queue in which something may start, with all of its definition that can keep it from doing so. */
 export interface RunQueue {
@@ -122,11 +124,11 @@ export function snapshotOf(
 function lanes(sql: Db) {
   return sql`lane as (
       (select job_definition_id, coalesce(node, '') as node from job_run
-        where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held order by 1, 2 limit 1)
+        where ${inStates(sql, MAY_START)} and not held order by 1, 2 limit 1)
       union all
       select n.job_definition_id, n.node from lane l cross join lateral (
         select r.job_definition_id, coalesce(r.node, '') as node from job_run r
-         where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
+         where ${inStates(sql, MAY_START, sql`r.state`)} and not r.held
            and (r.job_definition_id, coalesce(r.node, '')) > (l.job_definition_id, l.node)
          order by 1, 2 limit 1) n)`;
 }
@@ -152,19 +154,20 @@ function soon(sql: Db, ahead_seconds: number) {
 
 /**
  * Those of `soon` of which nothing but the time says whether they may start: no limit, rate or resource of theirs may change until
- * then, and nobody has their serial key or waits for it. The time of a run that gathers events moves with each of them.
+ * then, and nobody has their serial key or waits for it. The time of a run that gathers events moves with each of them; a suspended one would begin
+ * before its time.
  */
 function nearOf(sql: Db) {
   return sql`
     select r.id as job_run_id, r.version, coalesce(r.node, '') as node, d.digest, r.avoid_node
       from soon r join job_definition d on d.id = r.job_definition_id
-     where r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.cancel_requested_at is null and r.event_key is null
+     where ${inStates(sql, WAITING, sql`r.state`)} and r.cancel_requested_at is null and r.event_key is null
        and (r.state <> 'ORPHANED' or r.interruptions <= d.max_interruptions)
        and r.limit_key is null and r.bulk_id is null and d.paused_at is null and d.removed_at is null
        and d.concurrency_limit is null and d.rate_count is null and d.resources = '{}'
        and (r.serial_key is null or not (
          exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
-                  and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+                  and ${inStates(sql, NOT_ENDED, sql`o.state`)})
          or exists (select from bulk b where b.serial_key = r.serial_key and b.finished_at is null)
          or exists (select from serial_key_pause s where s.serial_key = r.serial_key)))
      order by r.wakes_at, r.priority, r.id limit ${NEAR_RUNS}`;
@@ -209,8 +212,8 @@ function candidatesOf(sql: Db, shares: Fragment, most: number) {
           select id, job_definition_id, version, state, priority, due_at, created_at, serial_key, limit_key, avoid_node, bulk_id, interruptions
             from job_run r
            where r.job_definition_id = l.job_definition_id and coalesce(r.node, '') = l.node
-             and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held
-             and r.due_at <= clock_timestamp() and r.cancel_requested_at is null
+             and ${inStates(sql, MAY_START, sql`r.state`)} and not r.held
+             and r.due_at <= clock_timestamp() and ${notCanceled(sql)}
              and (l.alone is null or r.avoid_node is distinct from l.alone)
            order by r.priority, r.due_at, r.id limit l.most) r
        order by r.priority, r.due_at, r.id limit ${most}),

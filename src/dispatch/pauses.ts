@@ -8,6 +8,7 @@
 import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 import type { Waits } from "../runs/wait_reason.ts";
+import { inStates, MAY_START, NOT_ENDED } from "../runs/run_states.ts";
 
 /** Pauses or resumes a job. Undefined: there is no such job; `changed` false: it was so already. */
 export async function pauseJob(
@@ -106,7 +107,7 @@ export interface StoppedKey {
 export async function listStoppedKeys(sql: Db): Promise<StoppedKey[]> {
   return await sql<StoppedKey[]>`
     select s.*, (select count(*)::int from job_run r where r.serial_key = s.serial_key
-                  and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and r.state = 'PENDING') as waiting
+                  and ${inStates(sql, NOT_ENDED, sql`r.state`)} and r.state = 'PENDING') as waiting
       from serial_key_pause s order by s.stopped_at, s.serial_key`;
 }
 
@@ -126,6 +127,8 @@ export interface QueueLine {
   held: number;
   /** Of those that wait: not due yet, or not yet to be tried again. */
   later: number;
+  /** Begun, and waiting for a time, a message or another run: these want no worker. */
+  suspended: number;
 }
 
 /** What waits, job by job, the longest waiting first. Jobs without work are left out, unless they are paused. */
@@ -133,22 +136,22 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
   return await sql<QueueLine[]>`
     select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
            r.oldest_due_at, d.paused_by, d.paused_reason,
-           coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, w.reasons, w.waits
+           coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, coalesce(r.suspended, 0)::int as suspended, w.reasons, w.waits
       from job_definition d left join (
-        select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where not waits) as running,
-               count(*) filter (where held) as held, count(*) filter (where later) as later, min(due_at) filter (where waits) as oldest_due_at
-          from (select job_definition_id, due_at, true as waits, false as held, false as later from job_run
-                 where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held
-                union all select job_definition_id, due_at, true, true, false from job_run where held and wakes_at is null
-                union all select job_definition_id, due_at, true, false, true from job_run where wakes_at is not null
-                union all select job_definition_id, due_at, false, false, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
+        select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where running) as running, count(*) filter (where suspended) as suspended,
+               count(*) filter (where held) as held, count(*) filter (where later) as later, min(greatest(due_at, woken_at)) filter (where waits) as oldest_due_at
+          from (select job_definition_id, due_at, woken_at, true as waits, false as running, false as held, false as later, false as suspended from job_run
+                 where ${inStates(sql, MAY_START)} and not held
+                union all select job_definition_id, due_at, woken_at, true, false, true, false, false from job_run where held and wakes_at is null
+                union all select job_definition_id, due_at, woken_at, state <> 'SUSPENDED', false, false, state <> 'SUSPENDED', state = 'SUSPENDED' from job_run where wakes_at is not null
+                union all select job_definition_id, due_at, woken_at, false, true, false, false, false from job_run where state in ('ASSIGNED', 'RUNNING')) open
          group by job_definition_id) r
         on r.job_definition_id = d.id
       cross join lateral (
         select coalesce(array_agg(l.reason order by l.node), '{}') as reasons,
                coalesce(jsonb_agg(coalesce(l.parts, '{}') || jsonb_build_object('text', l.reason) order by l.node), '[]') as waits
           from queue_block_reason l where l.job_definition_id = d.id) w
-     where r.waiting > 0 or r.running > 0 or d.paused_at is not null
+     where r.job_definition_id is not null or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
 }
 
@@ -165,7 +168,7 @@ export async function countOpen(
   const [row] = await sql<{ waiting: number; running: number }[]>`
     select count(*) filter (where state not in ('ASSIGNED', 'RUNNING'))::int as waiting,
            count(*) filter (where state in ('ASSIGNED', 'RUNNING'))::int as running
-      from job_run where serial_key = ${serial_key} and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')`;
+      from job_run where serial_key = ${serial_key} and ${inStates(sql, NOT_ENDED)}`;
   return row as { waiting: number; running: number };
 }
 

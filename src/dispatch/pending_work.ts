@@ -17,6 +17,7 @@ import {
   snapshotOf,
   snapshotParts,
 } from "./dispatch_queues.ts";
+import { inStates, NOT_ENDED } from "../runs/run_states.ts";
 
 export interface PendingWork {
   /** Slots of schedules have come. */
@@ -117,7 +118,7 @@ export async function renewAndReadWork(
       exists (select from key_recheck) as lines,
       exists (select from priority_change m where ${canMove(sql)}) as moves,
       (select id from job_run where cancel_requested_at is not null and ending is null
-         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') order by id limit 1) is not null as cancels,
+         and ${inStates(sql, NOT_ENDED)} order by id limit 1) is not null as cancels,
       trouble.stuck, trouble.lost or exists (select from worker where state <> 'DEAD' and lease_until < clock.now) as lost,
       exists (select from node where next_check_at <= clock.now) as checks,
       (extract(epoch from least(
@@ -127,7 +128,8 @@ export async function renewAndReadWork(
           order by next_slot limit 1),
         (select next_feed_at from bulk where next_feed_at > clock.now order by next_feed_at limit 1),
         (select min(wakes_at) from soon),
-        (select greatest(wakes_at - ${ahead}, clock.now + ${ahead} / 4) from job_run where wakes_at > clock.now + ${ahead}
+        (select greatest(wakes_at - ${ahead}, clock.now + ${ahead} / 4) from job_run
+          where wakes_at > clock.now + ${ahead} and wakes_at < 'infinity'
           order by wakes_at limit 1),
         (select next_check_at from node where next_check_at > clock.now and next_check_at < 'infinity'
           order by next_check_at limit 1)) - clock.now) * 1000)::float8 as next_due_ms,

@@ -13,7 +13,7 @@ import { insertingRuns, now } from "../runs/create_runs.ts";
 import { type Db, json } from "../postgres/connection.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
-import type { RunState } from "../runs/states.ts";
+import type { RunState } from "../runs/run_states.ts";
 
 export interface EventAsked {
   event_type: string;

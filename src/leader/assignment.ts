@@ -13,7 +13,8 @@ import { type Fragment, isUniqueViolation } from "../postgres/connection.ts";
 import { checkLines, hold, wake } from "../runs/key_queues.ts";
 import type { NodeRow, WorkerRow } from "../nodes/workers.ts";
 import { lockedRows } from "../postgres/row_locks.ts";
-import { type Assigned, type Assignment, assignRuns, quarantine } from "../runs/states.ts";
+import { quarantine } from "../runs/lost_runs.ts";
+import { type Assigned, type Assignment, assignRuns } from "../runs/states.ts";
 import {
   type Candidate,
   candidates,

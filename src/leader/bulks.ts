@@ -109,10 +109,11 @@ async function lookAfter(me: LeaderContext, bulk: BulkState): Promise<Helping | 
 /** How many items are to become runs, if its interval is over. */
 export function roomFor(bulk: BulkState): number {
   if (bulk.state !== "RUNNING" || bulk.behind) return 0;
-  const going = bulk.live - bulk.retrying;
+  const live = bulk.live - bulk.suspended;
+  const going = live - bulk.retrying;
   return Math.min(
     bulk.running_limit - going,
-    2 * bulk.running_limit - bulk.live,
+    2 * bulk.running_limit - live,
     bulk.last_seq - bulk.next_seq + 1,
     ITEMS_AT_ONCE,
   );

@@ -9,7 +9,8 @@ import { afterWrites } from "../platform/timers.ts";
 import type { StartOrder } from "../rpc/messages.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
 import { cancelsToDeliver } from "../runs/requests.ts";
-import { type Assigned, type AttemptRef, cancelRequested, orphanAssigned } from "../runs/states.ts";
+import { orphanAssigned } from "../runs/lost_runs.ts";
+import { type Assigned, type AttemptRef, cancelRequested } from "../runs/states.ts";
 import type { LeaderContext } from "./leader_context.ts";
 
 /** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */

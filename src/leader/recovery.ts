@@ -9,7 +9,7 @@ import { observe } from "../platform/facts.ts";
 import { failpoint } from "../platform/failpoint.ts";
 import { monotonicMs } from "../platform/timers.ts";
 import { buryWorkers } from "../nodes/workers.ts";
-import { orphanAssigned, orphanLost } from "../runs/states.ts";
+import { orphanAssigned, orphanLost } from "../runs/lost_runs.ts";
 import type { LeaderContext } from "./leader_context.ts";
 
 export class Contact {

@@ -21,7 +21,7 @@ import { readDefinitions } from "../definitions/definition_rows.ts";
 import { listJobs } from "../runs/job_view.ts";
 import { longestLockHolder } from "../postgres/row_locks.ts";
 import { currentLeader } from "../nodes/leadership.ts";
-import { countOverdueLogs } from "../runs/log_retention.ts";
+import { countOverdueLogs } from "../runs/retention/log_retention.ts";
 import { listWorkers } from "../nodes/workers.ts";
 import { freeMb } from "../worker/node_probe.ts";
 import { checkSchema } from "../postgres/schema.ts";

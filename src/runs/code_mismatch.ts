@@ -10,7 +10,8 @@
  */
 import { type Db, json } from "../postgres/connection.ts";
 import type { FoundCode } from "../nodes/other_code.ts";
-import { asleep, type AttemptRef } from "./states.ts";
+import { asleep } from "./lost_runs.ts";
+import type { AttemptRef } from "./states.ts";
 
 export interface Mismatch extends FoundCode {
   job_definition_id: number;
@@ -62,7 +63,7 @@ export interface Refusal extends AttemptRef, FoundCode {
 }
 
 /**
- * ASSIGNED to me, or RUNNING without a body -> what it was before it was assigned: PENDING, RETRYING or ORPHANED, with the attempt of then. Says in
+ * ASSIGNED to me, or RUNNING without a body -> what it was before it was assigned: PENDING, SUSPENDED, RETRYING or ORPHANED, with the attempt of then. Says in
  * the same statement what I have instead. Rings the leader.
  */
 export async function refuseCode(sql: Db, worker_id: string, refusals: Refusal[]): Promise<AttemptRef[]> {
@@ -81,13 +82,12 @@ export async function refuseCode(sql: Db, worker_id: string, refusals: Refusal[]
   }),
     back as (
       update job_run r
-         set state = case when r.attempt = 1 then 'PENDING'
-                          when exists (select from job_run_attempt a where a.job_run_id = r.id and a.attempt = r.attempt - 1
-                                          and a.outcome in ('FAILED', 'TIMED_OUT')) then 'RETRYING'
-                          else 'ORPHANED' end,
-             attempt = greatest(1, r.attempt - 1), assigned_worker_id = null, assigned_at = null, started_at = null, fence = null,
+         set state = case when r.attempt = 1 then 'PENDING' when a.outcome in ('FAILED', 'TIMED_OUT') then 'RETRYING'
+                          when a.outcome = 'SUSPENDED' then 'SUSPENDED' else 'ORPHANED' end,
+             attempt = greatest(1, r.attempt - 1), suspensions = r.suspensions - (a.outcome is not distinct from 'SUSPENDED')::int,
+             assigned_worker_id = null, assigned_at = null, started_at = null, fence = null,
              start_token = null, continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
-        from x
+        from x left join job_run_attempt a on a.job_run_id = x.job_run_id and a.attempt = x.attempt - 1
        where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
          and (r.state is not distinct from 'ASSIGNED' or (r.state is not distinct from 'RUNNING' and r.start_token = x.token))
       returning r.id, r.attempt),

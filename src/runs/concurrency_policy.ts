@@ -6,6 +6,7 @@ import type { Db } from "../postgres/connection.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { type AttemptRef, over } from "./states.ts";
+import { inStates, NOT_ENDED } from "./run_states.ts";
 
 /** What was done about runs that may not go on beside each other. */
 interface Overlaps {
@@ -45,7 +46,7 @@ export async function skipForbidden(sql: Db, term: Term, most = 5_000): Promise<
        where r.state = 'PENDING' and r.source = 'schedule' and r.due_at <= clock_timestamp()
          and d.concurrency_policy in ('forbid', 'queue_one') and r.cancel_requested_at is null
          and exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
-                      and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+                      and ${inStates(sql, NOT_ENDED, sql`o.state`)}
                       and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}
                       and (d.concurrency_policy = 'forbid' or (o.state = 'PENDING' and o.source = 'schedule')))
        order by r.due_at limit ${most}),
@@ -81,7 +82,7 @@ export async function requestReplaced(sql: Db, term: Term, most = 5_000): Promis
     replaced as materialized (
       select o.id from newest n cross join lateral (
         select o.id from job_run o
-         where o.serial_key = n.serial_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+         where o.serial_key = n.serial_key and ${inStates(sql, NOT_ENDED, sql`o.state`)}
            and o.cancel_requested_at is null and (o.state <> 'PENDING' or o.source <> 'bulk')
            and case when o.state = 'PENDING' then (o.due_at, o.id) < (n.due_at, n.last_id) else o.id < n.id or o.created_at <= n.due_at end
          order by o.priority, o.due_at, o.id limit ${most}) o limit ${most}),

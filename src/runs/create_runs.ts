@@ -21,7 +21,9 @@ import { type Db, json } from "../postgres/connection.ts";
 import type { Demands } from "../definitions/definition_rows.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { named } from "./fast_path.ts";
+import { notAsleep } from "./key_queues.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
+import { inStates, NOT_ENDED } from "./run_states.ts";
 
 export interface NewRun {
   job_name: string;
@@ -224,12 +226,14 @@ export function insertingRuns(sql: Db, asked: AskedColumns = {}) {
           (k.serial_key is not null and (
             row_number() over (partition by k.serial_key order by k.early, k.priority, k.due_at, k.place) > 1
             or exists (select from job_run o where o.serial_key = k.serial_key
-                        and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+                        and ${inStates(sql, NOT_ENDED, sql`o.state`)})
             or (k.bulk_id is null and exists (select from bulk b where b.serial_key = k.serial_key and b.finished_at is null))))
           or (k.limit_key is not null and
             row_number() over (partition by k.limit_key order by k.early, k.priority, k.due_at, k.place) + (
               select count(*) from (select from job_run o where o.limit_key = k.limit_key
-                and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit k.concurrency_limit) live)
+                and ${inStates(sql, NOT_ENDED, sql`o.state`)} and ${
+    notAsleep(sql, sql`o`)
+  } limit k.concurrency_limit) live)
             > k.concurrency_limit)) as behind
         from keyed k),
     lined as materialized (select nextval('job_run_id_seq') as id, p.* from (select * from placed order by place) p),

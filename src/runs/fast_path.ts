@@ -4,6 +4,7 @@
  * there is (leader/fast_path.ts). What it was named with is a hint; whether it is such a run is asked in the statement that assigns it.
  */
 import type { Db, Fragment } from "../postgres/connection.ts";
+import { inStates, MAY_START } from "./run_states.ts";
 
 /** What a worker is told of a run. */
 export interface AnnouncedRun {
@@ -41,7 +42,9 @@ export function nothingElseCounts(sql: Db, worker_id: string): Fragment {
          and coalesce(r.node, '') = '' and r.serial_key is null and r.limit_key is null and r.bulk_id is null
          and d.removed_at is null and d.concurrency_limit is null and d.rate_count is null and d.resources = '{}'
          and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')
-         and not exists (select from job_run o where o.state in ('PENDING', 'RETRYING', 'ORPHANED') and not o.held and o.id <> r.id)
+         and not exists (select from job_run o where ${
+    inStates(sql, MAY_START, sql`o.state`)
+  } and not o.held and o.id <> r.id)
          and exists (
            select from worker w join node n using (node_id)
             where w.worker_id = ${worker_id} and w.lease_until > clock_timestamp()

@@ -2,7 +2,7 @@
 import type { Permissions } from "../job.ts";
 import type { Db } from "../postgres/connection.ts";
 import { newestOf } from "./run_scans.ts";
-import type { RunState } from "./states.ts";
+import { inStates, type RunState, WAITING } from "./run_states.ts";
 
 export interface JobView {
   id: number;
@@ -28,6 +28,8 @@ export interface JobView {
     | { id: number; state: RunState; due_at: string; started_at: string | null; finished_at: string | null }
     | null;
   waiting: number;
+  /** Runs that have begun and wait for a time, a message or another run. */
+  suspended: number;
   running: number;
   /** Options that are set beside the file. */
   overrides: number;
@@ -48,7 +50,7 @@ export async function listJobs(sql: Db, name: string | null = null, most_counted
   return await sql<JobView[]>`
     select d.id, d.name, d.description, d.command_name, d.type, d.enabled, d.removed_at, d.paused_at, d.paused_by, d.paused_reason,
            d.event_types, d.priority, d.permissions, d.synced_at, y.synced_by, y.machine, y.git_commit, y.git_dirty,
-           least(w.ready + w.held, ${most_counted})::int as waiting, coalesce(r.running, 0)::int as running,
+           least(w.ready + w.held, ${most_counted})::int as waiting, w.suspended::int as suspended, coalesce(r.running, 0)::int as running,
            s.next_slot, s.schedules, s.paused_schedules, l.last_run,
            (select count(*) from job_override o where o.job_definition_id = d.id)::int as overrides
       from job_definition d
@@ -57,9 +59,11 @@ export async function listJobs(sql: Db, name: string | null = null, most_counted
                         (array_agg(id order by scheduled_for desc) filter (where scheduled_for <= clock_timestamp()))[1] as newest
                    from job_run where state in ('ASSIGNED', 'RUNNING') group by job_definition_id) r on r.job_definition_id = d.id
       cross join lateral (
-        select (select count(*) from (select from job_run where job_definition_id = d.id and state in ('PENDING', 'RETRYING', 'ORPHANED')
+        select (select count(*) from (select from job_run where job_definition_id = d.id and ${inStates(sql, WAITING)}
                                          and not held limit ${most_counted}) ready) as ready,
-               (select count(*) from (select from job_run where job_definition_id = d.id and held limit ${most_counted}) held) as held) w
+               (select count(*) from (select from job_run where job_definition_id = d.id and held and state <> 'SUSPENDED' limit ${most_counted}) held) as held,
+               (select count(*) from (select from job_run where job_definition_id = d.id and state = 'SUSPENDED' limit ${most_counted}) suspended)
+                 as suspended) w
       cross join lateral (
         select min(next_slot) filter (where enabled and d.enabled and paused_at is null and d.paused_at is null) as next_slot,
                count(*)::int as schedules, (count(*) filter (where paused_at is not null))::int as paused_schedules

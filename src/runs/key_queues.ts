@@ -22,18 +22,19 @@
 import type { Db, Fragment } from "../postgres/connection.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
+import { ACTIVE, HOLDS_KEY, inStates, isStill, MAY_START, NOT_ENDED, type RunState } from "./run_states.ts";
 
 /** Lets go who has come due; whether there are more, and whether slots of schedules are among them, which may be skipped for others. */
 export async function wake(sql: Db, term: Term, most = 1000): Promise<{ more: boolean; slots: boolean }> {
-  const rows = await sql<{ source: string }[]>`
+  const rows = await sql<{ slot: boolean }[]>`
     with ${fence(sql, term)}
-    update job_run r set held = false, wakes_at = null
+    update job_run r set held = false, wakes_at = null, woken_at = case when r.state = 'SUSPENDED' then clock_timestamp() else r.woken_at end
       from fence
      where r.id = any(array(select id from job_run where exists (select from fence) and wakes_at <= clock_timestamp() order by wakes_at limit ${most} ${
     skipLocked(sql)
   }))
-       and num_nulls(r.wakes_at) = 0 returning r.source`;
-  return { more: rows.length === most, slots: rows.some(({ source }) => source === "schedule") };
+       and num_nulls(r.wakes_at) = 0 returning r.source = 'schedule' and r.state <> 'SUSPENDED' as slot`;
+  return { more: rows.length === most, slots: rows.some(({ slot }) => slot) };
 }
 
 /**
@@ -65,16 +66,18 @@ export async function checkLines(
          where r.serial_key = k.key and ${of(sql, sql`r.state`, ["PENDING"])} and r.due_at <= clock_timestamp()
            and not ${behindBulk(sql, sql`r`)}
          order by r.priority, r.due_at, r.id limit 1) n
-       where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') offset 0)
+       where not exists (select from job_run o where o.serial_key = k.key and ${
+    inStates(sql, HOLDS_KEY, sql`o.state`)
+  } offset 0)
          and not exists (select from serial_key_pause s where s.serial_key = k.key offset 0)
       union
       select n.id from limited k cross join lateral (
         select r.id from job_run r
-         where r.limit_key = k.key and ${of(sql, sql`r.state`, ["PENDING", "RETRYING", "ORPHANED"])}
+         where r.limit_key = k.key and ${inLimitLine(sql, sql`r`, MAY_START)}
            and r.wakes_at is null and r.due_at <= clock_timestamp() and not ${behindKey(sql)} and not ${beyondBulk(sql)}
          order by r.priority, r.due_at, r.id
          limit greatest(0, k.most - (select count(*) from job_run o where o.limit_key = k.key and ${
-    of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])
+    inLimitLine(sql, sql`o`, ACTIVE)
   }))) n),
     freed as (
       update job_run r set held = false, wakes_at = null from fence where r.id = any(array(${free})) and r.held::int = 1
@@ -104,7 +107,7 @@ export async function hold(sql: Db, term: Term, job_run_ids: number[]): Promise<
        where r.id = any(array(select id from job_run where exists (select from fence) and id = any(${job_run_ids}::bigint[]) ${
     skipLocked(sql)
   })) and not r.held
-         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
+         and ${isStill(sql, MAY_START, sql`r.state`)}
       returning r.serial_key, r.limit_key),
     checks as (${checksOf(sql, "held")})
     select count(*)::int as runs from held`;
@@ -123,7 +126,7 @@ export function behindKey(sql: Db) {
   return sql`(r.serial_key is not null and r.state = 'PENDING' and (
     ${behindBulk(sql, sql`r`)} or
     exists (select from job_run o where o.serial_key = r.serial_key and o.id <> r.id
-             and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))
+             and ${inStates(sql, HOLDS_KEY, sql`o.state`)})
     or exists (select from job_run o where o.serial_key = r.serial_key and ${
     of(sql, sql`o.state`, ["PENDING"])
   } and o.due_at <= clock_timestamp()
@@ -142,9 +145,7 @@ export function bulkBehindKey(sql: Db) {
   return sql`(b.serial_key is not null and b.started_at is null and (
     exists (select from bulk o where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
              and (o.started_at is not null or (o.created_at, o.id) < (b.created_at, b.id)) offset 0)
-    or exists (select from job_run o where o.serial_key = b.serial_key and ${
-    of(sql, sql`o.state`, ["ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"])
-  } offset 0)
+    or exists (select from job_run o where o.serial_key = b.serial_key and ${of(sql, sql`o.state`, HOLDS_KEY)} offset 0)
     or exists (select from job_run o where o.serial_key = b.serial_key and ${of(sql, sql`o.state`, ["PENDING"])}
                 and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp() offset 0)
     or exists (select from serial_key_pause s where s.serial_key = b.serial_key offset 0)))`;
@@ -157,9 +158,7 @@ export function beyondLimit(sql: Db) {
 
 /** How many runs of the limit key of `r` go on. */
 export function ofLimit(sql: Db) {
-  return sql`select count(*) from job_run o where o.limit_key = r.limit_key and ${
-    of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])
-  }`;
+  return sql`select count(*) from job_run o where o.limit_key = r.limit_key and ${inLimitLine(sql, sql`o`, ACTIVE)}`;
 }
 
 /** Whether run `r` may not start because its bulk runs as many as it may, or is paused: then it keeps nobody else waiting. */
@@ -177,8 +176,16 @@ export function goingOf(sql: Db, bulk_id: Fragment) {
 }
 
 /** One of these states, in words that fit the indexes of keys and none of those of states. */
-function of(sql: Db, state: Fragment, states: ("PENDING" | "ASSIGNED" | "RUNNING" | "RETRYING" | "ORPHANED")[]) {
-  const each = states.map((one) => sql`${state} is not distinct from ${one}`);
-  const any = each.reduce((all, one) => sql`${all} or ${one}`);
-  return sql`${state} in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and (${any})`;
+function of(sql: Db, state: Fragment, states: readonly RunState[]) {
+  return sql`${inStates(sql, NOT_ENDED, state)} and ${isStill(sql, states, state)}`;
+}
+
+/** The same for the line of a limit key, in which a suspended run stands again only once it may start. */
+function inLimitLine(sql: Db, run: Fragment, states: readonly RunState[]) {
+  return sql`${of(sql, sql`${run}.state`, states)} and ${notAsleep(sql, run)}`;
+}
+
+/** As the index of limit lines has it. */
+export function notAsleep(sql: Db, run: Fragment) {
+  return sql`(${run}.state <> 'SUSPENDED' or ${run}.wakes_at is null)`;
 }

@@ -7,7 +7,8 @@ import type { Db } from "../postgres/connection.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
-import type { AttemptRef, RunState } from "./states.ts";
+import { inStates, MAY_START, NOT_ENDED, type RunState } from "./run_states.ts";
+import type { AttemptRef } from "./states.ts";
 
 /** A request in the row, with its audit; the state moves later, by the leader or by the worker that kills the body. */
 export async function requestCancel(
@@ -20,7 +21,7 @@ export async function requestCancel(
       update job_run set cancel_requested_at = clock_timestamp(), cancel_requested_by = ${by.actor}, cancel_reason = ${by.reason},
              version = version + 1
        where id = ${job_run_id} and cancel_requested_at is null
-         and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+         and ${inStates(sql, NOT_ENDED)}
       returning id, state),
     noted as (
       insert into admin_action_log (actor, action, target_type, target_id, before_json, reason)
@@ -42,7 +43,7 @@ export async function requestCancelWhere(sql: Db, filter: RunFilter, by: ManyAct
   const rows = await sql<{ id: number }[]>`
     with chosen as (
       select r.id, r.state from job_run r join job_definition d on d.id = r.job_definition_id
-       where r.cancel_requested_at is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+       where r.cancel_requested_at is null and ${inStates(sql, NOT_ENDED, sql`r.state`)}
          and ${matches(sql, filter)} order by r.id limit ${by.most} for update of r),
     asked as (
       update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = ${by.actor}, cancel_reason = ${by.reason},
@@ -65,7 +66,7 @@ export async function reprioritizeWhere(
   const rows = await sql<{ id: number }[]>`
     with chosen as (
       select r.id, r.priority from job_run r join job_definition d on d.id = r.job_definition_id
-       where r.priority <> ${by.priority} and r.state in ('PENDING', 'RETRYING', 'ORPHANED')
+       where r.priority <> ${by.priority} and ${inStates(sql, MAY_START, sql`r.state`)}
          and ${matches(sql, filter)} order by r.id limit ${by.most} for update of r),
     moved as (
       update job_run r set priority = ${by.priority}, version = version + 1 from chosen where r.id = chosen.id
@@ -93,11 +94,14 @@ export async function followPriority(sql: Db, term: Term, most = 2000): Promise<
        where ${canMove(sql)} order by m.id limit 1),
     waiting as materialized (
       select w.id from move m cross join lateral (
-        select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.priority = m.was
-            and r.bulk_id is null limit ${most} ${skipLocked(sql)}) held
+        select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.held and r.state <> 'SUSPENDED'
+            and r.priority = m.was and r.bulk_id is null limit ${most} ${skipLocked(sql)}) held
+        union all
+        select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id and r.state = 'SUSPENDED' and r.held
+            and r.priority = m.was and r.bulk_id is null limit ${most} ${skipLocked(sql)}) suspended
         union all
         select id from (select r.id from job_run r where r.job_definition_id = m.job_definition_id
-            and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held and r.priority = m.was and r.bulk_id is null
+            and ${inStates(sql, MAY_START, sql`r.state`)} and not r.held and r.priority = m.was and r.bulk_id is null
           limit ${most} ${skipLocked(sql)}) ready
         union all
         select id from (select r.id from job_run r where r.job_definition_id + 0 = m.job_definition_id
@@ -139,14 +143,14 @@ export async function cancelsToDeliver(sql: Db): Promise<(AttemptRef & { worker_
   return await sql<(AttemptRef & { worker_id: string; reason: string })[]>`
     select id as job_run_id, attempt, assigned_worker_id as worker_id, cancel_reason as reason from job_run
      where cancel_requested_at is not null and ending is null
-       and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`;
+       and ${inStates(sql, NOT_ENDED)} and state = 'RUNNING'`;
 }
 
 /** Whether an attempt is over for good; attempt 0: the run. One that is ORPHANED is not: its former worker may yet record its end. */
 export async function hasEnded(sql: Db, { job_run_id, attempt }: AttemptRef): Promise<boolean> {
   const rows = await sql`
     select from job_run where id = ${job_run_id} and (finished_at is not null
-       or (${attempt} > 0 and (attempt > ${attempt} or (attempt = ${attempt} and state = 'RETRYING'))))`;
+       or (${attempt} > 0 and (attempt > ${attempt} or (attempt = ${attempt} and state in ('SUSPENDED', 'RETRYING')))))`;
   return rows.length > 0;
 }
 
@@ -160,6 +164,6 @@ export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, mo
      where b.id = ${bulk_id} and b.state = 'CANCELED' and num_nulls(r.cancel_requested_at, r.finished_at) = 2
        and r.id = any(array(
          select id from job_run where exists (select from fence) and bulk_id = ${bulk_id} and cancel_requested_at is null
-            and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit ${most} ${skipLocked(sql)}))
+            and ${inStates(sql, NOT_ENDED)} limit ${most} ${skipLocked(sql)}))
     returning r.id as job_run_id, r.attempt`;
 }

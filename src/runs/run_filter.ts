@@ -1,6 +1,6 @@
 /** Which runs are meant: the same words on the command line, in the API and on the page. Used inside other statements. */
 import type { Db } from "../postgres/connection.ts";
-import type { RunState } from "./states.ts";
+import type { RunState } from "./run_states.ts";
 
 export interface RunFilter {
   id?: number;

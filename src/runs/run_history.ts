@@ -1,6 +1,6 @@
 /** Everything that Postgres keeps of the runs of one job: for drills, which judge what became of them. Nothing here changes a row. */
 import type { Sql } from "../postgres/connection.ts";
-import type { RunState } from "./states.ts";
+import type { RunState } from "./run_states.ts";
 
 export interface RunRecord {
   job_run_id: number;

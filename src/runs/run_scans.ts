@@ -7,7 +7,7 @@
  */
 import type { Db, Fragment } from "../postgres/connection.ts";
 import type { RunFilter } from "./run_filter.ts";
-import { type RunState, STATES, TERMINAL } from "./states.ts";
+import { ACTIVE, inStates, MAY_START, NOT_ENDED, type RunState, STATES, TERMINAL, WAITING } from "./run_states.ts";
 
 /** A part of what is meant; no run is in two parts. */
 export interface ScanPart {
@@ -41,7 +41,7 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
     const lead = sql`r.serial_key = ${filter.serial_key}`;
     return [
       ...ended.length > 0 ? [walk(sql`${lead} and r.finished_at is not null`, "serial_key")] : [],
-      ...open.length > 0 ? [heap(sql`${lead} and ${inStates(sql, OPEN)}`)] : [],
+      ...open.length > 0 ? [heap(sql`${lead} and ${inStates(sql, NOT_ENDED, sql`r.state`)}`)] : [],
     ];
   }
   if (filter.error_name !== undefined) return [walk(sql`r.error_name = ${filter.error_name}`, "error_name")];
@@ -54,11 +54,19 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
     ...walk(sql`${of(state)} and r.finished_at is not null ${job}`, "states", "job_name"),
     kind: job_definition_id === null ? "jobs" : "walk",
   });
+  const suspended: ScanPart = {
+    ...walk(sql`r.state = 'SUSPENDED' ${job}`, "states", "job_name"),
+    kind: job_definition_id === null ? "jobs" : "walk",
+  };
+  const one = (states: readonly RunState[]) => inStates(sql, states, sql`r.state`);
   const waits = open.some((state) => WAITING.includes(state));
   return [
     ...ended.map(past),
-    ...waits ? [heap(sql`${inStates(sql, WAITING)} and not r.held ${job}`), heap(sql`r.held ${job}`)] : [],
-    ...open.some((state) => ACTIVE.includes(state)) ? [heap(sql`${inStates(sql, ACTIVE)} ${job}`)] : [],
+    ...open.includes("SUSPENDED") ? [suspended] : [],
+    ...waits
+      ? [heap(sql`${one(WAITING)} and not r.held ${job}`), heap(sql`r.held and r.state <> 'SUSPENDED' ${job}`)]
+      : [],
+    ...open.some((state) => ACTIVE.includes(state)) ? [heap(sql`${one(ACTIVE)} ${job}`)] : [],
   ];
 }
 
@@ -83,7 +91,7 @@ export function newestOf(sql: Db, job_definition_id: Fragment, most: number): Fr
   const walk = (which: Fragment) =>
     sql`(select r.id from job_run r where r.job_definition_id = ${job_definition_id} and r.scheduled_for <= clock_timestamp() and ${which}
           order by r.scheduled_for desc limit ${most})`;
-  return sql`${walk(sql`r.finished_at is not null`)} union all ${walk(inStates(sql, WAITING))}`;
+  return sql`${walk(sql`r.finished_at is not null`)} union all ${walk(inStates(sql, MAY_START, sql`r.state`))}`;
 }
 
 /** All runs from the newest on, whatever leads. */
@@ -106,15 +114,3 @@ const ASKED: (keyof RunFilter)[] = [
   "error_name",
   "bulk_id",
 ];
-/** Given to nobody. */
-export const WAITING: readonly RunState[] = ["PENDING", "RETRYING", "ORPHANED"];
-/** Given to a worker. */
-export const ACTIVE: readonly RunState[] = ["ASSIGNED", "RUNNING"];
-/** In the order of the indexes' conditions. */
-const OPEN: readonly RunState[] = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"];
-
-/** Written out, as the conditions of partial indexes are: the planner does not see into a parameter. */
-export function inStates(sql: Db, states: readonly RunState[]): Fragment {
-  const known = STATES.filter((state) => states.includes(state));
-  return sql`r.state in (${sql.unsafe(known.map((state) => `'${state}'`).join(", "))})`;
-}

@@ -5,8 +5,9 @@
  */
 import type { Db, Fragment } from "../postgres/connection.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
-import { byAge, inStates, partsOf, type ScanPart } from "./run_scans.ts";
-import { STATES, TERMINAL } from "./states.ts";
+import { byAge, partsOf, type ScanPart } from "./run_scans.ts";
+import { inStates } from "./run_states.ts";
+import { STATES, TERMINAL } from "./run_states.ts";
 
 export interface SearchResult {
   /** The newest first; after a run (`after_id`), or where it is wished, the oldest first. */

@@ -4,7 +4,8 @@ import type { Ending } from "./finished_runs.ts";
 import type { RunFilter } from "./run_filter.ts";
 import { type Effort, searchRuns } from "./run_search.ts";
 import { newestOf } from "./run_scans.ts";
-import type { AttemptRef, RunState } from "./states.ts";
+import { inStates, MAY_START, type RunState } from "./run_states.ts";
+import type { AttemptRef } from "./states.ts";
 import type { Waits } from "./wait_reason.ts";
 
 /** One run; what `runs show --json`, `run --wait --json` and the page give. */
@@ -13,7 +14,10 @@ export interface RunView {
   job_name: string;
   state: RunState;
   source: string;
+  /** As the body counts them: a suspension does not end one. */
   attempt: number;
+  /** How often it was given to a worker, also after suspensions. */
+  execution: number;
   failures: number;
   interruptions: number;
   priority: number;
@@ -56,6 +60,7 @@ export interface RunView {
 
 export interface AttemptView {
   attempt: number;
+  execution: number;
   worker_id: string | null;
   started_at: Date | null;
   ended_at: Date;
@@ -73,8 +78,9 @@ export async function readRun(sql: Db, job_run_id: number): Promise<RunView | un
 /** The attempts that ended without deciding the run, oldest first. */
 export async function readAttempts(sql: Db, job_run_id: number): Promise<AttemptView[]> {
   return await sql<AttemptView[]>`
-    select attempt, worker_id, started_at, ended_at, outcome, exit_code, error_name, error_summary
-      from job_run_attempt where job_run_id = ${job_run_id} order by attempt`;
+    select (attempt - count(*) filter (where outcome = 'SUSPENDED')
+             over (order by attempt rows between unbounded preceding and 1 preceding))::int as attempt, attempt as execution, worker_id, started_at, ended_at, outcome, exit_code, error_name, error_summary
+      from job_run_attempt where job_run_id = ${job_run_id} order by execution`;
 }
 
 /** The newest of the runs that repeat it. */
@@ -136,6 +142,12 @@ export async function readState(sql: Db, job_run_id: number): Promise<RunState |
   return row?.state;
 }
 
+/** When run `r` first started: one that was suspended did so long before its row says. */
+export function firstStart(sql: Db): Fragment {
+  return sql`case when r.suspensions = 0 then r.started_at
+    else (select min(a.started_at) from job_run_attempt a where a.job_run_id = r.id) end`;
+}
+
 /** Of runs `r`; `which`: from `where` on. The reason is asked for once a row, and its sentence taken from it. */
 async function viewsOf(sql: Db, which: Fragment): Promise<RunView[]> {
   const rows = await sql<Omit<RunView, "wait_reason">[]>`
@@ -144,11 +156,13 @@ async function viewsOf(sql: Db, which: Fragment): Promise<RunView[]> {
 }
 
 function columns(sql: Db) {
-  return sql`r.id, d.name as job_name, r.state, r.source, r.attempt, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
+  return sql`r.id, d.name as job_name, r.state, r.source, r.attempt - r.suspensions as attempt, r.attempt as execution, r.failures, r.interruptions, r.priority, r.args_json as args, r.result,
     r.exit_code, r.error_name, r.error_summary, r.progress, r.progress_message, r.scheduled_for, r.due_at, r.created_at,
     r.assigned_at, r.started_at, r.finished_at, r.assigned_worker_id,
     (select w.node_id from worker w where w.worker_id = r.assigned_worker_id) as ran_on, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
-    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when r.state in ('PENDING', 'RETRYING', 'ORPHANED') then wait_reason_parts(r) end as waits,
+    r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when ${
+    inStates(sql, MAY_START, sql`r.state`)
+  } then wait_reason_parts(r) end as waits,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
 

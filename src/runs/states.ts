@@ -28,29 +28,19 @@
  * Not promised here: that a body never runs twice. See docs/guarantees.md.
  */
 import type { Actor } from "../access/audit.ts";
-import { type Db, type Fragment, json, unsynced } from "../postgres/connection.ts";
+import { type Db, type Fragment, unsynced } from "../postgres/connection.ts";
 import { type Ending, endingsOf } from "./finished_runs.ts";
 import { fence, fenceOfTick, type Term } from "../nodes/leadership.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { byId, placeAmong, textAt } from "../postgres/array_params.ts";
 import { dueUnix } from "../nodes/workers.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
+import { inStates, isStill, MAY_START, NOT_ENDED, type RunState } from "./run_states.ts";
 
-export const STATES = [
-  "PENDING",
-  "ASSIGNED",
-  "RUNNING",
-  "RETRYING",
-  "ORPHANED",
-  "SUCCEEDED",
-  "FAILED",
-  "CANCELED",
-  "TIMED_OUT",
-  "SKIPPED",
-] as const;
-export type RunState = typeof STATES[number];
-
-export const TERMINAL: readonly RunState[] = ["SUCCEEDED", "FAILED", "CANCELED", "TIMED_OUT", "SKIPPED"];
+/** Nobody wants run `r` to end; what is to undo what it did goes on, whoever wanted it. */
+export function notCanceled(sql: Db) {
+  return sql`(r.cancel_requested_at is null or r.ending is not null)`;
+}
 
 /** One try of one run. */
 export interface AttemptRef {
@@ -80,7 +70,7 @@ export interface Assigned extends AttemptRef {
 }
 
 /**
- * PENDING, ORPHANED or RETRYING -> ASSIGNED. What a tick chose holds for as long as it lasts: limits are counted before.
+ * PENDING, SUSPENDED, RETRYING or ORPHANED -> ASSIGNED. A suspended run takes nothing of its job's rate, and never goes ahead of time. What a tick chose holds for as long as it lasts: limits are counted before.
  *
  * It does not wait for the disk. Postgres that crashes may forget it, and the run waits as before, as if its leader had died on the way;
  * the order that went out meanwhile finds nothing to start. A start that is on the disk has its assignment there too.
@@ -103,22 +93,23 @@ export async function assignRuns(
     moved as (
       update job_run r
          set state = 'ASSIGNED', assigned_worker_id = ${worker}, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
-             attempt = r.attempt + (r.state <> 'PENDING')::int, version = r.version + 1,
+             attempt = r.attempt + (r.state <> 'PENDING')::int, suspensions = r.suspensions + (r.state = 'SUSPENDED')::int, version = r.version + 1,
+             woken_at = case when r.state = 'SUSPENDED' then coalesce(r.woken_at, clock_timestamp()) end,
              started_at = null, fence = null, start_token = null, progress = null, progress_message = null,
              held = false, wakes_at = null
         from fence, unsynced, job_definition d
        where r.id = any(${ids}::bigint[]) and r.version = (${sorted.map(({ version }) => version)}::int[])[${place}]
          and d.id = r.job_definition_id + 0 and d.paused_at is null
-         and (r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING' or r.state is not distinct from 'ORPHANED')
-         and (not r.held or r.wakes_at is not null) and r.due_at <= clock_timestamp() + interval '60 s' and r.cancel_requested_at is null
+         and ${isStill(sql, MAY_START, sql`r.state`)} and r.due_at <= clock_timestamp() + interval '60 s'
+         and (not r.held or (r.wakes_at is not null and r.state is distinct from 'SUSPENDED')) and ${notCanceled(sql)}
          and ${worker} in (select worker_id from active) and ${besides}
       returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
-                ${dueUnix(sql)} as due_unix_us, r.priority),
+                ${dueUnix(sql)} as due_unix_us, r.priority, r.woken_at),
     paced as (
       update job_definition d
          set rate_next_at = greatest(d.rate_next_at, clock_timestamp() - least(1, d.rate_seconds / 10) * interval '1 s')
                + m.starts * (d.rate_seconds / d.rate_count) * interval '1 s'
-        from (select job_definition_id, count(*) as starts from moved group by 1) m
+        from (select job_definition_id, count(*) as starts from moved where woken_at is null group by 1) m
        where d.id = m.job_definition_id and d.rate_count is not null)
     select job_run_id, attempt, worker_id, command_name, digest, due_unix_us, priority from moved`;
 }
@@ -160,7 +151,7 @@ export async function startRuns(
        where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
          and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}
          and r.state is not distinct from 'ASSIGNED' and r.assigned_worker_id = me.worker_id
-         and r.leader_epoch <= ${me.epoch} and r.cancel_requested_at is null
+         and r.leader_epoch <= ${me.epoch} and ${notCanceled(sql)}
          and r.due_at <= clock_timestamp() + ${START_AHEAD_MS} * interval '1 ms' and ((d.paused_at is null and me.takes) or r.assigned_at > r.due_at)
       returning ${startedColumns(sql)})
     ${startedAndManners(sql)}`,
@@ -208,129 +199,6 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
 }
 
 /**
- * ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. One that was refused
- * and is to be canceled is left to that: its start was refused for the request, whatever its worker is.
- */
-export async function orphanAssigned(
-  sql: Db,
-  term: Term,
-  which: { refused: AttemptRef[] } | { assigned_longer_than_ms: number } | "to_detached",
-): Promise<(AttemptRef & { worker_id: string })[]> {
-  const chosen = which === "to_detached"
-    ? sql`exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state = 'DETACHED')`
-    : "refused" in which
-    ? sql`(r.id, r.attempt) in (select job_run_id, attempt from jsonb_to_recordset(${json(sql, which.refused)})
-             as x(job_run_id bigint, attempt int)) and r.cancel_requested_at is null`
-    : sql`greatest(r.assigned_at, r.due_at) < clock_timestamp() - ${which.assigned_longer_than_ms} * interval '1 ms'`;
-  return await sql<(AttemptRef & { worker_id: string })[]>`
-    with ${fence(sql, term)},
-    lost as (
-      update job_run r set state = 'ORPHANED', leader_epoch = fence.epoch, version = r.version + 1, ${asleep(sql)}
-        from fence
-       where r.id = any(array(
-               select r.id from job_run r where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING') and r.state = 'ASSIGNED' and ${chosen} ${
-    skipLocked(sql)
-  }))
-         and r.state is not distinct from 'ASSIGNED'
-      returning r.*),
-    kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
-    select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
-}
-
-/**
- * ASSIGNED and RUNNING runs of workers that are DEAD -> ORPHANED; what was running is charged as an interruption. While a
- * worker asks whether a body may go on (CONFIRMING) its run waits until the deadline of that, unless the bodies are proven
- * gone: a lease of -infinity says so.
- */
-export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { worker_id: string })[]> {
-  return await sql<(AttemptRef & { worker_id: string })[]>`
-    with ${fence(sql, term)},
-    lost as (
-      update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch,
-             continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
-        from fence
-       where r.id = any(array(
-               select r.id from job_run r
-                where exists (select from fence) and r.state in ('ASSIGNED', 'RUNNING')
-                  and not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD')
-                  and (r.continuation_state = 'NONE' or r.continuation_check_deadline_at < clock_timestamp()
-                       or exists (select from worker w where w.worker_id = r.assigned_worker_id and w.lease_until = '-infinity'))
-                ${skipLocked(sql)}))
-         and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
-      returning r.*),
-    kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
-    select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
-}
-
-export interface GivenBack extends AttemptRef {
-  /** As the worker knows it: a statement that comes late must not take a run from a body that has begun meanwhile. */
-  from: "ASSIGNED" | "RUNNING";
-  outcome: "GIVEN_BACK" | "LOST";
-  cause: string;
-}
-
-/**
- * Mine -> ORPHANED: a drain gives back what it does not finish, uncharged; a body that got lost is charged. One alone waits for its row; of several
- * those whose rows are kept stay as they are, for the worker's next look at what is its own.
- */
-export async function giveBack(sql: Db, worker_id: string, runs: GivenBack[]): Promise<AttemptRef[]> {
-  const free = sql`r.id = any(array(
-    select id from job_run where id = any(array(select job_run_id from x)) ${skipLocked(sql)}))`;
-  return await sql<AttemptRef[]>`
-    with x as (
-      select * from jsonb_to_recordset(${
-    json(sql, runs)
-  }) as x(job_run_id bigint, attempt int, "from" text, outcome text, cause text)),
-    lost as (
-      update job_run r set state = 'ORPHANED', interruptions = r.interruptions + (x.outcome = 'LOST')::int,
-             continuation_state = 'NONE', version = r.version + 1, ${asleep(sql)}
-        from x
-       where r.id = x.job_run_id and r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}
-         and r.state is not distinct from x."from" and x."from" in ('ASSIGNED', 'RUNNING') and ${
-    runs.length > 1 ? free : sql`true`
-  }
-      returning r.*, x.outcome, x.cause),
-    kept as (
-      insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
-      select id, attempt, assigned_worker_id, leader_epoch, fence, started_at, outcome, outcome, cause from lost
-      on conflict do nothing),
-    rung as (select pg_notify('scheduler', 'job_run') from lost limit 1)
-    select lost.id as job_run_id, lost.attempt from lost left join rung on true`;
-}
-
-/** Whoever is taken from a worker before it was due sleeps again until then. */
-export function asleep(sql: Db) {
-  return sql`held = r.due_at > clock_timestamp(), wakes_at = case when r.due_at > clock_timestamp() then r.due_at end`;
-}
-
-function keepAttempts(sql: Db, outcome: string, cause: string) {
-  return sql`
-    insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, error_name, error_summary)
-    select id, attempt, assigned_worker_id, leader_epoch, fence, started_at,
-           ${outcome}, ${outcome}, ${cause}
-      from lost on conflict do nothing`;
-}
-
-/** ORPHANED -> FAILED for runs that were interrupted more often than their job allows, at most so many: they may be what kills the workers. */
-export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
-  return await sql<AttemptRef[]>`
-    with ${fence(sql, term)}
-    update job_run r
-       set state = 'FAILED', ${
-    over(sql)
-  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
-           error_summary = 'interrupted ' || r.interruptions || ' times, more than max_interruptions (' || d.max_interruptions || ')'
-      from fence, job_definition d
-     where r.id = any(array(
-             select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0
-              where exists (select from fence) and r.state = 'ORPHANED' and r.interruptions > d.max_interruptions limit ${most} ${
-    skipLocked(sql, sql`r`)
-  }))
-       and r.state is not distinct from 'ORPHANED' and d.id = r.job_definition_id + 0
-    returning r.id as job_run_id, r.attempt`;
-}
-
-/**
  * PENDING -> SKIPPED for runs of schedules that never started and are late by the database's clock, those first that are the latest. Events and
  * enqueues wait. At most so many, as of `cancelRequested`; until fewer than that come back, some may be left that must not start. The guard is in words
  * of no index: else Postgres walks all slots that wait once more, and compares each with all that were chosen (150,000: longer than a statement may take).
@@ -358,7 +226,7 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number, most =
  */
 export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promise<(AttemptRef & { by: string })[]> {
   const wanted = sql`
-    r.cancel_requested_at is not null and r.ending is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+    r.cancel_requested_at is not null and r.ending is null and ${inStates(sql, NOT_ENDED, sql`r.state`)}
     and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)}
@@ -384,7 +252,7 @@ export async function forceClose(sql: Db, job_run_id: number, by: Actor): Promis
       update job_run r set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',
              error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
         from was
-       where r.id = was.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')
+       where r.id = was.id and ${inStates(sql, NOT_ENDED, sql`r.state`)}
       returning r.id, was.before)
     insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
     select ${by.actor}, 'run.close', 'run', id::text, before, '{"state": "FAILED"}', ${by.reason} from closed returning id`;

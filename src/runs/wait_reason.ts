@@ -57,6 +57,7 @@ export type Wait =
   | { code: "canceling"; by: string }
   | { code: "retry_at"; at: string }
   | { code: "due_at"; at: string }
+  | { code: "suspended"; waits: RunWait[]; number: number }
   | { code: "no_worker" }
   | { code: "no_leader" }
   | { code: "key_stopped"; serial_key: string; by: string; reason: string | null }
@@ -70,6 +71,13 @@ export type Wait =
   | { code: "bulk_ending" }
   | { code: "behind_bulk"; bulk_id: number; serial_key: string }
   | { code: "interval"; at: string };
+
+/** What a body waits for. A `retry` is of a step. Without `until` it waits as long as it takes. */
+export interface RunWait {
+  kind: "sleep" | "message" | "event" | "call" | "bulk" | "retry";
+  name: string;
+  until: string | null;
+}
 
 /** As it is read: a leader of another version may give a code that is not known here, or none. */
 export type Waits = { text: string } & (Wait | { code?: undefined });

@@ -1,7 +1,7 @@
 /** Schedules as people and programs read them. Nothing here changes a row. */
 import type { Db } from "../postgres/connection.ts";
 import type { ScheduleSetting } from "../definitions/definition_rows.ts";
-import type { RunState } from "../runs/states.ts";
+import type { RunState } from "../runs/run_states.ts";
 
 /** A schedule of a job that is there, with what stops it and what came of it last. */
 export interface ScheduleView extends ScheduleSetting {

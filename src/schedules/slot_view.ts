@@ -1,6 +1,7 @@
 /** What came of the slots of schedules, for a calendar. Nothing here changes a row. */
 import type { Db } from "../postgres/connection.ts";
-import type { RunState } from "../runs/states.ts";
+import type { RunState } from "../runs/run_states.ts";
+import { firstStart } from "../runs/run_view.ts";
 
 /** A run of a slot, or one that repeats it. */
 export interface SlotRun {
@@ -75,5 +76,7 @@ async function readRepeats(sql: Db, runs: SlotRun[]): Promise<SlotRun[]> {
 }
 
 function shown(sql: Db) {
-  return sql`r.id, r.job_definition_id, r.job_schedule_id, r.rerun_of, r.scheduled_for, r.due_at, r.started_at, r.finished_at, r.state`;
+  return sql`r.id, r.job_definition_id, r.job_schedule_id, r.rerun_of, r.scheduled_for, r.due_at, ${
+    firstStart(sql)
+  } as started_at, r.finished_at, r.state`;
 }

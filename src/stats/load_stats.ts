@@ -6,6 +6,7 @@ import { type Db, json } from "../postgres/connection.ts";
 import { PRIORITIES, type PriorityName } from "../job.ts";
 import { fenceBeside, type Term } from "../nodes/leadership.ts";
 import { RANGES, type StatsRange } from "./run_stats.ts";
+import { inStates, MAY_START } from "../runs/run_states.ts";
 
 const NAMED = Object.entries(PRIORITIES) as [PriorityName, number][];
 
@@ -34,10 +35,10 @@ function lookAtLoad(sql: Db) {
     with clock as materialized (select clock_timestamp() as now),
     waiting as materialized (
       select priority, sum(n) as n, min(oldest) as oldest from (
-        select priority, count(*) as n, min(due_at) as oldest from job_run, clock
-         where state in ('PENDING', 'RETRYING', 'ORPHANED') and not held and due_at <= clock.now group by priority
+        select priority, count(*) as n, min(greatest(due_at, woken_at)) as oldest from job_run, clock
+         where ${inStates(sql, MAY_START)} and not held and due_at <= clock.now group by priority
         union all
-        select priority, count(*), min(due_at) from job_run, clock
+        select priority, count(*), min(greatest(due_at, woken_at)) from job_run, clock
          where held and wakes_at is null and due_at <= clock.now group by priority) w group by priority),
     queue as (
       select near.priority::text as subject, coalesce(sum(w.n), 0)::float8 as used, 0::float8 as capacity,

@@ -14,6 +14,7 @@
  */
 import type { Db } from "../postgres/connection.ts";
 import { fenceBeside, type Term } from "../nodes/leadership.ts";
+import { firstStart } from "../runs/run_view.ts";
 
 /** Upper bounds of the histograms' buckets in seconds; one more bucket holds what is above. */
 export const BOUNDS = [
@@ -104,7 +105,8 @@ export async function restartCounting(sql: Db, term: Term): Promise<boolean> {
 }
 
 function ended(sql: Db) {
-  return sql`r.id, r.ended_xid, r.job_definition_id, r.state, r.error_name, r.due_at, r.started_at, r.finished_at from job_run r`;
+  return sql`r.id, r.ended_xid, r.job_definition_id, r.state, r.error_name, r.due_at, r.started_at, r.finished_at,
+    ${firstStart(sql)} as first_started_at from job_run r`;
 }
 
 /**
@@ -119,7 +121,7 @@ function counts(sql: Db) {
     measured as materialized (
       select date_bin('1 minute', finished_at, 'epoch') as minute, job_definition_id, id, state, finished_at,
              error_name is not distinct from 'Quarantined' as quarantined,
-             case when started_at is not null then greatest(0, date_part('epoch', started_at - due_at)) end as wait,
+             case when first_started_at is not null then greatest(0, date_part('epoch', first_started_at - due_at)) end as wait,
              case when started_at is not null then greatest(0, date_part('epoch', finished_at - started_at)) end as run
         from batch),
     alike as (

@@ -34,8 +34,8 @@ export const ALERTS_MISTAKES: Mistake[] = [
   {
     id: "alert-overdue-of-held-runs",
     file: "src/alerts/alerts.ts",
-    find: "and r.state in ('PENDING', 'RETRYING', 'ORPHANED') and not r.held",
-    replace: "and r.state in ('PENDING', 'RETRYING', 'ORPHANED')",
+    find: "  } and not r.held and r.due_at",
+    replace: "  } and r.due_at",
     tests: ["tests/process/worker/alerts_test.ts"],
     filter: "opens its alert once",
     why: "Runs that wait for their turn are alerted as overdue.",

@@ -102,7 +102,7 @@ export const NEW_RUN_MISTAKES: Mistake[] = [
     id: "ended-run-is-asked-to-end",
     file: REQUESTS,
     find:
-      "where r.cancel_requested_at is null and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')\n         and ${matches(sql, filter)}",
+      "where r.cancel_requested_at is null and ${inStates(sql, NOT_ENDED, sql`r.state`)}\n         and ${matches(sql, filter)}",
     replace: "where r.cancel_requested_at is null\n         and ${matches(sql, filter)}",
     tests: TESTS,
     filter: "only what has ended",
@@ -111,8 +111,8 @@ export const NEW_RUN_MISTAKES: Mistake[] = [
   {
     id: "workers-are-told-of-what-they-do-not-run",
     file: REQUESTS,
-    find: "and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') and state = 'RUNNING'`",
-    replace: "and state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')`",
+    find: "and ${inStates(sql, NOT_ENDED)} and state = 'RUNNING'`",
+    replace: "and ${inStates(sql, NOT_ENDED)}`",
     tests: TESTS,
     filter: "only what has ended",
     why: "The leader calls workers for runs that have no body, and nobody for those without a worker.",

@@ -14,7 +14,7 @@ export const BULK_MISTAKES: Mistake[] = [
   {
     id: "bulk-retrying-takes-no-room",
     file: "src/leader/bulks.ts",
-    find: "    2 * bulk.running_limit - bulk.live,",
+    find: "    2 * bulk.running_limit - live,",
     replace: "",
     tests: ["tests/store/bulks/bulk_failures_test.ts"],
     filter: "how many are fed",
@@ -150,10 +150,9 @@ export const BULK_MISTAKES: Mistake[] = [
   {
     id: "bulk-ends-with-orphaned-runs",
     file: "src/bulks/bulk_dispatch.ts",
-    find:
-      "and not exists (select from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))",
+    find: "where r.bulk_id = b.id and ${inStates(sql, NOT_ENDED, sql`r.state`)})\n",
     replace:
-      "and not exists (select from job_run r where r.bulk_id = b.id and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING'))",
+      'where r.bulk_id = b.id and ${inStates(sql, NOT_ENDED.filter((one) => one !== "ORPHANED"), sql`r.state`)})\n',
     tests: ["tests/store/bulks/bulk_guards_test.ts"],
     filter: "does not end while",
     why: "A bulk is said to be over while a run of it still has to go on elsewhere.",

@@ -27,8 +27,8 @@ export const CODE_MISTAKES: Mistake[] = [
   {
     id: "refused-retry-becomes-an-orphan",
     file: STORE,
-    find: "and a.outcome in ('FAILED', 'TIMED_OUT')) then 'RETRYING'",
-    replace: "and a.outcome in ('LOST')) then 'RETRYING'",
+    find: "when a.outcome in ('FAILED', 'TIMED_OUT') then 'RETRYING'",
+    replace: "when a.outcome in ('LOST') then 'RETRYING'",
     tests: CODE,
     filter: NO_ATTEMPT,
     why: "A run that waited for its retry is shown as one whose worker was lost.",

@@ -5,10 +5,9 @@ export const LINES_MISTAKES: Mistake[] = [
   {
     id: "serial-key-free-while-retrying",
     file: "src/runs/key_queues.ts",
-    find:
-      "       where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') offset 0)",
+    find: "o.serial_key = k.key and ${\n    inStates(sql, HOLDS_KEY, sql`o.state`)",
     replace:
-      "       where not exists (select from job_run o where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'ORPHANED') offset 0)",
+      'o.serial_key = k.key and ${\n    inStates(sql, HOLDS_KEY.filter((one) => one !== "RETRYING"), sql`o.state`)',
     tests: ["tests/store/runs/key_queues_test.ts"],
     filter: "a run that is tried again keeps its key",
     why: "The next run of a device starts while the one before waits to be tried again.",
@@ -129,10 +128,9 @@ export const LINES_MISTAKES: Mistake[] = [
   {
     id: "forbid-ignores-orphaned",
     file: "src/runs/concurrency_policy.ts",
-    find:
-      "                      and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')\n                      and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}",
+    find: "                      and ${inStates(sql, NOT_ENDED, sql`o.state`)}\n",
     replace:
-      "                      and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING')\n                      and (o.state <> 'PENDING' or o.source <> 'bulk') and ${wasThere(sql)}",
+      '                      and ${inStates(sql, NOT_ENDED.filter((one) => one !== "ORPHANED"), sql`o.state`)}\n',
     tests: ["tests/store/runs/runs_test.ts"],
     filter: "slots of a forbid job",
     why: "A slot waits behind a lost run that will go on, though its job forbids it.",

@@ -4,7 +4,7 @@ import type { Mistake } from "./mistake.ts";
 export const RETENTION_MISTAKES: Mistake[] = [
   {
     id: "old-runs-of-unfinished-bulks-go",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find:
       "    not exists (select from bulk b where b.id = r.bulk_id and (b.finished_at is null or exists (select from bulk_item i where i.bulk_id = b.id)))\n    and (r.ended_xid",
     replace: "    (r.ended_xid",
@@ -14,7 +14,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-runs-last-of-a-job-goes",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find:
       "       where d.id = r.job_definition_id and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))\n    and not ${isLast(sql)})`;",
     replace:
@@ -25,7 +25,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-runs-that-stop-a-key-go",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "    and not ${stopsKey(sql)}\n    and (r.event_key is null",
     replace: "    and (r.event_key is null",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -34,7 +34,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-runs-uncounted-go",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "and (pg_visible_in_snapshot(r.ended_xid, m.counted) or r.finished_at < m.since)))",
     replace: "and (m.counted is not null or r.finished_at < m.since)))",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -43,7 +43,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-runs-throttle-forgotten",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))",
     replace: "and r.created_at > clock_timestamp() + (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -52,7 +52,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-slots-are-not-forgotten",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "    on conflict (job_schedule_id) do update set upto = greatest(schedule_watermark.upto, excluded.upto)`;",
     replace: "    on conflict (job_schedule_id) do update set upto = least(schedule_watermark.upto, excluded.upto)`;",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -61,7 +61,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-runs-deleted-by-the-finder-alone",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find:
       "       where r.id = any(${job_run_ids}::bigint[]) and r.finished_at < ${before(sql, days)} and ${mayGo(sql)}),",
     replace: "       where r.id = any(${job_run_ids}::bigint[]) and ${mayGo(sql)}),",
@@ -71,7 +71,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-lines-of-young-runs-go",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find:
       "      select r.id from job_run r, fence where r.id = ${job_run_id} and r.finished_at < ${before(sql, days)})",
     replace: "      select r.id from job_run r, fence where r.id = ${job_run_id})",
@@ -81,7 +81,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-events-with-runs-go",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "where s.old and not exists (select from job_run r where r.event_id = s.id))) returning 1)",
     replace: "where s.old)) returning 1)",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -90,7 +90,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-events-unprocessed-go",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "      select e.id, e.created_at >= cut.at as young, e.processed_at < cut.at as old",
     replace: "      select e.id, e.created_at >= cut.at as young, e.created_at < cut.at as old",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -99,7 +99,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-bulk-goes-with-items-left",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "       and not exists (select from bulk_item i where i.bulk_id = b.id) returning 1`;",
     replace: "       returning 1`;",
     tests: ["tests/store/runs/run_retention_test.ts"],
@@ -108,7 +108,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-logs-of-running-runs-move",
-    file: "src/runs/log_retention.ts",
+    file: "src/runs/retention/log_retention.ts",
     find: "coalesce(r.finished_at < cut.at, false) as old,",
     replace: "coalesce(r.created_at < cut.at, false) as old,",
     tests: ["tests/store/runs/log_retention_test.ts"],
@@ -116,7 +116,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-logs-late-line-lost",
-    file: "src/runs/log_retention.ts",
+    file: "src/runs/retention/log_retention.ts",
     find: "       where cardinality(l.ids) = g.lines),",
     replace: "       where cardinality(l.ids) >= g.lines),",
     tests: ["tests/store/runs/log_retention_test.ts"],
@@ -125,7 +125,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "old-logs-moved-twice",
-    file: "src/runs/log_retention.ts",
+    file: "src/runs/retention/log_retention.ts",
     find: "         and r.log_ref is not distinct from (select t.was from there t where t.job_run_id = r.id)",
     replace: "",
     tests: ["tests/store/runs/log_retention_test.ts"],
@@ -165,7 +165,7 @@ export const RETENTION_MISTAKES: Mistake[] = [
   },
   {
     id: "retention-days-are-hours",
-    file: "src/runs/run_retention.ts",
+    file: "src/runs/retention/run_retention.ts",
     find: "  return sql`(clock_timestamp() - ${days}::float8 * interval '1 day')`;",
     replace: "  return sql`(clock_timestamp() - ${days}::float8 * interval '1 hour')`;",
     tests: ["tests/store/runs/run_retention_test.ts"],

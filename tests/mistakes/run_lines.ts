@@ -11,8 +11,9 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "let-go-past-a-retry",
     file: LINES,
-    find: "where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') offset 0)",
-    replace: "where o.serial_key = k.key and o.state in ('ASSIGNED', 'RUNNING', 'ORPHANED') offset 0)",
+    find: "o.serial_key = k.key and ${\n    inStates(sql, HOLDS_KEY, sql`o.state`)",
+    replace:
+      'o.serial_key = k.key and ${\n    inStates(sql, HOLDS_KEY.filter((one) => one !== "RETRYING"), sql`o.state`)',
     tests: RETRY_LINES,
     filter: "in the line of its serial key",
     why:
@@ -21,8 +22,9 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "chosen-past-a-retry",
     file: LINES,
-    find: "o.id <> r.id\n             and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))",
-    replace: "o.id <> r.id\n             and o.state in ('ASSIGNED', 'RUNNING', 'ORPHANED'))",
+    find: "o.id <> r.id\n             and ${inStates(sql, HOLDS_KEY, sql`o.state`)})",
+    replace:
+      'o.id <> r.id\n             and ${inStates(sql, HOLDS_KEY.filter((one) => one !== "RETRYING"), sql`o.state`)})',
     tests: RETRY_LINES,
     filter: "in the line of its serial key",
     why:
@@ -31,8 +33,9 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "chosen-past-an-orphan",
     file: LINES,
-    find: "o.id <> r.id\n             and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))",
-    replace: "o.id <> r.id\n             and o.state in ('ASSIGNED', 'RUNNING', 'RETRYING'))",
+    find: "o.id <> r.id\n             and ${inStates(sql, HOLDS_KEY, sql`o.state`)})",
+    replace:
+      'o.id <> r.id\n             and ${inStates(sql, HOLDS_KEY.filter((one) => one !== "ORPHANED"), sql`o.state`)})',
     tests: RETRY_LINES,
     filter: "in the line of its serial key",
     why:
@@ -41,8 +44,9 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "near-past-a-retry",
     file: "src/dispatch/dispatch_queues.ts",
-    find: "o.id <> r.id\n                  and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))",
-    replace: "o.id <> r.id\n                  and o.state in ('PENDING', 'ASSIGNED', 'RUNNING'))",
+    find: "o.id <> r.id\n                  and ${inStates(sql, NOT_ENDED, sql`o.state`)})",
+    replace:
+      'o.id <> r.id\n                  and ${inStates(sql, NOT_ENDED.filter((one) => one !== "RETRYING"), sql`o.state`)})',
     tests: RETRY_LINES,
     filter: "in the line of its serial key",
     why: "A run is given to a worker ahead of its time though one of its serial key waits for its retry.",
@@ -50,8 +54,8 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "bulk-begins-past-a-retry",
     file: LINES,
-    find: 'of(sql, sql`o.state`, ["ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"])',
-    replace: 'of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])',
+    find: "${of(sql, sql`o.state`, HOLDS_KEY)} offset 0)",
+    replace: '${of(sql, sql`o.state`, ["ASSIGNED", "RUNNING"])} offset 0)',
     tests: RETRY_LINES,
     filter: "in the line of its serial key",
     why: "A bulk begins while a run of its serial key waits for its retry.",
@@ -59,8 +63,8 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "limit-forgets-a-held-retry",
     file: LINES,
-    find: 'of(sql, sql`r.state`, ["PENDING", "RETRYING", "ORPHANED"])',
-    replace: 'of(sql, sql`r.state`, ["PENDING", "ORPHANED"])',
+    find: "inLimitLine(sql, sql`r`, MAY_START)",
+    replace: 'inLimitLine(sql, sql`r`, MAY_START.filter((one) => one !== "RETRYING"))',
     tests: RETRY_LINES,
     filter: "finds its limit taken",
     why: "A retry that found its limit taken waits for ever.",
@@ -68,8 +72,8 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "limit-forgets-a-held-orphan",
     file: LINES,
-    find: 'of(sql, sql`r.state`, ["PENDING", "RETRYING", "ORPHANED"])',
-    replace: 'of(sql, sql`r.state`, ["PENDING", "RETRYING"])',
+    find: "inLimitLine(sql, sql`r`, MAY_START)",
+    replace: 'inLimitLine(sql, sql`r`, MAY_START.filter((one) => one !== "ORPHANED"))',
     tests: RETRY_LINES,
     filter: "finds its limit taken",
     why: "A run that lost its worker and found its limit taken waits for ever.",
@@ -77,16 +81,17 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "retry-is-not-held",
     file: LINES,
-    find: "r.state is not distinct from 'PENDING' or r.state is not distinct from 'RETRYING'",
-    replace: "r.state is not distinct from 'PENDING'",
+    find: "and ${isStill(sql, MAY_START, sql`r.state`)}\n",
+    replace: 'and ${isStill(sql, ["PENDING"], sql`r.state`)}\n',
     tests: RETRY_LINES,
     why: "Retries whose limit is taken are read again by each tick, and hide what is behind them.",
   },
   {
     id: "born-beside-a-waiting-retry",
     file: "src/runs/create_runs.ts",
-    find: "and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED') limit k.concurrency_limit) live)",
-    replace: "and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'ORPHANED') limit k.concurrency_limit) live)",
+    find: "                and ${inStates(sql, NOT_ENDED, sql`o.state`)} and ${\n",
+    replace:
+      '                and ${inStates(sql, NOT_ENDED.filter((one) => one !== "RETRYING"), sql`o.state`)} and ${\n',
     tests: RETRY_LINES,
     filter: "finds its limit taken",
     why:
@@ -95,8 +100,8 @@ export const RUN_LINES_MISTAKES: Mistake[] = [
   {
     id: "resumed-bulk-forgets-a-held-retry",
     file: "src/bulks/bulk_dispatch.ts",
-    find: "r.state in ('PENDING', 'RETRYING', 'ORPHANED') and r.held and r.wakes_at is null",
-    replace: "r.state in ('PENDING', 'ORPHANED') and r.held and r.wakes_at is null",
+    find: "${inStates(sql, MAY_START, sql`r.state`)} and r.held",
+    replace: '${inStates(sql, MAY_START.filter((one) => one !== "RETRYING"), sql`r.state`)} and r.held',
     tests: RETRY_LINES,
     filter: "while the bulk is paused",
     why: "A retry that came due while its bulk was paused never starts, and the bulk never ends.",

@@ -18,8 +18,9 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   {
     id: "assigned-though-held",
     file: RUNS,
-    find: "and (not r.held or r.wakes_at is not null) and r.due_at",
-    replace: "and r.due_at",
+    find:
+      "and (not r.held or (r.wakes_at is not null and r.state is distinct from 'SUSPENDED')) and ${notCanceled(sql)}",
+    replace: "and ${notCanceled(sql)}",
     tests: ROWS,
     filter: "held behind somebody",
     why: "An assignment that comes late passes a run of the same limit.",
@@ -152,7 +153,7 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   },
   {
     id: "stuck-since-it-was-assigned",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "greatest(r.assigned_at, r.due_at) < clock_timestamp()",
     replace: "r.assigned_at < clock_timestamp()",
     tests: ROWS,
@@ -161,7 +162,7 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   },
   {
     id: "stuck-since-it-was-due",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "greatest(r.assigned_at, r.due_at) < clock_timestamp()",
     replace: "r.due_at < clock_timestamp()",
     tests: ROWS,
@@ -179,7 +180,7 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   },
   {
     id: "run-of-another-worker-is-given-back",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "r.attempt = x.attempt and r.assigned_worker_id = ${worker_id}",
     replace: "r.attempt = x.attempt and ${worker_id}::text is not null",
     tests: ROWS,

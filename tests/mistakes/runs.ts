@@ -8,7 +8,7 @@ export const RUN_MISTAKES: Mistake[] = [
   // What is charged to a run.
   {
     id: "lost-assigned-run-is-an-interruption",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch",
     replace: "interruptions = r.interruptions + 1, leader_epoch = fence.epoch",
     tests: BUDGETS,
@@ -17,7 +17,7 @@ export const RUN_MISTAKES: Mistake[] = [
   },
   {
     id: "lost-running-run-is-no-interruption",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "interruptions = r.interruptions + (r.state = 'RUNNING')::int, leader_epoch = fence.epoch",
     replace: "interruptions = r.interruptions, leader_epoch = fence.epoch",
     tests: BUDGETS,
@@ -26,7 +26,7 @@ export const RUN_MISTAKES: Mistake[] = [
   },
   {
     id: "drained-run-is-an-interruption",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "interruptions = r.interruptions + (x.outcome = 'LOST')::int",
     replace: "interruptions = r.interruptions + (x.\"from\" = 'RUNNING')::int",
     tests: BUDGETS,
@@ -86,7 +86,7 @@ export const RUN_MISTAKES: Mistake[] = [
   },
   {
     id: "quarantine-one-too-early",
-    file: RUNS,
+    file: "src/runs/lost_runs.ts",
     find: "where exists (select from fence) and r.state = 'ORPHANED' and r.interruptions > d.max_interruptions",
     replace: "where exists (select from fence) and r.state = 'ORPHANED' and r.interruptions >= d.max_interruptions",
     tests: [...BUDGETS, "tests/store/runs/runs_test.ts"],
@@ -195,9 +195,8 @@ export const RUN_MISTAKES: Mistake[] = [
   {
     id: "running-run-is-reprioritized",
     file: "src/runs/requests.ts",
-    find: "where r.priority <> ${by.priority} and r.state in ('PENDING', 'RETRYING', 'ORPHANED')",
-    replace:
-      "where r.priority <> ${by.priority} and r.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED')",
+    find: "where r.priority <> ${by.priority} and ${inStates(sql, MAY_START, sql`r.state`)}",
+    replace: "where r.priority <> ${by.priority} and ${inStates(sql, NOT_ENDED, sql`r.state`)}",
     tests: ["tests/store/runs/run_guards_test.ts"],
     filter: "another priority",
     why: "A filter over waiting runs also rewrites what runs, and says that it was moved.",

@@ -1,5 +1,5 @@
 /** All that the admin server shows, as somebody would ask for it in a database of `history.ts`: pages, with their filters, and lists of the API. */
-import { STATES } from "../../src/runs/states.ts";
+import { STATES } from "../../src/runs/run_states.ts";
 import type { Sights } from "./history.ts";
 
 export interface Asked {

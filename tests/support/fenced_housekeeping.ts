@@ -3,8 +3,14 @@ import { judgeAlerts, trimAlerts } from "../../src/alerts/alerts.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import type { Term } from "../../src/nodes/leadership.ts";
 import { sampleLoad, trimLoadStats } from "../../src/stats/load_stats.ts";
-import { moveLines } from "../../src/runs/log_retention.ts";
-import { deleteBulk, deleteItems, deleteLines, deleteOldEvents, deleteRuns } from "../../src/runs/run_retention.ts";
+import { moveLines } from "../../src/runs/retention/log_retention.ts";
+import {
+  deleteBulk,
+  deleteItems,
+  deleteLines,
+  deleteOldEvents,
+  deleteRuns,
+} from "../../src/runs/retention/run_retention.ts";
 import { restartCounting, rollUp, trimRunStats } from "../../src/stats/run_stats.ts";
 import { aDefinition, aRun } from "./factories.ts";
 

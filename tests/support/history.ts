@@ -160,7 +160,7 @@ async function fillEnded(tx: TransactionSql, { runs, jobs, nodes }: Size): Promi
     select id, 1, 'w1-1', 3, id, started_at, started_at, 'FAILED', 'ConnectError', 'connection refused' from job_run where attempt = 2`;
 }
 
-/** Of twenty that wait eleven may start, four are behind their key, four not due, one is to be canceled. */
+/** Of twenty that wait eleven may start, four are behind their key, four not due, one is to be canceled. Beside them half as many are suspended. */
 async function fillOpen(tx: TransactionSql, { waiting, nodes }: Size): Promise<void> {
   await tx`
     insert into job_run (job_definition_id, bulk_id, source, args_json, serial_key, held, wakes_at, due_at, scheduled_for, cancel_requested_at, cancel_requested_by, created_at)
@@ -179,6 +179,11 @@ async function fillOpen(tx: TransactionSql, { waiting, nodes }: Size): Promise<v
     select 1 + n % 12, 'enqueue', case n % 5 when 0 then 'ORPHANED' else 'RETRYING' end, 2, 1, n % 5 > 0,
            case when n % 5 > 0 then now() + interval '1 hour' end, now() + case when n % 5 > 0 then interval '1 hour' else '0' end, 'ConnectError', 'connection refused'
       from generate_series(1, ${waiting}::int / 10) n`;
+  await tx`
+    insert into job_run (job_definition_id, source, state, attempt, held, wakes_at, due_at, scheduled_for, started_at)
+    select 1 + n % 12, 'enqueue', 'SUSPENDED', 1, n % 9 > 0, case n % 9 when 0 then null when 1 then now() + n * interval '1 minute' else 'infinity' end,
+           now() - interval '1 hour', now() - interval '1 hour', now() - interval '1 hour'
+      from generate_series(1, ${waiting}::int / 2) n`;
 }
 
 async function fillLogs(tx: TransactionSql, { runs }: Size): Promise<void> {

@@ -21,6 +21,9 @@ const Queue = z.object({
     waits: z.array(w.Waits.unwrap()),
     held: w.count.openapi({ description: "Of those that wait: behind their serial key, or beyond their job's limit" }),
     later: w.count.openapi({ description: "Of those that wait: not due yet, or not yet to be tried again" }),
+    suspended: w.count.openapi({
+      description: "Begun, and waiting for a time, a message or another run; not among those that wait",
+    }),
   })),
   stopped_serial_keys: z.array(z.object({
     serial_key: z.string(),

@@ -6,6 +6,7 @@ const TONES: Record<string, { tone: Tone; sign: string }> = {
   PENDING: { tone: "quiet", sign: "◌" },
   ASSIGNED: { tone: "busy", sign: "◔" },
   RUNNING: { tone: "busy", sign: "▶" },
+  SUSPENDED: { tone: "quiet", sign: "⏾" },
   RETRYING: { tone: "warn", sign: "↻" },
   ORPHANED: { tone: "warn", sign: "?" },
   SUCCEEDED: { tone: "good", sign: "✓" },

@@ -1,5 +1,13 @@
 /** Why something waits, in the viewer's language and zone: by the code of the reason, and by its sentence where that is unknown. */
-import { type NoCode, noCodeText, type NodeProblem, versionOf, type Wait, type Waits } from "../../runs/wait_reason.ts";
+import {
+  type NoCode,
+  noCodeText,
+  type NodeProblem,
+  type RunWait,
+  versionOf,
+  type Wait,
+  type Waits,
+} from "../../runs/wait_reason.ts";
 import { othersJa } from "./code_text.ts";
 import { link, type RequestContext } from "../request_context.ts";
 import { engineText } from "./engine_text.ts";
@@ -32,6 +40,7 @@ const SAID: Record<Lang, Said> = {
     canceling: ({ by }) => `about to be canceled, requested by ${by}`,
     retry_at: ({ at }, when) => `next attempt at ${when(at)}`,
     due_at: ({ at }, when) => `due at ${when(at)}`,
+    suspended: ({ waits, number }, when) => suspendedEn(waits, number, when),
     no_worker: () => "no worker is alive; start one: deno task worker",
     no_leader: () => "no leader; an election is under way",
     key_stopped: ({ serial_key, by, reason }) => `serial key "${serial_key}" is paused${because(by, reason)}`,
@@ -70,6 +79,7 @@ const SAID: Record<Lang, Said> = {
     canceling: ({ by }) => `${by} の要求により、まもなく取り消されます`,
     retry_at: ({ at }, when) => `次の試行は ${when(at)} です`,
     due_at: ({ at }, when) => `${when(at)} に開始予定です`,
+    suspended: ({ waits, number }, when) => suspendedJa(waits, number, when),
     no_worker: () => "稼働中のワーカーがありません。起動するには deno task worker",
     no_leader: () => "リーダーが不在です。選出中です",
     key_stopped: ({ serial_key, by, reason }) => `直列キー ${serial_key} は停止中です${becauseJa(by, reason)}`,
@@ -85,6 +95,37 @@ const SAID: Record<Lang, Said> = {
     interval: ({ at }, when) => `間隔待ち：次の投入は ${when(at)} です`,
   },
 };
+
+const KIND: Record<Lang, Record<RunWait["kind"], (name: string) => string>> = {
+  en: {
+    sleep: (name) => `sleep ${name}`,
+    message: (name) => `message "${name}"`,
+    event: (name) => `an event of type "${name}"`,
+    call: (name) => `the run it called (${name})`,
+    bulk: (name) => `the bulk it called (${name})`,
+    retry: (name) => `the next try of step "${name}"`,
+  },
+  ja: {
+    sleep: (name) => `スリープ ${name}`,
+    message: (name) => `メッセージ ${name}`,
+    event: (name) => `種類 ${name} のイベント`,
+    call: (name) => `呼び出した実行（${name}）`,
+    bulk: (name) => `呼び出した一括（${name}）`,
+    retry: (name) => `ステップ ${name} の再試行`,
+  },
+};
+
+function suspendedEn(waits: RunWait[], number: number, when: (at: string) => string): string {
+  const each = waits.map(({ kind, name, until }) => `${KIND.en[kind](name)}${until ? ` until ${when(until)}` : ""}`);
+  const more = number > waits.length ? ` and ${number - waits.length} more` : "";
+  return each.length === 0 ? "suspended" : `suspended, waiting for ${each.join(", ")}${more}`;
+}
+
+function suspendedJa(waits: RunWait[], number: number, when: (at: string) => string): string {
+  const each = waits.map(({ kind, name, until }) => `${KIND.ja[kind](name)}${until ? `（${when(until)} まで）` : ""}`);
+  const more = number > waits.length ? `ほか ${number - waits.length} 件` : "";
+  return each.length === 0 ? "休止中です" : `休止中です。待っているもの：${each.join("、")}${more}`;
+}
 
 /** `text`, which is English, only where the code is of another version. */
 export function whyText(on: RequestContext, waits: Waits): string {

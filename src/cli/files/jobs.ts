@@ -54,7 +54,11 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
       });
     }
     say(`${job.name}: ${job.description || "no description"}`);
-    say(`  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running`);
+    say(
+      `  ${job.command_name}, ${stateText(job)}, ${job.waiting} waiting, ${job.running} running${
+        job.suspended > 0 ? `, ${job.suspended} suspended` : ""
+      }`,
+    );
     say(`  starts ${startsText(definition)}${job.next_slot ? `; next ${timeText(job.next_slot)}` : ""}`);
     say(`  ${syncedText(job)}`);
     for (const [name, text] of [...asked, ["permissions", permissionText(job)]]) {

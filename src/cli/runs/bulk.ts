@@ -262,6 +262,7 @@ function itemsText(bulk: BulkView): string {
     [bulk.failed, "failed"],
     [bulk.canceled, "canceled or skipped"],
     [bulk.running, "running"],
+    [bulk.suspended, "suspended"],
     [bulk.retrying, "waiting for a retry"],
     [bulk.waiting, "waiting"],
     [bulk.items - bulk.fed, bulk.finished_at ? "never started" : "not started yet"],

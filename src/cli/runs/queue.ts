@@ -27,11 +27,12 @@ export async function listCommand(options: JsonOption): Promise<void> {
   });
 }
 
-function whyText({ reasons, held, later, ...line }: QueueLine): string | null {
+function whyText({ reasons, held, later, suspended, ...line }: QueueLine): string | null {
   const paused = line.paused_by === null || reasons.length > 0 ? [] : [pausedText(line)];
   const behind = held > 0 ? [`${held} behind their serial key or beyond a limit`] : [];
   const early = later > 0 ? [`${later} not due yet`] : [];
-  return [...new Set(reasons), ...paused, ...behind, ...early].join("; ") || null;
+  const asleep = suspended > 0 ? [`${suspended} suspended`] : [];
+  return [...new Set(reasons), ...paused, ...behind, ...early, ...asleep].join("; ") || null;
 }
 
 export async function pauseCommand(

@@ -9,7 +9,7 @@ import type { Sql } from "../../postgres/connection.ts";
 import { listEventTypes } from "../../runs/job_view.ts";
 import { readLogs } from "../../runs/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../../runs/run_view.ts";
-import { TERMINAL } from "../../runs/states.ts";
+import { TERMINAL } from "../../runs/run_states.ts";
 import { by, type JsonOption, NO_REASON, withDb } from "../operator.ts";
 import { instantFrom, parseJson, priorityFrom } from "../inputs.ts";
 import { CommandError, EXIT, isReaderGone, printJson, say, type Signals, warn } from "../../app/output.ts";

@@ -6,7 +6,7 @@ import { RunLog } from "../../actions/run_log.ts";
 import { existingJob } from "../../actions/job_actions.ts";
 import { cancelRun, closeRun, existingRun, retryRun } from "../../actions/run_actions.ts";
 import { listRuns, readAttempts, readState } from "../../runs/run_view.ts";
-import { TERMINAL } from "../../runs/states.ts";
+import { TERMINAL } from "../../runs/run_states.ts";
 import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { filterFrom, idFrom, parseJson } from "../inputs.ts";
 import { readConfigForDb } from "../../app/opening.ts";

@@ -1,5 +1,5 @@
 /**
- * Moves the log lines of runs that ended long ago out of Postgres, into an archive (setting log_retention_days_db; runs/log_retention.ts).
+ * Moves the log lines of runs that ended long ago out of Postgres, into an archive (setting log_retention_days_db; runs/retention/log_retention.ts).
  *
  *   find runs -> read their lines -> pack, a gzip member for each run -> write one object, durably
  *     -> under the term: say in log_ref where each run's lines are, and delete exactly those, in one statement
@@ -26,7 +26,7 @@ import {
   type OldLine,
   type OldRun,
   readOldLines,
-} from "../../runs/log_retention.ts";
+} from "../../runs/retention/log_retention.ts";
 import type { LeaderContext } from "../leader_context.ts";
 
 /** Of a piece: where it is full it is written, so that an object has a few MiB and memory is not filled. */

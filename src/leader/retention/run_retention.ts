@@ -1,6 +1,6 @@
 /**
  * Deletes what ended more than run_retention_days ago, in pieces that take turns (retention.ts): bulks with their runs, runs, events. What may go,
- * and why something stays, is in runs/run_retention.ts; each statement asks again, under the term. A statement deletes few rows, for all that
+ * and why something stays, is in runs/retention/run_retention.ts; each statement asks again, under the term. A statement deletes few rows, for all that
  * hangs on them: an election may wait for it.
  */
 import { observe } from "../../platform/facts.ts";
@@ -16,7 +16,7 @@ import {
   findOldRuns,
   MOST_LINES,
   MOST_RUNS,
-} from "../../runs/run_retention.ts";
+} from "../../runs/retention/run_retention.ts";
 import type { LeaderContext } from "../leader_context.ts";
 
 type Deleting = Pick<LeaderContext, "sql" | "term" | "settings">;

@@ -14,7 +14,7 @@
  * A body gives a sign of life each SIGN_MS: an overlap that is shorter can go unseen.
  */
 import type { AttemptRecord, RunRecord } from "../../runs/run_history.ts";
-import { TERMINAL } from "../../runs/states.ts";
+import { TERMINAL } from "../../runs/run_states.ts";
 
 /** How often a body says that it lives. */
 export const SIGN_MS = 50;

@@ -28,7 +28,7 @@ import { emitEvent } from "../../events/events.ts";
 import { requestCancel } from "../../runs/requests.ts";
 import { readHistory } from "../../runs/run_history.ts";
 import { listRuns } from "../../runs/run_view.ts";
-import type { RunState } from "../../runs/states.ts";
+import { NOT_ENDED } from "../../runs/run_states.ts";
 import { DRILL_EVENT, DRILL_FOLDER, DRILL_JOB, type DrillArgs, jobSource, secondsOf } from "./job_file.ts";
 import type { History, Sign } from "./judge.ts";
 import { DrillError } from "./site.ts";
@@ -46,7 +46,6 @@ const NEW_RUN_EVERY_MS = 333;
 /** Longer than any drill; the schedule names no minute after it. */
 const DRILL_MINUTES = 15;
 const SHORT: DrillArgs = { hold_ms: 200 };
-const OPEN: RunState[] = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"];
 const CLEAR_WITHIN_MS = 15_000;
 const MOST_RUNS = 1_000_000;
 
@@ -158,7 +157,7 @@ export class DrillLoad {
 
   /** Runs that have not ended. */
   async open(): Promise<number[]> {
-    const open = await listRuns(this.#parts.sql, { job_name: DRILL_JOB, states: OPEN, most: MOST_RUNS });
+    const open = await listRuns(this.#parts.sql, { job_name: DRILL_JOB, states: NOT_ENDED, most: MOST_RUNS });
     return open.map((run) => run.id);
   }
 

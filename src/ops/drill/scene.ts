@@ -6,7 +6,7 @@ import { databaseNow } from "../../definitions/definition_rows.ts";
 import { currentLeader } from "../../nodes/leadership.ts";
 import { workerEnded, type WorkerListing } from "../../nodes/workers.ts";
 import { firstStartSince, readHistory, type RunRecord } from "../../runs/run_history.ts";
-import { TERMINAL } from "../../runs/states.ts";
+import { TERMINAL } from "../../runs/run_states.ts";
 import { DRILL_JOB } from "./job_file.ts";
 import type { DrillLoad } from "./load.ts";
 import { DrillError, type Site } from "./site.ts";

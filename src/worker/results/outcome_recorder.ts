@@ -8,7 +8,7 @@ import { chance } from "../../platform/timers.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { checkSoon } from "../../nodes/workers.ts";
 import { endingOf } from "../../runs/retry_policy.ts";
-import { giveBack } from "../../runs/states.ts";
+import { giveBack } from "../../runs/lost_runs.ts";
 import { type FinishedBody, type Lost, move, refOf } from "../inflight_run.ts";
 import type { InflightRuns } from "../inflight_runs.ts";
 import type { LogWriter } from "../log_writer.ts";

@@ -15,7 +15,8 @@ import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../../postgre
 import type { Ending } from "../../runs/finished_runs.ts";
 import { lockedRows } from "../../postgres/row_locks.ts";
 import { readAttempts, readRun } from "../../runs/run_view.ts";
-import { finishRuns, type RunState } from "../../runs/states.ts";
+import type { RunState } from "../../runs/run_states.ts";
+import { finishRuns } from "../../runs/states.ts";
 import type { StartedRun } from "../../runs/started_runs.ts";
 import { unstorable } from "../../runs/retry_policy.ts";
 import { batchInterval } from "../batch_interval.ts";
@@ -146,10 +147,10 @@ export class Records<End extends BodyResult> {
     const { sql, worker_id } = this.#parts;
     const { job_run_id, attempt } = run;
     const row = await readRun(sql, job_run_id);
-    const same = row?.fence === run.fence && row.attempt === attempt;
+    const same = row?.fence === run.fence && row.execution === attempt;
     if (same && (row.state === ending.outcome || row.state === "RETRYING")) return row.state;
     const attempts = await readAttempts(sql, job_run_id);
-    if (attempts.some((kept) => kept.attempt === attempt && kept.outcome === ending.outcome)) return "RETRYING";
+    if (attempts.some((kept) => kept.execution === attempt && kept.outcome === ending.outcome)) return "RETRYING";
     const late = { job_run_id, attempt, worker_id, outcome: ending.outcome };
     observe("run.late_result", late);
     await recordAudit(sql, {

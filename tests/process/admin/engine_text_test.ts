@@ -5,7 +5,8 @@ import { type BodyHistory, type EndedByUs, outcomeOf, type OutcomeSubject } from
 import { runScripts } from "../../../src/sandbox/check_scripts.ts";
 import { acquire } from "../../../src/nodes/leadership.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
-import { cancelRequested, forceClose, giveBack, orphanLost, quarantine, skipLate } from "../../../src/runs/states.ts";
+import { giveBack, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
+import { cancelRequested, forceClose, skipLate } from "../../../src/runs/states.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";

@@ -219,12 +219,14 @@ Deno.test("how many are fed, and how throttling moves", () => {
     last_seq: 100,
     live: 0,
     retrying: 0,
+    suspended: 0,
     behind: false,
     recent: 20,
     recent_failures: 10,
   } as BulkState;
   assert.equal(roomFor(bulk), 10);
   assert.equal(roomFor({ ...bulk, live: 15, retrying: 12 }), 5);
+  assert.equal(roomFor({ ...bulk, live: 500, suspended: 497 }), 7, "those that wait within their bodies make room");
   assert.equal(roomFor({ ...bulk, last_seq: 3 }), 3);
   assert.equal(roomFor({ ...bulk, behind: true }), 0);
   assert.equal(roomFor({ ...bulk, state: "PAUSED" }), 0);

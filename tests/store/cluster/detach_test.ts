@@ -5,7 +5,8 @@ import { beginConfirming, confirm, detachSilent, requestDetach } from "../../../
 import { buryWorkers, listWorkers, renewWorker, retireWorker, setDraining } from "../../../src/nodes/workers.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
 import { readAttempts, readRun } from "../../../src/runs/run_view.ts";
-import { assignRuns, orphanAssigned, orphanLost, startRuns } from "../../../src/runs/states.ts";
+import { orphanAssigned, orphanLost } from "../../../src/runs/lost_runs.ts";
+import { assignRuns, startRuns } from "../../../src/runs/states.ts";
 import { aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 import { waitFor } from "../../support/waiting.ts";

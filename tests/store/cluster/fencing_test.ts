@@ -17,14 +17,8 @@ import { checkLines, hold, wake } from "../../../src/runs/key_queues.ts";
 import { buryWorkers } from "../../../src/nodes/workers.ts";
 import { requestReplaced, skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { followPriority, requestBulkCancel, requestCancel } from "../../../src/runs/requests.ts";
-import {
-  assignRuns,
-  cancelRequested,
-  orphanAssigned,
-  orphanLost,
-  quarantine,
-  skipLate,
-} from "../../../src/runs/states.ts";
+import { orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
+import { assignRuns, cancelRequested, skipLate } from "../../../src/runs/states.ts";
 import { type DispatchSnapshot, readDispatchSnapshot, sayWhy } from "../../../src/dispatch/dispatch_queues.ts";
 import { snapshotFor } from "../../../src/leader/leader.ts";
 import { aBulk, countedFrom, LONG_AGO, OF_HOUSEKEEPING, type Scene } from "../../support/fenced_housekeeping.ts";

@@ -11,14 +11,8 @@ import { longestLockHolder } from "../../../src/postgres/row_locks.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";
 import { checkLines, hold, wake } from "../../../src/runs/key_queues.ts";
 import { followPriority, requestCancel } from "../../../src/runs/requests.ts";
-import {
-  cancelRequested,
-  giveBack,
-  orphanAssigned,
-  orphanLost,
-  quarantine,
-  skipLate,
-} from "../../../src/runs/states.ts";
+import { giveBack, orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
+import { cancelRequested, skipLate } from "../../../src/runs/states.ts";
 import { numbered, withBulks } from "../../support/bulk_scene.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";

@@ -4,7 +4,7 @@ import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { createRuns, createSlotRuns, rerunWhere } from "../../../src/runs/create_runs.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { cancelsToDeliver, requestCancelWhere } from "../../../src/runs/requests.ts";
-import { STATES, TERMINAL } from "../../../src/runs/states.ts";
+import { STATES, TERMINAL } from "../../../src/runs/run_states.ts";
 import { aDefinition, aRun, aTerm } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 

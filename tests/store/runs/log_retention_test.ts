@@ -4,7 +4,7 @@ import { gunzipSync } from "node:zlib";
 import { objectName, parseLogRef } from "../../../src/archive/log_ref.ts";
 import { LogUnreadable, RunLog } from "../../../src/actions/run_log.ts";
 import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
-import { findOldLogs, MOST_LINES, moveLines, readLogRef } from "../../../src/runs/log_retention.ts";
+import { findOldLogs, MOST_LINES, moveLines, readLogRef } from "../../../src/runs/retention/log_retention.ts";
 import { type LogLineView, readLogs } from "../../../src/runs/run_logs.ts";
 import { acquire, resign } from "../../../src/nodes/leadership.ts";
 import { aDefinition, aRun } from "../../support/factories.ts";

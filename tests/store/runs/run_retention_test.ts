@@ -4,7 +4,7 @@ import { createBackfill, readSlots } from "../../../src/bulks/backfill.ts";
 import { connectDb, type Sql } from "../../../src/postgres/connection.ts";
 import { emitEvent, takeEvents } from "../../../src/events/events.ts";
 import type { Term } from "../../../src/nodes/leadership.ts";
-import { deleteBulk, deleteLines, deleteRuns, findOldRuns } from "../../../src/runs/run_retention.ts";
+import { deleteBulk, deleteLines, deleteRuns, findOldRuns } from "../../../src/runs/retention/run_retention.ts";
 import { rollUp } from "../../../src/stats/run_stats.ts";
 import { readSlotRuns } from "../../../src/schedules/slot_view.ts";
 import { readAllTime } from "../../../src/stats/run_stats.ts";

@@ -4,7 +4,8 @@ import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { beginConfirming } from "../../../src/dispatch/detach.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Term } from "../../../src/nodes/leadership.ts";
-import { assignRuns, finishRuns, giveBack, orphanAssigned, orphanLost, startRuns } from "../../../src/runs/states.ts";
+import { giveBack, orphanAssigned, orphanLost } from "../../../src/runs/lost_runs.ts";
+import { assignRuns, finishRuns, startRuns } from "../../../src/runs/states.ts";
 import { aDefinition, aRun, aTerm, aWorker, type RunRow } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 

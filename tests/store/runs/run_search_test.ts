@@ -5,13 +5,13 @@ import type { Sql } from "../../../src/postgres/connection.ts";
 import { matches, type RunFilter } from "../../../src/runs/run_filter.ts";
 import { countRuns, searchRuns } from "../../../src/runs/run_search.ts";
 import { findRuns, listRuns } from "../../../src/runs/run_view.ts";
-import { STATES } from "../../../src/runs/states.ts";
+import { STATES } from "../../../src/runs/run_states.ts";
 import { fillHistory, type Sights } from "../../support/history.ts";
 import { withStores } from "../../support/stores.ts";
 
 const SIZE = { runs: 4_000, waiting: 300, jobs: 12, nodes: 3 };
 const FAILED = ["FAILED", "TIMED_OUT"] as const;
-const OPEN = ["PENDING", "ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"] as const;
+const OPEN = ["PENDING", "ASSIGNED", "RUNNING", "SUSPENDED", "RETRYING", "ORPHANED"] as const;
 
 /** Every kind of condition, alone and with others. */
 function filtersOf(on: Sights, created: (n: number) => Date): RunFilter[] {

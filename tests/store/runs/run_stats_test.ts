@@ -25,7 +25,9 @@ import {
 } from "../../../src/stats/run_stats.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
-import { cancelRequested, finishRuns, forceClose, quarantine, skipLate, TERMINAL } from "../../../src/runs/states.ts";
+import { quarantine } from "../../../src/runs/lost_runs.ts";
+import { TERMINAL } from "../../../src/runs/run_states.ts";
+import { cancelRequested, finishRuns, forceClose, skipLate } from "../../../src/runs/states.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 import { sourcesIn } from "../../support/source_tree.ts";

@@ -6,21 +6,9 @@ import assert from "node:assert/strict";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
-import {
-  assignRuns,
-  cancelRequested,
-  finishRuns,
-  forceClose,
-  giveBack,
-  orphanAssigned,
-  orphanLost,
-  quarantine,
-  type RunState,
-  skipLate,
-  startRuns,
-  STATES,
-  TERMINAL,
-} from "../../../src/runs/states.ts";
+import { giveBack, orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
+import { type RunState, STATES, TERMINAL } from "../../../src/runs/run_states.ts";
+import { assignRuns, cancelRequested, finishRuns, forceClose, skipLate, startRuns } from "../../../src/runs/states.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
@@ -71,7 +59,7 @@ const TRANSITIONS: Transition[] = [
   {
     name: "assign",
     by_leader: true,
-    allowed: { PENDING: "ASSIGNED", RETRYING: "ASSIGNED", ORPHANED: "ASSIGNED" },
+    allowed: { PENDING: "ASSIGNED", SUSPENDED: "ASSIGNED", RETRYING: "ASSIGNED", ORPHANED: "ASSIGNED" },
     try: ({ sql, term, id, version }) => assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]),
   },
   {
@@ -191,7 +179,13 @@ const TRANSITIONS: Transition[] = [
     name: "cancel on request",
     by_leader: true,
     row: asked,
-    allowed: { PENDING: "CANCELED", ASSIGNED: "CANCELED", RETRYING: "CANCELED", ORPHANED: "CANCELED" },
+    allowed: {
+      PENDING: "CANCELED",
+      ASSIGNED: "CANCELED",
+      SUSPENDED: "CANCELED",
+      RETRYING: "CANCELED",
+      ORPHANED: "CANCELED",
+    },
     try: ({ sql, term }) => cancelRequested(sql, term),
   },
   {
@@ -202,6 +196,7 @@ const TRANSITIONS: Transition[] = [
       PENDING: "CANCELED",
       ASSIGNED: "CANCELED",
       RUNNING: "CANCELED",
+      SUSPENDED: "CANCELED",
       RETRYING: "CANCELED",
       ORPHANED: "CANCELED",
     },
@@ -210,7 +205,14 @@ const TRANSITIONS: Transition[] = [
   { name: "cancel without a request", allowed: {}, try: ({ sql, term }) => cancelRequested(sql, term) },
   {
     name: "close by force",
-    allowed: { PENDING: "FAILED", ASSIGNED: "FAILED", RUNNING: "FAILED", RETRYING: "FAILED", ORPHANED: "FAILED" },
+    allowed: {
+      PENDING: "FAILED",
+      ASSIGNED: "FAILED",
+      RUNNING: "FAILED",
+      SUSPENDED: "FAILED",
+      RETRYING: "FAILED",
+      ORPHANED: "FAILED",
+    },
     try: ({ sql, id }) => forceClose(sql, id, { actor: "me", reason: "test" }),
   },
 ];
@@ -335,7 +337,7 @@ Deno.test("slots of a forbid job are skipped while an older run of it has not en
     const key = { job_definition_id, serial_key: "job:alone", source: "schedule" };
     const older = await rowIn(sql, "RUNNING", { ...key });
     const enqueued = await rowIn(sql, "PENDING", { ...key, source: "enqueue" });
-    for (const state of ["ASSIGNED", "RUNNING", "RETRYING", "ORPHANED"]) {
+    for (const state of ["ASSIGNED", "RUNNING", "SUSPENDED", "RETRYING", "ORPHANED"]) {
       await sql`update job_run set state = ${state} where id = ${older.id}`;
       const slot = await rowIn(sql, "PENDING", { ...key });
       await sql`update job_run set serial_key = null where id = ${enqueued.id}`; // it is a reason as well

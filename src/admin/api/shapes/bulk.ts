@@ -54,6 +54,7 @@ export const Bulk = z.object({
   waiting: count,
   running: count,
   retrying: count,
+  suspended: count,
   succeeded: count,
   failed: count,
   canceled: count,

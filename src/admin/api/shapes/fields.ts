@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { priorityNumber } from "../../../job.ts";
 import { isStorableDate } from "../../../postgres/connection.ts";
 import type { RunFilter } from "../../../runs/run_filter.ts";
-import { STATES } from "../../../runs/states.ts";
+import { STATES } from "../../../runs/run_states.ts";
 
 export { z };
 

@@ -10,6 +10,7 @@ const RUN = {
   state: State,
   source: Source,
   attempt: z.int().openapi({ description: "From 1; the one that runs, or the last one" }),
+  execution: z.int().openapi({ description: "As attempt, but each suspension begins another one; log lines name it" }),
   failures: count.openapi({ description: "Attempts that the job's own code failed; retry.max counts these" }),
   interruptions: count.openapi({ description: "Attempts that were interrupted: a lost worker, a deploy, a drain" }),
   priority,
@@ -54,14 +55,15 @@ export const RunPage = page(Run).openapi("RunPage");
 
 const Attempt = z.object({
   attempt: z.int(),
+  execution: z.int(),
   worker_id: word,
   started_at: maybeTime,
   ended_at: time,
-  outcome: z.enum(["FAILED", "TIMED_OUT", "LOST", "GIVEN_BACK"]),
+  outcome: z.enum(["FAILED", "TIMED_OUT", "LOST", "GIVEN_BACK", "SUSPENDED"]),
   exit_code: z.int().nullable(),
   error_name: word,
   error_summary: word,
-}).openapi("Attempt", { description: "One that ended without deciding the run" });
+}).openapi("Attempt", { description: "An execution that ended without deciding the run" });
 
 export const RunWithAttempts = z.object({ ...RUN, attempts: z.array(Attempt) }).openapi("RunWithAttempts");
 

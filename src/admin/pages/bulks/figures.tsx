@@ -53,6 +53,7 @@ export function Counts({ on, bulk }: { on: RequestContext; bulk: BulkView }) {
     ["FAILED", bulk.failed],
     ["CANCELED", bulk.canceled],
     ["RUNNING", bulk.running],
+    ["SUSPENDED", bulk.suspended],
     ["RETRYING", bulk.retrying],
     ["PENDING", bulk.waiting],
   ];

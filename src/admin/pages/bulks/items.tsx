@@ -1,7 +1,7 @@
 /** The items of a bulk, in the order in which they are fed, all of them or those in one state. */
 import { type ItemState, type ItemView, listItems } from "../../../bulks/bulk_items.ts";
 import { readBulk } from "../../../bulks/bulk_view.ts";
-import { STATES } from "../../../runs/states.ts";
+import { STATES } from "../../../runs/run_states.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Choice, Filters } from "../../parts/filters.tsx";

@@ -289,6 +289,7 @@ const LEGEND = [
   "SUCCEEDED",
   "FAILED",
   "RUNNING",
+  "SUSPENDED",
   "PENDING",
   "SKIPPED",
   "late",

@@ -1,7 +1,7 @@
 /** Expected slots against what came of them: each slot with its run, or with why it has none. */
 import type { ScheduleView } from "../../../schedules/schedule_view.ts";
 import type { SlotPlace, SlotRun } from "../../../schedules/slot_view.ts";
-import type { RunState } from "../../../runs/states.ts";
+import type { RunState } from "../../../runs/run_states.ts";
 
 /** Without a run: to come; due just now; none was made; before the job; more runs than were read. */
 export type CalendarSlotState = RunState | "expected" | "planning" | "missed" | "before" | "unknown";

@@ -1,6 +1,6 @@
 /** All jobs: what each waits for, how its last run went, and what keeps it from running. */
 import type { JobView } from "../../../runs/job_view.ts";
-import { ACTIVE, WAITING } from "../../../runs/run_scans.ts";
+import { ACTIVE, WAITING } from "../../../runs/run_states.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -153,10 +153,12 @@ function Lately({ on, lately }: { on: RequestContext; lately: ListedJob["lately"
   );
 }
 
-export function Count({ on, job, what }: { on: RequestContext; job: JobView; what: "waiting" | "running" }) {
+const COUNTED = { waiting: WAITING, running: ACTIVE, suspended: ["SUSPENDED"] } as const;
+
+export function Count({ on, job, what }: { on: RequestContext; job: JobView; what: keyof typeof COUNTED }) {
   if (job[what] === 0) return <Nothing />;
   const query = new URLSearchParams([["job", job.name]]);
-  for (const state of what === "waiting" ? WAITING : ACTIVE) query.append("state", state);
+  for (const state of COUNTED[what]) query.append("state", state);
   return <a href={link(on, "/runs", query)}>{countText(job[what])}</a>;
 }
 

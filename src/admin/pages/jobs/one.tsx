@@ -114,6 +114,7 @@ function Details({ on, job, definition }: { on: RequestContext; job: JobView; de
           [t(on, "jobs.next"), job.next_slot && <Time on={on} at={job.next_slot} />],
           [t(on, "jobs.waiting"), <Count on={on} job={job} what="waiting" />],
           [t(on, "jobs.running"), <Count on={on} job={job} what="running" />],
+          [t(on, "jobs.suspended"), job.suspended > 0 && <Count on={on} job={job} what="suspended" />],
           ...askedBy(definition),
           [t(on, "jobs.digest"), <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
           [t(on, "jobs.synced"), <Synced on={on} job={job} />],

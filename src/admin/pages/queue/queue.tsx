@@ -1,5 +1,5 @@
 /** The queue: what waits and why, what is stopped and by whom, and how much there is of each resource. */
-import { ACTIVE, WAITING } from "../../../runs/run_scans.ts";
+import { ACTIVE, WAITING } from "../../../runs/run_states.ts";
 import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../dispatch/pauses.ts";
 import { readResources } from "../../../dispatch/dispatch_queues.ts";
 import { DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
@@ -124,7 +124,7 @@ function jobColumns(on: RequestContext): TableColumn<QueueLine>[] {
   ];
 }
 
-function whyIdle(on: RequestContext, { paused_by, paused_reason, waits, held, later }: QueueLine): string {
+function whyIdle(on: RequestContext, { paused_by, paused_reason, waits, held, later, suspended }: QueueLine): string {
   if (paused_by !== null) {
     return t(on, "queue.paused_by", { who: paused_by, why: engineText(on.lang, paused_reason ?? "") });
   }
@@ -133,6 +133,7 @@ function whyIdle(on: RequestContext, { paused_by, paused_reason, waits, held, la
     ...new Set(reasons),
     ...held > 0 ? [t(on, "queue.held", { n: held })] : [],
     ...later > 0 ? [t(on, "queue.later", { n: later })] : [],
+    ...suspended > 0 ? [t(on, "queue.suspended", { n: suspended })] : [],
   ].join("; ");
 }
 

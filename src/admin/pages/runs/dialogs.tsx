@@ -1,7 +1,6 @@
 /** What can be done to one run, each with what it touches. */
 import type { RunView } from "../../../runs/run_view.ts";
-import { WAITING } from "../../../runs/run_scans.ts";
-import { TERMINAL } from "../../../runs/states.ts";
+import { MAY_START, TERMINAL } from "../../../runs/run_states.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
 import { t } from "../../../locale/locale.ts";
@@ -22,7 +21,7 @@ export function ActButtons({ on, run }: Shown) {
   }
   return (
     <div class="buttons">
-      {WAITING.includes(run.state) && <DialogButton opens="move" text={t(on, "runs.move")} />}
+      {MAY_START.includes(run.state) && <DialogButton opens="move" text={t(on, "runs.move")} />}
       {run.state !== "PENDING" && <DialogButton opens="close" text={t(on, "runs.close")} danger />}
       {!run.cancel_requested_at && <DialogButton opens="cancel" text={t(on, "runs.cancel")} danger />}
     </div>

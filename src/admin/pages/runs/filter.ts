@@ -1,6 +1,6 @@
 /** A filter of runs as it stands in the URL: the words of the command line's --where. */
 import type { RunFilter } from "../../../runs/run_filter.ts";
-import { type RunState, STATES } from "../../../runs/states.ts";
+import { type RunState, STATES } from "../../../runs/run_states.ts";
 import type { RequestContext } from "../../request_context.ts";
 
 /** What the page offers, in hours. */

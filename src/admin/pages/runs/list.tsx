@@ -1,7 +1,7 @@
 /** Runs, the newest first, by a filter that stands in the URL. */
 import { readDefinitions } from "../../../definitions/definition_rows.ts";
 import { findRuns, type RunView } from "../../../runs/run_view.ts";
-import { STATES } from "../../../runs/states.ts";
+import { STATES } from "../../../runs/run_states.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";

@@ -3,7 +3,7 @@ import { parseLogRef } from "../../../archive/log_ref.ts";
 import { LogUnreadable, RunLog } from "../../../actions/run_log.ts";
 import type { LogLineView } from "../../../runs/run_logs.ts";
 import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../runs/run_view.ts";
-import { TERMINAL } from "../../../runs/states.ts";
+import { TERMINAL } from "../../../runs/run_states.ts";
 import { listSteps } from "../../../steps/run_steps.ts";
 import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";

@@ -50,12 +50,14 @@ const TONES: Record<string, string> = { FAILED: "bad", TIMED_OUT: "bad", LOST: "
 
 /** The attempt that decides it, or will. An earlier one's times may stand in the row until the next begins. */
 function Last({ on, run, retried }: Shown & { retried: boolean }) {
-  const between = run.state === "RETRYING" || run.state === "ORPHANED";
+  const between = run.state === "RETRYING" || run.state === "ORPHANED" || run.state === "SUSPENDED";
   const [assigned_at, started_at] = between ? [null, null] : [run.assigned_at, run.started_at];
   const waits = !started_at && !run.finished_at;
   return (
     <>
-      {retried && between && <Step on={on} name={`${run.state} · ${t(on, "runs.due")}`} at={run.due_at} />}
+      {retried && between && run.state !== "SUSPENDED" && (
+        <Step on={on} name={`${run.state} · ${t(on, "runs.due")}`} at={run.due_at} />
+      )}
       <Step on={on} name={t(on, "runs.assigned")} at={assigned_at} />
       <Step on={on} name={t(on, "runs.started")} at={started_at}>
         {(started_at || waits) && !retried && run.due_at <= on.now && (

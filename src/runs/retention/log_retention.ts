@@ -10,8 +10,8 @@
  * them, and its log_ref is what it was then; those lines, by their ids, are deleted and no others. So of two that move the same lines one does,
  * and a line that comes late, of a body that nobody knew to be alive, stays and is moved by the next round.
  */
-import { type Db, json } from "../postgres/connection.ts";
-import { fenceBeside, type Term } from "../nodes/leadership.ts";
+import { type Db, json } from "../../postgres/connection.ts";
+import { fenceBeside, type Term } from "../../nodes/leadership.ts";
 
 export interface OldRun {
   job_run_id: number;

@@ -14,8 +14,8 @@
  *
  * Keys that callers chose (idempotency keys, dedupe keys) are known as long as their run, bulk or event: later they start something new.
  */
-import type { Db } from "../postgres/connection.ts";
-import { fenceBeside, type Term } from "../nodes/leadership.ts";
+import type { Db } from "../../postgres/connection.ts";
+import { fenceBeside, type Term } from "../../nodes/leadership.ts";
 
 /** Of one statement: an election may wait for it. */
 export const MOST_RUNS = 200;
