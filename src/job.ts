@@ -193,6 +193,59 @@ export class RetryAfter extends Error {
   }
 }
 
+/** Thrown by `step` when its tries are used up. A run that fails with it is not retried: its steps are not done again. */
+export class StepFailed extends Error {
+  override name = "StepFailed";
+  /** The step's name. */
+  readonly step: string;
+  /** How often it was tried. */
+  readonly tries: number;
+  /** The name of the error that ended the last try. */
+  readonly errorName: string;
+  /** Its message. */
+  readonly summary: string;
+  constructor(step: string, failed: { tries: number; errorName: string; summary: string }, kind = "step") {
+    const times = failed.tries > 1 ? ` ${failed.tries} times` : "";
+    super(`${kind} "${step}" failed${times}: ${failed.errorName}: ${failed.summary}`);
+    this.step = step;
+    this.tries = failed.tries;
+    this.errorName = failed.errorName;
+    this.summary = failed.summary;
+  }
+}
+
+/** Thrown by `call` when the run of the other job did not succeed. */
+export class ChildFailed extends Error {
+  override name = "ChildFailed";
+  /** The id of that run. */
+  readonly run: number;
+  /** The name of its error. */
+  readonly errorName: string;
+  /** What its error says. */
+  readonly summary: string;
+  constructor(job: string, failed: { run: number; errorName: string; summary: string }) {
+    super(`run ${failed.run} of "${job}" failed: ${failed.errorName}: ${failed.summary}`);
+    this.run = failed.run;
+    this.errorName = failed.errorName;
+    this.summary = failed.summary;
+  }
+}
+
+/** One try of a step, or the run, has taken longer than it may. */
+export class TimedOut extends Error {
+  override name = "TimedOut";
+}
+
+/** Thrown by what a run waits for, or asks for, after it was canceled. */
+export class Canceled extends Error {
+  override name = "Canceled";
+}
+
+/** Thrown by what a run waits for, or asks for, once its `deadlineSeconds` have passed. */
+export class DeadlinePassed extends Error {
+  override name = "DeadlinePassed";
+}
+
 /** Declares a job; the default export of a job file. Checked by `deno task sync`, so it throws nothing itself. */
 export function defineJob<Input = unknown, Output = Input, Result = unknown, Messages = Record<never, never>>(
   options: JobOptions<Input, Output, Result, Messages>,

@@ -1,5 +1,6 @@
 /** The child side of the talk between a worker and a body's process: orders in on stdin, frames out on stdout. */
 import { type BodyError, type FromBody, joined, RECORD_BYTES, records, type ToBody } from "../frames.ts";
+import type { ToStepBody } from "../frames/step_frames.ts";
 import { describeError } from "./thrown.ts";
 
 export type BodyFrameOrder = Extract<ToBody, { kind: "order" }>;
@@ -24,6 +25,12 @@ export class BodyChannel {
   #recalled = false;
   /** What comes is not the worker's. */
   #over = false;
+  /** Read while a run was served. */
+  #orders: BodyFrameOrder[] = [];
+  /** The only one at a time. False: the worker is gone. */
+  #reading: Promise<boolean> | undefined;
+  /** How much was said, as a sign of life. */
+  said = 0;
   /** What it would say is made and not said. */
   silent = false;
 
@@ -45,6 +52,7 @@ export class BodyChannel {
   }
 
   send(frame: FromBody): void {
+    this.said++;
     for (const record of frame.kind === "started" ? [this.#started] : this.#recordsOf(frame)) this.#write(record);
   }
 
@@ -112,35 +120,87 @@ export class BodyChannel {
   async nextOrder(): Promise<BodyFrameOrder | undefined> {
     for (;;) {
       const order = this.orderAtHand();
-      if (order || this.#over) return order;
-      const count = await stdin.read(this.#room);
-      if (count === null) return undefined;
-      this.#keep(this.#room.subarray(0, count));
+      if (order || this.#over || !await this.#read()) return order;
     }
   }
 
   /** The next one, if it has been read already. */
   orderAtHand(): BodyFrameOrder | undefined {
-    for (let line = this.#takeLine(); line !== undefined && !this.#over; line = this.#takeLine()) {
-      const said = this.#parse(line);
-      if (said?.kind === "resume") this.#recalled = false;
-      else if (said?.kind !== "order") this.#over = true;
-      else if (!this.#recalled) return said;
+    while (this.#orders.length === 0 && this.#hear() !== undefined);
+    return this.#orders.shift();
+  }
+
+  /** What the worker says to the run in hand. Undefined: it is gone. */
+  async nextWords(): Promise<ToStepBody | undefined> {
+    for (;;) {
+      const words = this.#wordsAtHand();
+      if (words || this.#over || !await this.#read()) return words;
     }
+  }
+
+  /** As above, and nothing else happens in this process meanwhile. */
+  nextWordsSync(): ToStepBody | undefined {
+    for (;;) {
+      const words = this.#wordsAtHand();
+      if (words || this.#over || !this.#readSync()) return words;
+    }
+  }
+
+  #wordsAtHand(): ToStepBody | undefined {
+    for (;;) {
+      const heard = this.#hear();
+      if (heard !== "order") return heard;
+    }
+  }
+
+  /** The next line that was read. Orders are kept for later; what is said to a run is given, in vain where that has ended. */
+  #hear(): ToStepBody | "order" | undefined {
+    const line = this.#over ? undefined : this.#takeLine();
+    if (line === undefined) return undefined;
+    const said = this.#parse(line);
+    switch (said?.kind) {
+      case "order":
+        if (!this.#recalled) this.#orders.push(said);
+        return "order";
+      case "resume":
+        this.#recalled = false;
+        return "order";
+      case undefined:
+      case "hello":
+        this.#over = true;
+        return undefined;
+      default:
+        return said;
+    }
+  }
+
+  #read(): Promise<boolean> {
+    return this.#reading ??= stdin.read(this.#room).then((count) => {
+      this.#reading = undefined;
+      return this.#keepRead(count);
+    });
+  }
+
+  #readSync(): boolean {
+    return this.#keepRead(stdin.readSync(this.#room));
+  }
+
+  #keepRead(count: number | null): boolean {
+    if (count !== null) this.#keep(this.#room.subarray(0, count));
+    return count !== null;
   }
 
   /** Nothing is begun any more but what is in hand, until the worker has heard so. */
   recall(job_run_id: number): void {
     this.#recalled = true;
+    this.#orders = [];
     this.send({ kind: "recalled", job_run_id });
   }
 
   #lineSync(): string {
     let line: string | undefined;
     while ((line = this.#takeLine()) === undefined) {
-      const count = stdin.readSync(this.#room);
-      if (count === null) return "";
-      this.#keep(this.#room.subarray(0, count));
+      if (!this.#readSync()) return "";
     }
     return line;
   }

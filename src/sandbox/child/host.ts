@@ -11,7 +11,7 @@
  * platform/timers.ts, since a body loads nothing else of ours. What it captures at load a body cannot replace by accident;
  * against malice it promises nothing, the worker trusts no frame.
  */
-import type { Log, RunContext, Schema } from "../../job.ts";
+import { Canceled, DELAY, type Delay, type Json, type Log, type RunContext, type Schema, TimedOut } from "../../job.ts";
 import { BodyChannel, type BodyFrameOrder } from "./channel.ts";
 import {
   type BodyError,
@@ -24,6 +24,7 @@ import {
 } from "../frames.ts";
 import { issuesText } from "./issues.ts";
 import { whyNotJson } from "../json_values.ts";
+import { LazyDurable, loadIfNamed } from "./lazy_durable.ts";
 import { describeError } from "./thrown.ts";
 
 export type LoadModule = () => Promise<Record<string, unknown>>;
@@ -32,6 +33,7 @@ const PROGRESS_EVERY_MS = 50;
 const now = performance.now.bind(performance);
 /** Taken out of here when it is needed: Deno makes it then, with a part of Node's that is a third of the start time. */
 const timers = Object.getOwnPropertyDescriptor(globalThis, "setTimeout") as PropertyDescriptor;
+const timers_back = Object.getOwnPropertyDescriptor(globalThis, "clearTimeout") as PropertyDescriptor;
 const makeDir = Deno.mkdirSync;
 const removeDir = Deno.removeSync;
 
@@ -64,6 +66,8 @@ class HostedBody {
   #folders = 0;
   /** Of the run under way, if it asked for one. */
   #folder: string | undefined;
+  /** Of the run under way. */
+  #durable: LazyDurable | undefined;
   #flushProgress = () => {};
 
   constructor(channel: BodyChannel) {
@@ -81,7 +85,8 @@ class HostedBody {
       this.#fail({ ...describeError(event.error), phase: this.#stage === "loading" ? "load" : "uncaught" });
     });
     // The event loop has run dry. (Below a top-level await of the job file Deno ends the process without this event.)
-    globalThis.addEventListener("beforeunload", () => {
+    globalThis.addEventListener("beforeunload", (event) => {
+      if (this.#durable?.body?.onIdle()) return event.preventDefault();
       const message = "The promise of run() never settled: it waits for something that can no longer come " +
         "(no timer, request or other handle is open)";
       this.#fail({ ...describeError(message), name: "NeverSettled" });
@@ -104,14 +109,17 @@ class HostedBody {
     if (this.#stage !== "running") return;
     this.#channel.send({ kind: "noticed", listening: this.#listening });
     this.#aborter.abort(new DOMException(message, name));
+    this.#durable?.body?.cancel(name === "TimeoutError" ? new TimedOut(message) : new Canceled(message));
   }
 
   async load(load: LoadModule): Promise<LoadedJob> {
     try {
+      refuseDelay();
       const job = (await load()).default as Partial<LoadedJob> | undefined;
       if (typeof job?.options?.run !== "function") {
         throw new TypeError("The file's default export is not a job: export default defineJob({ ... })");
       }
+      await loadIfNamed(job.options.run);
       this.#stage = "idle";
       this.#channel.send({ kind: "ready" });
       return job as LoadedJob;
@@ -147,7 +155,9 @@ class HostedBody {
   #judge({ last }: BodyFrameOrder, verdict: FromBody): BodyFrameOrder | undefined {
     this.#flushProgress();
     this.#in_hand = 0;
-    const clean = this.#removeFolder();
+    const unfinished = this.#durable?.body?.end() ?? false;
+    this.#durable = undefined;
+    const clean = this.#removeFolder() && !unfinished;
     this.#stage = last || !clean ? "over" : "idle";
     const next = this.#stage === "idle" ? this.#channel.orderAtHand() : undefined;
     if (next) this.#channel.sendWithNext(verdict);
@@ -163,7 +173,15 @@ class HostedBody {
       if ("problem" in args) return failure("args", "InvalidArgs", args.problem);
       this.#channel.send({ kind: "started" });
       const began_ms = now();
-      const result = await job.options.run(this.#context(order, args.value)) ?? null;
+      const { durable, again } = this.#makeDurable(order);
+      const context = this.#context(order, args.value, durable);
+      const run = () => job.options.run(context);
+      const returned = await Promise.race([
+        order.journal ? durable.load().then((body) => body.serve(run)) : run(),
+        again,
+      ]);
+      if (returned instanceof Again) return { kind: "result", result: null, again: { args: returned.args } };
+      const result = returned ?? null;
       const took_ms = now() - began_ms;
       const problem = whyNotJson(result, "result");
       return problem ? notStored(problem) : resultOf(result, took_ms);
@@ -180,13 +198,33 @@ class HostedBody {
     return { problem: `Cannot run "${order.job_name}": its args do not fit the schema: ${issuesText(answer.issues)}` };
   }
 
-  #context(order: BodyFrameOrder, args: unknown): RunContext<unknown> {
+  #makeDurable(order: BodyFrameOrder): { durable: LazyDurable; again: Promise<Again> } {
+    const { promise: again, resolve } = Promise.withResolvers<Again>();
+    const durable = this.#durable = new LazyDurable(order, {
+      channel: this.#channel,
+      signal: () => this.#signal(),
+      abort: (error) => this.#aborter.abort(new DOMException(error.message, "AbortError")),
+      fail: ({ name, message }) => this.#fail({ ...describeError(message), name, retry: "never" }),
+      onAgain: (args) => resolve(new Again(args)),
+      leaveSuspended: () => {
+        this.#stage = "over";
+        this.#channel.leave(0);
+      },
+      ...{ later, forget },
+    });
+    return { durable, again };
+  }
+
+  #signal(): AbortSignal {
+    this.#listening = true;
+    return this.#aborter.signal;
+  }
+
+  #context(order: BodyFrameOrder, args: unknown, durable: LazyDurable): RunContext<unknown> {
     const tempDir = () => this.#folder ??= order.temp_dir && this.#makeFolder(order.temp_dir);
-    const signal = () => {
-      this.#listening = true;
-      return this.#aborter.signal;
-    };
+    const signal = () => this.#signal();
     return {
+      ...durable.tools(),
       args,
       log: this.#log(),
       progress: this.#progress(),
@@ -194,13 +232,13 @@ class HostedBody {
         return signal();
       },
       fence: order.fence,
-      attempt: order.attempt,
+      attempt: order.attempt - (order.suspensions ?? 0),
       jobRunId: order.job_run_id,
       scheduledFor: order.scheduled_for,
       get tempDir() {
         return tempDir();
       },
-    } as RunContext<unknown>;
+    };
   }
 
   /** One for each run that asks, below the process's own, which the first makes and the worker removes. */
@@ -224,13 +262,15 @@ class HostedBody {
   }
 
   #log(): Log {
-    const at = (level: LogLevel) => (message: string, fields?: { [key: string]: unknown }) =>
+    const at = (level: LogLevel) => (message: string, fields?: { [key: string]: unknown }) => {
+      if (this.#durable?.body?.replaying) return;
       this.#channel.send({
         kind: "log",
         level,
         message: String(message).slice(0, MOST_LINE_BYTES),
         ...(fields === undefined ? {} : { fields: plainFields(fields) as never }),
       });
+    };
     return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
   }
 
@@ -246,6 +286,7 @@ class HostedBody {
     };
     return (fraction, message) => {
       const share = shareOf(fraction);
+      if (this.#durable?.body?.replaying) return Promise.resolve();
       const timed = waiting !== undefined;
       const words = message === undefined ? {} : { message: String(message).slice(0, 500) };
       waiting = { kind: "progress", fraction: share, ...words };
@@ -254,6 +295,22 @@ class HostedBody {
       return Promise.resolve();
     };
   }
+}
+
+/** The run goes on in a new one. */
+class Again {
+  constructor(readonly args: Json) {}
+}
+
+/** In the process of a body there is no client, unless it makes one. */
+function refuseDelay(): void {
+  const delay: Delay = (job) =>
+    Promise.reject(
+      new Error(
+        `Cannot delay "${job.name}" inside the body of a job: call(${job.name}, args) gives its result, start(${job.name}, args) does not wait`,
+      ),
+    );
+  Object.assign(globalThis, { [DELAY]: delay });
 }
 
 /** Shares that are added up end beside 1, as 0.7 + 0.2 + 0.1 does: what differs by less than this is meant to be 0 or 1. */
@@ -270,6 +327,11 @@ function shareOf(fraction: unknown): number {
 function later(act: () => void, ms: number): number {
   const setTimer = timers.get?.call(globalThis) ?? timers.value;
   return setTimer(act, ms);
+}
+
+function forget(timer: number): void {
+  const clear = timers_back.get?.call(globalThis) ?? timers_back.value;
+  clear(timer);
 }
 
 /** As it is measured, and not read again: a getter or a toJSON may answer differently each time. */

@@ -57,10 +57,18 @@ function isDenial(thrown: unknown): boolean {
     /^Requires \w+ access/.test(thrown.message);
 }
 
+/** It is, holds, or comes of what a step or a call has ended with: that would be delivered again. */
+function isFinal(thrown: unknown, depth: number): boolean {
+  if (!(thrown instanceof Error) || depth === 0) return false;
+  if (["StepFailed", "ChildFailed", "UndoFailed", "Diverged"].includes(thrown.name)) return true;
+  const others = thrown instanceof AggregateError ? thrown.errors.slice(0, 100) : [];
+  return [thrown.cause, ...others].some((one) => isFinal(one, depth - 1));
+}
+
 /** By structure as well as by class: a library may bring its own copy of the class. */
 function retryOf(thrown: unknown): BodyError["retry"] {
   if (!(thrown instanceof Error)) return "policy";
-  if (thrown instanceof Fatal || thrown.name === "Fatal") return "never";
+  if (thrown instanceof Fatal || thrown.name === "Fatal" || isFinal(thrown, 4)) return "never";
   const seconds = (thrown as { seconds?: unknown }).seconds;
   const asks = thrown instanceof RetryAfter || thrown.name === "RetryAfter";
   return asks && typeof seconds === "number" && seconds >= 0 && Number.isFinite(seconds)
