@@ -489,7 +489,7 @@ create table job_run (
   constraint wakes_from_hold check (wakes_at is null or held),
   constraint held_while_waiting check (not held or state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED')),
   constraint endless_wait_is_suspended check (wakes_at is distinct from 'infinity' or state = 'SUSPENDED'),
-  constraint suspension_is_execution check (suspensions between 0 and attempt),
+  constraint suspension_is_execution check (suspensions between 0 and attempt - 1),
   constraint owned_once_taken check (state not in ('ASSIGNED', 'RUNNING') or assigned_worker_id is not null),
   constraint fenced_once_running check (state <> 'RUNNING' or
     (leader_epoch is not null and start_token is not null and fence is not null and started_at is not null)),

@@ -19,7 +19,7 @@ export interface Suspension extends AttemptRef {
 /**
  * Its body ends, its slot is free, and it keeps its serial key. Held until its time, or until the leader hears that
  * something has come (steps/wakes.ts). What came after the look has raised `wakes`: then no row comes back, and the worker looks again. The
- * execution is kept and charged to nobody.
+ * execution is kept and charged to nobody; the suspension is counted with the next one (assignRuns).
  */
 export async function suspendRuns(sql: Db, worker_id: string, runs: Suspension[]): Promise<number[]> {
   const sorted = byId(runs);
@@ -30,7 +30,7 @@ export async function suspendRuns(sql: Db, worker_id: string, runs: Suspension[]
   const rows = await sql<{ id: number }[]>`
     with suspended as (
       update job_run r
-         set state = 'SUSPENDED', held = true, suspensions = r.suspensions + 1, continuation_state = 'NONE', version = r.version + 1,
+         set state = 'SUSPENDED', held = true, continuation_state = 'NONE', version = r.version + 1,
              wakes_at = case when ${wait} < 0 then 'infinity' else clock_timestamp() + ${wait} * interval '1 ms' end
        where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
          and r.start_token = (${sorted.map(({ start_token }) => start_token)}::text[])[${place}]

@@ -41,7 +41,8 @@ export async function applyWakeChecks(
     woken as (
       update job_run r
          set wakes = r.wakes + 1, version = r.version + (r.state = 'SUSPENDED')::int, held = r.held and r.state <> 'SUSPENDED',
-             wakes_at = case when r.state <> 'SUSPENDED' then r.wakes_at end
+             wakes_at = case when r.state <> 'SUSPENDED' then r.wakes_at end,
+             woken_at = case when r.state = 'SUSPENDED' and r.held and r.wakes_at is not null then clock_timestamp() else r.woken_at end
         from fence where r.id = any(array(${free})) and r.finished_at is null
       returning r.id, r.state),
     ${cancelingChildren(sql, most)},
