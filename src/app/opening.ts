@@ -4,7 +4,16 @@ import { ProcessPool } from "../sandbox/process_pool.ts";
 import { DEFAULT_SETTINGS } from "../settings/settings.ts";
 
 /** Passwords, keys, data and outcomes in `.dandori/`. */
-const DEV_SECRETS = ["dev.json", "certs", "postgres", "redis", "estates", "admin_password", "archive"];
+const DEV_SECRETS = [
+  "dev.json",
+  "certs",
+  "postgres",
+  "redis",
+  "estates",
+  "admin_password",
+  "callback_secret",
+  "archive",
+];
 
 /** For commands that talk to Postgres only: they need no REDIS_URL. */
 export function readConfigForDb(): Omit<Config, "redis_url"> {

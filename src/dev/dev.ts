@@ -23,6 +23,7 @@ import { applySchema } from "../postgres/schema.ts";
 import { readSchema } from "../postgres/schema_files.ts";
 import { readDefinitions } from "../definitions/definition_rows.ts";
 import { currentLeader } from "../nodes/leadership.ts";
+import { makeCallbackSecret } from "../steps/callback_address.ts";
 import { superviseWorker } from "./worker_supervisor.ts";
 import { syncJobs, watchJobs } from "./jobs.ts";
 import { Supervisor } from "./supervisor.ts";
@@ -198,6 +199,7 @@ function leaveNote(dev: DevRun, { config, own }: { config: Config; own: PinnedFi
     tls_dir: dirname(own.cert_file),
     jobs_dir,
     archive: ownArchive(dev),
+    callback_secret: ownSecret(dev),
     node_ids: nodeIds(dev.workers),
   };
   const file = `${dev.state_dir}/dev.json`;
@@ -211,6 +213,18 @@ function ownArchive({ state_dir }: DevRun): string | undefined {
   if (environment().SCHEDULER_ARCHIVE) return undefined;
   Deno.mkdirSync(`${state_dir}/archive`, { recursive: true });
   return toFileUrl(`${state_dir}/archive`).href;
+}
+
+/** Kept, so that an address that was given out is good after the next start as well. */
+function ownSecret({ state_dir }: DevRun): string {
+  const file = `${state_dir}/callback_secret`;
+  try {
+    return Deno.readTextFileSync(file).trim();
+  } catch {
+    const secret = makeCallbackSecret();
+    Deno.writeTextFileSync(file, `${secret}\n`, { mode: 0o600 });
+    return secret;
+  }
 }
 
 function nodeIds(workers: number): string[] {

@@ -27,6 +27,7 @@
  * | SCHEDULER_METRICS_PORT | none | port of this worker's own `/metrics`, `/healthz` and `/readyz` (docs/monitoring.md) |
  * | SCHEDULER_METRICS_HOST | 127.0.0.1 | address of the same |
  * | SCHEDULER_METRICS_TOKEN | none | bearer token that `/metrics` asks for, of workers and of the admin server; without it only the same machine may read |
+ * | SCHEDULER_CALLBACK_SECRET | none | of workers and the admin server: key of callback addresses; make one: `deno task secret` |
  * | SCHEDULER_ALERT_WEBHOOK_URL | none | where alerts are told, https; a secret: only its host is ever shown |
  * | SCHEDULER_ALERT_WEBHOOK_SECRET | none | key of the HMAC that signs them |
  * | SCHEDULER_ALERT_WEBHOOK_HTTP | none | `allow`: the address may be plain http |
@@ -67,11 +68,21 @@ export interface Config {
   tracing: boolean;
   /** Undefined: this process tells alerts to nobody. */
   alert_webhook: Webhook | undefined;
+  /** Of the addresses at which messages to runs are taken; undefined: none can be made. */
+  callback: CallbackConfig | undefined;
   /** Of old logs; undefined: they stay in Postgres. Its keys are secrets. */
   archive: ArchivePlace | undefined;
 }
 
 export type { ArchivePlace };
+
+/** How callback addresses are made (steps/callback_address.ts). */
+export interface CallbackConfig {
+  /** A secret. */
+  secret: string;
+  /** Where the admin server is reached. */
+  base: URL;
+}
 
 /** Whose address and key are secrets. */
 export interface Webhook {
@@ -106,6 +117,8 @@ export interface DevNote {
   jobs_dir: string;
   /** The folder of its own archive, as a URL; undefined: it was given another. */
   archive?: string;
+  /** Of callback addresses. */
+  callback_secret: string;
   /** Of its workers, one each. */
   node_ids: string[];
 }
@@ -149,6 +162,7 @@ export function readConfig(env: Env = environment()): Config {
     metrics: readMetrics(env, problems),
     tracing: Boolean(env.OTEL_DENO),
     alert_webhook: readWebhook(env, problems),
+    callback: readCallbackConfig(env, problems, dev?.callback_secret),
     archive: readArchivePlace(env, problems, dev?.archive),
   };
   const all = [...addresses, ...problems];
@@ -187,6 +201,23 @@ function readMetrics(env: Env, problems: string[]): Config["metrics"] {
   const port = wholeNumber(env, "SCHEDULER_METRICS_PORT", { least: 0, most: 65535 }, problems);
   if (port === undefined) return undefined;
   return { host: hostIn(env.SCHEDULER_METRICS_HOST), port, token: env.SCHEDULER_METRICS_TOKEN || undefined };
+}
+
+const ADMIN_PORT = 8420;
+const SHORTEST_SECRET = 32;
+
+/** Its own words are not shown: they are the secret. */
+function readCallbackConfig(env: Env, problems: string[], of_dev?: string): CallbackConfig | undefined {
+  const secret = env.SCHEDULER_CALLBACK_SECRET || of_dev;
+  if (!secret) return undefined;
+  if (secret.length < SHORTEST_SECRET) {
+    problems.push(
+      `SCHEDULER_CALLBACK_SECRET must have at least ${SHORTEST_SECRET} characters: make one with deno task secret`,
+    );
+  }
+  const url = env.SCHEDULER_ADMIN_URL || (of_dev && `http://127.0.0.1:${env.SCHEDULER_ADMIN_PORT || ADMIN_PORT}/`);
+  if (url && URL.canParse(url)) return { secret, base: new URL(url) };
+  problems.push("SCHEDULER_CALLBACK_SECRET needs SCHEDULER_ADMIN_URL, which callback addresses begin with");
 }
 
 /** What is wrong with it is said without the address: it may hold a secret. */
@@ -259,6 +290,8 @@ export interface AdminConfig {
   hosts?: string[];
   /** What `/metrics` asks for; undefined: it is for this machine and for users alone. */
   metrics_token?: string;
+  /** Key of callback addresses; undefined: none is answered. */
+  callback_secret?: string;
 }
 
 /** What is given on the command line wins. @throws ConfigError */
@@ -278,11 +311,12 @@ export function readAdminConfig(given: { host?: string; port?: number } = {}, en
   if (problems.length > 0) throw new ConfigError(`Cannot start: ${problems.join("; ")}`);
   return {
     host: hostIn(given.host ?? env.SCHEDULER_ADMIN_HOST),
-    port: given.port ?? port ?? 8420,
+    port: given.port ?? port ?? ADMIN_PORT,
     public_url,
     proxies: proxies ?? 0,
     hosts: [...names, hostname()],
     metrics_token: env.SCHEDULER_METRICS_TOKEN || undefined,
+    callback_secret: env.SCHEDULER_CALLBACK_SECRET || readDevNote(readConfigForFiles(env).state_dir)?.callback_secret,
   };
 }
 

@@ -24,6 +24,7 @@ interface Files {
   "runs/steps": typeof import("../runs/steps.ts");
   "files/schedule": typeof import("../files/schedule.ts");
   "files/schedules": typeof import("../files/schedules.ts");
+  "services/secret": typeof import("../services/secret.ts");
   "services/schema": typeof import("../services/schema.ts");
   "operate/settings": typeof import("../operate/settings.ts");
   "files/sync": typeof import("../files/sync.ts");

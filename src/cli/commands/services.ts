@@ -1,4 +1,4 @@
-/** `dev`, `worker`, `schema`, `certs`. */
+/** `dev`, `worker`, `schema`, `secret`, `certs`. */
 import { type Command, Option } from "commander";
 import { load } from "./load.ts";
 import { countUpTo, json, reason, wholeNumber } from "./options.ts";
@@ -17,6 +17,9 @@ export function addServices(program: Command, signals: Signals): void {
     .description("create the tables, or apply the migrations that the database lacks")
     .addOption(json())
     .action(async (options) => (await load("services/schema")).schemaCommand(options));
+  program.command("secret")
+    .description("print a new key for SCHEDULER_CALLBACK_SECRET, with which callback addresses are made")
+    .action(async () => (await load("services/secret")).secretCommand());
   addCerts(program);
 }
 

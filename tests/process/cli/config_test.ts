@@ -174,3 +174,21 @@ Deno.test("the note of a dev that was killed is not believed once another proces
     Deno.removeSync(dir, { recursive: true });
   }
 });
+
+Deno.test("callback addresses need a key that cannot be guessed, and the address of the admin server; the key is never shown", async () => {
+  assert.equal(read({}).callback, undefined);
+  const secret = (await cliWith({})("secret")).out.trim();
+  assert.match(secret, /^[\w-]{43}$/);
+  assert.notEqual((await cliWith({})("secret")).out.trim(), secret);
+  const base = "https://jobs.example.com/dandori";
+  const { callback } = read({ SCHEDULER_CALLBACK_SECRET: secret, SCHEDULER_ADMIN_URL: base });
+  assert.deepEqual([callback?.secret, callback?.base.href], [secret, base]);
+  assert.throws(
+    () => read({ SCHEDULER_CALLBACK_SECRET: secret }),
+    /SCHEDULER_CALLBACK_SECRET needs SCHEDULER_ADMIN_URL/,
+  );
+  assert.throws(
+    () => read({ SCHEDULER_CALLBACK_SECRET: "guess-me", SCHEDULER_ADMIN_URL: base }),
+    (error: Error) => /at least 32 characters/.test(error.message) && !error.message.includes("guess-me"),
+  );
+});
