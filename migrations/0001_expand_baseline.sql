@@ -787,7 +787,7 @@ create table run_step (
   child_run_id bigint,                        -- whose result is read there, and not copied
   child_bulk_id bigint,
   waits_for text,                             -- the message's name, or the event's type
-  event_where jsonb,
+  event_where jsonb check (jsonb_typeof(event_where) = 'object'),
   prompt jsonb,                               -- of a message that people are asked for: {"ask", "show", "who", "notBy", "remind"}
   has_undo boolean not null default false,
   primary key (job_run_id, key),

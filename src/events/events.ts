@@ -13,6 +13,7 @@ import { insertingRuns, now } from "../runs/create_runs.ts";
 import { type Db, json } from "../postgres/connection.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
+import { messagesOfEvents, openWaits } from "../steps/event_waits.ts";
 import type { RunState } from "../runs/run_states.ts";
 
 export interface EventAsked {
@@ -110,7 +111,7 @@ export async function takeEvents(sql: Db, term: Term, { most = 500, skip_locked 
     with ${fence(sql, term)},
     ${firstEvents(sql, { most, skip_locked })},
     taken as (
-      select e.id, e.event_type, e.payload_json from event e, fence
+      select e.id, e.event_type, e.payload_json, e.created_at from event e, fence
        where e.id = any(array(select id from few)) and e.processed_at is null order by e.id for update of e skip locked),
     hit as materialized (
       select t.id as event_id, t.payload_json as args, d.id as job_definition_id, d.name, d.priority, d.node,
@@ -165,6 +166,7 @@ export async function takeEvents(sql: Db, term: Term, { most = 500, skip_locked 
       select k.last_event_id, k.job_definition_id, 'debounced', p.id
         from ranked k join put_off p on p.id = k.last_id where k.event_id = k.last_of_key and k.last_event_id is not null
       on conflict do nothing returning 1),
+    ${messagesOfEvents(sql)},
     marked as (
       update event e set processed_at = clock_timestamp() from taken t where e.id = t.id returning 1)
     select (select count(*) from marked)::int as events, (select count(*) from born)::int as runs,
@@ -189,7 +191,8 @@ function firstEvents(sql: Db, { most, skip_locked }: { most: number; skip_locked
       select id, event_type, pg_column_size(payload_json)::bigint as bytes from event
        where processed_at is null and not (${waits}) order by id limit ${most}),
     wanted as materialized (
-      select t.event_type, (select count(*) from job_definition d where d.event_types @> array[t.event_type] and d.enabled) as jobs
+      select t.event_type, (select count(*) from job_definition d where d.event_types @> array[t.event_type] and d.enabled)
+               + ${openWaits(sql, sql`t.event_type`)} as jobs
         from (select distinct event_type from first) t),
     few as materialized (
       select id from (

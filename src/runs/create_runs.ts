@@ -6,7 +6,7 @@
  * creation has one but for an enqueue whose caller gave none, which makes a run each time it is sent:
  *
  *   time:{job_schedule_id}:{slot}   event:{event_id}:{job_definition_id}   enqueue:{job_definition_id}:{caller's key}
- *   bulk:{bulk_id}:{seq}   after:{group_id}:{job_definition_id}
+ *   bulk:{bulk_id}:{seq}   after:{group_id}:{job_definition_id}   child:{parent run}:{key of its step}
  *
  * A run of a job that others come `after` begins a group, whose id is its own; one that is run again stays in its group (events/followers.ts).
  *
@@ -196,6 +196,8 @@ export interface AskedColumns {
   event_keys?: boolean;
   /** group_id, repeats_followers, and `skipped`: why it is created SKIPPED, or null. */
   followers?: boolean;
+  /** parent_run_id, parent_key, depth. */
+  children?: boolean;
   /** Not of a column: none of them begins a group. */
   alone?: boolean;
   /** Not of a column, unless there are followers: all of them repeat theirs. */
@@ -208,8 +210,9 @@ export interface AskedColumns {
  * together the first of each key is let go, if nobody has the key yet.
  */
 export function insertingRuns(sql: Db, asked: AskedColumns = {}) {
-  const { event_keys = false, followers = false, alone = false, repeats_followers = false } = asked;
+  const { event_keys = false, followers = false, children = false, alone = false, repeats_followers = false } = asked;
   const event_key = event_keys ? sql`event_key` : sql`null`;
+  const parent = children ? sql`parent_run_id, parent_key, depth` : sql`null::bigint, null, 0`;
   const skipped = followers ? sql`skipped is not null` : sql`false`;
   const ended = followers
     ? sql`case when ${skipped} then 'SKIPPED' else 'PENDING' end, case when ${skipped} then clock_timestamp() end,
@@ -240,10 +243,12 @@ export function insertingRuns(sql: Db, asked: AskedColumns = {}) {
     born as (
       insert into job_run (id, job_definition_id, job_schedule_id, event_id, source, idempotency_key, args_json, priority,
                            scheduled_for, due_at, serial_key, limit_key, node, rerun_of, bulk_id, leader_epoch, held, wakes_at, event_key, group_id,
-                           state, finished_at, ended_xid, error_name, error_summary, repeats_followers) overriding system value
+                           state, finished_at, ended_xid, error_name, error_summary, repeats_followers, parent_run_id, parent_key, depth) overriding system value
       select id, job_definition_id, job_schedule_id, event_id, source, key, args, priority, coalesce(slot, due_at), due_at, serial_key, limit_key,
              nullif(node, ''), rerun_of, bulk_id, leader_epoch, (early or behind) and not ${skipped},
-             case when early then due_at end, ${event_key}, ${followers ? sql`group_id` : groupOf(sql, alone)}, ${ended}
+             case when early then due_at end, ${event_key}, ${
+    followers ? sql`group_id` : groupOf(sql, alone)
+  }, ${ended}, ${parent}
         from lined order by place
       on conflict (idempotency_key) where idempotency_key is not null do nothing
       returning id, idempotency_key, job_definition_id),

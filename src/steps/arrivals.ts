@@ -114,7 +114,7 @@ function endedBulks(sql: Db) {
 }
 
 /**
- * The first event for each wait. The leader writes a message for each event that it takes while the wait is open (waits_for_events.ts).
+ * The first event for each wait. The leader writes a message for each event that it takes while the wait is open (event_waits.ts).
  * Those before are looked for among all events since the run was created, up to the time at which the leader can have known the wait; and
  * not again once the run was suspended, since the look before that has found none.
  */
@@ -133,7 +133,7 @@ function events(sql: Db) {
             where e.event_type = o.waits_for and e.created_at >= o.created_at
               and e.id between (select id from event where created_at >= o.created_at - ${slack} order by created_at limit 1)
                            and (select id from event where created_at <= o.began_at + ${slack} order by created_at desc limit 1)
-              and event_matches(jsonb_build_object('where', o.event_where), e.payload_json)
+              and event_matches(jsonb_build_object('where', coalesce(o.event_where, '{}')), e.payload_json)
               and not exists (select from job_run_attempt a
                                where a.job_run_id = o.job_run_id and a.attempt >= o.attempt and a.outcome = 'SUSPENDED')
             order by e.id limit 1)) found

@@ -154,17 +154,22 @@ Deno.test("a wait keeps its first limit, and when it began", async () => {
 
 Deno.test("what Postgres cannot store refuses its own run only", async () => {
   await withStores(async ({ sql }) => {
-    const good = await anOwnedRun(sql), bad = await anOwnedRun(sql), gone = await anOwnedRun(sql);
+    const good = await anOwnedRun(sql),
+      bad = await anOwnedRun(sql),
+      odd = await anOwnedRun(sql),
+      gone = await anOwnedRun(sql);
     const committed = await write(
       sql,
       aWrite(good, "step:one", { seq: 1 }),
       aWrite(bad, "step:one", { seq: 1 }),
       aWrite(bad, "step:two", { seq: 1 }),
+      aWrite(odd, "event:paid", { waits_for: "paid", where: "a text would fail each look at events" }),
       { ...aWrite(gone, `step:${"x".repeat(300)}`, { seq: 1 }), attempt: 7 },
     );
     assert.deepEqual(committed.map(({ job_run_id, refused }) => [job_run_id, refused !== undefined]), [
       [good.id, false],
       [bad.id, true],
+      [odd.id, true],
     ]);
     assert.match(committed[1]?.refused ?? "", /^Cannot record step:one, step:two: duplicate key .*run_step_order/);
     assert.deepEqual(await keysOf(sql), ["step:one DONE"]);
