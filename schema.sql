@@ -165,7 +165,8 @@ create table job_definition (
   memory_mb int not null default 512 check (memory_mb between 64 and 65536),
   permissions jsonb not null default '{}',
   isolation_reuse int not null default 0 check (isolation_reuse >= 0),  -- 0: a process for each attempt
-  messages jsonb not null default '{}' check (jsonb_typeof(messages) = 'object'),  -- what may be sent to its runs: name to schema
+  -- What may be sent to its runs, by name: {"approval": {"schema": {...}, "from": "emit"}}; as args_schema, in the file's order.
+  messages json not null default '{}' check (json_typeof(messages) = 'object'),
   after_jobs text[] not null default '{}',    -- it runs once the runs of these jobs in one group have ended
   after_when text not null default 'success' check (after_when in ('success', 'failure', 'end')),
   has_followers boolean not null default false,  -- a job that is not removed names it in after_jobs; written by sync

@@ -88,7 +88,21 @@ export interface DefinitionSetting {
   memory_mb: number;
   permissions: Permissions;
   isolation_reuse: number;
+  /** What may be sent to its runs, by name. */
+  messages: Record<string, DeclaredMessage>;
+  /** It runs once the runs of these jobs in one group have ended. */
+  after_jobs: string[];
+  after_when: "success" | "failure" | "end";
+  on_change: "continue" | "fail" | "restart";
+  deadline_seconds: number | null;
   digest: string;
+}
+
+export interface DeclaredMessage {
+  /** JSON Schema of its payload; null: its library has no such, and any payload is taken. */
+  schema: Json;
+  /** Tokens of scope emit may send it. */
+  from?: "emit";
 }
 
 export interface StoredDefinition extends DefinitionSetting {
@@ -174,11 +188,13 @@ export async function saveDefinitions(
     insert into job_definition as d (name, command_name, type, description, event_types, event_rules, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
-      concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enabled)
+      concurrency_policy, memory_mb, permissions, isolation_reuse, messages, after_jobs, after_when, on_change, deadline_seconds,
+      digest, enabled)
     select name, command_name, type, description, event_types, event_rules, args_schema, priority,
       serial_key, node, timeout_seconds, kill_grace_seconds, max_retries, retry_backoff_seconds, retry_factor,
       retry_jitter, retry_on, max_interruptions, concurrency_limit, concurrency_key, rate_count, rate_seconds, resources, on_failure,
-      concurrency_policy, memory_mb, permissions, isolation_reuse, digest, enable
+      concurrency_policy, memory_mb, permissions, isolation_reuse, messages, after_jobs, after_when, on_change, deadline_seconds,
+      digest, enable
       from json_to_recordset(${
     JSON.stringify(definitions)
   }::text::json) as f(name text, command_name text, type text, description text,
@@ -186,7 +202,8 @@ export async function saveDefinitions(
         kill_grace_seconds int, max_retries int, retry_backoff_seconds numeric, retry_factor numeric,
         retry_jitter numeric, retry_on jsonb, max_interruptions int, concurrency_limit int, concurrency_key text, rate_count int,
         rate_seconds numeric, resources jsonb, on_failure text, concurrency_policy text, memory_mb int, permissions jsonb,
-        isolation_reuse int, digest text, enable boolean)
+        isolation_reuse int, messages json, after_jobs text[], after_when text, on_change text, deadline_seconds bigint,
+        digest text, enable boolean)
      order by name
     on conflict (name) do update set
       command_name = excluded.command_name, type = excluded.type, description = excluded.description,
@@ -200,6 +217,8 @@ export async function saveDefinitions(
       resources = excluded.resources, on_failure = excluded.on_failure,
       concurrency_policy = excluded.concurrency_policy, memory_mb = excluded.memory_mb,
       permissions = excluded.permissions, isolation_reuse = excluded.isolation_reuse, digest = excluded.digest,
+      messages = excluded.messages, after_jobs = excluded.after_jobs, after_when = excluded.after_when,
+      on_change = excluded.on_change, deadline_seconds = excluded.deadline_seconds,
       enabled = case when d.removed_at is null then d.enabled else excluded.enabled end, removed_at = null, synced_at = clock_timestamp()`;
   await saveSchedules(tx, definitions.map((definition) => definition.name), schedules);
 }
@@ -213,6 +232,13 @@ export async function removeDefinitions(tx: TransactionSql, names: string[]): Pr
        where name in (select jsonb_array_elements_text(${json(tx, names)})) and removed_at is null
       returning id)
     update job_schedule s set enabled = false from gone where s.job_definition_id = gone.id`;
+}
+
+/** Notes which jobs have others that come after them: only their runs begin groups. */
+export async function noteFollowers(tx: TransactionSql): Promise<void> {
+  await tx`
+    update job_definition d set has_followers = not d.has_followers
+     where d.has_followers <> exists (select from job_definition f where f.after_jobs @> array[d.name] and f.removed_at is null)`;
 }
 
 /** Changes columns of one definition: those that an operator may set (sync/overrides.ts). */
@@ -246,58 +272,6 @@ export async function changeSchedule(
 export async function stopSchedules(sql: Db, job_name: string): Promise<void> {
   await sql`
     update job_schedule s set enabled = false from job_definition d where d.id = s.job_definition_id and d.name = ${job_name}`;
-}
-
-/** A schedule that has come due, as the leader's tick needs it. */
-export interface DueSchedule extends ScheduleSpec {
-  id: number;
-  job_name: string;
-  schedule_id: string;
-  last_slot: Temporal.Instant;
-  /** ISO 8601, as it was read: the statement that moves the schedule on checks that nobody else has. */
-  next_slot: string;
-}
-
-/** The schedules whose next slot has come, longest due first, and what the database's clock said then. */
-export async function dueSchedules(
-  sql: Db,
-  most: number,
-  ahead_seconds = 0,
-): Promise<{ now: Temporal.Instant; schedules: DueSchedule[] }> {
-  const rows = await sql<
-    (Omit<DueSchedule, "last_slot" | "next_slot"> & {
-      now: Date;
-      last_slot: Date;
-      next_slot: Date;
-      id: number | null;
-    })[]
-  >`
-    with clock as materialized (select clock_timestamp() as now)
-    select clock.now, s.id, s.job_name, s.schedule_id, s.schedule_type, s.schedule_value, s.timezone, s.misfire, s.dst_gap,
-           s.dst_overlap, s.exclude, s.jitter_seconds, s.last_slot, s.next_slot
-      from clock left join lateral (
-        select s.*, d.name as job_name from job_schedule s
-          join job_definition d on d.id = s.job_definition_id and d.paused_at is null
-         where s.enabled and s.paused_at is null and s.next_slot <= clock.now + ${slotLead(sql, ahead_seconds)}
-           and s.next_slot <= clock.now + ${ahead_seconds}::float8 * interval '1 s' -- known before the job is: the index is read no further
-         order by s.next_slot, s.id limit ${most}) s on true`;
-  const [first] = rows;
-  return {
-    now: (first as { now: Date }).now.toTemporalInstant(),
-    schedules: rows.filter((row) => row.id !== null).map(({ now: _, ...row }) => ({
-      ...row,
-      last_slot: row.last_slot.toTemporalInstant(),
-      next_slot: row.next_slot.toTemporalInstant().toString(),
-    })),
-  };
-}
-
-/**
- * How long before a slot of definition `d` its run is created, so that a worker can be ready. Where runs of a job exclude each
- * other, who is there at the slot decides what becomes of it: those are created when it comes.
- */
-export function slotLead(sql: Db, ahead_seconds: number) {
-  return sql`(case when d.concurrency_policy = 'allow' then ${ahead_seconds}::float8 else 0 end * interval '1 s')`;
 }
 
 async function saveSchedules(tx: TransactionSql, job_names: string[], schedules: SavedSchedule[]): Promise<void> {
@@ -351,7 +325,8 @@ async function definitionsWhere(sql: Db, name: string | null): Promise<StoredDef
            d.priority, d.serial_key, d.node, d.timeout_seconds, d.kill_grace_seconds, d.max_retries,
            d.retry_backoff_seconds::float8, d.retry_factor::float8, d.retry_jitter::float8, d.retry_on,
            d.max_interruptions, d.concurrency_limit, d.concurrency_key, d.rate_count, d.rate_seconds::float8, d.resources,
-           d.on_failure, d.concurrency_policy, d.memory_mb, d.permissions, d.isolation_reuse, d.digest,
+           d.on_failure, d.concurrency_policy, d.memory_mb, d.permissions, d.isolation_reuse, d.messages, d.after_jobs, d.after_when,
+           d.on_change, d.deadline_seconds::int, d.digest,
            coalesce((
              select jsonb_agg(to_jsonb(s) - 'job_definition_id' || jsonb_build_object(
                       'last_slot', to_char(s.last_slot at time zone 'UTC', ${ISO}),

@@ -6,7 +6,7 @@
  */
 import { monotonicMs } from "../platform/timers.ts";
 import { type Sql, unsynced } from "../postgres/connection.ts";
-import { slotLead } from "../definitions/definition_rows.ts";
+import { slotLead } from "../definitions/due_schedules.ts";
 import { Term } from "../nodes/leadership.ts";
 import { troubles } from "../runs/live_runs.ts";
 import { canMove } from "../runs/requests.ts";

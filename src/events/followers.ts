@@ -10,7 +10,7 @@
  *
  * A check is deleted in the statement that acts on it. One run per group and follower is promised by the key `after:{group}:{definition}`, or with
  * `:{n}` for the nth, whoever else leads. RETRYING and SUSPENDED runs have not ended. A named job without a run in the group keeps it waiting
- * for ever: sync refuses names that do not come from one common job (sync/after.ts).
+ * for ever: sync refuses names that do not come from one common job (sync/named_jobs.ts).
  */
 import { insertingRuns, now } from "../runs/create_runs.ts";
 import type { Db } from "../postgres/connection.ts";

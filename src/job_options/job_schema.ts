@@ -5,10 +5,22 @@
  */
 import { z } from "zod";
 import type { DefinitionSetting, ScheduleSetting } from "../definitions/definition_rows.ts";
-import { type Job, type Priority, priorityNumber } from "../job.ts";
+import { type Job, type Json, type Priority, priorityNumber } from "../job.ts";
 import { isRecord, shown } from "../platform/shown.ts";
 import { permissionsSchema } from "../sandbox/permissions.ts";
-import { type Broken, into, merged, MOST, number, ruleOfAll, template, text, WEEK_SECONDS, whole } from "./building.ts";
+import {
+  type Broken,
+  into,
+  merged,
+  MOST,
+  number,
+  rule,
+  ruleOfAll,
+  template,
+  text,
+  WEEK_SECONDS,
+  whole,
+} from "./building.ts";
 import type { Complaint } from "./complaint.ts";
 import { complaintsOf } from "./issues.ts";
 import { eventsSchema } from "./event_options.ts";
@@ -19,6 +31,8 @@ import { schedulesSchema, wrongByClock } from "./schedule_options.ts";
 export type OptionColumns = Omit<DefinitionSetting, "name" | "command_name" | "type" | "args_schema" | "digest">;
 
 const MOST_RETRIES = 1000;
+/** Ten years, in seconds. */
+const LONGEST_DEADLINE = 315_360_000;
 
 const priority = z.custom<Priority>((value) => {
   try {
@@ -172,6 +186,52 @@ const isolation = known(
   },
 );
 
+const message = z.strictObject({
+  schema: known(z.custom<Json>(), {}),
+  from: known(z.enum(["emit"]), { about: "Tokens of scope emit may send it." }).optional(),
+});
+
+const messages = known(z.record(z.string(), message).check(rule(notNames)), {}).default({});
+
+function notNames(messages: Record<string, unknown>): Broken[] {
+  return Object.keys(messages).filter((name) => !/^[a-z0-9][a-z0-9_.-]{0,63}$/.test(name)).map((name) => ({
+    path: [name],
+    reason: "is no name of a message",
+    fix: 'give 1 to 64 lower case letters, digits, "_", "." or "-", such as "approval"',
+  }));
+}
+
+const jobNames = known(z.array(z.string()).min(1), {
+  whole: true,
+  wrong: (value) => ({
+    reason: `must be names of jobs, at least one: found ${shown(value)}`,
+    fix: 'write after: ["nightly"], or after: { jobs: ["load_orders", "load_users"], when: "end" }',
+  }),
+});
+
+const after = known(
+  z.union([
+    z.string(),
+    jobNames,
+    z.strictObject({
+      jobs: jobNames,
+      when: known(z.enum(["success", "failure", "end"]).default("success"), {
+        about: "All have succeeded, one has not, or whatever came of them.",
+        columns: ["after_when"],
+      }),
+    }),
+  ]).default([]).transform((given): Pick<OptionColumns, "after_jobs" | "after_when"> => {
+    const { jobs, when } = isRecord(given) ? given : { jobs: [given].flat(), when: "success" as const };
+    return { after_jobs: [...new Set(jobs as string[])].sort(), after_when: when as OptionColumns["after_when"] };
+  }),
+  {
+    about: "One run once other jobs' runs have ended that come from the same slot, event or request.",
+    takes: "a job's name, a list, or `{ jobs, when }`",
+    otherwise: "none",
+    columns: ["after_jobs"],
+  },
+);
+
 const SHAPE = {
   description: into("description", text(500).default(""), {
     about: "One line for lists and pages.",
@@ -211,6 +271,9 @@ const SHAPE = {
   killGraceSeconds: into("kill_grace_seconds", whole(0, 300).default(10), {
     about: "Seconds that a body has after its `signal`, and again from TERM to KILL.",
   }),
+  deadlineSeconds: into("deadline_seconds", whole(1, LONGEST_DEADLINE).optional(), {
+    about: "Seconds from a run's first start, waits and retries included, until it ends as TIMED_OUT.",
+  }),
   retry,
   concurrency,
   rate,
@@ -231,6 +294,15 @@ const SHAPE = {
     {},
   ),
   isolation,
+  messages: into("messages", messages, {
+    about: "What may be sent to its runs: names, each with the schema of its payload or `{ schema, from }`.",
+    takes: "`{ approval: schema }`",
+    otherwise: "none",
+  }),
+  onChange: into("on_change", z.enum(["continue", "fail", "restart"]).default("continue"), {
+    about: "What runs do that have recorded steps with other code than the file has now.",
+  }),
+  after,
   run: known(z.custom<Job["options"]["run"]>().optional(), {
     about: "The work itself.",
     takes: "function",

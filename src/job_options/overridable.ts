@@ -66,9 +66,14 @@ export function askedBy(definition: StoredDefinition): [name: string, text: stri
   return OPTION_LIST.flatMap(({ name, columns, settable }): [string, string][] => {
     const column = columns.at(-1);
     if (!column || settable || SHOWN_ELSEWHERE.includes(name)) return [];
-    const text = askedText(definition[column]);
+    const text = askedText(name === "messages" ? messageNames(definition) : definition[column]);
     return text === askedText(USUAL[column]) && name !== "memoryMb" ? [] : [[name, text]];
   });
+}
+
+/** Their schemas are long, and shown by themselves. */
+function messageNames({ messages }: StoredDefinition): string[] {
+  return Object.entries(messages).map(([name, { from }]) => from ? `${name} (${from})` : name);
 }
 
 /** `license 1, gpu 2`, `ConnectError: max 3, backoffSeconds 30; Other: max 1` */

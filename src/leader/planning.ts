@@ -5,7 +5,7 @@ import { monotonicMs } from "../platform/timers.ts";
 import { startOf } from "../schedules/jitter.ts";
 import { planSlots } from "../schedules/calendar.ts";
 import { createSlotRuns, type SlotPlan } from "../runs/create_runs.ts";
-import { type DueSchedule, dueSchedules } from "../definitions/definition_rows.ts";
+import { type DueSchedule, dueSchedules } from "../definitions/due_schedules.ts";
 import { takeEvents } from "../events/events.ts";
 import { followEnds } from "../events/followers.ts";
 import { requestReplaced, skipForbidden } from "../runs/concurrency_policy.ts";

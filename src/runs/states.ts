@@ -145,6 +145,7 @@ export async function startRuns(
     started as (
       update job_run r
          set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
+             deadline_at = coalesce(r.deadline_at, greatest(clock_timestamp(), r.due_at) + d.deadline_seconds * interval '1 s'),
              fence = nextval('fence_seq'), start_token = (${sorted.map(({ token }) => token)}::text[])[${place}],
              version = r.version + 1, error_name = null, error_summary = null, exit_code = null
         from me, job_definition d

@@ -10,7 +10,7 @@ import { namesOf, resolvePath } from "../platform/paths.ts";
 import { isRecord } from "../platform/shown.ts";
 
 const UNSAFE_LISTS = ["run", "ffi"] as const;
-const KEYS = ["net", "read", "write", "env", "sys", "import", "unsafe"];
+const KEYS = ["net", "read", "write", "env", "sys", "import", "call", "unsafe"];
 /** Variables that would steer the body's own process. */
 const STEERING = /^(LD_|DYLD_|DENO_|NODE_OPTIONS$|NODE_CHANNEL_)/;
 
@@ -51,6 +51,11 @@ export const permissionsSchema = z.strictObject({
   env: named("env", "Environment variables of the worker that are handed to the body.", problemsInVariables),
   sys: list("sys", 'Kinds of system information, such as `"hostname"`.'),
   import: named("import", "Hosts to import code from at run time."),
+  call: list(
+    "call",
+    'Jobs that the body may `call` or `start`: names, or `"mail_*"` for all that begin so.',
+    problemsInJobs,
+  ),
   unsafe: unsafe.optional(),
 }, {
   error: (issue) =>
@@ -91,6 +96,24 @@ function problemsInVariables(names: string[]): string[] {
       ? [`permissions.env holds "${name}", which steers the body's own process; give it another name`]
       : [];
   });
+}
+
+function problemsInJobs(names: string[]): string[] {
+  return names.filter((name) => !/^([a-z0-9][a-z0-9_.-]{0,63}\*?|\*)$/.test(name))
+    .map((name) =>
+      `permissions.call holds "${name}"; give names of jobs such as "resize", or "mail_*" for all that begin so`
+    );
+}
+
+/** Whether a body may start runs of this job. */
+export function mayCall({ call = [] }: Permissions, job_name: string): boolean {
+  return call === true ||
+    call.some((name) => isPattern(name) ? job_name.startsWith(name.slice(0, -1)) : name === job_name);
+}
+
+/** Of `permissions.call`: a text that names all jobs that begin so. */
+export function isPattern(name: string): boolean {
+  return name.endsWith("*");
 }
 
 function problemsInHosts(hosts: string[]): string[] {
@@ -158,7 +181,7 @@ function isNamed(list: true | readonly string[] | undefined): boolean {
 /** One text for one set of permissions, whatever their order: part of the key of a spare process. */
 export function permissionsKey(permissions: Permissions): string {
   const sorted = (list: unknown) => Array.isArray(list) ? [...list].sort() : list;
-  const { unsafe, ...rest } = permissions;
+  const { unsafe, call: _, ...rest } = permissions; // which jobs it may start is no matter of its process
   const flat: [string, unknown][] = [...Object.entries(rest), ...Object.entries(unsafe ?? {})];
   return JSON.stringify(flat.map(([kind, list]) => [kind, sorted(list)]).sort());
 }

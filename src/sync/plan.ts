@@ -249,14 +249,31 @@ function fieldChanges(old: StoredDefinition, definition: DefinitionSetting): Fie
   const changes: FieldChange[] = [];
   for (const field of Object.keys(definition) as (keyof DefinitionSetting)[]) {
     const [before, after] = [old[field] as Json, definition[field] as Json];
-    if (sameJson(before, after)) continue;
+    if (sameJson(before, after) || OWN_LINES.includes(field)) continue;
     changes.push(
       field === "digest"
         ? { field: "code", before: old.digest.slice(0, SHOWN_DIGEST), after: definition.digest.slice(0, SHOWN_DIGEST) }
         : { field, before, after },
     );
   }
-  return changes;
+  return [...changes, ...messageChanges(old, definition), ...afterChange(old, definition)];
+}
+
+/** Told by the names that they have in a file. */
+const OWN_LINES: readonly string[] = ["messages", "after_jobs", "after_when"];
+
+function messageChanges({ messages: old }: StoredDefinition, { messages }: DefinitionSetting): FieldChange[] {
+  return [...new Set([...Object.keys(old), ...Object.keys(messages)])].flatMap((name) => {
+    const [before, after] = [old[name] ?? null, messages[name] ?? null].map((one) => one as Json);
+    return sameJson(before, after) ? [] : [{ field: `messages.${name}`, before: before!, after: after! }];
+  });
+}
+
+function afterChange(old: StoredDefinition, definition: DefinitionSetting): FieldChange[] {
+  const [before, after] = [old, definition].map(({ after_jobs: jobs, after_when: when }): Json =>
+    jobs.length === 0 ? null : { jobs, when }
+  );
+  return sameJson(before, after) ? [] : [{ field: "after", before: before!, after: after! }];
 }
 
 /** Both as files say it; `held` and `holds`: what did and will count, which operators may have set otherwise. */

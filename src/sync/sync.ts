@@ -15,6 +15,7 @@ import {
   countWaitingRuns,
   databaseNow,
   lockDefinitions,
+  noteFollowers,
   readDefinitions,
   removeDefinitions,
   saveDefinitions,
@@ -28,6 +29,7 @@ import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./module_graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
 import { misfitsOf } from "./misfits.ts";
+import { namedJobs, type NamingAnswer, type NamingJob } from "./named_jobs.ts";
 import {
   type Changes,
   type FileState,
@@ -98,12 +100,14 @@ export async function sync(parts: SyncParts, options: SyncOptions): Promise<Sync
       stored: options.describe_all ? [] : stored.definitions,
       now,
     });
+    const named = problems.length > 0 ? NOTHING_NAMED : await namedJobs(namingJobs(files, stored.definitions));
+    problems.push(...named.problems);
     const last_sync = await lastSync(parts.sql) ?? null;
     const report: SyncReport = { ...NOTHING, mode: options.mode, problems, last_sync, sync_id: last_sync?.id ?? null };
     if (problems.length > 0) return report;
     const { plan, changes } = makePlan(stored, files, await databaseNow(parts.sql));
     await countInto(plan, changes, parts.sql);
-    plan.warnings.push(...await supplyWarnings(parts.sql, stored, { plan, changes }));
+    plan.warnings.push(...named.warnings, ...await supplyWarnings(parts.sql, stored, { plan, changes }));
     const drift = isDrift(plan);
     if (!drift) return { ...report, plan };
     const checkout = await checkoutOf(parts.jobs_dir);
@@ -125,6 +129,17 @@ export async function sync(parts: SyncParts, options: SyncOptions): Promise<Sync
       );
     }
   }
+}
+
+const NOTHING_NAMED: NamingAnswer = { problems: [], warnings: [] };
+
+/** All jobs that there will be, as their files have them. */
+function namingJobs(files: FileState[], stored: StoredDefinition[]): NamingJob[] {
+  const known = new Map(stored.map((one) => [one.name, one]));
+  return files.map(({ file, job }) => {
+    const { name, after_jobs, permissions } = job?.definition ?? known.get(file.name) as StoredDefinition;
+    return { name, after_jobs, permissions, file };
+  });
 }
 
 /** The files with their digests, and the descriptions of those whose digest is not the stored one. */
@@ -187,6 +202,7 @@ async function store(
       if (!sameJson(withoutSlots(await readKnown(tx)), withoutSlots(planned_against))) return undefined;
       await saveDefinitions(tx, changes.save, changes.schedules);
       await removeDefinitions(tx, changes.remove);
+      await noteFollowers(tx);
       await noteFileValues(tx, changes.file_values);
       return await recordSync(tx, { by, checkout, jobs: syncedJobs(plan, { changes, stored: planned_against }) });
     });

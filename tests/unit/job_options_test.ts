@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
 import { optionDocs } from "../../src/dev/option_docs.ts";
-import type { JobOptions, Schedule, ScheduleValues } from "../../src/job.ts";
+import type { JobOptions, MessageSchema, Schedule, ScheduleValues } from "../../src/job.ts";
 import { complaintLine } from "../../src/job_options/complaint.ts";
 import { type jobSchema, readOptions } from "../../src/job_options/job_schema.ts";
 import { defaultColumns, OPTION_LIST } from "../../src/job_options/option_list.ts";
@@ -15,7 +15,7 @@ type Whole<T> = T extends string | number | boolean | null | undefined | ((...ar
 type Same<One, Other> = [One] extends [Other] ? [Other] extends [One] ? true : false : false;
 
 /** Both are given to a body as they are: what they say of themselves is no matter of a schema for JSON. */
-type NotJson = "args" | "run" | "messages" | "onChange" | "after" | "deadlineSeconds" | "permissions";
+type NotJson = "args" | "run" | "messages";
 type InSchema = Whole<Omit<z.input<typeof jobSchema>, NotJson>>;
 /** Its kinds exclude each other, which a rule of the schema says. */
 type AnySchedule = ScheduleValues & Omit<Schedule, keyof ScheduleValues>;
@@ -33,6 +33,12 @@ Deno.test("the schema takes what the types of job files allow, option by option"
   const differ: OptionsThatDiffer[] = []; // must be never[]: the line below does not compile otherwise
   const none: never[] = differ;
   assert.deepEqual(none, []);
+  const message: Same<
+    keyof NonNullable<z.input<typeof jobSchema>["messages"]>[string],
+    keyof Extract<MessageSchema<unknown>, { schema: unknown }>
+  > = true;
+  const names: Same<keyof z.input<typeof jobSchema>, keyof JobOptions<unknown, unknown, unknown>> = true;
+  assert(message && names);
 });
 
 Deno.test("every column of an option is named once, and has a value where a file leaves all options out", () => {
@@ -77,7 +83,7 @@ Deno.test("everything that is wrong is told at once, each by its own name and wi
     "on[1].throttleSeconds stands beside debounceSeconds; choose one: throttle runs at the first event, debounce after the last",
     'permissions.net holds "https://a/"; give "host" or "host:port", without scheme and path; name what the body needs, e.g. ' +
     'permissions: { net: ["api.example.com:443"] }',
-    "permissions.nett is unknown; known are net, read, write, env, sys, import, unsafe; name what the body needs, e.g. " +
+    "permissions.nett is unknown; known are net, read, write, env, sys, import, call, unsafe; name what the body needs, e.g. " +
     'permissions: { net: ["api.example.com:443"] }',
     'priority "first" is no priority; give a whole number from 0 (first) to 999 (last), or a name such as "admin.high" or "user.medium+5"',
     "rate must be an object, not 5; write it as { count: 5, seconds: 1 }",

@@ -66,7 +66,7 @@ async function describe(module: Record<string, unknown>): Promise<Description | 
     const reason = `the default export is not a job but ${nameOfKind(module.default)}`;
     return { kind: "not_a_job", reason };
   }
-  const { run, args, ...options } = job.options;
+  const { run, args, messages, ...options } = job.options as typeof job.options & { messages?: unknown };
   if (typeof run !== "function") return { kind: "invalid", reason: `run must be a function: it is ${nameOfKind(run)}` };
   const problem = whyNotJson(options, "options");
   if (problem) return { kind: "invalid", reason: problem.replace(/^options\.?/, "") };
@@ -77,13 +77,41 @@ async function describe(module: Record<string, unknown>): Promise<Description | 
   }
   const never = neverJsonIn(args);
   if (never) return { kind: "invalid", reason: `${never}; args are JSON, so it would refuse every run` };
-  const plain = JSON.parse(JSON.stringify(options));
+  const sent = messages === undefined ? {} : declaredMessages(messages);
+  if ("reason" in sent) return sent as DescribeRefusal;
+  const plain = JSON.parse(JSON.stringify({ ...options, ...sent }));
   return {
     options: plain,
     args_schema: jsonSchemaOf(args),
     has_args: args !== undefined,
     ...await argsProblems(plain, args),
   };
+}
+
+/** Each message with its schema as JSON Schema (null: its library makes none); what else stands beside that is checked by the sync. */
+function declaredMessages(messages: unknown): { messages: unknown } | DescribeRefusal {
+  if (typeof messages !== "object" || messages === null || Array.isArray(messages)) {
+    return {
+      kind: "invalid",
+      reason: `messages must be an object of names and schemas: it is ${nameOfKind(messages)}`,
+    };
+  }
+  const declared: [string, unknown][] = [];
+  for (const [name, given] of Object.entries(messages as Record<string, Schema | { schema: Schema } | undefined>)) {
+    const { schema, ...more } = given && "~standard" in given ? { schema: given } : { ...given };
+    const reason = whyNoSchema(schema, `messages.${name}`) ?? whyNotJson(more, `messages.${name}`);
+    if (reason) return { kind: "invalid", reason };
+    declared.push([name, { ...more, schema: jsonSchemaOf(schema) }]);
+  }
+  return { messages: Object.fromEntries(declared) };
+}
+
+function whyNoSchema(schema: Schema | undefined, name: string): string | undefined {
+  if (typeof schema?.["~standard"]?.validate !== "function") {
+    return `${name} is no schema: give one of a Standard Schema library such as zod, e.g. z.object({ ok: z.boolean() }), or { schema, from: "emit" }`;
+  }
+  const never = neverJsonIn(schema, name);
+  return never && `${never}; messages are JSON, so it would refuse every one`;
 }
 
 async function argsProblems(

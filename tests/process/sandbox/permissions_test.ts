@@ -7,6 +7,7 @@ import {
   grantedEnv,
   isUnsafe,
   lineThatGrants,
+  mayCall,
   permissionFlags,
   permissionsKey,
   problemsInPermissions,
@@ -199,12 +200,24 @@ Deno.test("each thing that is wrong with permissions is named", () => {
     [{ net: ["https://a/b"] }, /without scheme and path/],
     [{ read: ["a,b"] }, /has no comma/],
     [{ unsafe: { shell: true } }, /permissions\.unsafe\.shell is unknown/],
+    [{ call: ["mail_*", "Mail"] }, /permissions\.call holds "Mail"; give names of jobs/],
   ];
   for (const [permissions, problem] of wrong) {
     const problems = problemsInPermissions(permissions);
     assert.equal(problems.length, 1, JSON.stringify(problems));
     assert.match(problems[0] as string, problem);
   }
+});
+
+Deno.test("a body may start the jobs that it names, and those whose names begin as a pattern does", () => {
+  const may = (call: readonly string[] | true | undefined) =>
+    ["mail", "mail_send", "email"].filter((name) => mayCall({ call }, name));
+  assert.deepEqual(may(undefined), []);
+  assert.deepEqual(may(["mail"]), ["mail"]);
+  assert.deepEqual(may(["mail_*", "x"]), ["mail_send"]);
+  assert.deepEqual(may(["mail*"]), ["mail", "mail_send"]);
+  assert.deepEqual(may(["*"]), ["mail", "mail_send", "email"]);
+  assert.deepEqual(may(true), ["mail", "mail_send", "email"]);
 });
 
 Deno.test("a path below the project is suggested as the project knows it", () => {
@@ -228,4 +241,5 @@ Deno.test("the key of permissions does not depend on their order, and tells ever
   assert.equal(permissionsKey({ net: ["a", "b"], env: ["X"] }), permissionsKey({ env: ["X"], net: ["b", "a"] }));
   assert.notEqual(permissionsKey({ net: ["a"] }), permissionsKey({ net: true }));
   assert.notEqual(permissionsKey({ unsafe: { run: ["a"] } }), permissionsKey({ unsafe: { ffi: ["a"] } }));
+  assert.equal(permissionsKey({ call: ["a"] }), permissionsKey({}), "its process is the same");
 });

@@ -1,7 +1,8 @@
 /** Job files to definitions, against a real Postgres and with a real sandbox. */
 import assert from "node:assert/strict";
 import { reportText } from "../../../src/sync/plan_text.ts";
-import { dueSchedules, readDefinition, readDefinitions } from "../../../src/definitions/definition_rows.ts";
+import { readDefinition, readDefinitions } from "../../../src/definitions/definition_rows.ts";
+import { dueSchedules } from "../../../src/definitions/due_schedules.ts";
 import { aRun } from "../../support/factories.ts";
 import { assertApplied, job, withSync } from "../../support/job_files/bench.ts";
 

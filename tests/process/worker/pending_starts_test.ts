@@ -14,7 +14,7 @@ import { LocalWorkerState } from "../../../src/worker/worker_state.ts";
 import type { Body, BodyOrder, Outcome, ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { DatabaseClock } from "../../../src/postgres/database_clock.ts";
-import { dueSchedules } from "../../../src/definitions/definition_rows.ts";
+import { dueSchedules } from "../../../src/definitions/due_schedules.ts";
 import type { Term } from "../../../src/nodes/leadership.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
 import { assignRuns, cancelRequested, START_AHEAD_MS, startRuns } from "../../../src/runs/states.ts";

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { renewAndReadWork } from "../../../src/dispatch/pending_work.ts";
 import { connectDb, type Db, type Sql } from "../../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";
-import { dueSchedules } from "../../../src/definitions/definition_rows.ts";
+import { dueSchedules } from "../../../src/definitions/due_schedules.ts";
 import { feed, letGo } from "../../../src/bulks/bulk_dispatch.ts";
 import { checkLines, wake } from "../../../src/runs/key_queues.ts";
 import { requestReplaced, skipForbidden } from "../../../src/runs/concurrency_policy.ts";

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { createBackfill, type PastSlot, readSlots } from "../../../src/bulks/backfill.ts";
 import { createRuns, createSlotRuns, rerunWhere } from "../../../src/runs/create_runs.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
-import { dueSchedules } from "../../../src/definitions/definition_rows.ts";
+import { dueSchedules } from "../../../src/definitions/due_schedules.ts";
 import { emitEvent, takeEvents } from "../../../src/events/events.ts";
 import { feed } from "../../../src/bulks/bulk_dispatch.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";

@@ -146,3 +146,24 @@ Deno.test("a run that was interrupted as often as its job allows goes on, now an
     assert.deepEqual(ended.map(({ id }) => id), [worn.id, worn_later.id]);
   });
 });
+
+Deno.test("a run's deadline counts from its first start, whatever is done again or changed after it; without one it has none", async () => {
+  const deadline = async (sql: Sql, id: number) =>
+    (await sql<{ after_s: number | null }[]>`
+      select extract(epoch from deadline_at - started_at)::float8 as after_s from job_run where id = ${id}`)[0]
+      ?.after_s;
+  await withTries({ max_retries: 3, deadline_seconds: 600 }, async ({ sql, id, fail }) => {
+    assert.equal(await deadline(sql, id), null, "it has not started");
+    await fail(FAILED);
+    const after_s = await deadline(sql, id) ?? NaN;
+    assert(after_s >= 600 && after_s < 660, `${after_s} s after its start`); // by two looks at the clock
+    const first = await sql`select deadline_at from job_run where id = ${id}`;
+    await sql`update job_definition set deadline_seconds = 5`;
+    await fail(FAILED);
+    assert.deepEqual(await sql`select deadline_at from job_run where id = ${id}`, first);
+  });
+  await withTries({ max_retries: 3 }, async ({ sql, id, fail }) => {
+    await fail(FAILED);
+    assert.equal(await deadline(sql, id), null);
+  });
+});

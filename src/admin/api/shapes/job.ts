@@ -100,6 +100,13 @@ export const Job = z.looseObject({
   memory_mb: count,
   permissions: json,
   isolation_reuse: count,
+  messages: json.openapi({
+    description: "What may be sent to its runs, by name: the JSON Schema of its payload, and who may send it",
+  }),
+  after_jobs: z.array(jobName).openapi({ description: "It runs once the runs of these jobs in one group have ended" }),
+  after_when: z.enum(["success", "failure", "end"]),
+  on_change: z.enum(["continue", "fail", "restart"]),
+  deadline_seconds: count.nullable(),
   digest: z.string().openapi({ description: "Of the file and all it imports" }),
   schedules: z.array(Schedule),
 }).openapi("Job");
