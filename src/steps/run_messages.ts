@@ -51,12 +51,12 @@ export async function sendMessage(sql: Db, message: NewMessage): Promise<SentMes
     sent as (
       insert into run_message (job_run_id, name, payload, dedupe_key, sent_by)
       select run.id, ${name}, ${json(sql, message.payload)}, ${dedupe_key}, ${message.sent_by} from run, box
-       where not run.ended and run.messages ? ${name} and box.unread < ${MOST_UNREAD} and box.old_id is null
+       where not run.ended and run.messages -> ${name}::text is not null and box.unread < ${MOST_UNREAD} and box.old_id is null
       on conflict (job_run_id, dedupe_key) where dedupe_key is not null do nothing
       returning id),
     raised as (
       update job_run set wakes = wakes + 1 where id = any(array(select ${job_run_id}::bigint from sent)))${noted}
-    select run.state, run.ended, array(select jsonb_object_keys(run.messages) order by 1) as known, box.unread::int, box.old_id,
+    select run.state, run.ended, array(select json_object_keys(run.messages) order by 1) as known, box.unread::int, box.old_id,
            (select id from sent) as id
       from run, box`;
   if (!row) return { refused: { code: "unknown_run" } };
