@@ -37,6 +37,9 @@ export type RefusalCode =
   | { code: "no_followers"; job_name: string }
   | { code: "job_gone"; job_name: string }
   | { code: "args_unfit"; found: readonly SchemaIssue[]; item?: number }
+  | { code: "message_unfit"; found: readonly SchemaIssue[] }
+  | { code: "no_such_message"; job_name: string; names: readonly string[] }
+  | { code: "message_not_for_emit"; name: string }
   | { code: "too_large"; bytes: number; most: number; item?: number }
   | { code: "too_deep"; most: number; item?: number }
   | { code: "unstorable"; item?: number }
@@ -205,9 +208,9 @@ function isDeep(json: string): boolean {
   return false;
 }
 
-/** What says why args do not fit; `what` such as `enqueue "hello": its args`, `item` which of many they are. */
+/** What says why args do not fit, or a message; `what` such as `enqueue "hello": its args`, `item` which of many they are. */
 export function doNotFit(
-  { what, item }: { what: string; item?: number },
+  { what, item, code = "args_unfit" }: { what: string; item?: number; code?: "args_unfit" | "message_unfit" },
   found: readonly SchemaIssue[],
 ): EnqueueError {
   const issues = found.map(({ path, message }) => ({
@@ -215,5 +218,5 @@ export function doNotFit(
     message,
   }));
   const text = issues.map(({ path, message }) => path ? `${path}: ${message}` : message).join("; ");
-  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues, says: { code: "args_unfit", found, item } });
+  return new EnqueueError(`Cannot ${what} do not fit: ${text}`, { issues, says: { code, found, item } });
 }

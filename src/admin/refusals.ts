@@ -35,6 +35,12 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   run_goes_on: (says) => `実行は ${says.state} です。終わるのを待つか、先に取り消してください`,
   job_gone: (says) => `ジョブ ${says.job_name} は同期されていないか、ファイルが削除されています`,
   args_unfit: (says) => `引数がジョブのスキーマに合いません：${says.found.map(foundJa).join("、")}`,
+  no_such_message: (says) =>
+    says.names.length === 0
+      ? `ジョブ ${says.job_name} はメッセージを受け取りません`
+      : `ジョブ ${says.job_name} が受け取るメッセージは ${says.names.join("、")} です`,
+  message_unfit: (says) => `内容がメッセージのスキーマに合いません：${says.found.map(foundJa).join("、")}`,
+  message_not_for_emit: (says) => `メッセージ ${says.name} は emit 権限のトークンでは送れません`,
   too_large: (says) => `大きすぎます：JSON ${says.bytes} バイト（最大 ${says.most}）`,
   too_deep: (says) => `入れ子が深すぎます（最大 ${says.most} 段）`,
   unstorable: () => "Postgres に保存できない文字（NUL または不完全な文字）が含まれています",

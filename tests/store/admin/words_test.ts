@@ -85,6 +85,12 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
     item: 3,
     found: z.object({ n: z.number() }).safeParse({ n: "x" }, { reportInput: true }).error?.issues ?? [],
   },
+  no_such_message: { code: "no_such_message", job_name: "J", names: ["M"] },
+  message_unfit: {
+    code: "message_unfit",
+    found: z.object({ n: z.number() }).safeParse({ n: "x" }, { reportInput: true }).error?.issues ?? [],
+  },
+  message_not_for_emit: { code: "message_not_for_emit", name: "M" },
   too_large: { code: "too_large", bytes: 9, most: 8 },
   too_deep: { code: "too_deep", most: 100 },
   unstorable: { code: "unstorable" },
