@@ -9,7 +9,7 @@ import { factLine, type FactName, hear } from "../platform/facts.ts";
 import { wallClock } from "../platform/timers.ts";
 import { LogThrottle } from "../platform/log_throttle.ts";
 
-const OF_EVERY_RUN = new Set<FactName>(["run.assigned", "run.started", "run.finished"]);
+const OF_EVERY_RUN = new Set<FactName>(["run.assigned", "run.started", "run.suspended", "run.finished"]);
 
 const SAME_FAILURE_MS = 10_000;
 

@@ -29,6 +29,7 @@ const TELLINGS: Tellings = {
     `run ${fact.job_run_id} ${fact.job_name} ${fact.state} after ${Math.round(fact.duration_ms)} ms${
       tryText(fact.attempt)
     }`,
+  "run.suspended": (fact) => `run ${fact.job_run_id} ${fact.job_name} waits${tryText(fact.attempt)}`,
   "run.continuation": (fact) =>
     `run ${fact.job_run_id}: ${fact.asked} says ${fact.decision}${fact.message ? `, ${fact.message}` : ""}`,
   "run.canceled": (fact) => `run ${fact.job_run_id} CANCELED by ${fact.by}`,

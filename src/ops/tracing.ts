@@ -27,6 +27,11 @@ export function traceRuns(): () => void {
       span?.setAttributes({ "dandori.outcome": outcome, "dandori.state": state });
       if (outcome !== "SUCCEEDED") span?.setStatus({ code: SpanStatusCode.ERROR, message: outcome });
       span?.end();
+    } else if (name === "run.suspended") {
+      const { job_run_id, attempt } = fact as Facts["run.suspended"];
+      const key = `${job_run_id}:${attempt}`;
+      spans.get(key)?.setAttributes({ "dandori.state": "SUSPENDED" }).end();
+      spans.delete(key);
     }
   });
 }

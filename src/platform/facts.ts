@@ -64,6 +64,14 @@ export interface Facts {
     state: string;
     duration_ms: number;
   };
+  "run.suspended": {
+    job_run_id: number;
+    attempt: number;
+    job_name: string;
+    worker_id: string;
+    duration_ms: number;
+  };
+  "run.steps_refused": { job_run_id: number; attempt: number; worker_id: string };
   "run.late_result": { job_run_id: number; attempt: number; worker_id: string; outcome: string };
   "outcomes.replayed": { worker_id: string; by: string; found: number; recorded: number };
   "spool.failed": { file: string; error: string };

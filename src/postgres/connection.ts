@@ -194,6 +194,12 @@ function openPool(
   return Object.assign(pool, { begin: withoutLostSessions(pool.begin, endsSession) });
 }
 
+/** Calls `arrived` with each run for which something has come while it is RUNNING, and once without one after every reconnect. */
+export async function onRunArrived(sql: Sql, arrived: (job_run_id?: number) => void): Promise<() => Promise<void>> {
+  const { unlisten } = await sql.listen("run_arrived", (id) => arrived(Number(id)), () => arrived());
+  return unlisten;
+}
+
 /** Calls `ring` for each notification on `scheduler`, and once after every reconnect, when some may have been missed. */
 export async function onWork(sql: Sql, signal: (what: string) => void): Promise<() => Promise<void>> {
   const { unlisten } = await sql.listen("scheduler", signal, () => signal("reconnected"));

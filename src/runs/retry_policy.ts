@@ -3,7 +3,7 @@ import type { Outcome } from "../sandbox/process_pool.ts";
 import type { Ending } from "./finished_runs.ts";
 import type { StartedRun } from "./started_runs.ts";
 
-type Decided = Exclude<Outcome, { kind: "LOST" }>;
+type Decided = Exclude<Outcome, { kind: "LOST" | "SUSPENDED" }>;
 
 /** `luck` in [0, 1) moves the wait within its jitter. */
 export function endingOf(run: StartedRun, outcome: Decided, luck: number): Ending {

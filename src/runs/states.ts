@@ -147,7 +147,8 @@ export async function startRuns(
          set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
              deadline_at = coalesce(r.deadline_at, greatest(clock_timestamp(), r.due_at) + d.deadline_seconds * interval '1 s'),
              fence = nextval('fence_seq'), start_token = (${sorted.map(({ token }) => token)}::text[])[${place}],
-             version = r.version + 1, error_name = null, error_summary = null, exit_code = null
+             version = r.version + 1, error_name = null, error_summary = null, exit_code = null, code_digest = left(d.digest, 12),
+             deadline_at = coalesce(r.deadline_at, greatest(clock_timestamp(), r.due_at) + d.deadline_seconds * interval '1 s')
         from me, job_definition d
        where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
          and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}

@@ -1,31 +1,24 @@
 /**
  * One run of one body: from the order to the outcome.
  *
- * How a body is ended, at its timeout or on cancel, each step only if the one before did not do:
- *   signal   `ctx.signal` fires. Skipped when `run` was not called yet
- *   TERM     to the whole group: at once when the body never took its `signal`, after 1 s when it does not even notice
- *            (it spins), else after the kill grace
- *   KILL     to the whole group, after the kill grace again
- * After a verdict the process has 1 s to end by itself, whatever timers and handles it left open.
+ * How a body is ended: endable_body.ts.
  *
  * A body may wait behind others in a process that serves several (process_queue.ts). Its timeout counts from when it is the front. To
  * end it before that is to take it back, and to tell it when it has become the front meanwhile.
  */
-import { observe } from "../platform/facts.ts";
-import { monotonicMs, TimerSet } from "../platform/timers.ts";
+import { monotonicMs } from "../platform/timers.ts";
 import { type FromBody, MOST_UNTOLD_MS } from "./frames.ts";
+import type { ToStepBody } from "./frames/step_frames.ts";
 import { shortageOf } from "./resource_shortage.ts";
-import { type Body, type BodyListener, type BodyOrder, type OrderWords, orderWords } from "./body_order.ts";
 import {
-  type BodyState,
-  checkMove,
-  type EndingBody,
-  endingBy,
-  isActive,
-  runningSince,
-  verdictIn,
-  type Wish,
-} from "./body_state.ts";
+  type BodyListener,
+  type BodyOrder,
+  type OrderWords,
+  orderWords,
+  type StepBody,
+  type StepsFrame,
+} from "./body_order.ts";
+import { type BodyState, endingBy, runningSince, verdictIn, type Wish } from "./body_state.ts";
 import {
   type BodyHistory,
   type BodyVerdict,
@@ -37,20 +30,9 @@ import {
   succeeded,
   verdictOutcome,
 } from "./outcome.ts";
+import { alarms, type BodyLine, EndableBody } from "./endable_body.ts";
 import { Output, type Stream } from "./output.ts";
-import type { Child, ChildEnd } from "./process.ts";
-
-/** The line of a process (process_queue.ts), as a body that stands in it knows it. */
-export interface BodyLine {
-  readonly child: Child;
-  readonly length: number;
-  add(body: RunningBody): void;
-  isFront(body: RunningBody): boolean;
-  recall(): void;
-  alone(act: () => void): void;
-  terminate(of: RunningBody, grace_ms: number): void;
-  kill(of: RunningBody): void;
-}
+import type { ChildEnd } from "./process.ts";
 
 /** Of all bodies of a sandbox. */
 export interface BodySetting {
@@ -64,11 +46,6 @@ export interface BodySetting {
   lapses(): number;
 }
 
-/** Of all bodies: several for each, and few that ever ring. */
-export const alarms = new TimerSet();
-const nothing = () => {};
-const NOTICE_MS = 1_000;
-const LEAVE_MS = 1_000;
 /** Of a body that no process has begun. */
 const UNBEGUN: ChildEnd = {
   code: null,
@@ -80,47 +57,37 @@ const UNBEGUN: ChildEnd = {
   unguarded: undefined,
 };
 
-export class RunningBody implements Body {
+export class RunningBody extends EndableBody implements StepBody {
   readonly outcome: Promise<Outcome>;
-  readonly order: BodyOrder;
   /** The kind of process that it needs. */
   readonly key: string;
   /** A process that had served others ended when it was to begin there: should that come again it is to blame. */
   suspect = false;
   readonly #listener: BodyListener;
   readonly #setting: BodySetting;
+  #uses_steps: boolean;
   /** Made when it says something: most say nothing. */
   #made_output: Output | undefined;
-  /** Changed by `#move` alone. */
-  #state: BodyState = { at: "queued", wish: undefined };
-  #line: BodyLine | undefined;
   #last = true;
   #own = false;
   #first = false;
   #lapses_before = 0;
   #exiting: number | undefined;
   #took_ms: number | undefined;
-  #cancelTimeout = nothing;
-  /** Of the step by which it is ended, or of the time that its process has after its verdict. */
-  #cancelStep = nothing;
-  #resolve: (outcome: Outcome) => void = nothing;
+  #resolve: (outcome: Outcome) => void = () => {};
 
   constructor(order: BodyOrder, on: { key: string; listener: BodyListener; setting: BodySetting }) {
-    this.order = order;
+    super(order);
     this.key = on.key;
     this.#listener = on.listener;
     this.#setting = on.setting;
+    this.#uses_steps = order.steps?.journal !== undefined;
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
-  }
-
-  #move(to: BodyState): void {
-    checkMove(this.order.job_run_id, this.#state, to);
-    this.#state = to;
   }
 
   /** Joins the runs of a process. `last`: the process ends with this one. `own`: it was started for this one. */
   enter(line: BodyLine, { last, own }: { last: boolean; own: boolean }): void {
-    this.#line = line;
+    this.line = line;
     this.#last = last;
     this.#own = own;
     this.#first = line.length === 0;
@@ -128,30 +95,26 @@ export class RunningBody implements Body {
   }
 
   get words(): OrderWords {
-    return orderWords(this.order, { temp_dir: this.#line?.child.temp_dir ?? "", last: this.#last });
+    return orderWords(this.order, { temp_dir: this.line?.child.temp_dir ?? "", last: this.#last });
   }
 
   get job_run_id(): number {
     return this.order.job_run_id;
   }
 
-  get pid(): number {
-    return this.#line?.child.pid ?? 0;
-  }
-
-  /** Whether others may be put behind it. */
+  /** Whether others may be put behind it: what one that uses steps is told must not wait behind orders. */
   get leavesRoom(): boolean {
-    return !this.#last && !this.condemned;
+    return !this.#last && !this.condemned && !this.#uses_steps;
   }
 
   /** Its process is to end although it could serve others. */
   get condemned(): boolean {
-    return this.#state.at === "ending";
+    return this.state.at === "ending" || this.state.at === "suspending";
   }
 
   /** Something of it was called. */
   get begun(): boolean {
-    return runningSince(this.#state) !== undefined || verdictIn(this.#state) !== undefined;
+    return runningSince(this.state) !== undefined || verdictIn(this.state) !== undefined;
   }
 
   /** It did not wait behind another. */
@@ -165,7 +128,7 @@ export class RunningBody implements Body {
   }
 
   get waits(): boolean {
-    return this.#state.at === "queued" && this.#line !== undefined;
+    return this.state.at === "queued" && this.line !== undefined;
   }
 
   /**
@@ -173,14 +136,14 @@ export class RunningBody implements Body {
    * since it was ended as the front and the process was killed for it before it had begun.
    */
   returned(): boolean {
-    this.#cancelTimeout();
-    const state = this.#state;
-    if (state.at === "queued" && state.wish) this.#move(endingBy({ ...state.wish, step: "KILL" }, state));
-    if (this.#state.at === "ending") {
+    this.cancelTimeout();
+    const state = this.state;
+    if (state.at === "queued" && state.wish) this.move(endingBy({ ...state.wish, step: "KILL" }, state));
+    if (this.state.at === "ending") {
       this.#finish(outcomeOf(this.#story(UNBEGUN), this.#subject));
       return false;
     }
-    if (state.at === "front") this.#move({ at: "queued", wish: undefined });
+    if (state.at === "front") this.move({ at: "queued", wish: undefined });
     return true;
   }
 
@@ -191,33 +154,33 @@ export class RunningBody implements Body {
 
   /** Those before it are done: from now on what the process says is its. */
   front(): void {
-    const wish = this.#state.at === "queued" ? this.#state.wish : undefined;
-    this.#move({ at: "front" });
+    const wish = this.state.at === "queued" ? this.state.wish : undefined;
+    this.move({ at: "front" });
     this.#lapses_before = this.#setting.lapses();
-    this.#cancelTimeout = alarms.after(this.order.timeout_ms, () => this.#end("timeout", "timeout"));
-    if (wish?.cause === "abandon") this.#killFor("abandon", wish.reason);
-    else if (wish) this.#end("cancel", wish.reason);
+    this.cancelTimeout = alarms.after(this.order.timeout_ms, () => this.end("timeout", "timeout"));
+    if (wish?.cause === "abandon") this.killFor("abandon", wish.reason);
+    else if (wish) this.end("cancel", wish.reason);
   }
 
   cancel(reason: string): void {
-    if (this.#state.at === "queued") this.#wishFor(this.#state, { cause: "cancel", reason });
-    else this.#end("cancel", reason);
+    if (this.state.at === "queued") this.#wishFor(this.state, { cause: "cancel", reason });
+    else this.end("cancel", reason);
   }
 
   abandon(reason: string): void {
-    if (this.#state.at === "queued") this.#wishFor(this.#state, { cause: "abandon", reason });
-    else this.#killFor("abandon", reason);
+    if (this.state.at === "queued") this.#wishFor(this.state, { cause: "abandon", reason });
+    else this.killFor("abandon", reason);
   }
 
   #wishFor(queued: Extract<BodyState, { at: "queued" }>, wish: Wish): void {
     if (queued.wish?.cause !== "abandon") queued.wish = wish;
-    this.#line?.recall();
+    this.line?.recall();
   }
 
   get #output(): Output {
     return this.#made_output ??= new Output({
       onLog: (lines) => this.#listener.onLog(lines),
-      onFlood: () => this.#killFor("flood", "too much output"),
+      onFlood: () => this.killFor("flood", "too much output"),
     });
   }
 
@@ -226,7 +189,7 @@ export class RunningBody implements Body {
   }
 
   hear(frame: FromBody): void {
-    if (this.#state.at === "over") return;
+    if (this.state.at === "over") return;
     switch (frame.kind) {
       case "started":
         return this.#started();
@@ -235,59 +198,101 @@ export class RunningBody implements Body {
       case "progress":
         return this.#listener.onProgress(frame.fraction, frame.message?.slice(0, 500));
       case "noticed":
-        return this.#noticed(frame.listening);
+        return this.noticed(frame.listening);
       case "exiting":
         this.#exiting ??= frame.code;
         return;
       case "result":
       case "error":
         return this.#judged(frame);
+      case "step":
+      case "ask":
+      case "waiting":
+        return this.#hearSteps(frame);
     }
   }
 
+  #hearSteps(frame: StepsFrame): void {
+    this.#useSteps();
+    if (frame.kind === "waiting" && this.state.at === "running") {
+      this.move({ at: "frozen", since_ms: this.state.since_ms });
+    }
+    this.#listener.onSteps(frame, this);
+  }
+
+  #useSteps(): void {
+    if (this.#uses_steps) return;
+    this.#uses_steps = true;
+    this.line?.recall();
+  }
+
+  tell(words: ToStepBody): void {
+    const state = this.state;
+    if (state.at === "over" || state.at === "suspending") return;
+    this.line?.alone(() => this.line?.child.tell(words));
+    if (state.at === "frozen" && words.kind === "arrived") this.move({ at: "running", since_ms: state.since_ms });
+  }
+
+  alert(): void {
+    if (this.state.at === "running") this.line?.alone(() => this.line?.child.signal("SIGURG"));
+  }
+
+  suspend(): void {
+    const state = this.state;
+    if (state.at === "over" || state.at === "suspending") return;
+    if (state.at === "frozen") this.tell({ kind: "suspend" });
+    this.move({ at: "suspending", since_ms: runningSince(state) });
+    this.awaitLeave();
+    if (state.at !== "frozen") this.killProcess();
+  }
+
+  fail({ error_name, error_summary }: { error_name: string; error_summary: string }): void {
+    this.killFor("refused", error_summary, error_name);
+  }
+
   #started(): void {
-    if (runningSince(this.#state) !== undefined) return;
+    if (runningSince(this.state) !== undefined) return;
     if (this.#last) this.#setting.onLastStarted(this);
-    if (this.#state.at === "front") this.#move({ at: "running", since_ms: monotonicMs() });
-    else if (this.#state.at === "ending") this.#state.since_ms = monotonicMs();
+    delete this.order.steps?.journal;
+    if (this.state.at === "front") this.move({ at: "running", since_ms: monotonicMs() });
+    else if (this.state.at === "ending") this.state.since_ms = monotonicMs();
   }
 
   #judged(verdict: BodyVerdict): void {
-    const state = this.#state;
+    const state = this.state;
     if (verdictIn(state)) return;
     const since_ms = runningSince(state);
     if (since_ms !== undefined) this.#took_ms = tookMs(verdict, monotonicMs() - since_ms);
-    this.#cancelTimeout();
-    this.#cancelStep();
     if (state.at === "ending" && state.told) state.verdict = verdict;
-    else this.#move({ at: "judged", verdict, since_ms }); // an end that came first wins
-    this.#cancelStep = alarms.after(LEAVE_MS, () => this.#line?.kill(this));
-    if (!this.#last && this.condemned) this.#line?.kill(this);
+    else this.move({ at: "judged", verdict, since_ms }); // an end that came first wins
+    this.awaitLeave();
+    if (!this.#last && this.condemned) this.killProcess();
   }
 
   /** The process goes on to serve: both of its streams are read up to the end of this run. */
   closed(): void {
-    if (this.#state.at !== "judged") return;
-    const { verdict } = this.#state;
+    if (this.state.at !== "judged") return;
+    const { verdict } = this.state;
     if (verdict.kind === "result") this.#finish(succeeded(verdict, 0));
     else this.#finish(verdictOutcome(verdict, { ...this.#subject, exit_code: 1 }));
   }
 
   /** The process has ended. `because_of`: another run of it, for which it was killed. */
   ended(end: ChildEnd, because_of: RunningBody | undefined): void {
-    const state = this.#state;
+    const state = this.state;
     if (state.at === "over") return;
+    if (state.at === "suspending") return this.#finish({ kind: "SUSPENDED", exit_code: null });
     if (because_of && !verdictIn(state)) {
       const reason = `its process was ended because of run ${because_of.job_run_id}, which it served before`;
       const by: EndedByUs = { cause: "abandon", reason, step: "KILL" };
       if (state.at === "ending") state.by = by;
-      else this.#move(endingBy(by, state));
+      else this.move(endingBy(by, state));
     } else if (this.#beginAgain(end)) return;
     this.#finish(outcomeOf(this.#story(end), this.#subject));
   }
 
   #story(end: ChildEnd): BodyHistory {
-    const state = this.#state;
+    const state = this.state;
     return {
       ended_by_us: state.at === "ending" ? state.by : undefined,
       verdict: verdictIn(state),
@@ -304,11 +309,11 @@ export class RunningBody implements Body {
 
   /** A waiting process can be killed, by the kernel for want of memory say, and be chosen before that is known here. */
   #beginAgain(end: ChildEnd): boolean {
-    const unbegun = this.#state.at === "queued" || this.#state.at === "front";
+    const unbegun = this.state.at === "queued" || this.state.at === "front";
     if (this.#own || !end.signal || !unbegun || this.#lapsed) return false;
     try {
-      this.#cancelTimeout();
-      if (this.#state.at === "front") this.#move({ at: "queued", wish: undefined });
+      this.cancelTimeout();
+      if (this.state.at === "front") this.move({ at: "queued", wish: undefined });
       this.enter(this.#setting.replace(this), { last: this.#last, own: true });
     } catch (error) {
       if (shortageOf(error) === undefined) return false; // what ended the first one is then the outcome
@@ -322,71 +327,12 @@ export class RunningBody implements Body {
   }
 
   #finish(outcome: Outcome): void {
-    this.#move({ at: "over" });
-    this.#cancelTimeout();
-    this.#cancelStep();
+    this.move({ at: "over" });
+    this.cancelTimeout();
+    this.cancelStep();
     this.#made_output?.end();
     this.#setting.onOver(this);
     this.#resolve(outcome);
-  }
-
-  #end(cause: "timeout" | "cancel", reason: string): void {
-    if (!isActive(this.#state)) return;
-    const ending = endingBy({ cause, reason, step: "signal" }, this.#state);
-    this.#move(ending);
-    this.#cancelTimeout();
-    this.#cancelStep = alarms.after(Math.min(NOTICE_MS, this.order.kill_grace_ms), () => this.#terminate());
-    this.#line?.alone(() => this.#tell(ending));
-  }
-
-  /** Nobody waits behind it any more, who could have become the one that a signal reaches. */
-  #tell(ending: EndingBody): void {
-    if (this.#state !== ending || ending.told) return;
-    const { cause, reason } = ending.by;
-    if (ending.since_ms === undefined) return this.#killFor(cause, reason);
-    ending.told = true;
-    this.#line?.child.signal(cause === "timeout" ? "SIGUSR2" : "SIGHUP");
-  }
-
-  #noticed(listening: boolean): void {
-    const state = this.#state;
-    if (state.at !== "ending" || state.by.step !== "signal" || state.noticed) return; // once, or it could put off its end for ever
-    state.noticed = true;
-    this.#cancelStep();
-    if (listening) this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#terminate());
-    else this.#terminate();
-  }
-
-  #terminate(): void {
-    if (this.#state.at !== "ending") return;
-    this.#state.told = true;
-    this.#state.by.step = "TERM";
-    this.#observeKill("SIGTERM", this.#state.by.reason);
-    this.#line?.terminate(this, this.order.kill_grace_ms);
-    this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#kill());
-  }
-
-  #killFor(cause: EndedByUs["cause"], reason: string): void {
-    if (this.#state.at === "over") return;
-    const state = this.#state;
-    if (isActive(state) || state.at === "queued") this.#move(endingBy({ cause, reason, step: "KILL" }, state));
-    this.#cancelTimeout();
-    this.#cancelStep();
-    this.#kill();
-  }
-
-  #kill(): void {
-    const state = this.#state;
-    if (state.at === "ending") {
-      state.told = true;
-      state.by.step = "KILL";
-    }
-    this.#observeKill("SIGKILL", state.at === "ending" ? state.by.reason : "it did not end after its verdict");
-    this.#line?.kill(this);
-  }
-
-  #observeKill(signal: string, reason: string): void {
-    observe("body.killed", { job_run_id: this.order.job_run_id, pid: this.pid, signal, reason });
   }
 }
 

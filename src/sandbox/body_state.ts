@@ -4,6 +4,7 @@
  *   queued --those before it are done--> front --run is called--> running --its verdict--> judged --> over
  *   queued <--its process does not begin it-- front
  *   front, running --timeout, cancel, abandon or too much output--> ending --> over
+ *   running --it waits for its steps alone--> frozen --something comes--> running     frozen --its run is SUSPENDED--> suspending --> over
  *   ending --a verdict before it was told--> judged          front --a verdict on its file or args--> judged
  *   any --> over, when its process ends or nothing can begin it
  */
@@ -16,6 +17,10 @@ export type BodyState =
   | { at: "front" }
   /** Monotonic: when `run` was called. */
   | { at: "running"; since_ms: number }
+  /** It waits for nothing but steps, in a read: nothing of it runs until it is told something. */
+  | { at: "frozen"; since_ms: number }
+  /** Its run is SUSPENDED in Postgres. */
+  | { at: "suspending"; since_ms: number | undefined }
   | EndingBody
   | { at: "judged"; verdict: BodyVerdict; since_ms: number | undefined }
   | { at: "over" };
@@ -32,6 +37,8 @@ export interface EndingBody {
   told: boolean;
   /** It has said that it was. */
   noticed: boolean;
+  /** It was in a read when it was to be ended. */
+  frozen: boolean;
   /** undefined: `run` was not called. */
   since_ms: number | undefined;
   /** Said after it was told: it changes the words of the outcome, and nothing else. */
@@ -41,9 +48,11 @@ export interface EndingBody {
 const MOVES: Record<BodyState["at"], readonly BodyState["at"][]> = {
   queued: ["front", "ending", "over"],
   front: ["queued", "running", "ending", "judged", "over"],
-  running: ["ending", "judged", "over"],
-  ending: ["judged", "over"],
-  judged: ["over"],
+  running: ["frozen", "ending", "judged", "suspending", "over"],
+  frozen: ["running", "ending", "judged", "suspending", "over"],
+  suspending: ["over"],
+  ending: ["judged", "suspending", "over"],
+  judged: ["suspending", "over"],
   over: [],
 };
 
@@ -64,9 +73,10 @@ export function verdictIn(state: BodyState): BodyVerdict | undefined {
 
 /** It was begun, and has come to no verdict and no end of ours. */
 export function isActive({ at }: BodyState): boolean {
-  return at === "front" || at === "running";
+  return at === "front" || at === "running" || at === "frozen";
 }
 
 export function endingBy(by: EndedByUs, state: BodyState): EndingBody {
-  return { at: "ending", by, told: false, noticed: false, since_ms: runningSince(state), verdict: undefined };
+  const frozen = state.at === "frozen";
+  return { at: "ending", by, told: false, noticed: false, frozen, since_ms: runningSince(state), verdict: undefined };
 }

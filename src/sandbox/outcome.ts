@@ -29,6 +29,8 @@ export type Outcome =
   /** `error_summary` says which of signal, TERM and KILL ended it. */
   | { kind: "TIMED_OUT"; error_summary: string; exit_code: number | null }
   | { kind: "CANCELED"; error_summary: string; exit_code: number | null }
+  /** Its run waits in Postgres for what it asked for: no end of the run. */
+  | { kind: "SUSPENDED"; exit_code: null }
   /**
    * Ended by us or our guard for reasons that are not the body's: to be given back. `unbegun`: the worker may run nothing, or its
    * machine lacks what a process needs. `lack`: that, in the system's words.
@@ -39,8 +41,10 @@ export type BodyVerdict = Extract<FromBody, { kind: "result" | "error" }>;
 
 /** Why and how far we went to end a body. */
 export interface EndedByUs {
-  cause: "timeout" | "cancel" | "flood" | "abandon";
+  cause: "timeout" | "cancel" | "flood" | "abandon" | "refused";
   reason: string;
+  /** Of one that is refused: what its run fails with. */
+  error_name?: string;
   step: "signal" | "TERM" | "KILL";
 }
 
@@ -139,6 +143,14 @@ function endedByUs(by: EndedByUs, story: BodyHistory, subject: OutcomeSubject): 
         `Ended by KILL: it wrote more than ${mib} MiB of output; write to a file or a store instead`;
       return { kind: "FAILED", error_name: "OutputLimit", error_summary, exit_code: code, retry: "policy" };
     }
+    case "refused":
+      return {
+        kind: "FAILED",
+        error_name: by.error_name ?? "Refused",
+        error_summary: by.reason,
+        exit_code: code,
+        retry: "never",
+      };
     case "abandon":
       return { kind: "LOST", error_summary: `Ended by KILL: ${by.reason}`, exit_code: code };
   }

@@ -169,16 +169,16 @@ export class Child {
   /** What it is to do after all that it was told before. */
   order(order: Extract<ToBody, { kind: "order" }>): void {
     this.#last = order.last;
-    this.#tell(order);
+    this.tell(order);
   }
 
   /** It is known here which orders it has dropped. */
   resume(): void {
-    this.#tell({ kind: "resume" });
+    this.tell({ kind: "resume" });
   }
 
   /** Words gather in one turn of the event loop, and while the last ones are being written. */
-  #tell(words: ToBody): void {
+  tell(words: ToBody): void {
     this.#unsent += `${JSON.stringify(words)}\n`;
     if (!this.#sending) this.#send();
   }
@@ -192,7 +192,6 @@ export class Child {
       this.#unsent = "";
       await this.#writer.write(encoder.encode(text)).catch(() => {});
     }
-    if (this.#last) await this.#writer.close().catch(() => {}); // the body reads an end of input, not our channel
     this.#sending = false;
   }
 
@@ -232,7 +231,7 @@ export class Child {
   }
 
   #beReady(): void {
-    if (!this.#ready && !this.#listener) this.#tell(REHEARSAL);
+    if (!this.#ready && !this.#listener) this.tell(REHEARSAL);
     this.#ready = true;
   }
 

@@ -20,7 +20,8 @@ import { ChurnMap } from "../platform/churn_map.ts";
 import { after, every, monotonicMs, Wakeup } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { messageOf } from "../platform/text.ts";
-import { alarms, type BodySetting, RunningBody } from "./body.ts";
+import { type BodySetting, RunningBody } from "./body.ts";
+import { alarms } from "./endable_body.ts";
 import { type Described, descriptionFrom } from "./describe.ts";
 import type { Body, BodyListener, BodyOrder } from "./body_order.ts";
 import { notStarted } from "./outcome.ts";
@@ -33,7 +34,7 @@ import { GUARD_MARK } from "./orphan_processes.ts";
 import { makeTempRoot } from "./temp_folders.ts";
 import { BEAT_MS, MayRunNothing, Watchdog } from "./watchdog.ts";
 
-export type { Body, BodyListener, BodyOrder } from "./body_order.ts";
+export type { Body, BodyListener, BodyOrder, StepBody, StepsFrame } from "./body_order.ts";
 export type { Described, Description } from "./describe.ts";
 export type { Outcome } from "./outcome.ts";
 export type { LogLine } from "./output.ts";

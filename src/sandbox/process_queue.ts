@@ -12,7 +12,8 @@
  * told something is told only when nobody is behind it any more.
  */
 import { after } from "../platform/timers.ts";
-import type { BodyLine, RunningBody } from "./body.ts";
+import type { RunningBody } from "./body.ts";
+import type { BodyLine } from "./endable_body.ts";
 import type { FromBody } from "./frames.ts";
 import type { Stream } from "./output.ts";
 import type { Child, ChildEnd } from "./process.ts";
@@ -108,11 +109,6 @@ export class ProcessQueue implements BodyLine {
     if (this.length < 2 && !this.#recalling) return act();
     this.#whenAlone.push(act);
     this.recall();
-  }
-
-  /** Whether a body is its front. */
-  isFront(body: RunningBody): boolean {
-    return this.#front === body;
   }
 
   /** TERM, because of one of its runs. */

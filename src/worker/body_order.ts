@@ -1,6 +1,7 @@
 /** From the row of a run that was started here to what the sandbox is told of its body. */
 import type { Permissions } from "../job.ts";
 import type { BodyOrder } from "../sandbox/body_order.ts";
+import type { StepOrder } from "../sandbox/frames/step_frames.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
 
 export function bodyOrder(run: StartedRun, job_file: string): BodyOrder {
@@ -18,5 +19,24 @@ export function bodyOrder(run: StartedRun, job_file: string): BodyOrder {
     kill_grace_ms: run.kill_grace_seconds * 1000,
     memory_mb: run.memory_mb,
     isolation_reuse: run.isolation_reuse,
+    steps: stepOrder(run),
   };
+}
+
+/** What is as usual is left out: it goes with each run, and most use no steps. */
+function stepOrder(run: StartedRun): StepOrder {
+  const steps: StepOrder = { started_unix_ms: run.started_unix_ms };
+  if (run.suspensions > 0) steps.suspensions = run.suspensions;
+  if (run.messages.length > 0) steps.messages = run.messages;
+  if (run.max_retries > 0 || Object.keys(run.retry_on).length > 0) {
+    steps.retry = {
+      max: run.max_retries,
+      backoffSeconds: run.retry_backoff_seconds,
+      factor: run.retry_factor,
+      jitter: run.retry_jitter,
+      on: run.retry_on,
+    };
+  }
+  if (run.journal) steps.journal = run.journal;
+  return steps;
 }

@@ -30,6 +30,7 @@ import {
   againAfter,
   bodyOf,
   codeRefusal,
+  type FinishedBody,
   type InflightRun,
   move,
   newInflightRun,
@@ -38,6 +39,8 @@ import {
   startFailure,
 } from "./inflight_run.ts";
 import { InflightRuns } from "./inflight_runs.ts";
+import { journalSize } from "./steps/step_execution.ts";
+import { StepRuns } from "./steps/step_runs.ts";
 import { OutcomeRecorder } from "./results/outcome_recorder.ts";
 import { beginsAt, type Started, Starts } from "./start_batcher.ts";
 import { LogWriter } from "./log_writer.ts";
@@ -62,6 +65,7 @@ export class Executor {
   #starting = 0;
   readonly #starts: Starts<InflightRun>;
   readonly #outcomes: OutcomeRecorder;
+  readonly #steps: StepRuns;
   /** Fires when outcomes are no longer waited for. */
   readonly #over = new AbortController();
   /** Why bodies are ended, once that has begun: one whose start was under way ends with them. */
@@ -104,6 +108,13 @@ export class Executor {
       inflight: this.#inflight,
       log_writer: this.#log_writer,
       over: this.#over.signal,
+    });
+    this.#steps = new StepRuns({
+      sql,
+      local,
+      over: this.#over.signal,
+      mayLinger: () => this.load < this.#me.slots,
+      onSuspended: (run) => this.#suspended(run),
     });
   }
 
@@ -163,7 +174,9 @@ export class Executor {
     const refusal = this.#me.refusal(run);
     if (refusal) return refusal;
     const refuse = (result: Acceptance["result"], why: string) => ({ result, message: `Cannot start ${run}: ${why}` });
-    if (inflight) return refuse("REJECTED_ALREADY_RUNNING", `attempt ${inflight.attempt} of it is still here`);
+    if (inflight && inflight.stage.at !== "suspended") {
+      return refuse("REJECTED_ALREADY_RUNNING", `attempt ${inflight.attempt} of it is still here`);
+    }
     if (!this.hasRoomFor(order)) return refuse("REJECTED_FULL", `all ${this.#me.slots} slots are taken`);
   }
 
@@ -246,7 +259,12 @@ export class Executor {
   #launch(inflight: InflightRun, run: StartedRun): void {
     const began_ms = monotonicMs();
     const order = bodyOrder(run, this.#fileOf(run.command_name));
-    const body = this.#sandbox.start(order, this.#log_writer.listenerOf(run));
+    const size = journalSize(run.journal);
+    run.journal = undefined; // the body has it
+    const body = this.#sandbox.start(
+      order,
+      this.#log_writer.listenerOf(run, (frame, body) => this.#steps.hear(run, size, frame, body)),
+    );
     move(inflight, { at: "running", body });
     this.#starting--;
     const abandoned_why = this.#ending_why ?? inflight.abandoned_why;
@@ -261,10 +279,24 @@ export class Executor {
       fence: run.fence,
     });
     this.#me.tell();
-    body.outcome.then((outcome) =>
-      this.#outcomes.add({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms })
-    );
+    body.outcome.then((outcome) => this.#bodyGone({ inflight, run, outcome, duration_ms: monotonicMs() - began_ms }));
     this.#answer(inflight).catch((error) => inflight.answer(startFailure(inflight, error)));
+  }
+
+  /** Its steps come before its end: one that is suspended has none. */
+  #bodyGone(gone: FinishedBody): void {
+    const end = () => gone.inflight.stage.at === "suspended" ? this.#outcomes.leave(gone) : this.#outcomes.add(gone);
+    const settled = this.#steps.ended(gone.run);
+    if (settled) settled.then(end);
+    else end();
+  }
+
+  /** Its row is SUSPENDED: its slot is free, though its process has a moment to go. */
+  #suspended({ job_run_id, attempt }: AttemptRef): void {
+    const inflight = this.#inflight.get(job_run_id);
+    if (inflight?.attempt !== attempt) return;
+    move(inflight, { at: "suspended" });
+    this.#me.tell();
   }
 
   async #answer(inflight: InflightRun): Promise<void> {
@@ -277,7 +309,7 @@ export class Executor {
     const inflight = this.#inflight.get(run.job_run_id);
     const other = !inflight || (run.attempt !== 0 && inflight.attempt !== run.attempt);
     if (other) return this.#inflight.hasEnded(run) ? "ALREADY_FINISHED" : "NOT_FOUND";
-    if (inflight.stage.at === "recording") return "ALREADY_FINISHED";
+    if (inflight.stage.at === "recording" || inflight.stage.at === "suspended") return "ALREADY_FINISHED";
     inflight.cancel_reason = reason;
     bodyOf(inflight)?.cancel(reason);
     return "ACCEPTED";
@@ -294,6 +326,7 @@ export class Executor {
   /** Waits until nothing runs; at the end of the grace the bodies are ended and their runs given back, uncharged. */
   async drain(grace_ms: number, hurry: AbortSignal): Promise<void> {
     this.#me.draining = true;
+    this.#steps.hurry();
     await failpoint("during-drain");
     const until_ms = monotonicMs() + grace_ms;
     await this.#whileInflight(() => monotonicMs() < until_ms && !hurry.aborted, hurry);

@@ -2,6 +2,7 @@
  * A run in the hands of an executor, from its order until its end is recorded.
  *
  *   received --its files may be right--> starting --its row is RUNNING, and it is due--> running --its body is gone--> recording --> done
+ *   running --its row is SUSPENDED--> suspended --its body is gone--> done
  *   received, starting --refused, not ours, or Postgres gave no answer--> done
  */
 import { messageOf } from "../platform/text.ts";
@@ -30,6 +31,8 @@ export type Stage =
   /** Its start is asked for, or has come back and waits for its files or its time. */
   | { at: "starting" }
   | { at: "running"; body: Body }
+  /** Its row is SUSPENDED, its body on its way out: another execution of it may begin. */
+  | { at: "suspended" }
   /** `lost`: its body is gone without an outcome, so there is nothing that another worker would repeat in vain. */
   | { at: "recording"; lost: boolean }
   | { at: "done" };
@@ -37,7 +40,8 @@ export type Stage =
 const MOVES: Record<Stage["at"], readonly Stage["at"][]> = {
   received: ["starting", "done"],
   starting: ["running", "done"],
-  running: ["recording"],
+  running: ["suspended", "recording"],
+  suspended: ["done"],
   recording: ["done"],
   done: [],
 };
@@ -58,7 +62,8 @@ export function bodyOf({ stage }: InflightRun): Body | undefined {
 
 /** One whose body waits behind another in its process holds none, nor does one whose body is gone. */
 export function holdsSlot(inflight: InflightRun): boolean {
-  return inflight.stage.at !== "recording" && !bodyOf(inflight)?.waits;
+  const { at } = inflight.stage;
+  return at !== "recording" && at !== "suspended" && !bodyOf(inflight)?.waits;
 }
 
 /** RUNNING as far as we know, and worth keeping. */

@@ -4,7 +4,7 @@
  */
 import { loopFailed } from "../platform/facts.ts";
 import { Batcher, rest, within } from "../platform/timers.ts";
-import type { BodyListener, LogLine } from "../sandbox/process_pool.ts";
+import type { BodyListener, LogLine, StepBody, StepsFrame } from "../sandbox/process_pool.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
 import { appendLogs, type LogRow, reportProgress } from "../runs/run_logs.ts";
 import type { StartedRun } from "../runs/started_runs.ts";
@@ -45,8 +45,9 @@ export class LogWriter {
     });
   }
 
-  listenerOf(run: StartedRun): BodyListener {
-    return new Listener(this, run);
+  /** `onSteps`: what else it says. */
+  listenerOf(run: StartedRun, onSteps: (frame: StepsFrame, body: StepBody) => void): BodyListener {
+    return new Listener(this, run, onSteps);
   }
 
   log(run: StartedRun, lines: LogLine[]): void {
@@ -101,10 +102,12 @@ export class LogWriter {
 class Listener implements BodyListener {
   readonly #log_writer: LogWriter;
   readonly #run: StartedRun;
+  readonly onSteps: (frame: StepsFrame, body: StepBody) => void;
 
-  constructor(log_writer: LogWriter, run: StartedRun) {
+  constructor(log_writer: LogWriter, run: StartedRun, onSteps: (frame: StepsFrame, body: StepBody) => void) {
     this.#log_writer = log_writer;
     this.#run = run;
+    this.onSteps = onSteps;
   }
 
   onLog(lines: LogLine[]): void {

@@ -8,6 +8,7 @@ import { isLockTimeout, isUnreachable, type Sql } from "../postgres/connection.t
 import { lockedRows } from "../postgres/row_locks.ts";
 import { type StartRequest, startRuns } from "../runs/states.ts";
 import { readStarted, type StartedRun } from "../runs/started_runs.ts";
+import { readJournals, type StoredJournal } from "../steps/run_steps.ts";
 import { batchInterval } from "./batch_interval.ts";
 import type { LocalWorkerState } from "./worker_state.ts";
 
@@ -31,7 +32,14 @@ export interface StartsParts<Order> {
   presses(order: Order): boolean;
 }
 
+interface Begun<Order> {
+  order: Order;
+  run: Started;
+}
+
 const MOST_AT_ONCE = 400;
+/** A journal may have many rows. */
+const JOURNALS_AT_ONCE = 50;
 /** A line of quick runs: bodies would be done with it before the tempo lets the next begin. */
 const ENOUGH = 200;
 /** While all slots are taken each that waits for its run to be started is idle; more statements than these would cost more than that. */
@@ -71,11 +79,41 @@ export class Starts<Order extends StartRequest> {
     } catch (error) {
       return orders.forEach((order) => onFailed(order, error));
     }
+    const with_journal: Begun<Order>[] = [];
     for (const order of orders) {
       const run = found.get(order.job_run_id);
-      if (run) onStarted(order, run);
+      if (run?.may_have_journal) with_journal.push({ order, run });
+      else if (run) onStarted(order, run);
       else if (unheard) onFailed(order, unheard.error);
       else onLost(order);
+    }
+    for (let at = 0; at < with_journal.length; at += JOURNALS_AT_ONCE) {
+      this.#readJournals(with_journal.slice(at, at + JOURNALS_AT_ONCE)); // not awaited: others need not wait for that
+    }
+  }
+
+  /** What runs have done before. Such a run begins a statement later; without the answer it does not begin at all. */
+  async #readJournals(begun: Begun<Order>[]): Promise<void> {
+    const { sql, untilHeard, onStarted, onFailed } = this.#parts;
+    let journals: Map<number, StoredJournal>;
+    try {
+      journals = await untilHeard(() => readJournals(sql, begun.map(({ run }) => run.job_run_id)));
+    } catch (error) {
+      return begun.forEach(({ order }) => onFailed(order, error));
+    }
+    for (const { order, run } of begun) {
+      const stored = journals.get(run.job_run_id);
+      if (!stored) {
+        onFailed(order, new Error("its row was deleted"));
+        continue;
+      }
+      const { wakes: _, ...journal } = stored;
+      run.started_unix_ms = journal.started_unix_ms;
+      if (journal.rows.length > 0 || journal.open.length > 0 || run.ending) {
+        const { digest, on_change, ending } = run;
+        run.journal = { ...journal, code_digest: digest.slice(0, 12), on_change, ...ending && { ending } };
+      }
+      onStarted(order, run);
     }
   }
 

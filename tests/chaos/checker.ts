@@ -18,7 +18,7 @@ export interface Effect {
   /** When it ended or was last seen alive; undefined: nothing was seen of it but its start. */
   ended_ms?: number;
   /** What it came to, where that is known. */
-  outcome?: "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELED" | "LOST";
+  outcome?: "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELED" | "SUSPENDED" | "LOST";
   /** Of a failure: whether its job's policy, `max_retries` and nothing finer, says to try again. */
   retryable?: boolean;
 }

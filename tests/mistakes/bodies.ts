@@ -31,7 +31,7 @@ export const BODY_MISTAKES: Mistake[] = [
   },
   {
     id: "cancel-overrides-a-verdict",
-    file: "src/sandbox/body.ts",
+    file: "src/sandbox/endable_body.ts",
     find: "if (!isActive(this.#state)) return;",
     replace: 'if (this.#state.at === "over" || this.#state.at === "ending") return;',
     tests: ["tests/process/sandbox/verdict_test.ts"],
@@ -40,7 +40,7 @@ export const BODY_MISTAKES: Mistake[] = [
   },
   {
     id: "abandon-overrides-a-verdict",
-    file: "src/sandbox/body.ts",
+    file: "src/sandbox/endable_body.ts",
     find: 'if (isActive(state) || state.at === "queued") this',
     replace: 'if (state.at !== "ending") this',
     tests: ["tests/process/sandbox/verdict_test.ts"],
@@ -113,9 +113,9 @@ export const BODY_MISTAKES: Mistake[] = [
   },
   {
     id: "no-term-to-one-that-never-looks",
-    file: "src/sandbox/body.ts",
+    file: "src/sandbox/endable_body.ts",
     find: "    else this.#terminate();\n",
-    replace: "    else this.#cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#terminate());\n",
+    replace: "    else this.cancelStep = alarms.after(this.order.kill_grace_ms, () => this.#terminate());\n",
     tests: ["tests/process/sandbox/ending_test.ts"],
     filter: "does not watch its signal is ended by TERM at once",
     why: "Each run that is canceled holds its slot for its whole grace, in vain.",

@@ -82,8 +82,8 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   {
     id: "started-with-the-error-before",
     file: RUNS,
-    find: "error_name = null, error_summary = null, exit_code = null\n        from me",
-    replace: "exit_code = null\n        from me",
+    find: "error_name = null, error_summary = null, exit_code = null, code_digest",
+    replace: "exit_code = null, code_digest",
     tests: ROWS,
     filter: "no error any more",
     why: "A run that is RUNNING again, or has SUCCEEDED, shows the error of an earlier attempt.",

@@ -62,6 +62,7 @@ export class Heard {
     this.body = sandbox.start(order, {
       onLog: (lines) => void this.lines.push(...lines),
       onProgress: (fraction, message) => void this.progress.push([fraction, message]),
+      onSteps: () => {},
     });
   }
 

@@ -5,7 +5,16 @@ import { Executor } from "../../src/worker/executor.ts";
 import type { RunOrder } from "../../src/worker/inflight_run.ts";
 import type { ResultJournal } from "../../src/worker/results/result_journal.ts";
 import { LocalWorkerState } from "../../src/worker/worker_state.ts";
-import type { Body, BodyListener, BodyOrder, Outcome, ProcessPool } from "../../src/sandbox/process_pool.ts";
+import type { ToStepBody } from "../../src/sandbox/frames/step_frames.ts";
+import type {
+  Body,
+  BodyListener,
+  BodyOrder,
+  Outcome,
+  ProcessPool,
+  StepBody,
+  StepsFrame,
+} from "../../src/sandbox/process_pool.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { DEFAULT_SETTINGS } from "../../src/settings/settings.ts";
 import { aDefinition, aRun, aWorker } from "./factories.ts";
@@ -17,10 +26,19 @@ export interface ExecutorScene extends Stores {
   executor: Executor;
   local: LocalWorkerState;
   /** What was started and has not ended. */
-  bodies: Map<number, { end: (outcome: Outcome) => void; listener: BodyListener }>;
+  bodies: Map<number, FakeBody>;
   facts: { name: FactName; fact: Record<string, unknown> }[];
   /** A run that is assigned to this worker. */
   assigned(): Promise<RunOrder>;
+}
+
+export interface FakeBody {
+  order: BodyOrder;
+  end: (outcome: Outcome) => void;
+  listener: BodyListener;
+  /** About its steps, by the worker: `alert`, `suspend` and what it fails with as well. */
+  told: (ToStepBody | { kind: "alert" } | { kind: "fail"; error_name: string; error_summary: string })[];
+  says(frame: StepsFrame): void;
 }
 
 /** `found`: the digest of this worker's files as they are now. `through`: what the executor asks Postgres by. */
@@ -69,13 +87,27 @@ export function withExecutor(
   });
 }
 
-function aBody({ job_run_id }: BodyOrder, listener: BodyListener, bodies: ExecutorScene["bodies"]): Body {
-  let end: (outcome: Outcome) => void = () => {};
-  const outcome = new Promise<Outcome>((resolve) => end = resolve);
-  bodies.set(job_run_id, { end, listener });
+function aBody(order: BodyOrder, listener: BodyListener, bodies: ExecutorScene["bodies"]): Body {
+  const { job_run_id } = order;
+  const { promise: outcome, resolve: end } = Promise.withResolvers<Outcome>();
+  const told: FakeBody["told"] = [];
+  const body: StepBody = {
+    ...{ pid: 1, waits: false, outcome, cancel: () => {} },
+    abandon: (reason) => end({ kind: "LOST", error_summary: reason, exit_code: null }),
+    tell: (words) => void told.push(words),
+    alert: () => void told.push({ kind: "alert" }),
+    suspend: () => {
+      told.push({ kind: "suspend" });
+      end({ kind: "SUSPENDED", exit_code: null });
+    },
+    fail: (error) => {
+      told.push({ kind: "fail", ...error });
+      end({ kind: "FAILED", ...error, exit_code: null, retry: "never" });
+    },
+  };
+  bodies.set(job_run_id, { order, end, listener, told, says: (frame) => listener.onSteps(frame, body) });
   outcome.then(() => bodies.delete(job_run_id));
-  const lost = (reason: string) => end({ kind: "LOST", error_summary: reason, exit_code: null });
-  return { pid: 1, waits: false, outcome, cancel: () => {}, abandon: lost };
+  return body;
 }
 
 export const ok = (exit_code: number): Outcome => ({ kind: "SUCCEEDED", result: { done: true }, exit_code });

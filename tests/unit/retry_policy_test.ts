@@ -26,6 +26,12 @@ const run: StartedRun = {
   retry_factor: 2,
   retry_jitter: 0.5,
   retry_on: { ConnectError: { max: 7, backoffSeconds: 1 } },
+  messages: [],
+  on_change: "continue",
+  suspensions: 0,
+  started_unix_ms: 0,
+  ending: null,
+  may_have_journal: false,
 };
 
 const failed = { kind: "FAILED", error_summary: "no", exit_code: 1 } as const;

@@ -48,7 +48,7 @@ export class OutcomeRecorder {
     const { inflight, run, outcome } = gone;
     move(inflight, { at: "recording", lost: outcome.kind === "LOST" });
     if (outcome.kind === "LOST" && outcome.lack) this.#lacks(outcome.lack);
-    const ended = outcome.kind === "LOST"
+    const ended = outcome.kind === "LOST" || outcome.kind === "SUSPENDED"
       ? undefined
       : { inflight, run, outcome, duration_ms: gone.duration_ms, ending: endingOf(run, outcome, chance()) };
     if (ended) journal?.keep(ended.ending); // before anything that waits for Postgres
@@ -99,6 +99,19 @@ export class OutcomeRecorder {
       state,
       duration_ms: Math.round(duration_ms),
     });
+    local.tell();
+  }
+
+  /** One that is suspended has no end to record. */
+  leave({ inflight, run, duration_ms }: FinishedBody): void {
+    const { local, log_writer } = this.#parts;
+    log_writer.settled(run);
+    this.#parts.inflight.ended(run);
+    move(inflight, { at: "done" });
+    this.#parts.inflight.remove(inflight);
+    const { job_run_id, attempt, job_name } = run;
+    const { worker_id } = local;
+    observe("run.suspended", { job_run_id, attempt, job_name, worker_id, duration_ms: Math.round(duration_ms) });
     local.tell();
   }
 

@@ -236,7 +236,11 @@ Deno.test("a body that returns with timers open has succeeded and is gone", () =
 Deno.test("a body that a stranger kills has failed, and its error names the signal", () =>
   withSandbox(async (sandbox) => {
     const order = orderFor("ends", "wait for a signal");
-    const running = sandbox.start(order, { onLog: () => Deno.kill(running.pid, "SIGKILL"), onProgress() {} });
+    const running = sandbox.start(order, {
+      onLog: () => Deno.kill(running.pid, "SIGKILL"),
+      onProgress() {},
+      onSteps() {},
+    });
     const outcome = await running.outcome;
     assert.equal(outcome.kind === "FAILED" && outcome.error_name, "Killed");
     assert.match((outcome as Failed).error_summary, /Killed by SIGKILL/);

@@ -72,6 +72,7 @@ Deno.test("no variable of the worker reaches a body's process, not even out of i
     const running = sandbox.start(orderFor("ends", "wait for a signal", { permissions: GRANTED }), {
       onLog: () => environ ||= Deno.readTextFileSync(`/proc/${running.pid}/environ`),
       onProgress() {},
+      onSteps() {},
     });
     const cancelSoon = setInterval(() => environ && running.cancel("seen"), 10);
     await running.outcome;

@@ -1,7 +1,8 @@
 /** What a body says last and what is wished for it meet: which of them is its outcome. Its process is the test. */
 import assert from "node:assert/strict";
 import type { Json } from "../../../src/job.ts";
-import { alarms, type BodyLine, RunningBody } from "../../../src/sandbox/body.ts";
+import { RunningBody } from "../../../src/sandbox/body.ts";
+import { alarms, type BodyLine } from "../../../src/sandbox/endable_body.ts";
 import { type FromBody, MOST_UNTOLD_MS } from "../../../src/sandbox/frames.ts";
 import type { BodyOrder } from "../../../src/sandbox/body_order.ts";
 import type { Outcome } from "../../../src/sandbox/outcome.ts";
@@ -23,7 +24,7 @@ class Begun {
   #acts: (() => void)[] = [];
 
   constructor(order: Partial<BodyOrder> = {}) {
-    const nobody = { onLog: () => {}, onProgress: () => {} };
+    const nobody = { onLog: () => {}, onProgress: () => {}, onSteps: () => {} };
     const setting = {
       project_dir: "/",
       replace: () => assert.fail("it has begun"),
@@ -36,7 +37,6 @@ class Begun {
       child,
       length: 0,
       add: () => {},
-      isFront: () => true,
       recall: () => {},
       alone: (act) => void this.#acts.push(act),
       terminate: () => this.did.push("TERM"),

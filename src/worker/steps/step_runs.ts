@@ -1,0 +1,176 @@
+/**
+ * The runs that use steps, of this worker: what their bodies ask is written (step_commits.ts), looked for and waited for (suspension.ts), and answered.
+ * A run that uses none is never in here.
+ */
+import { loopFailed, observe } from "../../platform/facts.ts";
+import { monotonicMs } from "../../platform/timers.ts";
+import type { StepBody, StepsFrame } from "../../sandbox/process_pool.ts";
+import type { AskFrame, StepFrame } from "../../sandbox/frames/step_frames.ts";
+import type { Sql } from "../../postgres/connection.ts";
+import type { AttemptRef } from "../../runs/states.ts";
+import type { StartedRun } from "../../runs/started_runs.ts";
+import type { CommittedRun } from "../../steps/run_steps.ts";
+import type { LocalWorkerState } from "../worker_state.ts";
+import { callRefusal } from "./call_permissions.ts";
+import { StepCommits } from "./step_commits.ts";
+import { type JournalSize, StepExecution } from "./step_execution.ts";
+import { Suspender } from "./suspension.ts";
+
+export interface StepRunsParts {
+  sql: Sql;
+  local: LocalWorkerState;
+  /** Fires when Postgres is no longer waited for. */
+  over: AbortSignal;
+  /** Whether nobody wants the slot of a body that waits for a moment. */
+  mayLinger(): boolean;
+  /** The run is SUSPENDED in Postgres. */
+  onSuspended(run: AttemptRef): void;
+}
+
+export class StepRuns {
+  readonly #parts: StepRunsParts;
+  readonly #commits: StepCommits;
+  readonly #suspender: Suspender;
+  readonly #executions = new Map<string, StepExecution>();
+  /** Rows of what no body may start. */
+  readonly #refused = new WeakSet<StepFrame>();
+
+  constructor(parts: StepRunsParts) {
+    this.#parts = parts;
+    const { sql, local: { worker_id }, over } = parts;
+    const onLost = (execution: StepExecution) => this.#lose(execution);
+    this.#commits = new StepCommits({
+      ...{ sql, worker_id, over, onLost },
+      onCommitted: (execution, run, frames) => this.#committed(execution, run, frames),
+      onFailed: (execution, error) => this.#unrecorded(execution, error),
+    });
+    this.#suspender = new Suspender({
+      ...{ sql, worker_id, over, onLost },
+      mayLinger: () => !parts.local.draining && parts.mayLinger(),
+      onSuspended: (execution) => this.#suspended(execution),
+    });
+  }
+
+  /** What the body of a run says of its steps. `size`: of the journal that it was given. */
+  hear(run: StartedRun, size: JournalSize | undefined, frame: StepsFrame, body: StepBody): void {
+    let execution = this.#executions.get(run.start_token);
+    if (!execution) {
+      this.#executions.set(run.start_token, execution = new StepExecution(run, body, size));
+      if (execution.waits) this.#suspender.add(execution);
+    }
+    if (execution.state.at === "over") return;
+    switch (frame.kind) {
+      case "step":
+        return this.#write(execution, frame);
+      case "ask":
+        return this.#answer(execution, frame);
+      case "waiting": {
+        if (execution.alerted) return; // it has not read yet what it was told: by that it goes on
+        const { soonest_in_ms } = frame;
+        const soonest_at_ms = soonest_in_ms === null ? Infinity : monotonicMs() + soonest_in_ms;
+        execution.state = { at: "frozen", soonest_at_ms, is_due: false };
+        return this.#suspender.look(execution);
+      }
+    }
+  }
+
+  /** Its body is gone: waits until Postgres has what it said, and has answered whether it is suspended. */
+  ended(run: StartedRun): Promise<void> | undefined {
+    const execution = this.#executions.get(run.start_token);
+    if (!execution) return undefined;
+    return this.#settle(execution);
+  }
+
+  /** Bodies that only wait give up their slots at once. */
+  hurry(): void {
+    this.#suspender.hurry();
+  }
+
+  async #settle(execution: StepExecution): Promise<void> {
+    await this.#suspender.settled(execution);
+    await this.#commits.settled(execution);
+    execution.state = { at: "over" };
+    this.#forget(execution);
+  }
+
+  #forget(execution: StepExecution): void {
+    this.#executions.delete(execution.run.start_token);
+    this.#suspender.remove(execution);
+  }
+
+  #write(execution: StepExecution, frame: StepFrame): void {
+    const { run, body } = execution;
+    const refused = execution.count(frame);
+    if (refused) return body.fail(refused);
+    const no = frame.child && (callRefusal(run, frame, frame.child) ?? childrenRefusal(run, frame));
+    if (no === undefined) return this.#commits.add(execution, frame);
+    const row = refusedFrame(frame, no);
+    this.#refused.add(row);
+    this.#commits.add(execution, row);
+  }
+
+  #committed(execution: StepExecution, run: CommittedRun, frames: StepFrame[]): void {
+    const { body } = execution;
+    if (run.refused !== undefined) return body.fail({ error_name: "StepNotStored", error_summary: run.refused });
+    const refused = frames.filter((frame) => this.#refused.has(frame)).map((frame) => ({
+      key: frame.key,
+      outcome: "FAILED" as const,
+      error_name: frame.error_name,
+      error_summary: frame.error_summary,
+    }));
+    if (refused.length > 0) body.tell({ kind: "arrived", arrivals: refused });
+    const endedOf = (frame: StepFrame) => run.earlier?.[frame.key] ?? run.ended_unix_ms;
+    for (const [place, frame] of frames.entries()) {
+      const next = frames[place + 1];
+      if (next && endedOf(next) === endedOf(frame)) continue;
+      body.tell({ kind: "committed", upto: frame.n, ended_unix_ms: endedOf(frame) });
+    }
+    if (!execution.waits) return;
+    this.#suspender.add(execution);
+    const begun = frames.some(({ state, request }) => state === "WAITING" && request !== "sleep");
+    if (begun || run.wakes !== execution.looked_wakes) this.#suspender.look(execution);
+  }
+
+  #answer(execution: StepExecution, frame: AskFrame): void {
+    if (frame.what === "arrivals") {
+      execution.alerted = false;
+      execution.asks.push(frame.n);
+      return this.#suspender.look(execution);
+    }
+    const error = `Cannot answer "${frame.what}" for run ${execution.job_run_id}: this version has no such thing yet`;
+    execution.body.tell({ kind: "told", n: frame.n, error });
+  }
+
+  #lose(execution: StepExecution): void {
+    const { run, body } = execution;
+    const { worker_id, lease_wakeup } = this.#parts.local;
+    this.#commits.drop(execution);
+    observe("run.steps_refused", { job_run_id: run.job_run_id, attempt: run.attempt, worker_id });
+    body.abandon("Postgres says that this run is not this worker's");
+    lease_wakeup.signal(); // it may be more than this run that is no longer ours
+  }
+
+  #unrecorded(execution: StepExecution, error: unknown): void {
+    loopFailed(`recording steps of run ${execution.job_run_id}`, error);
+    this.#commits.drop(execution);
+    execution.body.abandon("its steps could not be recorded");
+  }
+
+  #suspended(execution: StepExecution): void {
+    this.#forget(execution);
+    this.#parts.onSuspended(execution.run);
+    execution.body.suspend();
+  }
+}
+
+/** Nothing may be started by a body of this version. */
+function childrenRefusal({ job_name }: StartedRun, { child, request }: StepFrame): string | undefined {
+  return `Cannot ${request} job "${child?.job}" from "${job_name}": runs of this version start no others yet`;
+}
+
+/** The row of one that is refused: of a `start` its end. Of the others none that its code is given: the body writes that when it hears so. */
+function refusedFrame(frame: StepFrame, error_summary: string): StepFrame {
+  const { child: _child, result: _result, ...rest } = frame;
+  const refused = { ...rest, error_name: "CallRefused", error_summary };
+  return { ...refused, state: frame.request === "start" ? "FAILED" : "CANCELED" };
+}
