@@ -33,6 +33,7 @@ const TELLINGS: Tellings = {
   "run.continuation": (fact) =>
     `run ${fact.job_run_id}: ${fact.asked} says ${fact.decision}${fact.message ? `, ${fact.message}` : ""}`,
   "run.canceled": (fact) => `run ${fact.job_run_id} CANCELED by ${fact.by}`,
+  "run.deadline_passed": (fact) => `run ${fact.job_run_id} TIMED_OUT: its deadline has passed`,
   "run.skipped": (fact) => `run ${fact.job_run_id} SKIPPED: ${fact.reason}`,
   "run.orphaned": (fact) => `run ${fact.job_run_id} taken back from ${fact.worker_id}: ${fact.cause}`,
   "dev.service": (fact) => `${fact.service}: ${fact.state}, ${fact.detail}`,

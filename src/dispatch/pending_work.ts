@@ -42,6 +42,8 @@ export interface PendingWork {
   moves: boolean;
   /** Somebody asked to cancel a run that has not ended. */
   cancels: boolean;
+  /** A run that is not RUNNING is past its deadline. */
+  deadlines: boolean;
   /** A run was assigned long ago and did not start, or to a worker that is detached. */
   stuck: boolean;
   /** A worker's lease is over, or a dead worker still owns runs. */
@@ -119,6 +121,7 @@ export async function renewAndReadWork(
       exists (select from priority_change m where ${canMove(sql)}) as moves,
       (select id from job_run where cancel_requested_at is not null and ending is null
          and ${inStates(sql, NOT_ENDED)} order by id limit 1) is not null as cancels,
+      exists (select from job_run where deadline_at <= clock.now and finished_at is null and ending is null and state <> 'RUNNING') as deadlines,
       trouble.stuck, trouble.lost or exists (select from worker where state <> 'DEAD' and lease_until < clock.now) as lost,
       exists (select from node where next_check_at <= clock.now) as checks,
       (extract(epoch from least(
@@ -131,6 +134,7 @@ export async function renewAndReadWork(
         (select greatest(wakes_at - ${ahead}, clock.now + ${ahead} / 4) from job_run
           where wakes_at > clock.now + ${ahead} and wakes_at < 'infinity'
           order by wakes_at limit 1),
+        (select deadline_at from job_run where deadline_at > clock.now and finished_at is null and ending is null order by deadline_at limit 1),
         (select next_check_at from node where next_check_at > clock.now and next_check_at < 'infinity'
           order by next_check_at limit 1)) - clock.now) * 1000)::float8 as next_due_ms,
       ${snapshot(sql, !look.crowded)}

@@ -10,7 +10,7 @@ import type { StartOrder } from "../rpc/messages.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
 import { cancelsToDeliver } from "../runs/requests.ts";
 import { orphanAssigned } from "../runs/lost_runs.ts";
-import { type Assigned, type AttemptRef, cancelRequested } from "../runs/states.ts";
+import { type Assigned, type AttemptRef, cancelRequested, endPastDeadline } from "../runs/states.ts";
 import type { LeaderContext } from "./leader_context.ts";
 
 /** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */
@@ -84,12 +84,14 @@ async function takeBack(me: LeaderContext, runs: Assigned[]): Promise<AttemptRef
   return taken;
 }
 
-/** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. */
+/** Requests to cancel: what has no body is CANCELED here; workers are told of the rest, again each tick until it ends. And what is past its deadline. */
 export async function deliverCancels(me: LeaderContext): Promise<void> {
   await failpoint("after-lease-check-cancels");
   const canceled = await cancelRequested(me.sql, me.term, CANCELS_AT_ONCE);
   for (const run of canceled) observe("run.canceled", { job_run_id: run.job_run_id, by: run.by });
-  if (canceled.length === CANCELS_AT_ONCE) me.wakeup.signal();
+  const timed_out = await endPastDeadline(me.sql, me.term, CANCELS_AT_ONCE);
+  for (const run of timed_out) observe("run.deadline_passed", run);
+  if (canceled.length === CANCELS_AT_ONCE || timed_out.length === CANCELS_AT_ONCE) me.wakeup.signal();
   for (const run of await cancelsToDeliver(me.sql)) {
     const worker = me.monitor.get(run.worker_id);
     if (!worker) continue;

@@ -243,7 +243,7 @@ export async function tick(me: LeaderContext, pending: PendingWork, contact: Con
     ["bulks", pending.bulks, () => lookAfterBulks(me)],
     ["arrivals", pending.arrivals, () => wakeArrived(me)],
     ["late", pending.late || pending.slots, () => planLate(me)],
-    ["cancels", pending.cancels, () => deliverCancels(me)],
+    ["cancels", pending.cancels || pending.deadlines, () => deliverCancels(me)],
     ["stuck", pending.stuck, () => reassignStuck(me)],
     ["lost", pending.lost, () => recoverLost(me, contact)],
     ["silent", true, () => Promise.resolve(detachUnheard(me))],

@@ -80,6 +80,7 @@ export interface Facts {
   "run.woken": { job_run_id: number };
   "run.quarantined": { job_run_id: number; attempt: number };
   "run.canceled": { job_run_id: number; by: string };
+  "run.deadline_passed": { job_run_id: number; attempt: number };
   "run.orphaned": { job_run_id: number; attempt: number; worker_id: string; cause: string };
   "run.continuation": {
     job_run_id: number;

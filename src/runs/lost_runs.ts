@@ -5,7 +5,7 @@
 import { type Db, json } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
-import { type AttemptRef, notCanceled, over } from "./states.ts";
+import { type AttemptRef, notCanceled, over, waitsClosed } from "./states.ts";
 
 /**
  * ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. One that was refused
@@ -114,7 +114,8 @@ function keepAttempts(sql: Db, outcome: string, cause: string) {
 /** ORPHANED -> FAILED for runs that were interrupted more often than their job allows, at most so many: they may be what kills the workers. */
 export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
   return await sql<AttemptRef[]>`
-    with ${fence(sql, term)}
+    with ${fence(sql, term)},
+    ended as (
     update job_run r
        set state = 'FAILED', ${
     over(sql)
@@ -127,5 +128,7 @@ export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<Att
     skipLocked(sql, sql`r`)
   }))
        and r.state is not distinct from 'ORPHANED' and d.id = r.job_definition_id + 0
-    returning r.id as job_run_id, r.attempt`;
+    returning r.id, r.attempt),
+    ${waitsClosed(sql)}
+    select id as job_run_id, attempt from ended`;
 }

@@ -1,19 +1,24 @@
 /**
- * The states of a run. The only file that changes `job_run.state`; create_runs.ts makes the rows.
+ * How runs move from state to state. Only the files named here change `job_run.state`; create_runs.ts makes the rows, run_states.ts lists the states.
  *
- *   from                               to         who
- *   PENDING ORPHANED RETRYING          ASSIGNED   leader: assignRuns
- *   ASSIGNED                           RUNNING    worker: startRuns
- *   RUNNING                            SUCCEEDED FAILED TIMED_OUT CANCELED RETRYING   worker: finishRuns
- *   RUNNING                            SUSPENDED  worker whose body waits: suspendRuns (steps/suspend_runs.ts)
- *   ORPHANED                           the same, by its former worker, until it is assigned again: finishRuns
- *   ASSIGNED                           ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack
- *   RUNNING                            ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack
- *   ASSIGNED, RUNNING without a body   as before  worker that has other code: refuseCode (code_mismatch.ts)
- *   ORPHANED                           FAILED     leader, interrupted too often: quarantine
- *   PENDING (never started)            SKIPPED    leader: skipLate, skipForbidden (concurrency_policy.ts)
- *   PENDING ASSIGNED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
- *   anything not terminal              FAILED     operator, audited: forceClose
+ *   from                                         to         who
+ *   PENDING SUSPENDED RETRYING ORPHANED          ASSIGNED   leader: assignRuns
+ *   ASSIGNED                                     RUNNING    worker: startRuns
+ *   RUNNING                                      SUCCEEDED FAILED TIMED_OUT CANCELED RETRYING   worker: finishRuns
+ *   ORPHANED                                     the same, by its former worker, until it is assigned again: finishRuns
+ *   RUNNING                                      SUSPENDED  worker whose body waits: suspendRuns (steps/suspend_runs.ts)
+ *   ASSIGNED                                     ORPHANED   leader: orphanAssigned, orphanLost; worker: giveBack (lost_runs.ts)
+ *   RUNNING                                      ORPHANED   leader, once the worker is DEAD: orphanLost; worker: giveBack
+ *   ASSIGNED, RUNNING without a body             as before  worker that has other code: refuseCode (code_mismatch.ts)
+ *   ORPHANED                                     FAILED     leader, interrupted too often: quarantine (lost_runs.ts)
+ *   PENDING (never started)                      SKIPPED    leader: skipLate, skipForbidden (concurrency_policy.ts)
+ *   PENDING ASSIGNED SUSPENDED RETRYING ORPHANED CANCELED   leader, on a request in the row: cancelRequested
+ *   ASSIGNED SUSPENDED RETRYING ORPHANED         TIMED_OUT  leader, past the deadline in the row: endPastDeadline
+ *   anything not terminal                        FAILED     operator, audited: forceClose
+ *
+ * A suspended run is held until its time or, with wakes_at = infinity, until something arrives: then it may start as one that is tried again. It keeps
+ * its serial key, has no worker, and takes slot, limit and resources anew. `attempt` counts executions, each from a start to a suspension or an end, and
+ * is what statements know an execution by; people count attempt - suspensions.
  *
  * A run may be ASSIGNED a while before it is due by the database's clock, and RUNNING a moment before; what it is told then (`due_in_ms`)
  * keeps its body from beginning sooner than it is due, and its `started_at` is that time.
@@ -147,8 +152,7 @@ export async function startRuns(
          set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
              deadline_at = coalesce(r.deadline_at, greatest(clock_timestamp(), r.due_at) + d.deadline_seconds * interval '1 s'),
              fence = nextval('fence_seq'), start_token = (${sorted.map(({ token }) => token)}::text[])[${place}],
-             version = r.version + 1, error_name = null, error_summary = null, exit_code = null, code_digest = left(d.digest, 12),
-             deadline_at = coalesce(r.deadline_at, greatest(clock_timestamp(), r.due_at) + d.deadline_seconds * interval '1 s')
+             version = r.version + 1, error_name = null, error_summary = null, exit_code = null, code_digest = left(d.digest, 12)
         from me, job_definition d
        where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
          and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}
@@ -231,17 +235,44 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
     r.cancel_requested_at is not null and r.ending is null and ${inStates(sql, NOT_ENDED, sql`r.state`)}
     and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
   return await sql<(AttemptRef & { by: string })[]>`
-    with ${fence(sql, term)}
-    update job_run r
-       set state = 'CANCELED', ${
+    with ${fence(sql, term)},
+    ended as (
+      update job_run r
+         set state = 'CANCELED', ${
     over(sql)
   }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
-           error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
-      from fence
-     where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${wanted} order by r.id limit ${most} ${
+             error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
+        from fence
+       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${wanted} order by r.id limit ${most} ${
     skipLocked(sql)
   })) and ${wanted}
-    returning r.id as job_run_id, r.attempt, r.cancel_requested_by as by`;
+      returning r.id, r.attempt, r.cancel_requested_by as by),
+    ${waitsClosed(sql)}
+    select id as job_run_id, attempt, by from ended`;
+}
+
+/**
+ * Whatever has begun, has no body and is past its deadline -> TIMED_OUT, at most so many. One that is RUNNING is ended by its worker, or here once it
+ * has no body any more.
+ */
+export async function endPastDeadline(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
+  const passed =
+    sql`r.deadline_at <= clock_timestamp() and r.finished_at is null and r.ending is null and r.state <> 'RUNNING'`;
+  return await sql<AttemptRef[]>`
+    with ${fence(sql, term)},
+    ended as (
+      update job_run r
+         set state = 'TIMED_OUT', ${
+    over(sql)
+  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'DeadlinePassed',
+             error_summary = 'not ended by its deadline, ' || to_char(r.deadline_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+        from fence
+       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${passed} order by r.deadline_at limit ${most} ${
+    skipLocked(sql)
+  })) and ${passed}
+      returning r.id, r.attempt),
+    ${waitsClosed(sql)}
+    select id as job_run_id, attempt from ended`;
 }
 
 /** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
@@ -255,10 +286,19 @@ export async function forceClose(sql: Db, job_run_id: number, by: Actor): Promis
              error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
         from was
        where r.id = was.id and ${inStates(sql, NOT_ENDED, sql`r.state`)}
-      returning r.id, was.before)
+      returning r.id, was.before),
+    ended as (select id from closed),
+    ${waitsClosed(sql)}
     insert into admin_action_log (actor, action, target_type, target_id, before_json, after_json, reason)
     select ${by.actor}, 'run.close', 'run', id::text, before, '{"state": "FAILED"}', ${by.reason} from closed returning id`;
   return rows.length > 0;
+}
+
+/** Nobody is asked, and no event looked for, for runs that have `ended` without their body. The journal is otherwise its body's alone (src/steps). */
+export function waitsClosed(sql: Db) {
+  return sql`waits_closed as (
+      update run_step set state = 'CANCELED', ended_at = clock_timestamp()
+       where job_run_id = any(array(select id from ended)) and state = 'WAITING')`;
 }
 
 /** What every end sets: it is over, and it waits for nothing. */

@@ -43,6 +43,7 @@ export const IDLE: PendingWork = {
   lines: false,
   moves: false,
   cancels: false,
+  deadlines: false,
   stuck: false,
   lost: false,
   degraded: false,

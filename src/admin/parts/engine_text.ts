@@ -39,6 +39,7 @@ const JA: [sentence: RegExp, said: Said][] = [
     /^an older slot of this job was waiting, and its concurrency is "queueOne"$/,
     () => "このジョブの前の予定がまだ待っているため見送りました（concurrency は queueOne）",
   ],
+  [/^not ended by its deadline, (\S+)$/, (part) => `期限（${part(1)}）までに終わりませんでした`],
   [/^canceled by (\S+): (.*)$/, (part) => `${part(1)} が取り消しました：${part(2)}`],
   [/^closed by (\S+): (.*)$/, (part) => `${part(1)} が不明として終了しました：${part(2)}`],
   // What became of an attempt that its worker gave back or lost.

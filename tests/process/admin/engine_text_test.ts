@@ -6,7 +6,7 @@ import { runScripts } from "../../../src/sandbox/check_scripts.ts";
 import { acquire } from "../../../src/nodes/leadership.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { giveBack, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
-import { cancelRequested, forceClose, skipLate } from "../../../src/runs/states.ts";
+import { cancelRequested, endPastDeadline, forceClose, skipLate } from "../../../src/runs/states.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
@@ -111,6 +111,8 @@ Deno.test("how a run ended without a body is said in Japanese", () =>
     await quarantine(sql, term);
     await requestCancel(sql, (await aRun(sql)).id, by);
     await cancelRequested(sql, term);
+    await aRun(sql, { state: "SUSPENDED", deadline_at: new Date(0) });
+    await endPastDeadline(sql, term);
     await forceClose(sql, (await aRun(sql)).id, by);
     const { worker_id } = await aWorker(sql);
     for (const cause of ["its worker had no body for it", "its worker is draining", "its worker is detached"]) {
@@ -123,7 +125,7 @@ Deno.test("how a run ended without a body is said in Japanese", () =>
     const said = await sql<{ error_summary: string }[]>`
       select distinct error_summary from (select error_summary from job_run union all select error_summary from job_run_attempt) s
        where error_summary is not null`;
-    assert.equal(said.length, 10, said.map((one) => one.error_summary).join("\n"));
+    assert.equal(said.length, 11, said.map((one) => one.error_summary).join("\n"));
     for (const { error_summary } of said) japanese(error_summary);
   }));
 

@@ -18,7 +18,7 @@ import { buryWorkers } from "../../../src/nodes/workers.ts";
 import { requestReplaced, skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { followPriority, requestBulkCancel, requestCancel } from "../../../src/runs/requests.ts";
 import { orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
-import { assignRuns, cancelRequested, skipLate } from "../../../src/runs/states.ts";
+import { assignRuns, cancelRequested, endPastDeadline, skipLate } from "../../../src/runs/states.ts";
 import { type DispatchSnapshot, readDispatchSnapshot, sayWhy } from "../../../src/dispatch/dispatch_queues.ts";
 import { snapshotFor } from "../../../src/leader/leader.ts";
 import { aBulk, countedFrom, LONG_AGO, OF_HOUSEKEEPING, type Scene } from "../../support/fenced_housekeeping.ts";
@@ -70,6 +70,10 @@ const STATEMENTS: Record<string, Scene> = {
     await aRun(sql, { job_definition_id: id, priority: 240 });
     await sql`insert into priority_change (job_definition_id, was) values (${id}, 240)`;
     return (term) => followPriority(sql, term);
+  },
+  endPastDeadline: async (sql) => {
+    await aRun(sql, { state: "SUSPENDED", deadline_at: LONG_AGO });
+    return (term) => endPastDeadline(sql, term);
   },
   cancelRequested: async (sql) => {
     const { id } = await aRun(sql);

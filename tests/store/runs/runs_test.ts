@@ -8,7 +8,16 @@ import { acquire, type Term } from "../../../src/nodes/leadership.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { giveBack, orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
 import { type RunState, STATES, TERMINAL } from "../../../src/runs/run_states.ts";
-import { assignRuns, cancelRequested, finishRuns, forceClose, skipLate, startRuns } from "../../../src/runs/states.ts";
+import {
+  assignRuns,
+  cancelRequested,
+  endPastDeadline,
+  finishRuns,
+  forceClose,
+  skipLate,
+  startRuns,
+} from "../../../src/runs/states.ts";
+import { suspendRuns } from "../../../src/steps/suspend_runs.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
@@ -201,6 +210,43 @@ const TRANSITIONS: Transition[] = [
       ORPHANED: "CANCELED",
     },
     try: ({ sql, term }) => cancelRequested(sql, term),
+  },
+  {
+    name: "end past the deadline",
+    by_leader: true,
+    row: { deadline_at: long_ago },
+    allowed: {
+      PENDING: "TIMED_OUT",
+      ASSIGNED: "TIMED_OUT",
+      SUSPENDED: "TIMED_OUT",
+      RETRYING: "TIMED_OUT",
+      ORPHANED: "TIMED_OUT",
+    },
+    try: ({ sql, term }) => endPastDeadline(sql, term),
+  },
+  {
+    name: "end before the deadline",
+    row: { deadline_at: new Date("2100-01-01T00:00:00Z") },
+    allowed: {},
+    try: ({ sql, term }) => endPastDeadline(sql, term),
+  },
+  {
+    name: "cancel what undoes its steps",
+    row: { ...asked, deadline_at: long_ago, ending: "CANCELED" },
+    allowed: {},
+    try: async ({ sql, term }) => [await cancelRequested(sql, term), await endPastDeadline(sql, term)],
+  },
+  {
+    name: "assign what undoes its steps",
+    row: { ...asked, ending: "CANCELED" },
+    allowed: { PENDING: "ASSIGNED", SUSPENDED: "ASSIGNED", RETRYING: "ASSIGNED", ORPHANED: "ASSIGNED" },
+    try: ({ sql, term, id, version }) => assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]),
+  },
+  {
+    name: "suspend",
+    allowed: { RUNNING: "SUSPENDED" },
+    try: ({ sql, id }) =>
+      suspendRuns(sql, ME, [{ job_run_id: id, attempt: 1, start_token: TOKEN, wakes: 0, wakes_in_ms: null }]),
   },
   { name: "cancel without a request", allowed: {}, try: ({ sql, term }) => cancelRequested(sql, term) },
   {
