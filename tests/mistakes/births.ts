@@ -9,8 +9,8 @@ export const NEW_RUN_MISTAKES: Mistake[] = [
   {
     id: "later-run-never-wakes",
     file: NEW_RUNS,
-    find: "early or behind, case when early then due_at end",
-    replace: "early or behind, null::timestamptz",
+    find: "case when early then due_at end, ${event_key}",
+    replace: "null::timestamptz, ${event_key}",
     tests: TESTS,
     filter: "sleeps until it is",
     why: "A run that is asked for later is held for ever.",
@@ -18,8 +18,8 @@ export const NEW_RUN_MISTAKES: Mistake[] = [
   {
     id: "later-run-is-not-held",
     file: NEW_RUNS,
-    find: "early or behind, case when early then due_at end",
-    replace: "behind, null::timestamptz",
+    find: "(early or behind) and not ${skipped},\n             case when early then due_at end",
+    replace: "behind and not ${skipped},\n             null::timestamptz",
     tests: TESTS,
     filter: "sleeps until it is",
     why: "A million runs for next month are read by each tick.",

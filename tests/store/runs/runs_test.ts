@@ -7,7 +7,7 @@ import type { Sql } from "../../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../../src/nodes/leadership.ts";
 import { skipForbidden } from "../../../src/runs/concurrency_policy.ts";
 import { giveBack, orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
-import { type RunState, STATES, TERMINAL } from "../../../src/runs/run_states.ts";
+import { MAY_START, NOT_ENDED, type RunState, STATES, TERMINAL } from "../../../src/runs/run_states.ts";
 import {
   assignRuns,
   cancelRequested,
@@ -64,11 +64,15 @@ function ending(outcome: "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "CANCELED", retr
 const long_ago = new Date("2020-01-01T00:00:00Z");
 const asked = { cancel_requested_at: long_ago, cancel_requested_by: "me", cancel_reason: "test" };
 
+/** All of these lead to one. */
+const each = (from: readonly RunState[], to: RunState) => Object.fromEntries(from.map((state) => [state, to]));
+const WITHOUT_BODY = NOT_ENDED.filter((state) => state !== "RUNNING");
+
 const TRANSITIONS: Transition[] = [
   {
     name: "assign",
     by_leader: true,
-    allowed: { PENDING: "ASSIGNED", SUSPENDED: "ASSIGNED", RETRYING: "ASSIGNED", ORPHANED: "ASSIGNED" },
+    allowed: each(MAY_START, "ASSIGNED"),
     try: ({ sql, term, id, version }) => assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]),
   },
   {
@@ -188,40 +192,21 @@ const TRANSITIONS: Transition[] = [
     name: "cancel on request",
     by_leader: true,
     row: asked,
-    allowed: {
-      PENDING: "CANCELED",
-      ASSIGNED: "CANCELED",
-      SUSPENDED: "CANCELED",
-      RETRYING: "CANCELED",
-      ORPHANED: "CANCELED",
-    },
+    allowed: each(WITHOUT_BODY, "CANCELED"),
     try: ({ sql, term }) => cancelRequested(sql, term),
   },
   {
     name: "cancel on request, its worker dead",
     by_leader: true,
     row: { ...asked, assigned_worker_id: DEAD },
-    allowed: {
-      PENDING: "CANCELED",
-      ASSIGNED: "CANCELED",
-      RUNNING: "CANCELED",
-      SUSPENDED: "CANCELED",
-      RETRYING: "CANCELED",
-      ORPHANED: "CANCELED",
-    },
+    allowed: each(NOT_ENDED, "CANCELED"),
     try: ({ sql, term }) => cancelRequested(sql, term),
   },
   {
     name: "end past the deadline",
     by_leader: true,
     row: { deadline_at: long_ago },
-    allowed: {
-      PENDING: "TIMED_OUT",
-      ASSIGNED: "TIMED_OUT",
-      SUSPENDED: "TIMED_OUT",
-      RETRYING: "TIMED_OUT",
-      ORPHANED: "TIMED_OUT",
-    },
+    allowed: each(WITHOUT_BODY, "TIMED_OUT"),
     try: ({ sql, term }) => endPastDeadline(sql, term),
   },
   {
@@ -239,7 +224,7 @@ const TRANSITIONS: Transition[] = [
   {
     name: "assign what undoes its steps",
     row: { ...asked, ending: "CANCELED" },
-    allowed: { PENDING: "ASSIGNED", SUSPENDED: "ASSIGNED", RETRYING: "ASSIGNED", ORPHANED: "ASSIGNED" },
+    allowed: each(MAY_START, "ASSIGNED"),
     try: ({ sql, term, id, version }) => assignRuns(sql, term, [{ job_run_id: id, version, worker_id: ME }]),
   },
   {
@@ -251,14 +236,7 @@ const TRANSITIONS: Transition[] = [
   { name: "cancel without a request", allowed: {}, try: ({ sql, term }) => cancelRequested(sql, term) },
   {
     name: "close by force",
-    allowed: {
-      PENDING: "FAILED",
-      ASSIGNED: "FAILED",
-      RUNNING: "FAILED",
-      SUSPENDED: "FAILED",
-      RETRYING: "FAILED",
-      ORPHANED: "FAILED",
-    },
+    allowed: each(NOT_ENDED, "FAILED"),
     try: ({ sql, id }) => forceClose(sql, id, { actor: "me", reason: "test" }),
   },
 ];
