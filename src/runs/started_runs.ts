@@ -67,7 +67,7 @@ export function startedAndManners(sql: Db) {
     select null, null, null, null, null, null, null, null, null, null, null, null, null, d.id, jsonb_build_object('job_name', d.name,
            'command_name', d.command_name, 'digest', d.digest, 'timeout_seconds', d.timeout_seconds,
            'kill_grace_seconds', d.kill_grace_seconds, 'memory_mb', d.memory_mb, 'isolation_reuse', d.isolation_reuse,
-           'permissions', d.permissions, 'messages', array(select jsonb_object_keys(d.messages)), 'on_change', d.on_change, 'max_retries', d.max_retries, 'retry_backoff_seconds', d.retry_backoff_seconds,
+           'permissions', d.permissions, 'messages', array(select json_object_keys(d.messages)), 'on_change', d.on_change, 'max_retries', d.max_retries, 'retry_backoff_seconds', d.retry_backoff_seconds,
            'retry_factor', d.retry_factor, 'retry_jitter', d.retry_jitter, 'retry_on', d.retry_on)
       from job_definition d where d.id = any(array(select job_definition_id from started))`;
 }
