@@ -90,6 +90,10 @@ export class DurableRun {
     return this.#parts.waits.any;
   }
 
+  isWaitingFor(key: string): boolean {
+    return this.#parts.waits.has(key);
+  }
+
   get soonest_in_ms(): number | null {
     return this.#parts.waits.soonest_in_ms;
   }

@@ -14,7 +14,7 @@ export interface DurableHost {
   /** Fires on cancel and at the job's timeout. */
   signal(): AbortSignal;
   /** In a test, what is done in place of the work of a step. */
-  workOf?(name: string, work: (tools: StepTools) => unknown): (tools: StepTools) => unknown;
+  workOf?(key: string, name: string, work: (tools: StepTools) => unknown): (tools: StepTools) => unknown;
   /** Equal names at once, whose numbers depend on who is faster. */
   onAmbiguous(message: string): void;
   /** The run cannot go on, whatever its body does. */

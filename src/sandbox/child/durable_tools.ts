@@ -53,7 +53,7 @@ function requestStep(
     const idempotency_key = `dandori-${job_run_id}-${encodeURIComponent(key.replace(/^((?:\[.*\])?)step:/s, "$1"))}`;
     const { undo, timeoutSeconds } = options;
     if (undo) parts.undos.push({ key, name, idempotency_key, timeoutSeconds, undo: undo as never });
-    const done = parts.host.workOf?.(name, work) ?? work;
+    const done = parts.host.workOf?.(key, name, work) ?? work;
     return new Step({ kind: "step", key, name, idempotency_key, work: done, options, ...settle }, parts);
   });
 }

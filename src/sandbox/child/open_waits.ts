@@ -44,6 +44,10 @@ export class OpenWaits {
     return this.#waits.size > 0;
   }
 
+  has(key: string): boolean {
+    return this.#waits.has(key);
+  }
+
   get soonest_in_ms(): number | null {
     const soonest_ms = Math.min(...[...this.#waits.values()].map(({ until_ms }) => until_ms ?? Infinity));
     return soonest_ms === Infinity ? null : Math.max(0, soonest_ms - this.#host.monotonicMs());

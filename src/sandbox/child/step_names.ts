@@ -47,9 +47,9 @@ export function divergenceText(
 }
 
 /** `step:charge#2` as people say it. */
-function named(key: string): string {
-  const [, scope = "", kind, name = ""] = /^((?:\[.*\])?)([a-z]+):(.*)$/s.exec(key) ?? [];
-  return `${kind} "${scope}${name}"`;
+export function named(key: string): string {
+  const [, scope = "", kind = key, name = ""] = /^((?:\[.*\])?)([a-z]+):(.*)$/s.exec(key) ?? [];
+  return scope + name === "" ? kind : `${kind} "${scope}${name}"`;
 }
 
 /** As it can be given to a shell. */
