@@ -19,7 +19,7 @@ const PRIVATE_WORDS = [
 
 /** A folder may import itself and the folders before it. */
 const READING_ORDER = [
-  ["locale", "platform", "rpc", "redis", "postgres", "archive", "sandbox"],
+  ["locale", "platform", "rpc", "redis", "postgres", "archive", "sandbox", "testing", "testing.ts"],
   [
     "schedule_kinds",
     "settings",
@@ -86,7 +86,7 @@ const FORBIDDEN: { what: string; sign: RegExp }[] = [
 ];
 
 /** Besides what is imported: started by a path, by a task or by name. */
-const ENTRIES = ["src/job.ts", "src/client.ts"];
+const ENTRIES = ["src/job.ts", "src/client.ts", "src/testing.ts"];
 
 const ours = [...sourcesIn("src"), readSource("main.ts")];
 const sources = [
@@ -268,7 +268,9 @@ Deno.test("a program of ours is given the same permissions wherever it is starte
 Deno.test("what deno.json exports is what it maps the names of the imports to", () => {
   const { name, exports, imports } = JSON.parse(textOf("deno.json"));
   assert.match(name, /^@dandori\/[a-z]+$/);
-  assert.deepEqual(exports, { ".": imports.dandori, "./client": imports["dandori/client"] });
+  assert.deepEqual(exports, {
+    ...{ ".": imports.dandori, "./client": imports["dandori/client"], "./testing": imports["dandori/testing"] },
+  });
   assert.deepEqual(Object.values(exports), ENTRIES.map((path) => `./${path}`));
 });
 
