@@ -16,7 +16,7 @@ export async function anOwnedRun(sql: Sql, columns: Record<string, unknown> = {}
 /** One write; the kind is in the key. Ended, it has a position. */
 export function aWrite(run: Owned, key: string, more: Partial<StepWrite> = {}): StepWrite {
   const { job_run_id, attempt, start_token } = run;
-  const kind = key.split(":")[0] as StepWrite["kind"];
+  const kind = key.replace(/^(\[.*\])/, "").split(":")[0] as StepWrite["kind"];
   const state = more.state ?? (more.seq === undefined ? "WAITING" : "DONE");
   return { job_run_id, attempt, start_token, code_digest: "c0de", key, kind, state, tries: 1, ...more };
 }
