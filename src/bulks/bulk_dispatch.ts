@@ -139,18 +139,19 @@ export async function feed(sql: Db, term: Term, helpings: Helping[]): Promise<{ 
              next_feed_at = null
         from fence, jsonb_to_recordset(${json(sql, helpings)}) as h(bulk_id bigint, next_seq bigint, items int)
        where b.id = h.bulk_id and b.next_seq = h.next_seq and b.state = 'RUNNING' and not ${bulkBehindKey(sql)}
-      returning b.id, b.job_definition_id, b.priority, h.next_seq as first_seq, h.items, fence.epoch),
+      returning b.id, b.job_definition_id, b.priority, h.next_seq as first_seq, h.items, fence.epoch, b.parent_run_id,
+                coalesce((select p.depth + 1 from job_run p where p.id = b.parent_run_id), 0) as depth),
     ask as (
       select row_number() over (order by f.id, i.seq) as place, d.id as job_definition_id, 'bulk' as source,
              'bulk:' || f.id || ':' || i.seq as key, i.args_json as args, f.priority, ${now(sql)} as due_at,
              (select o.scheduled_for from job_run o where o.id = i.rerun_of) as slot,
              fill_template(d.node, i.args_json) as node, i.rerun_of, null as own_serial_key, null::bigint as job_schedule_id,
-             null::bigint as event_id, f.id as bulk_id, f.epoch as leader_epoch, i.seq
+             null::bigint as event_id, f.id as bulk_id, f.epoch as leader_epoch, i.seq, f.parent_run_id, null as parent_key, f.depth
         from fed f join job_definition d on d.id = f.job_definition_id
         cross join lateral (
           select seq, args_json, rerun_of from bulk_item
            where bulk_id = f.id and seq >= f.first_seq and seq < f.first_seq + f.items offset 0) i),
-    ${insertingRuns(sql)},
+    ${insertingRuns(sql, { children: true })},
     linked as (
       update bulk_item i set job_run_id = born.id from born join ask on ask.key = born.idempotency_key
        where i.bulk_id = ask.bulk_id and i.seq = ask.seq returning i.bulk_id)

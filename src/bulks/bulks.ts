@@ -25,6 +25,8 @@ export interface NewBulk {
   /** Unique among the bulks of its job. */
   idempotency_key?: string;
   actor: string;
+  /** The run that awaits its end, and the key of that step. */
+  parent?: { job_run_id: number; key: string };
 }
 
 /** `unknown_job`: no such job is synced, or its file was removed; nothing was made. */
@@ -42,14 +44,16 @@ export async function createBulk(sql: Db, bulk: NewBulk): Promise<MadeBulk> {
              (select id from job_definition where name = ${on_failure} and removed_at is null) as failure),
     made as (
       insert into bulk (job_definition_id, name, parallel, interval_seconds, priority, serial_key, max_failures, throttle_above,
-                        on_finish, on_failure, idempotency_key, created_by)
+                        on_finish, on_failure, idempotency_key, created_by, parent_run_id, parent_key)
       select d.id, ${bulk.name}, ${bulk.parallel}, ${bulk.interval_seconds}, coalesce(${
     bulk.priority ?? null
   }, d.priority),
              ${bulk.serial_key ?? null}, ${bulk.max_failures ?? null}, ${
     bulk.throttle_above ?? null
   }, job.finish, job.failure,
-             d.id || ':' || ${bulk.idempotency_key ?? null}::text, ${actor}
+             d.id || ':' || ${bulk.idempotency_key ?? null}::text, ${actor}, ${
+    bulk.parent?.job_run_id ?? null
+  }::bigint, ${bulk.parent?.key ?? null}
         from job join job_definition d on d.id = job.job
        where (${on_finish}::text is null or job.finish is not null) and (${on_failure}::text is null or job.failure is not null)
       on conflict (idempotency_key) do nothing returning id),
