@@ -41,6 +41,7 @@ import {
   eventOf,
 } from "./actions/enqueue.ts";
 import { eventFit, unfitText } from "./actions/event_fit.ts";
+import { type MessageSent, type RunNamed, sendToRun } from "./actions/messages.ts";
 import { DELAY, type Delay, type Job } from "./job.ts";
 import { readBulk } from "./bulks/bulk_view.ts";
 import { retryBulk } from "./bulks/bulks.ts";
@@ -58,6 +59,8 @@ export {
   EnqueueError,
   type EnqueueItem,
   type EnqueueOptions,
+  type MessageSent,
+  type RunNamed,
 };
 
 /** How to reach Dandori. */
@@ -107,6 +110,17 @@ export interface Client {
    * @throws EnqueueError when the key belongs to an event of another type, or the payload cannot be stored.
    */
   emit(type: string, payload?: unknown, options?: EmitOptions): Promise<{ id: number; unfit?: string }>;
+  /**
+   * Sends a message to a run, which takes it with `waitFor`, now or later. The run is named by its id, or by its job and the idempotency key
+   * with which it was enqueued. A `dedupeKey` that was used before for this run gives the message of that time.
+   *
+   * ```ts ignore
+   * await client.send(812, "confirmed", { by: "ada@example.com" }, { dedupeKey: "mail-4711" });
+   * await client.send({ job: onboarding, key: "user-7" }, "confirmed", { by: "ada@example.com" });
+   * ```
+   * @throws EnqueueError when there is no such run, it has ended, its job takes no such message, or the payload does not fit.
+   */
+  send(run: RunNamed, name: string, payload?: unknown, options?: { dedupeKey?: string }): Promise<MessageSent>;
   /**
    * Makes a bulk: many runs of one job, fed a few at a time, so that a hundred thousand items load neither the database nor
    * the workers. All items are stored or none: in one transaction, in which the source of the items may take up to a
@@ -227,6 +241,8 @@ function callsOn(sql: Db): Omit<Client, "within" | "close"> {
     },
     emit: (type, payload = {}, { checkPayload, ...options } = {}) =>
       (checkPayload ? emitChecked : emit)(sql, type, { payload, ...options }),
+    send: (run, name, payload = null, options = {}) =>
+      sendToRun(sql, run, { name, payload }, { ...options, sent_by: "client" }),
     bulk:
       ((job: Job | string, items: BulkItems<unknown>, options: BulkOptions = {}) =>
         startBulk(sql, { job, items, options, actor: "client" })) as Client["bulk"],

@@ -40,6 +40,9 @@ export type RefusalCode =
   | { code: "message_unfit"; found: readonly SchemaIssue[] }
   | { code: "no_such_message"; job_name: string; names: readonly string[] }
   | { code: "message_not_for_emit"; name: string }
+  | { code: "not_yours_to_answer"; who: string }
+  | { code: "asks_others"; who: string }
+  | { code: "unread_full"; most: number }
   | { code: "too_large"; bytes: number; most: number; item?: number }
   | { code: "too_deep"; most: number; item?: number }
   | { code: "unstorable"; item?: number }

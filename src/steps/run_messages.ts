@@ -50,7 +50,9 @@ export async function sendMessage(sql: Db, message: NewMessage): Promise<SentMes
                select from run_message where job_run_id = ${job_run_id} and taken_by is null and for_key is null limit ${MOST_UNREAD}) m) as unread),
     sent as (
       insert into run_message (job_run_id, name, payload, dedupe_key, sent_by)
-      select run.id, ${name}, ${json(sql, message.payload)}, ${dedupe_key}, ${message.sent_by} from run, box
+      select run.id, ${name}, coalesce(${
+    json(sql, message.payload)
+  }, 'null'), ${dedupe_key}, ${message.sent_by} from run, box
        where not run.ended and run.messages -> ${name}::text is not null and box.unread < ${MOST_UNREAD} and box.old_id is null
       on conflict (job_run_id, dedupe_key) where dedupe_key is not null do nothing
       returning id),

@@ -50,6 +50,11 @@ export function addRuns(program: Command, signals: Signals): void {
   runs.command("logs").description("show a run's output and log").argument("<id>")
     .option("-f, --follow", "continue until the run ends").addOption(json())
     .action(async (id, options) => (await load("runs/runs")).logsCommand(id, options, signals));
+  runs.command("send").description("send a message to a run, which waits for it now or will")
+    .argument("<id>").argument("<name>", "the message").argument("[json]", "its payload", "null")
+    .option("--dedupe-key <text>", "a second message with the same key is not sent")
+    .addOption(reason()).addOption(json())
+    .action(async (id, name, payload, options) => (await load("runs/send")).sendCommand(id, name, payload, options));
   many(runs.command("cancel").description("cancel a run, or all runs that match --where").argument("[id]"))
     .action(async (id, options) => {
       if (isOne(id, options)) return (await load("runs/runs")).cancelCommand(id, options);
