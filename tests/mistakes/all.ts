@@ -11,6 +11,7 @@ import { EVENT_MISTAKES } from "./events.ts";
 import { LEASE_MISTAKES } from "./leases.ts";
 import { LINES_MISTAKES } from "./lines.ts";
 import { LOOKING_MISTAKES } from "./looking.ts";
+import { REPLAY_MISTAKES } from "./replay.ts";
 import { RETENTION_MISTAKES } from "./retention.ts";
 import { RUN_LINES_MISTAKES } from "./run_lines.ts";
 import { RUN_ROWS_MISTAKES } from "./run_rows.ts";
@@ -33,6 +34,7 @@ export const MISTAKES: Mistake[] = [
   ...LEASE_MISTAKES,
   ...LINES_MISTAKES,
   ...LOOKING_MISTAKES,
+  ...REPLAY_MISTAKES,
   ...RETENTION_MISTAKES,
   ...RUN_LINES_MISTAKES,
   ...RUN_ROWS_MISTAKES,
