@@ -20,6 +20,7 @@ import type { DescribedJob } from "./describe.ts";
 import { shortestDistance } from "../schedules/jitter.ts";
 import type { JobFile } from "./job_files.ts";
 import type { Misfits } from "./misfits.ts";
+import type { JournalsInFlight, RecordedName } from "../steps/journals_in_flight.ts";
 import { asFiled, asWritten, fileValue, withOverrides } from "../job_options/overridable.ts";
 import { nextSlots, previewWarnings } from "../schedules/calendar.ts";
 
@@ -27,6 +28,8 @@ import { nextSlots, previewWarnings } from "../schedules/calendar.ts";
 export interface FileState {
   file: JobFile;
   digest: string;
+  /** All files of its code. */
+  code: readonly string[];
   job?: DescribedJob;
 }
 
@@ -71,6 +74,13 @@ export interface JobChange {
   goes_back?: Pick<GoingBack, "stored" | "earlier">;
   /** Runs that wait, and whose args its new schema refuses. */
   misfits?: Misfits;
+  /** What runs under way have recorded with other code. */
+  journals?: JobJournals;
+}
+
+export interface JobJournals extends JournalsInFlight, Pick<DefinitionSetting, "on_change"> {
+  /** Names that do not stand in the new code. */
+  gone: RecordedName[];
 }
 
 export interface PlanWarning {

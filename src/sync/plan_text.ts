@@ -3,7 +3,8 @@ import { counted, harmless } from "../platform/text.ts";
 import type { Json } from "../job.ts";
 import type { Misfits } from "./misfits.ts";
 import { commitText, syncText } from "./confirmation.ts";
-import type { JobChange, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
+import type { RecordedName } from "../steps/journals_in_flight.ts";
+import type { JobChange, JobJournals, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
 import { problemText } from "./problem.ts";
 import type { SyncReport } from "./sync.ts";
 
@@ -102,6 +103,7 @@ function detailLines(job: JobChange): Line[] {
       )]
       : []),
     ...job.fields.map(({ field, before, after }) => `    ${field}: ${valueText(before)} -> ${valueText(after)}`),
+    ...(job.journals ? journalLines(job.journals) : []),
     ...(job.misfits ? [paint.red(`    ${misfitText(job.misfits)}`)] : []),
     ...job.schedules.filter(({ change }) => change !== "unchanged").flatMap(scheduleLines),
     ...(gained.length > 0 ? [`    permissions gained: ${gained.map(gainText).join(", ")}`] : []),
@@ -109,6 +111,49 @@ function detailLines(job: JobChange): Line[] {
       ? [paint.red(`    UNSAFE permissions gained: ${unsafe.map(gainText).join(", ")} (this opens the sandbox)`)]
       : []),
   ];
+}
+
+const MOST_GONE = 10;
+
+/** "37 runs under way have a journal, the oldest since 12 days (31 wait for message confirmed)", and what the new code means for them. */
+function journalLines({ runs, more, oldest_seconds, waits, names: _, gone, on_change }: JobJournals): Line[] {
+  const waiting = waits.slice(0, 3).map((one) =>
+    `${counted(one.runs, "run")} ${one.runs === 1 ? "waits" : "wait"} for ${nameText(one)}`
+  );
+  const rest = waiting.length === 0 ? "" : ` (${waiting.join(", ")})`;
+  const many = more
+    ? `${runs}+ runs under way have`
+    : `${counted(runs, "run")} under way ${runs === 1 ? "has" : "have"}`;
+  const line = `    ${many} a journal, the oldest since ${spanText(oldest_seconds)}${rest}`;
+  if (on_change !== "continue") {
+    return [paint.red(`${line}: ${on_change === "fail" ? "they will fail as CodeChanged" : "they will begin again"}`)];
+  }
+  const further = gone.length > MOST_GONE ? [`    and ${gone.length - MOST_GONE} further names`] : [];
+  return [
+    line,
+    ...gone.slice(0, MOST_GONE).map((one) =>
+      paint.yellow(
+        `    not in the new code: ${nameText(one)} (${counted(one.runs, "run")} ${
+          one.runs === 1 ? "has" : "have"
+        } recorded it; unless the code puts the name together, it will be orphaned)`,
+      )
+    ),
+    ...further,
+  ];
+}
+
+/** `step "tips mail"` */
+function nameText({ kind, name }: RecordedName): string {
+  if (name === "") return kind === "sleep" ? "a sleep" : `a ${kind}`;
+  return `${kind} ${JSON.stringify(name)}`;
+}
+
+/** "12 days", "3 h" */
+function spanText(seconds: number): string {
+  const [span, unit] =
+    ([[86_400, " day"], [3_600, " h"], [60, " min"], [1, " s"]] as const).find(([one]) => seconds >= one) ?? [1, " s"];
+  const count = Math.floor(seconds / span);
+  return `${count}${unit}${unit === " day" && count !== 1 ? "s" : ""}`;
 }
 
 /** "3 of 12 waiting runs do not fit the new args and will fail: 101, 102, 103; the first: tenant: expected string" */

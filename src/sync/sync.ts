@@ -25,6 +25,7 @@ import type { Actor } from "../access/audit.ts";
 import { noteFileValues, readOverrides } from "../definitions/override_rows.ts";
 import { type Checkout, goingBack, lastSync, recordSync, type SyncedJob, type SyncView } from "../definitions/syncs.ts";
 import { checkoutOf } from "./checkout.ts";
+import { namesNotIn } from "./code_names.ts";
 import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./module_graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
@@ -43,6 +44,7 @@ import {
 import { whyAsk } from "./confirmation.ts";
 import type { SyncProblem } from "./problem.ts";
 import { whyInfeasible } from "../dispatch/feasibility.ts";
+import { journalsInFlight } from "../steps/journals_in_flight.ts";
 
 export interface SyncParts {
   sql: Sql;
@@ -107,6 +109,7 @@ export async function sync(parts: SyncParts, options: SyncOptions): Promise<Sync
     if (problems.length > 0) return report;
     const { plan, changes } = makePlan(stored, files, await databaseNow(parts.sql));
     await countInto(plan, changes, parts.sql);
+    await lookAtJournals(plan, { changes, files }, parts.sql);
     plan.warnings.push(...named.warnings, ...await supplyWarnings(parts.sql, stored, { plan, changes }));
     const drift = isDrift(plan);
     if (!drift) return { ...report, plan };
@@ -184,10 +187,10 @@ async function readFile(
   on: { sandbox: SyncParts["sandbox"]; known_digest: string | undefined; now: Temporal.Instant; describe_ms?: number },
 ): Promise<FileState | { problems: SyncProblem[] }> {
   if (!answer.ok) return { problems: answer.problems };
-  const { digest } = answer.graph;
-  if (digest === on.known_digest) return { file, digest };
+  const { digest, files: code } = answer.graph;
+  if (digest === on.known_digest) return { file, digest, code };
   const described = await describeJob(file, { ...on, digest });
-  return described.ok ? { file, digest, job: described.job } : { problems: described.problems };
+  return described.ok ? { file, digest, code, job: described.job } : { problems: described.problems };
 }
 
 /** Stores the changes if the definitions still are what the plan was made against; undefined: they are not. */
@@ -266,6 +269,21 @@ async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> 
     if (change.waiting_runs === 0 || !change.fields.some(({ field }) => field === "args_schema")) continue;
     const misfits = await misfitsOf(sql, changes.touched.get(change.name) ?? -1, schema);
     if (misfits) change.misfits = misfits;
+  }
+}
+
+/** Of jobs whose code changes: what their runs have recorded, and what of that the new code does not name. */
+async function lookAtJournals(plan: Plan, on: { changes: Changes; files: FileState[] }, sql: Sql): Promise<void> {
+  for (const change of plan.changed.filter(({ fields }) => fields.some(({ field }) => field === "code"))) {
+    const journals = await journalsInFlight(sql, on.changes.touched.get(change.name) ?? -1);
+    if (!journals) continue;
+    const { code = [], job } = on.files.find(({ file }) => file.name === change.name) ?? {};
+    const on_change = job?.definition.on_change ?? "continue";
+    change.journals = {
+      ...journals,
+      on_change,
+      gone: on_change === "continue" ? await namesNotIn(code, journals.names) : [],
+    };
   }
 }
 

@@ -20,6 +20,15 @@ const EXPORT = {
   "nested/plain.ts": job(),
 };
 
+/** Of a job that says nothing of messages, other jobs and changes of its code. */
+const NO_WORKFLOW = {
+  messages: {},
+  on_change: "continue",
+  after_jobs: [],
+  after_when: "success",
+  deadline_seconds: null,
+};
+
 Deno.test("job files become definitions and schedules, with the file's values and the defaults", async () => {
   await withSync(EXPORT, async ({ sql, sync }) => {
     const report = await sync();
@@ -65,6 +74,7 @@ Deno.test("job files become definitions and schedules, with the file's values an
       memory_mb: 128,
       permissions: { net: ["db.internal:5432"], unsafe: { run: ["git"] } },
       isolation_reuse: 10,
+      ...NO_WORKFLOW,
     });
     const { id: __, last_slot, next_slot, ...schedule } = schedules?.[0] ?? {};
     assert.deepEqual(schedule, {
