@@ -127,8 +127,9 @@ export class DevProcess {
   }
 }
 
+/** With the cache of compiled code, as the tasks in deno.json have it. */
 function mainArgs(...args: string[]): string[] {
-  return [...WORKER_ARGS.slice(0, WORKER_ARGS.indexOf("worker")), ...args];
+  return [...WORKER_ARGS.slice(0, WORKER_ARGS.indexOf("worker")).filter((arg) => arg !== "--no-code-cache"), ...args];
 }
 
 /** A folder for PATH that leads to every program but some. */

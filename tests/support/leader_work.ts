@@ -10,14 +10,15 @@ import { aRun, aWorker } from "./factories.ts";
 import { ledgerJob } from "./ledger.ts";
 import { waitFor } from "./waiting.ts";
 
-/** Many, and none of them is the point: so they need not have a process each. */
-const EACH_SECOND = `schedule: { cron: "* * * * * *" }, isolation: { reuse: 50 },`;
+/** Runs are many, and how they end is not the point: so they need not have a process each. */
+const SHARED = "isolation: { reuse: 50 },";
+const EACH_SECOND = `schedule: { cron: "* * * * * *" }, ${SHARED}`;
 
 const NOWHERE = "nowhere";
 
 export function leaderJobs(effects_dir: string): Record<string, string> {
   return {
-    "ledger.ts": ledgerJob(effects_dir, `on: "thing.happened",`),
+    "ledger.ts": ledgerJob(effects_dir, `on: "thing.happened", ${SHARED}`),
     "ticking.ts": ledgerJob(effects_dir, EACH_SECOND),
     "forbidding.ts": ledgerJob(effects_dir, `${EACH_SECOND} concurrency: "forbid",`),
     "replacing.ts": ledgerJob(effects_dir, `${EACH_SECOND} concurrency: "replace",`),

@@ -119,6 +119,11 @@ function aroundYear(year: number): Range {
   return [Date.UTC(year, 0, 1) - 10 * DAY_MS, Date.UTC(year + 1, 0, 1) + 10 * DAY_MS];
 }
 
+/** Of a clock that is never changed one year is as good as ten. */
+function enoughOf(zone: string, [from, until]: Range): number {
+  return shiftsIn(zone, from, until).length > 0 ? until : from + 365 * DAY_MS;
+}
+
 function clockAt(at: number, zone: string): number {
   return zoned(at, zone).offsetNanoseconds / 1e6;
 }
@@ -165,7 +170,8 @@ function mergedIn(times: ScheduleTimes, from: number, until: number): number {
 Deno.test("every clock, ten years, a day's schedule by each policy: strictly increasing, and as many as the policy says", () => {
   let [walked, shifts] = [0, 0];
   for (const zone of clocksIn(DECADES)) {
-    for (const [from, until] of DECADES) {
+    for (const [from, decades_end] of DECADES) {
+      const until = enoughOf(zone, [from, decades_end]);
       shifts += shiftsIn(zone, from, until).length;
       for (const [place, dst_gap] of GAPS.entries()) {
         const times: ScheduleTimes = {
@@ -184,15 +190,14 @@ Deno.test("every clock, ten years, a day's schedule by each policy: strictly inc
       }
     }
   }
-  assert(walked > 3_000_000 && shifts > 2_000, `only ${walked} slots and ${shifts} changes`);
+  assert(walked > 1_000_000 && shifts > 2_000, `only ${walked} slots and ${shifts} changes`);
 });
 
 Deno.test("every clock that there is, ten years of half past each hour: each reading once", () => {
   const [from, decades_end] = DECADES[1] as Range;
   const clocks = clocksIn([DECADES[1] as Range]);
   for (const zone of clocks) {
-    // Of a clock that is never changed one year is as good as ten.
-    const until = shiftsIn(zone, from, decades_end).length > 0 ? decades_end : from + 365 * DAY_MS;
+    const until = enoughOf(zone, [from, decades_end]);
     const times: ScheduleTimes = {
       schedule_type: "hourly_at_minute",
       schedule_value: "30",
@@ -278,7 +283,7 @@ Deno.test("where one asks from does not matter: each slot follows from any insta
           };
           const slots = slotsBetween(times, change - 2 * DAY_MS, 40);
           assertIncreasing(slots, zone);
-          for (let at = change - 6 * 3_600_000; at < change + 6 * 3_600_000; at += 13 * 60_000) {
+          for (let at = change - 6 * 3_600_000; at < change + 6 * 3_600_000; at += 29 * 60_000) {
             const next = slots.find((slot) => slot > at);
             if (next !== undefined) assert.deepEqual(slotsBetween(times, at, 1), [next], JSON.stringify({ times, at }));
           }
