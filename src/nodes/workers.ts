@@ -53,15 +53,18 @@ export async function registerWorker(sql: Db, me: Registration, lease_ms: number
       insert into node as n (node_id) values (${me.node_id})
       on conflict (node_id) do update set next_check_at = case when n.is_active then clock_timestamp() else n.next_check_at end
       returning node_id, pg_notify('scheduler', 'node'))
-    insert into worker (worker_id, node_id, lease_until, pid, process_started, host, grpc_host, grpc_port, tls_fingerprint, slots, version)
+    insert into worker (worker_id, node_id, lease_until, pid, process_started, host, grpc_host, grpc_port, tls_fingerprint, slots, version, features)
     values (${me.worker_id}, ${me.node_id}, clock_timestamp() + ${lease_ms} * interval '1 ms', ${me.pid}, ${me.process_started},
-            ${me.host}, ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version})
+            ${me.host}, ${me.grpc_host}, ${me.grpc_port}, ${me.tls_fingerprint}, ${me.slots}, ${me.version}, ${FEATURES}::text[])
     on conflict (worker_id) do update set lease_until = excluded.lease_until, seen_at = clock_timestamp()
       where worker.state in ('ACTIVE', 'DRAINING') and worker.node_id = excluded.node_id and worker.pid = excluded.pid
         and worker.process_started = excluded.process_started
     returning 1`;
   return rows.length > 0 ? asked_at_ms + lease_ms : undefined;
 }
+
+/** What workers of this version can do that some of an older one cannot: a run that has steps is given to no other (assignRuns). */
+const FEATURES = ["steps"];
 
 /** Whether a node is one that a run names: any, by its name, or by labels such as "gpu=a100,zone=tokyo". */
 export function isNamed(selector: string, node: Pick<NodeRow, "node_id" | "labels">): boolean {

@@ -94,7 +94,7 @@ export async function assignRuns(
   const asked = [...new Set(sorted.map(({ worker_id }) => worker_id))]; // each run looks through them all
   return await sql<Assigned[]>`
     with ${fenceOfTick(sql, term)}, ${unsynced(sql)},
-    active as materialized (select worker_id from worker where worker_id = any(${asked}::text[]) and state = 'ACTIVE'),
+    active as materialized (select worker_id, 'steps' = any(features) as knows_steps from worker where worker_id = any(${asked}::text[]) and state = 'ACTIVE'),
     moved as (
       update job_run r
          set state = 'ASSIGNED', assigned_worker_id = ${worker}, assigned_at = clock_timestamp(), leader_epoch = fence.epoch,
@@ -107,7 +107,8 @@ export async function assignRuns(
          and d.id = r.job_definition_id + 0 and d.paused_at is null
          and ${isStill(sql, MAY_START, sql`r.state`)} and r.due_at <= clock_timestamp() + interval '60 s'
          and (not r.held or (r.wakes_at is not null and r.state is distinct from 'SUSPENDED')) and ${notCanceled(sql)}
-         and ${worker} in (select worker_id from active) and ${besides}
+         and exists (select from active a where a.worker_id = ${worker} and (a.knows_steps or r.state is not distinct from 'PENDING'
+           or not exists (select from run_step s where s.job_run_id = r.id))) and ${besides}
       returning r.id as job_run_id, r.attempt, r.assigned_worker_id as worker_id, d.id as job_definition_id, d.command_name, d.digest,
                 ${dueUnix(sql)} as due_unix_us, r.priority, r.woken_at),
     paced as (

@@ -83,6 +83,7 @@ export async function aWorker(sql: Sql, { lease_ms = 60_000, ...columns }: Colum
     grpc_host: "127.0.0.1",
     grpc_port: 1,
     slots: 10,
+    features: ["steps"],
     ...columns,
   });
 }
