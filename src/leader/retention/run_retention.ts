@@ -59,12 +59,12 @@ export async function deleteEvents(me: Deleting, after: number): Promise<number 
   return looked_to;
 }
 
-/** For one statement each: of few runs, which have few lines left. */
+/** For one statement each: of few runs, which have few lines left, and few steps together. */
 async function shortened<Run extends DoomedRun>(me: Deleting, runs: Run[]): Promise<Run[][]> {
   const parts: Run[][] = [];
   let lines = 0;
   for (const run of runs) {
-    const left = run.lines > MOST_LINES ? await trimLines(me, run.job_run_id) : run.lines;
+    const left = run.steps + (run.lines > MOST_LINES ? await trimLines(me, run.job_run_id) : run.lines);
     lines += left;
     const part = parts.at(-1);
     if (part && part.length < MOST_RUNS && lines <= MOST_LINES) {

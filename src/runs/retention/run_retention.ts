@@ -10,6 +10,7 @@
  * - What ended is counted once (run_stats.ts): a run that was not counted yet stays.
  * - A throttle looks back at the newest run of its key: one within the window stays. An event stays while a run of it does, so that a
  *   run that is put off finds the event that it takes the place of.
+ * - A run reads the results of those that it has called, and of its bulks, whenever it is woken: these stay until it has ended.
  * - A key that is stopped names the run that failed: that one stays. So does the last run of each job and of each schedule, however old.
  *
  * Keys that callers chose (idempotency keys, dedupe keys) are known as long as their run, bulk or event: later they start something new.
@@ -25,6 +26,8 @@ export interface DoomedRun {
   job_run_id: number;
   /** Log lines that it has in Postgres; counted no further than `MOST_LINES` and one. */
   lines: number;
+  /** The same of its steps, which go with its row. */
+  steps: number;
 }
 
 /** A piece of a walk: what is found, and after which id it goes on; null: it is over. */
@@ -44,13 +47,13 @@ export async function findOldRuns(
       select r.*, r.created_at >= cut.at as young from cut, (
         select * from job_run where id > ${after} order by id limit ${look}) r),
     old as (select r.id from seen r, cut where r.finished_at < cut.at and ${mayGo(sql)})
-    select s.id, s.id as job_run_id, s.young, o.id is not null as old, case when o.id is not null then ${
-    linesOf(sql, sql`s.id`)
-  } else 0 end::int as lines
+    select s.id, s.id as job_run_id, s.young, o.id is not null as old,
+           case when o.id is not null then ${linesOf(sql, sql`s.id`)} else 0 end::int as lines,
+           case when o.id is not null then ${stepsOf(sql, sql`s.id`)} else 0 end::int as steps
       from seen s left join old o on o.id = s.id order by s.id`;
   const over = rows.length < look || rows.every(({ young }) => young);
   return {
-    rows: rows.filter(({ old }) => old).map(({ job_run_id, lines }) => ({ job_run_id, lines })),
+    rows: rows.filter(({ old }) => old).map(({ job_run_id, lines, steps }) => ({ job_run_id, lines, steps })),
     looked_to: over ? null : rows.at(-1)?.id ?? null,
   };
 }
@@ -98,10 +101,14 @@ export async function findOldBulk(
   { after, days }: { after: number; days: number },
 ): Promise<{ bulk_id: number; items: DoomedItem[] } | undefined> {
   const [bulk] = await sql<{ id: number }[]>`
-    select id from bulk where id > ${after} and finished_at < ${before(sql, days)} order by id limit 1`;
+    select b.id from bulk b where b.id > ${after} and b.finished_at < ${before(sql, days)} and not ${
+    goesOn(sql, sql`b.parent_run_id`)
+  }
+     order by b.id limit 1`;
   if (!bulk) return undefined;
   const items = await sql<DoomedItem[]>`
-    select i.seq, coalesce(i.job_run_id, 0) as job_run_id, ${linesOf(sql, sql`i.job_run_id`)}::int as lines
+    select i.seq, coalesce(i.job_run_id, 0) as job_run_id, ${linesOf(sql, sql`i.job_run_id`)}::int as lines,
+           ${stepsOf(sql, sql`i.job_run_id`)}::int as steps
       from (select * from bulk_item where bulk_id = ${bulk.id} order by bulk_id, seq limit ${MOST_RUNS}) i order by i.seq`;
   return { bulk_id: bulk.id, items };
 }
@@ -179,7 +186,12 @@ function mayGo(sql: Db) {
     and (r.event_key is null or not exists (
       select from job_definition d cross join jsonb_each(d.event_rules) rule
        where d.id = r.job_definition_id and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))
+    and not ${goesOn(sql, sql`r.parent_run_id`)}
     and not ${isLast(sql)})`;
+}
+
+function goesOn(sql: Db, parent: ReturnType<typeof stopsKey>) {
+  return sql`exists (select from job_run p where p.id = ${parent} and p.finished_at is null)`;
 }
 
 /** Whether run `r` is the last of its job or schedule: asked for as the pages ask. */
@@ -199,6 +211,12 @@ function linesOf(sql: Db, id: ReturnType<typeof stopsKey>) {
   return sql`(select count(*) from (select from job_run_log l where l.job_run_id between ${id} and ${id} limit ${
     MOST_LINES + 1
   }) l)`;
+}
+
+function stepsOf(sql: Db, id: ReturnType<typeof stopsKey>) {
+  return sql`(select count(*) from (select from run_step st where st.job_run_id between ${id} and ${id} limit ${
+    MOST_LINES + 1
+  }) c)`;
 }
 
 /** Of schedules that are there still. */

@@ -172,6 +172,39 @@ Deno.test("a bulk keeps its runs while it goes on, and as long as it is kept; th
   });
 });
 
+Deno.test("what a run has called stays until it has ended, and steps and messages go with their run", async () => {
+  await withStores(async ({ sql }) => {
+    const { id: job_definition_id } = await aDefinition(sql);
+    const parent = await aRun(sql, { job_definition_id, state: "SUSPENDED", held: true, created_at: ago(60) });
+    const [bulk] = await sql<{ id: number }[]>`
+      insert into bulk (job_definition_id, state, finished_at, succeeded, failed, next_seq, parent_run_id, parent_key)
+      values (${job_definition_id}, 'FINISHED', ${ago(40)}, 1, 0, 2, ${parent.id}, 'bulk:each') returning id`;
+    const child = await anEndedRun(sql, { days: 40, lines: [], job_definition_id });
+    const item = await anEndedRun(sql, { days: 40, lines: [], job_definition_id, bulk_id: bulk?.id });
+    await sql`insert into bulk_item (bulk_id, seq, job_run_id) values (${bulk?.id as number}, 1, ${item})`;
+    await sql`update job_run set parent_run_id = ${parent.id} where id in (${child}, ${item})`;
+    const young = await anEndedRun(sql, { days: 29, lines: [], job_definition_id });
+    for (const id of [parent.id, child, item]) {
+      await sql`
+        insert into run_step (job_run_id, key, kind, state, seq, ended_at, attempt, code_digest)
+        select ${id}, 'step:#' || n, 'step', 'DONE', n, clock_timestamp(), 1, 'c0de' from generate_series(1, 3) n`;
+      await sql`insert into run_message (job_run_id, name, sent_by) values (${id}, 'go', 'alice')`;
+    }
+    const term = await leads(sql);
+    await deleteAll(sql, term);
+    assert.deepEqual(await idsIn(sql, "job_run"), [parent.id, child, item, young]);
+    assert.deepEqual(await idsIn(sql, "bulk"), [bulk?.id]);
+    await sql`update job_run set state = 'SUCCEEDED', held = false, finished_at = clock_timestamp() where id = ${parent.id}`;
+    const { rows } = await findOldRuns(sql, { after: 0, days: KEPT_DAYS });
+    assert.deepEqual(rows, [{ job_run_id: child, lines: 0, steps: 3 }], "for statements of a size");
+    await deleteAll(sql, term);
+    assert.deepEqual(await idsIn(sql, "job_run"), [parent.id, young]);
+    assert.deepEqual(await idsIn(sql, "bulk"), []);
+    assert.deepEqual([...await sql`select distinct job_run_id as id from run_step`], [{ id: parent.id }]);
+    assert.deepEqual([...await sql`select job_run_id as id from run_message`], [{ id: parent.id }]);
+  });
+});
+
 Deno.test("the last run of a job stays also when it was of a bulk that goes", async () => {
   await withStores(async ({ sql }) => {
     const { id: job_definition_id } = await aDefinition(sql);
