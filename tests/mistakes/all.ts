@@ -18,6 +18,7 @@ import { RUN_ROWS_MISTAKES } from "./run_rows.ts";
 import { RUN_MISTAKES } from "./runs.ts";
 import { SANDBOX_MISTAKES } from "./sandbox.ts";
 import { SCHEDULE_MISTAKES } from "./schedules.ts";
+import { STEP_MISTAKES } from "./steps.ts";
 import { SYNC_MISTAKES } from "./sync.ts";
 import type { Mistake } from "./mistake.ts";
 
@@ -41,5 +42,6 @@ export const MISTAKES: Mistake[] = [
   ...RUN_MISTAKES,
   ...SANDBOX_MISTAKES,
   ...SCHEDULE_MISTAKES,
+  ...STEP_MISTAKES,
   ...SYNC_MISTAKES,
 ];

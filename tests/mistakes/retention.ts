@@ -16,9 +16,9 @@ export const RETENTION_MISTAKES: Mistake[] = [
     id: "old-runs-last-of-a-job-goes",
     file: "src/runs/retention/run_retention.ts",
     find:
-      "       where d.id = r.job_definition_id and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))\n    and not ${isLast(sql)})`;",
+      "       where d.id = r.job_definition_id and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))\n    and not ${goesOn(sql, sql`r.parent_run_id`)}\n    and not ${isLast(sql)})`;",
     replace:
-      "       where d.id = r.job_definition_id and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s')))`;",
+      "       where d.id = r.job_definition_id and r.created_at > clock_timestamp() - (rule.value ->> 'throttle_seconds')::float8 * interval '1 s'))\n    and not ${goesOn(sql, sql`r.parent_run_id`)})`;",
     tests: ["tests/store/runs/run_retention_test.ts"],
     filter: "the last of each job stays",
     why: "A job that runs once a year is shown as one that never ran.",

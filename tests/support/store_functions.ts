@@ -17,7 +17,7 @@ export const SQL_WRITES = /\b(insert into|delete from|truncate|update \w+ (\w+ )
 
 /** Rooms whose files own tables. */
 const WITH_TABLES =
-  /^src\/(postgres|settings|access|nodes|definitions|runs|alerts|schedules|stats|events|bulks|dispatch)\//;
+  /^src\/(postgres|settings|access|nodes|definitions|runs|alerts|schedules|stats|events|bulks|steps|dispatch)\//;
 
 export function storeFunctions(): BareSql[] {
   const sources = sourcesIn("src");

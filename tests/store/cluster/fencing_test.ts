@@ -20,6 +20,7 @@ import { followPriority, requestBulkCancel, requestCancel } from "../../../src/r
 import { orphanAssigned, orphanLost, quarantine } from "../../../src/runs/lost_runs.ts";
 import { assignRuns, cancelRequested, endPastDeadline, skipLate } from "../../../src/runs/states.ts";
 import { type DispatchSnapshot, readDispatchSnapshot, sayWhy } from "../../../src/dispatch/dispatch_queues.ts";
+import { applyWakeChecks } from "../../../src/steps/wakes.ts";
 import { snapshotFor } from "../../../src/leader/leader.ts";
 import { aBulk, countedFrom, LONG_AGO, OF_HOUSEKEEPING, type Scene } from "../../support/fenced_housekeeping.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
@@ -88,6 +89,11 @@ const STATEMENTS: Record<string, Scene> = {
     await aDefinition(sql, { event_types: ["fenced"] });
     await emitEvent(sql, { event_type: "fenced", payload: {} });
     return (term) => takeEvents(sql, term);
+  },
+  applyWakeChecks: async (sql) => {
+    const { id } = await aRun(sql, { state: "SUSPENDED", held: true });
+    await sql`insert into wake_check (job_run_id) values (${id})`;
+    return (term) => applyWakeChecks(sql, term);
   },
   createSlotRuns: async (sql) => {
     const { id } = await aDefinition(sql);
