@@ -1,5 +1,6 @@
 /** A durable run whose worker is the test: it sees each frame, and says what is committed and what has come. */
 import type { Durable, Json } from "../../src/job.ts";
+import { afterWrites } from "../../src/platform/timers.ts";
 import { DurableRun } from "../../src/sandbox/child/durable.ts";
 import type { DurableHost, DurableOrder } from "../../src/sandbox/child/durable_host.ts";
 import type {
@@ -74,7 +75,7 @@ export class DurableScene {
   async settle(): Promise<void> {
     for (let quiet = 0; quiet < QUIET_TURNS; quiet++) {
       const signs = this.#signs;
-      await aTurn();
+      await afterWrites();
       if (signs !== this.#signs) quiet = -1;
     }
   }
@@ -129,18 +130,6 @@ export class DurableScene {
       more,
     );
   }
-}
-
-function aTurn(): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
-  return new Promise((resolve) => {
-    port1.onmessage = () => {
-      port1.close();
-      port2.close();
-      resolve();
-    };
-    port2.postMessage(0);
-  });
 }
 
 export function journalOf(rows: JournalRow[], open: OpenRow[] = [], more: Partial<RunJournal> = {}): RunJournal {

@@ -4,7 +4,7 @@ import type { Json } from "../../../src/job.ts";
 import { seededRandom } from "../../../src/sandbox/child/seeded.ts";
 import { anOpenRow, aRow, type Body, DurableScene, journalOf, STARTED_UNIX_MS } from "../../support/durable_scene.ts";
 
-/** Three chains of equal names, a loser of a race among them; works end when the test says so. */
+/** Three chains of equal names, of which one takes long to ask again, and a loser of a race among them; works end when the test says so. */
 class Chains {
   readonly seen: string[] = [];
   readonly gates = new Map<string, (value: Json) => void>();
@@ -15,8 +15,11 @@ class Chains {
         this.begun.push(key);
         return new Promise<Json>((resolve) => this.gates.set(`step:${key.slice("dandori-812-".length)}`, resolve));
       }).then((value) => void this.seen.push(`${id} ${value}`));
-    const chain = async (id: string, count: number) => {
-      for (let n = 0; n < count; n++) await look(id);
+    const chain = async (id: string, count: number, microtasks: number) => {
+      for (let n = 0; n < count; n++) {
+        await look(id);
+        for (let k = 0; k < microtasks; k++) await undefined;
+      }
       return id;
     };
     const race = Promise.race([
@@ -27,7 +30,7 @@ class Chains {
       await look(winner);
       return winner;
     });
-    return await Promise.all([chain("a", 3), chain("b", 4), chain("c", 2), race]);
+    return await Promise.all([chain("a", 3, 40), chain("b", 4, 0), chain("c", 2, 7), race]);
   };
 }
 
