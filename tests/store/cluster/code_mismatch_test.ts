@@ -43,10 +43,22 @@ Deno.test("a refusal for other code is no attempt: the run is as it was before i
         problem: null,
       }]);
     for (
-      const [before, attempt, outcome] of [["PENDING", 1], ["RETRYING", 3, "FAILED"], ["ORPHANED", 2, "LOST"]] as const
+      const [before, attempt, outcome] of [
+        ["PENDING", 1],
+        ["SUSPENDED", 2, "SUSPENDED"],
+        ["RETRYING", 3, "FAILED"],
+        ["ORPHANED", 2, "LOST"],
+      ] as const
     ) {
       for (const state of ["ASSIGNED", "RUNNING"]) {
-        const run = await aRun(sql, { ...given, state, attempt, ...state === "RUNNING" ? { start_token: "t" } : {} });
+        const suspensions = Number(outcome === "SUSPENDED");
+        const run = await aRun(sql, {
+          ...given,
+          state,
+          attempt,
+          suspensions,
+          ...state === "RUNNING" ? { start_token: "t" } : {},
+        });
         if (outcome) {
           await sql`insert into job_run_attempt (job_run_id, attempt, outcome) values (${run.id}, ${
             attempt - 1
@@ -54,9 +66,15 @@ Deno.test("a refusal for other code is no attempt: the run is as it was before i
         }
         assert.equal((await refuse(run)).length, 1);
         const [row] = await sql`
-          select state, attempt, held, assigned_worker_id, started_at, start_token, interruptions, failures from job_run where id = ${run.id}`;
+          select state, attempt, suspensions, held, assigned_worker_id, started_at, start_token, interruptions, failures from job_run where id = ${run.id}`;
         assert.deepEqual({ ...row }, {
-          ...{ state: before, attempt: Math.max(1, attempt - 1), held: false, assigned_worker_id: null },
+          ...{
+            state: before,
+            attempt: Math.max(1, attempt - 1),
+            suspensions: 0,
+            held: false,
+            assigned_worker_id: null,
+          },
           ...{ started_at: null, start_token: null, interruptions: 0, failures: 0 },
         });
         assert.equal((await readAttempts(sql, run.id)).length, outcome ? 1 : 0);

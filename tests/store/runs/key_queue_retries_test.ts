@@ -1,4 +1,4 @@
-/** A run that waits for its next try keeps its serial key, and takes its place again behind its limit key and in its bulk. */
+/** A run that waits for its next try, or within its body, keeps its serial key, and takes its place again behind its limit key and in its bulk. */
 import assert from "node:assert/strict";
 import { createRuns } from "../../../src/runs/create_runs.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
@@ -16,6 +16,7 @@ const KEY = "k";
 const HAS_KEY: Record<string, Record<string, unknown>> = {
   ASSIGNED: {},
   RUNNING: {},
+  SUSPENDED: { held: true, wakes_at: LATER },
   RETRYING: { attempt: 2, ...ASLEEP },
   ORPHANED: { ...ASLEEP },
 };
@@ -69,7 +70,12 @@ async function isHeld(sql: Sql, id: number): Promise<boolean | undefined> {
 }
 
 /** The states in which a run waits, with what its row has then. */
-const WAITS: Record<string, Record<string, unknown>> = { PENDING: {}, RETRYING: { attempt: 2 }, ORPHANED: {} };
+const WAITS: Record<string, Record<string, unknown>> = {
+  PENDING: {},
+  SUSPENDED: {},
+  RETRYING: { attempt: 2 },
+  ORPHANED: {},
+};
 
 for (const [state, more] of Object.entries(WAITS)) {
   Deno.test(`a run that is ${state} and finds its limit taken is held, and let go when there is room`, async () => {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { judgeAlerts, listAlerts, watchLeader } from "../../../src/alerts/alerts.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import type { Term } from "../../../src/nodes/leadership.ts";
+import { wake } from "../../../src/runs/key_queues.ts";
 import { LIMITS } from "../../support/alert_limits.ts";
 import { aDefinition, aRun, aTerm } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
@@ -53,6 +54,19 @@ Deno.test("a run that was cut short has waited since then, one that was only giv
     const back = await aRun(sql, { job_definition_id: other.id, due_at: LONG_AGO, state: "ORPHANED" });
     await ended(sql, back, 5, false);
     assert.deepEqual(await judged(sql, term), ["opened run.overdue round"], "no worker has begun it since it was due");
+  }));
+
+Deno.test("a suspended run is overdue when it was let go long ago, whenever it was due", () =>
+  withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    const { id: job_definition_id } = await aDefinition(sql, { name: "patient" });
+    const suspended = { job_definition_id, due_at: LONG_AGO, state: "SUSPENDED" };
+    const { id } = await aRun(sql, { ...suspended, held: true, wakes_at: LONG_AGO });
+    assert.deepEqual(await judged(sql, term), [], "it waits");
+    await wake(sql, term);
+    assert.deepEqual(await judged(sql, term), [], "it waited until now");
+    await sql`update job_run set woken_at = ${LONG_AGO} where id = ${id}`;
+    assert.deepEqual(await judged(sql, term), ["opened run.overdue patient"]);
   }));
 
 Deno.test("an alert of work that does not start stays open while a worker is asked to start it, and closes when it has", () =>
