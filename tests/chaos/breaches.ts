@@ -1,9 +1,20 @@
-/** Histories of limits, events and bulks that break an invariant each, for checker_test.ts. */
+/** Histories of limits, events, bulks and leaders that break an invariant each, for checker_test.ts. */
+import assert from "node:assert/strict";
 import { addItems, createBulk } from "../../src/bulks/bulks.ts";
 import { emitEvent, takeEvents } from "../../src/events/events.ts";
 import { feed, finish } from "../../src/bulks/bulk_dispatch.ts";
+import { buryWorkers } from "../../src/nodes/workers.ts";
+import { aWorker } from "../support/factories.ts";
+import type { Effect } from "./checker.ts";
 import type { Breach } from "./checker_test.ts";
 import type { Story } from "./story.ts";
+
+/** A run that was done well in one attempt. */
+export async function done(story: Story, columns?: { serial_key?: string }): Promise<Effect> {
+  const body = await story.started(await story.created(columns));
+  await story.ended(body);
+  return body;
+}
 
 async function aBulk(story: Story, { items = 0, serial_key }: { items?: number; serial_key?: string } = {}) {
   const bulk = { job_name: "job", name: "", parallel: 1, interval_seconds: 0, serial_key, actor: "somebody" };
@@ -170,5 +181,47 @@ export const OF_BULKS: Breach[] = [
       await story.sql`update bulk set started_at = clock_timestamp() where id = ${second}`;
       for (const id of [first, second]) await finish(story.sql, story.term, id);
     },
+  },
+];
+
+export const OF_LEADERS: Breach[] = [
+  {
+    what: "a leader writes after its term",
+    broken: ["I7"],
+    detail: /became ASSIGNED under epoch 1 when the term was 2/,
+    spoil: async (story) => (await done(story), await story.sql`update job_run_event set term_epoch = 2`),
+  },
+  {
+    what: "somebody else gets the seat under the same epoch",
+    broken: ["terms"],
+    detail: /epoch 1 of w1-0000000a became 1 of w2/,
+    spoil: (story) => story.sql`update leader_term set worker_id = 'w2'`,
+  },
+  {
+    what: "a new leader buries at once",
+    broken: ["burials"],
+    detail: /was buried \d+ ms after the leader had got its term/,
+    async spoil(story) {
+      await aWorker(story.sql, { worker_id: "w2", lease_ms: -1 });
+      assert.deepEqual(await buryWorkers(story.sql, story.term), ["w2"]);
+    },
+  },
+  {
+    what: "a leader buries after it was cut off itself",
+    broken: ["burials"],
+    detail: /after the leader had not reached Postgres for 60000 ms/,
+    async spoil(story) {
+      await aWorker(story.sql, { worker_id: "w2", lease_ms: -1 });
+      await story.sql`update leader_term_event set at = at - interval '60 s'`;
+      await story.sql`insert into leader_term_event (epoch, old_epoch, worker_id, old_worker_id, lease_until, at)
+        select epoch, epoch, worker_id, worker_id, lease_until, at + interval '60 s' from leader_term_event`;
+      await buryWorkers(story.sql, story.term);
+    },
+  },
+  {
+    what: "a process of a body is left",
+    broken: ["I18"],
+    detail: /4711 deno/,
+    spoil: (story) => Promise.resolve(story.evidence.left_behind = ["4711 deno"]),
   },
 ];

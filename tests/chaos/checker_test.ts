@@ -1,10 +1,8 @@
 /** The checker must be able to fail: for each invariant a history that breaks it, and one that breaks none. */
 import assert from "node:assert/strict";
 import { recordAudit } from "../../src/access/audit.ts";
-import { buryWorkers } from "../../src/nodes/workers.ts";
-import { aWorker } from "../support/factories.ts";
-import { OF_BULKS, OF_EVENTS, OF_LIMITS } from "./breaches.ts";
-import { check, type Effect, explain } from "./checker.ts";
+import { done, OF_BULKS, OF_EVENTS, OF_LEADERS, OF_LIMITS } from "./breaches.ts";
+import { check, explain } from "./checker.ts";
 import { INVARIANTS } from "./invariants.ts";
 import { type Story, withStory, WORKER } from "./story.ts";
 
@@ -20,19 +18,25 @@ Deno.test("a history in which all went well breaks no invariant, and can be told
     assert.match(told, /body of attempt 2/);
   }));
 
+Deno.test("a run that was suspended and went on, beside one of its serial key, breaks no invariant", () =>
+  withStory(async (story) => {
+    const id = await story.created({ serial_key: "k" });
+    await story.suspended(await story.started(id));
+    await story.ended(await story.started(id));
+    await done(story, { serial_key: "k" });
+    assert.deepEqual(await check(story.sql, story.evidence), []);
+    assert.match(
+      await explain(story.sql, id, story.evidence.effects),
+      /RUNNING -> SUSPENDED.*\n(.*\n)*.*SUSPENDED -> ASSIGNED/,
+    );
+  }));
+
 export interface Breach {
   what: string;
   /** What is found, all of it. */
   broken: string[];
   detail: RegExp;
   spoil(story: Story): Promise<unknown>;
-}
-
-/** A run that was done well in one attempt. */
-async function done(story: Story, columns?: { serial_key?: string }): Promise<Effect> {
-  const body = await story.started(await story.created(columns));
-  await story.ended(body);
-  return body;
 }
 
 const OF_BODIES: Breach[] = [
@@ -291,6 +295,29 @@ const OF_ROWS: Breach[] = [
     },
   },
   {
+    what: "another run of its serial key goes on while one is suspended",
+    broken: ["I8"],
+    detail: /became ASSIGNED while another run held "k"/,
+    async spoil(story) {
+      await story.sql`drop index job_run_serial`;
+      const id = await story.created({ serial_key: "k" });
+      await story.suspended(await story.started(id));
+      await done(story, { serial_key: "k" });
+      await story.ended(await story.started(id));
+    },
+  },
+  {
+    what: "a suspension is counted when it begins",
+    broken: ["transitions"],
+    detail: /refused: suspensions went from 0 to 1 on the way to SUSPENDED/,
+    async spoil(story) {
+      const body = await story.started(await story.created());
+      await story
+        .sql`update job_run set state = 'SUSPENDED', held = true, suspensions = suspensions + 1, version = version + 1`;
+      await story.ended(body);
+    },
+  },
+  {
     what: "a worker takes a run by itself",
     broken: ["transitions"],
     detail: /PENDING -> ASSIGNED was made by somebody else/,
@@ -305,48 +332,6 @@ const OF_ROWS: Breach[] = [
       await story.sql`
         with fence as materialized (select 1) update job_run set state = 'CANCELED', finished_at = now(), version = version + 1 where id = ${job_run_id}`;
     },
-  },
-];
-
-const OF_LEADERS: Breach[] = [
-  {
-    what: "a leader writes after its term",
-    broken: ["I7"],
-    detail: /became ASSIGNED under epoch 1 when the term was 2/,
-    spoil: async (story) => (await done(story), await story.sql`update job_run_event set term_epoch = 2`),
-  },
-  {
-    what: "somebody else gets the seat under the same epoch",
-    broken: ["terms"],
-    detail: /epoch 1 of w1-0000000a became 1 of w2/,
-    spoil: (story) => story.sql`update leader_term set worker_id = 'w2'`,
-  },
-  {
-    what: "a new leader buries at once",
-    broken: ["burials"],
-    detail: /was buried \d+ ms after the leader had got its term/,
-    async spoil(story) {
-      await aWorker(story.sql, { worker_id: "w2", lease_ms: -1 });
-      assert.deepEqual(await buryWorkers(story.sql, story.term), ["w2"]);
-    },
-  },
-  {
-    what: "a leader buries after it was cut off itself",
-    broken: ["burials"],
-    detail: /after the leader had not reached Postgres for 60000 ms/,
-    async spoil(story) {
-      await aWorker(story.sql, { worker_id: "w2", lease_ms: -1 });
-      await story.sql`update leader_term_event set at = at - interval '60 s'`;
-      await story.sql`insert into leader_term_event (epoch, old_epoch, worker_id, old_worker_id, lease_until, at)
-        select epoch, epoch, worker_id, worker_id, lease_until, at + interval '60 s' from leader_term_event`;
-      await buryWorkers(story.sql, story.term);
-    },
-  },
-  {
-    what: "a process of a body is left",
-    broken: ["I18"],
-    detail: /4711 deno/,
-    spoil: (story) => Promise.resolve(story.evidence.left_behind = ["4711 deno"]),
   },
 ];
 

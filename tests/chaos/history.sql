@@ -67,12 +67,13 @@ create index if not exists worker_event_of_worker on worker_event (worker_id, se
 create table if not exists legal_transition (from_state text, to_state text, primary key (from_state, to_state));
 insert into legal_transition values
   ('PENDING', 'ASSIGNED'), ('PENDING', 'SKIPPED'), ('PENDING', 'CANCELED'), ('PENDING', 'FAILED'),
-  ('ASSIGNED', 'RUNNING'), ('ASSIGNED', 'ORPHANED'), ('ASSIGNED', 'CANCELED'), ('ASSIGNED', 'FAILED'),
+  ('ASSIGNED', 'RUNNING'), ('ASSIGNED', 'ORPHANED'), ('ASSIGNED', 'CANCELED'), ('ASSIGNED', 'FAILED'), ('ASSIGNED', 'TIMED_OUT'),
   ('RUNNING', 'SUCCEEDED'), ('RUNNING', 'FAILED'), ('RUNNING', 'TIMED_OUT'), ('RUNNING', 'CANCELED'),
-  ('RUNNING', 'RETRYING'), ('RUNNING', 'ORPHANED'),
+  ('RUNNING', 'RETRYING'), ('RUNNING', 'ORPHANED'), ('RUNNING', 'SUSPENDED'),
+  ('SUSPENDED', 'ASSIGNED'), ('SUSPENDED', 'CANCELED'), ('SUSPENDED', 'FAILED'), ('SUSPENDED', 'TIMED_OUT'),
   ('ORPHANED', 'ASSIGNED'), ('ORPHANED', 'SUCCEEDED'), ('ORPHANED', 'FAILED'), ('ORPHANED', 'TIMED_OUT'),
   ('ORPHANED', 'CANCELED'), ('ORPHANED', 'RETRYING'),
-  ('RETRYING', 'ASSIGNED'), ('RETRYING', 'CANCELED'), ('RETRYING', 'FAILED')
+  ('RETRYING', 'ASSIGNED'), ('RETRYING', 'CANCELED'), ('RETRYING', 'FAILED'), ('RETRYING', 'TIMED_OUT')
 on conflict do nothing;
 
 -- Why the table of states forbids this; null when it does not.
@@ -80,7 +81,7 @@ create or replace function why_refused(o job_run, n job_run) returns text langua
   select case
     when o.finished_at is not null then 'it had ended as ' || o.state
     when o.state in ('ASSIGNED', 'RUNNING') and n.version = o.version + 1 and n.attempt = greatest(1, o.attempt - 1)
-      and (n.state = 'PENDING') = (o.attempt = 1) and n.state in ('PENDING', 'RETRYING', 'ORPHANED')
+      and (n.state = 'PENDING') = (o.attempt = 1) and n.state in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED')
       and n.assigned_worker_id is null and n.start_token is null then null -- refused for other code: as before its assignment
     when n.version not in (o.version, o.version + 1) then 'version ' || o.version || ' became ' || n.version
     when n.version = o.version and (n.state, n.attempt, n.assigned_worker_id, n.start_token, n.fence, n.leader_epoch)
@@ -88,8 +89,10 @@ create or replace function why_refused(o job_run, n job_run) returns text langua
     when n.leader_epoch < o.leader_epoch then 'epoch ' || o.leader_epoch || ' became ' || n.leader_epoch
     when n.state <> o.state and not exists (select from legal_transition l where (l.from_state, l.to_state) = (o.state, n.state))
       then o.state || ' may not become ' || n.state
-    when n.attempt <> o.attempt + (n.state = 'ASSIGNED' and o.state in ('ORPHANED', 'RETRYING'))::int
+    when n.attempt <> o.attempt + (n.state = 'ASSIGNED' and o.state in ('ORPHANED', 'RETRYING', 'SUSPENDED'))::int
       then 'attempt ' || o.attempt || ' became ' || n.attempt || ' on the way to ' || n.state
+    when n.suspensions <> o.suspensions + (n.state = 'ASSIGNED' and o.state = 'SUSPENDED')::int
+      then 'suspensions went from ' || o.suspensions || ' to ' || n.suspensions || ' on the way to ' || n.state
     when n.assigned_worker_id is distinct from o.assigned_worker_id and (o.state = n.state or n.state <> 'ASSIGNED')
       then 'its worker changed on the way to ' || n.state
     when (n.start_token, n.fence) is distinct from (o.start_token, o.fence) and (o.state = n.state or n.state not in ('ASSIGNED', 'RUNNING'))

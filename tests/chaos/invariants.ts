@@ -167,8 +167,8 @@ const ROW_INVARIANTS: Invariant[] = [
     violations: (sql) =>
       sql<Found[]>`
         select job_run_id, 'it became ' || to_state || ' while another run held "' || serial_key || '"' as detail
-          from (select *, sum((to_state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'))::int
-                              - coalesce(from_state in ('ASSIGNED', 'RUNNING', 'RETRYING', 'ORPHANED'), false)::int)
+          from (select *, sum((to_state in ('ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED'))::int
+                              - coalesce(from_state in ('ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED'), false)::int)
                             over (partition by serial_key order by seq) as holders
                   from job_run_event where serial_key is not null) h
          where holders > 1`,
@@ -250,8 +250,9 @@ const ROW_INVARIANTS: Invariant[] = [
           from job_run_event
          where from_state <> to_state and error_name is distinct from 'Missing'
            and ((to_state in ('ASSIGNED', 'SKIPPED') and not by_leader)
-             or (to_state in ('RUNNING', 'SUCCEEDED', 'TIMED_OUT', 'RETRYING') and by_leader)
-             or (from_state in ('PENDING', 'RETRYING') and not by_leader))
+             or (to_state in ('RUNNING', 'SUSPENDED', 'SUCCEEDED', 'RETRYING') and by_leader)
+             or (to_state = 'TIMED_OUT' and by_leader <> (error_name is not distinct from 'DeadlinePassed'))
+             or (from_state in ('PENDING', 'SUSPENDED', 'RETRYING') and not by_leader))
         union all
         select job_run_id, 'the leader made it ' || to_state || ' while it was RUNNING on a worker that was ' || owner_state
           from job_run_event where from_state = 'RUNNING' and to_state <> 'RUNNING' and by_leader and owner_state <> 'DEAD'`,

@@ -4,6 +4,7 @@ import { createRuns } from "../../src/runs/create_runs.ts";
 import type { Sql } from "../../src/postgres/connection.ts";
 import { acquire, type Term } from "../../src/nodes/leadership.ts";
 import { assignRuns, finishRuns, startRuns } from "../../src/runs/states.ts";
+import { suspendRuns } from "../../src/steps/suspend_runs.ts";
 import { aDefinition, aWorker } from "../support/factories.ts";
 import { withStores } from "../support/stores.ts";
 import type { Effect, Evidence } from "./checker.ts";
@@ -17,8 +18,10 @@ export interface Story {
   evidence: Evidence & { new_runs: string[] };
   /** A run that was enqueued. */
   created(columns?: { serial_key?: string }): Promise<number>;
-  /** PENDING, RETRYING or ORPHANED -> ASSIGNED -> RUNNING, with a body that lasts 10 ms. */
+  /** PENDING, SUSPENDED, RETRYING or ORPHANED -> ASSIGNED -> RUNNING, with a body that lasts 10 ms. */
   started(id: number): Promise<Effect>;
+  /** RUNNING -> SUSPENDED. */
+  suspended(body: Effect): Promise<void>;
   /** RUNNING -> its end, or RETRYING. */
   ended(body: Effect, outcome?: "SUCCEEDED" | "FAILED", retry_max?: number): Promise<void>;
 }
@@ -67,6 +70,10 @@ export function withStory(test: (story: Story) => Promise<void>): Promise<void> 
         };
         evidence.effects.push(body);
         return body;
+      },
+      async suspended({ job_run_id, attempt, fence }) {
+        const one = { job_run_id, attempt, start_token: tokens.get(fence) as string, wakes: 0, wakes_in_ms: null };
+        assert.deepEqual(await suspendRuns(sql, WORKER, [one]), [job_run_id]);
       },
       async ended(body, outcome = "SUCCEEDED", retry_max = 2) {
         body.outcome = outcome;
