@@ -90,7 +90,6 @@ export interface Messages {
   "access.token_is": { name: Text };
   "access.token_name": None;
   "access.tokens_text": None;
-  "access.too_many": None;
   "access.tries": { n: Count };
   "access.unfit": None;
   "access.unlock": None;
@@ -236,7 +235,6 @@ export interface Messages {
   "bulks.on_finish": None;
   "bulks.open": None;
   "bulks.open_only": None;
-  "bulks.over": { id: Text };
   "bulks.pace": None;
   "bulks.pace_label": { most: Text };
   "bulks.pages": None;
@@ -261,7 +259,6 @@ export interface Messages {
   "bulks.resume_title": { id: Text };
   "bulks.retried_by": None;
   "bulks.retry": { n: Text };
-  "bulks.retry_nothing": { id: Text };
   "bulks.retry_of": None;
   "bulks.retry_text": { job: Text; n: Text };
   "bulks.retry_title": { id: Text };
@@ -649,7 +646,6 @@ export interface Messages {
   "nodes.taken": None;
   "nodes.test": None;
   "nodes.test_done": None;
-  "nodes.test_no_leader": None;
   "nodes.title": None;
   "nodes.took": None;
   "nodes.touches": { n: Text };
@@ -822,14 +818,12 @@ export interface Messages {
   "runs.cancel_asked": None;
   "runs.cancel_before": { id: Text };
   "runs.cancel_done": { id: Text };
-  "runs.cancel_late": { id: Text; state: Text };
   "runs.cancel_text": { job: Text };
   "runs.cancel_title": { id: Text };
   "runs.close": None;
   "runs.close_done": { id: Text };
   "runs.close_text": { job: Text };
   "runs.close_title": { id: Text };
-  "runs.close_why": None;
   "runs.confirming": None;
   "runs.created": None;
   "runs.details": None;
@@ -884,7 +878,6 @@ export interface Messages {
   "runs.many_uncounted": None;
   "runs.move": None;
   "runs.move_done": { id: Text; priority: Text };
-  "runs.move_not": { id: Text; priority: Text };
   "runs.move_title": { id: Text };
   "runs.node": None;
   "runs.none": None;
@@ -904,7 +897,6 @@ export interface Messages {
   "runs.result": None;
   "runs.retry": None;
   "runs.retry_done": { id: Text; of: Text };
-  "runs.retry_not": { id: Text };
   "runs.retry_text": { job: Text };
   "runs.retry_title": { id: Text };
   "runs.run": { id: Text };

@@ -12,8 +12,8 @@ export interface ArgsIssue {
   message: string;
 }
 
-/** `invalid`: what was given; `not_found`: no such job, run, bulk or node; `conflict`: its state does not allow it; `late`: no answer came. */
-export type Why = "invalid" | "not_found" | "conflict" | "late";
+/** `invalid`: what was given; `not_found`: no such job, run, bulk or node; `conflict`: its state does not allow it; `late`: no answer came; `forbidden`: not by this caller. */
+export type Why = "invalid" | "not_found" | "conflict" | "late" | "forbidden";
 
 /** A refusal for whoever says it in other words than English: every refusal has one. */
 export type RefusalCode =
@@ -59,6 +59,12 @@ export type RefusalCode =
   | { code: "number"; option: string; least: number; most: number }
   | { code: "share"; option: string }
   | { code: "choice"; option: string; words: readonly string[] }
+  | { code: "forbidden"; needs: string }
+  | { code: "reason_needed" }
+  | { code: "too_many_tries" }
+  | { code: "settings_conflict"; text: string }
+  | { code: "nothing_failed"; bulk_id: number }
+  | { code: "input_unfit"; found: readonly SchemaIssue[] }
   | { code: "priority" }
   | { code: "date"; option: string }
   | { code: "no_event_type" }

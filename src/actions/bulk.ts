@@ -87,6 +87,7 @@ interface BulkAsk {
   options: BulkOptions;
   /** For the audit. */
   actor: string;
+  reason?: string;
   /** Takes down the keys of args that the job's schema does not name. */
   unknown?: UnknownKeys;
 }
@@ -198,7 +199,7 @@ async function itemsOfQuery(tx: Db, from: { id: number; job: string; query: stri
   }
 }
 
-function newBulk({ job, items, options, actor }: BulkAsk): NewBulk {
+function newBulk({ job, items, options, actor, reason }: BulkAsk): NewBulk {
   const job_name = nameOf(job);
   const what = `start a bulk of "${job_name}"`;
   const isSource = typeof items === "object" && items !== null &&
@@ -227,6 +228,7 @@ function newBulk({ job, items, options, actor }: BulkAsk): NewBulk {
     on_failure,
     idempotency_key: options.idempotencyKey,
     actor,
+    reason,
   } as NewBulk;
 }
 

@@ -9,6 +9,8 @@ import type { Sql } from "../postgres/connection.ts";
 import { readDefinition, readDefinitions } from "../definitions/definition_rows.ts";
 import { readOverrides } from "../definitions/override_rows.ts";
 import { Refused } from "./args.ts";
+import { z } from "zod";
+import { action, anyJson, jobName, text } from "./action.ts";
 
 /** One option, in the words of a job file. */
 export interface Changed {
@@ -26,7 +28,7 @@ export async function jobOptions(sql: Sql, name: string): Promise<JobOption[]> {
 }
 
 /** Sets all of them or none; they hold until they are reset. @throws Refused with every problem. */
-export async function setJobOptions(
+async function setJobOptions(
   sql: Sql,
   name: string,
   values: { readonly [option: string]: Json },
@@ -36,7 +38,7 @@ export async function setJobOptions(
 }
 
 /** What the file says holds again. "schedule.nightly" means all of that schedule. @throws Refused with every problem. */
-export async function resetJobOptions(
+async function resetJobOptions(
   sql: Sql,
   name: string,
   names: readonly string[] | "all",
@@ -76,3 +78,34 @@ export async function noSuchJob(sql: Sql, name: string): Promise<Refused> {
     says: { code: "none", what: name },
   });
 }
+
+const optionName = text(200).meta({ example: "schedule.nightly.dailyAt" });
+
+export const setOptions = action({
+  name: "job.set",
+  does: "set options of a job beside its file, all or none; they hold until they are reset, whatever is synced",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    name: jobName,
+    values: z.record(optionName, anyJson).meta({
+      description: "As a job's file has them; null: none of it",
+      example: { priority: "admin.high", "retry.max": 5, "schedule.nightly.dailyAt": "03:00" },
+    }),
+  }),
+  audit: ["job.set"],
+  run: ({ sql, by }, { name, values }) => setJobOptions(sql, name, values as Record<string, Json>, by),
+});
+
+export const resetOptions = action({
+  name: "job.reset",
+  does: "let what the file says hold again, of some options or of all",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    name: jobName,
+    names: z.array(optionName).min(1).meta({ description: "Without it all that are set" }).optional(),
+  }),
+  audit: ["job.reset"],
+  run: ({ sql, by }, { name, names }) => resetJobOptions(sql, name, names ?? "all", by),
+});

@@ -1,4 +1,5 @@
 /** Acts on all runs that a filter means: cancel, retry, another priority. They say first how many that would be. */
+import { z } from "zod";
 import type { Actor } from "../access/audit.ts";
 import { rerunWhere } from "../runs/create_runs.ts";
 import type { Sql } from "../postgres/connection.ts";
@@ -7,6 +8,8 @@ import type { RunFilter } from "../runs/run_filter.ts";
 import { countRuns, searchRuns } from "../runs/run_search.ts";
 import { MAY_START } from "../runs/run_states.ts";
 import { type RunState, STATES, TERMINAL } from "../runs/run_states.ts";
+import { priorityNumber } from "../job.ts";
+import { action, instant, priority, rowId, text } from "./action.ts";
 import { Refused } from "./args.ts";
 import { existingRun } from "./run_actions.ts";
 
@@ -53,7 +56,7 @@ export async function actOnMany(sql: Sql, filter: RunFilter, act: ManyAct, by: A
 }
 
 /** Another priority for one run that waits. @throws Refused when there is none, or it does not wait. */
-export async function reprioritizeRun(sql: Sql, id: number, priority: number, by: Actor): Promise<void> {
+async function reprioritizeRun(sql: Sql, id: number, priority: number, by: Actor): Promise<void> {
   const moved = await actOnMany(sql, { id }, { verb: "reprioritize", priority }, by);
   const run = await existingRun(sql, id);
   if (moved.length > 0 || run.priority === priority) return;
@@ -73,3 +76,72 @@ async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: Actor & 
       return await reprioritizeWhere(sql, filter, { ...by, priority: act.priority });
   }
 }
+
+export const reprioritize = action({
+  name: "run.reprioritize",
+  does: "give a run that waits another priority",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ id: rowId, priority: priority.meta({ description: "0 to 999, lower first, or a name" }) }),
+  audit: ["run.reprioritize"],
+  run: ({ sql, by }, { id, priority }) => reprioritizeRun(sql, id, priorityNumber(priority), by),
+});
+
+const FILTER = z.strictObject({
+  id: rowId,
+  ids: z.array(rowId),
+  job_name: text(500),
+  states: z.array(z.enum(STATES)),
+  serial_key: text(500),
+  node: text(500),
+  ran_on: text(500),
+  worker_id: text(500),
+  error_name: text(500),
+  bulk_id: rowId,
+  since: instant,
+  until: instant,
+  after_id: z.int().min(0),
+  before_id: rowId,
+}).partial().meta({ description: "All of its parts must hold" });
+
+export type MeantRuns = z.input<typeof FILTER>;
+
+/** Gives the ids: of the runs that are to end. */
+export const cancelMany = action({
+  name: "runs.cancel",
+  does: "end all runs that a filter means and that have not ended",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ filter: FILTER }),
+  audit: ["run.cancel"],
+  confirm: true,
+  run: ({ sql, by }, { filter }) => actOnMany(sql, filter, { verb: "cancel" }, by),
+});
+
+/** Gives the ids: of the new runs. */
+export const retryMany = action({
+  name: "runs.retry",
+  does: "make a new run of each that a filter means and that has ended, with its args",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    filter: FILTER,
+    wish: text(500).meta({ description: "Asking again with it makes only what the first time did not reach" }),
+  }),
+  audit: ["run.retry"],
+  confirm: true,
+  run: ({ sql, by }, { filter, wish }) => actOnMany(sql, filter, { verb: "retry", wish }, by),
+});
+
+/** Gives the ids: of the runs that moved. */
+export const reprioritizeMany = action({
+  name: "runs.reprioritize",
+  does: "give all runs that a filter means and that wait another priority",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ filter: FILTER, priority }),
+  audit: ["run.reprioritize"],
+  confirm: true,
+  run: ({ sql, by }, { filter, priority }) =>
+    actOnMany(sql, filter, { verb: "reprioritize", priority: priorityNumber(priority) }, by),
+});

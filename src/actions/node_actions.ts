@@ -1,5 +1,4 @@
 /** What people do with nodes and workers: change, drain, detach and check them. */
-import type { Config } from "../platform/config.ts";
 import { monotonicMs, rest } from "../platform/timers.ts";
 import { connectRedis, type RedisConnection } from "../redis/connection.ts";
 import { setDetach } from "../redis/heartbeats.ts";
@@ -21,6 +20,8 @@ import { currentLeader, type Degraded, requestDegrade } from "../nodes/leadershi
 import { listWorkers, requestDrain } from "../nodes/workers.ts";
 import { readSettings } from "../settings/settings.ts";
 import { type RefusalCode, Refused } from "./args.ts";
+import { z } from "zod";
+import { action, type RedisPlace, text, whole } from "./action.ts";
 
 /** @throws Refused, naming those that there are. */
 export async function existingNode(sql: Db, node_id: string): Promise<NodeListing> {
@@ -40,14 +41,14 @@ export async function existingNode(sql: Db, node_id: string): Promise<NodeListin
 const MOST_NAMED = 20;
 
 /** The node as it is after the change. */
-export async function setNode(sql: Sql, node_id: string, change: NodeChange, by: Actor): Promise<NodeListing> {
+async function setNode(sql: Sql, node_id: string, change: NodeChange, by: Actor): Promise<NodeListing> {
   await existingNode(sql, node_id);
   await changeNode(sql, node_id, change, by);
   return await existingNode(sql, node_id);
 }
 
 /** Forgets a node that is gone for good. What names it waits; a worker that comes there makes it anew. @throws Refused */
-export async function forgetNode(sql: Sql, node_id: string, by: Actor): Promise<void> {
+async function forgetNode(sql: Sql, node_id: string, by: Actor): Promise<void> {
   await existingNode(sql, node_id);
   const answer = await removeNode(sql, node_id, by);
   if (typeof answer === "string") return;
@@ -66,7 +67,7 @@ export async function forgetNode(sql: Sql, node_id: string, by: Actor): Promise<
 }
 
 /** Workers by their own id or their node's take no new runs, or take them again. @throws Refused when there are none. */
-export async function setDrained(
+async function setDrained(
   sql: Sql,
   name: string,
   wish: Actor & { draining: boolean },
@@ -82,13 +83,11 @@ export async function setDrained(
   });
 }
 
-type RedisPlace = Pick<Config, "redis_url" | "redis_prefix">;
-
 /**
  * The row is the truth; the flag in Redis only tells the worker sooner than its next renewal would. `told` false: Redis
  * could not be reached. @throws Refused when no worker of that id or node can be detached.
  */
-export async function detachWorkers(
+async function detachWorkers(
   sql: Sql,
   name: string,
   on: Actor & { redis: RedisPlace | undefined },
@@ -134,7 +133,7 @@ async function flagDetached(workers: Detached[], on: { redis: RedisPlace; ttl_ms
  * The leader steps down and another worker leads; where there is no other, it leads again after a lease. `epoch`: only if
  * it is still that one. @throws Refused when nobody leads, or it was asked before.
  */
-export async function degradeLeader(sql: Sql, on: Actor & { epoch?: number }): Promise<Degraded> {
+async function degradeLeader(sql: Sql, on: Actor & { epoch?: number }): Promise<Degraded> {
   const leader = await currentLeader(sql);
   if (leader.worker_id === undefined) {
     throw new Refused("Cannot degrade the leader: nobody leads", {
@@ -152,20 +151,8 @@ export async function degradeLeader(sql: Sql, on: Actor & { epoch?: number }): P
   });
 }
 
-const ASK_EVERY_MS = 100;
-/** For the leader's tick, calls that are tried twice, and a check before that is still under way. */
-const PATIENCE_MS = 15_000;
-
-/**
- * The leader checks the node, over the way that work would take; gives the node with what was found. `asked` hears who,
- * and `came` each part as it comes, before it is judged by the settings.
- * @throws Refused when nobody leads, there is no such node, or no answer came.
- */
-export async function testNode(
-  sql: Sql,
-  node_id: string,
-  on: Actor & { asked?: (leader: string) => void; came?: (part: CheckPart) => void },
-): Promise<NodeListing> {
+/** What `isAnswered` is asked with, and who is to answer. @throws Refused when nobody leads, or there is no such node. */
+async function askForCheck(sql: Sql, node_id: string, by: Actor): Promise<{ due: string; leader: string }> {
   await existingNode(sql, node_id);
   const leader = await currentLeader(sql);
   if (leader.worker_id === undefined) {
@@ -174,14 +161,30 @@ export async function testNode(
       says: { code: "nobody_leads" },
     });
   }
-  const due = await requestCheck(sql, node_id, on);
-  if (due === undefined) return await existingNode(sql, node_id); // removed meanwhile, which that says
-  on.asked?.(leader.worker_id);
+  const due = await requestCheck(sql, node_id, by);
+  if (due !== undefined) return { due, leader: leader.worker_id };
+  await existingNode(sql, node_id); // it was removed meanwhile, which that says
+  return await askForCheck(sql, node_id, by);
+}
+
+const ASK_EVERY_MS = 100;
+/** For the leader's tick, calls that are tried twice, and a check before that is still under way. */
+const PATIENCE_MS = 15_000;
+
+/**
+ * Waits for what the leader finds, over the way that work would take, and gives the node with it. `due`: of the check that was asked
+ * for. `came` hears each part as it comes, before it is judged by the settings. @throws Refused when no answer came.
+ */
+export async function awaitCheck(
+  sql: Sql,
+  node_id: string,
+  { due, came }: { due: string; came?: (part: CheckPart) => void },
+): Promise<NodeListing> {
   const late_ms = monotonicMs() + (await readSettings(sql)).node_script_seconds * 2_000 + PATIENCE_MS;
   let told = 0;
   while (!await isAnswered(sql, node_id, due)) {
-    const parts = on.came ? await readCheckParts(sql, node_id) : [];
-    for (const part of parts.slice(told)) on.came?.(part);
+    const parts = came ? await readCheckParts(sql, node_id) : [];
+    for (const part of parts.slice(told)) came?.(part);
     told = Math.max(told, parts.length);
     if (monotonicMs() > late_ms) {
       throw new Refused(`Cannot test node "${node_id}": the leader has not answered`, {
@@ -194,3 +197,97 @@ export async function testNode(
   }
   return await existingNode(sql, node_id);
 }
+
+const nodeId = text(200).meta({ description: "the node", example: "gpu-1" });
+/** What a selector such as "gpu=a100,zone=tokyo" can name. */
+const labelName = z.string().regex(/^[^=,\s\p{Cc}\p{Cs}]{1,100}$/u, "must have no blank, comma or =");
+const labelValue = z.string().regex(/^[^=,\s\p{Cc}\p{Cs}]{0,200}$/u, "must have no blank, comma or =");
+
+export const changeOneNode = action({
+  name: "node.set",
+  does: "change a node: its limit, its labels, maintenance; running bodies go on",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    node_id: nodeId,
+    max_concurrent: whole(0, 999_999).nullable().meta({
+      description: "Bodies on it at once; null: as many as its workers have slots",
+    }).optional(),
+    labels: z.record(labelName, labelValue).meta({
+      description: "These are set, others stay; an empty value takes the label away",
+      example: { gpu: "a100" },
+    }).optional(),
+    maintenance: z.boolean().meta({ description: "true: it gets no new work and is not checked" }).optional(),
+  }).refine(
+    ({ node_id: _, ...given }) => Object.values(given).some((value) => value !== undefined),
+    "must change something: max_concurrent, labels or maintenance",
+  ),
+  audit: ["node.set"],
+  run: ({ sql, by }, { node_id, ...change }) => setNode(sql, node_id, change, by),
+});
+
+export const removeOneNode = action({
+  name: "node.remove",
+  does: "forget a node that is gone for good; its runs stay",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ node_id: nodeId }),
+  audit: ["node.remove"],
+  run: ({ sql, by }, { node_id }) => forgetNode(sql, node_id, by),
+});
+
+export const checkNode = action({
+  name: "node.test",
+  does: "have the leader check a node now",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ node_id: nodeId }),
+  audit: ["node.test"],
+  run: ({ sql, by }, { node_id }) => askForCheck(sql, node_id, by),
+});
+
+const worker = z.strictObject({
+  name: text(200).meta({ description: "a worker's id, or a node: all its workers", example: "w7-af97c3a0" }),
+});
+
+export const drainWorkers = action({
+  name: "worker.drain",
+  does: "let workers take no new runs; those that they have go on",
+  needs: "operate",
+  reason: "optional",
+  input: worker,
+  audit: ["worker.drain"],
+  run: ({ sql, by }, { name }) => setDrained(sql, name, { ...by, draining: true }),
+});
+
+export const undrainWorkers = action({
+  name: "worker.undrain",
+  does: "let workers take runs again",
+  needs: "operate",
+  reason: "optional",
+  input: worker,
+  audit: ["worker.undrain"],
+  run: ({ sql, by }, { name }) => setDrained(sql, name, { ...by, draining: false }),
+});
+
+export const detachSome = action({
+  name: "worker.detach",
+  does: "detach workers at once: they kill their bodies, and their runs go elsewhere",
+  needs: "operate",
+  reason: "optional",
+  input: worker,
+  audit: ["worker.detach"],
+  run: ({ sql, by, redis }, { name }) => detachWorkers(sql, name, { ...by, redis }),
+});
+
+export const degrade = action({
+  name: "leader.degrade",
+  does: "let the leader step down, and another worker lead; running bodies go on",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    epoch: z.int().meta({ description: "Only the leader of this epoch; without it whoever leads" }).optional(),
+  }),
+  audit: ["leader.degrade"],
+  run: ({ sql, by }, { epoch }) => degradeLeader(sql, { ...by, epoch }),
+});

@@ -5,6 +5,8 @@ import { changeSettings, readSettings } from "../settings/settings.ts";
 import { freeKey, pauseJob, setResource, stopKey } from "../dispatch/pauses.ts";
 import { checkText, Refused } from "./args.ts";
 import { noSuchJob } from "./job_actions.ts";
+import { z } from "zod";
+import { action, jobName, text, whole } from "./action.ts";
 
 /** One of the three. All dispatch is never meant by leaving something out. */
 export interface What {
@@ -36,7 +38,7 @@ export async function setPaused(
 }
 
 /** Undefined takes it away. False: it was so already. @throws Refused when there is none to be taken away. */
-export async function changeResource(
+async function changeResource(
   sql: Sql,
   name: string,
   capacity: number | undefined,
@@ -58,3 +60,57 @@ export async function changeResource(
   }
   return changed;
 }
+
+const TARGET = z.strictObject({
+  job_name: jobName.meta({ description: "only this job" }).optional(),
+  serial_key: text(500).meta({ description: "only this serial key", example: "device:7" }).optional(),
+  all: z.literal(true).meta({ description: "all dispatch, of every job" }).optional(),
+}).refine(
+  (given) => Object.values(given).filter((one) => one !== undefined).length === 1,
+  "must have one of job_name, serial_key and, for all dispatch, all: true",
+);
+
+export const pauseQueue = action({
+  name: "queue.pause",
+  does: "pause a job, a serial key, or all dispatch; running bodies go on",
+  needs: "operate",
+  reason: "optional",
+  input: TARGET,
+  audit: ["job.pause", "serial_key.stop", "settings.change"],
+  run: ({ sql, by }, what) => setPaused(sql, what, { ...by, paused: true }),
+});
+
+export const resumeQueue = action({
+  name: "queue.resume",
+  does: "resume a job, a serial key, or all dispatch",
+  needs: "operate",
+  reason: "optional",
+  input: TARGET,
+  audit: ["job.resume", "serial_key.free", "settings.change"],
+  run: ({ sql, by }, what) => setPaused(sql, what, { ...by, paused: false }),
+});
+
+const resourceName = text(200).meta({ description: "the resource's name", example: "license" });
+
+export const saveResource = action({
+  name: "resource.set",
+  does: "set a resource's capacity",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    name: resourceName,
+    capacity: whole(0, 1_000_000_000).meta({ description: "so much of it can be in use at once" }),
+  }),
+  audit: ["resource.set"],
+  run: ({ sql, by }, { name, capacity }) => changeResource(sql, name, capacity, by),
+});
+
+export const dropResource = action({
+  name: "resource.remove",
+  does: "remove a resource; jobs that take it wait",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ name: resourceName }),
+  audit: ["resource.set"],
+  run: ({ sql, by }, { name }) => changeResource(sql, name, undefined, by),
+});

@@ -1,4 +1,5 @@
 /** What people do with single runs and events, from the command line and the API: checked, and in the audit under their name. */
+import { z } from "zod";
 import type { UnknownKeys } from "../sync/unknown_keys.ts";
 import { hasFollowers } from "../events/followers.ts";
 import { type Actor, recordAudit } from "../access/audit.ts";
@@ -19,11 +20,13 @@ import {
   eventOf,
   refuseKeyOfOther,
 } from "./enqueue.ts";
+import { action, anyJson, instant, jobName, priority, rowId, text } from "./action.ts";
+import { type EventFit, eventFit } from "./event_fit.ts";
 import { checkArgs } from "./job_args.ts";
 import { checkFeasible, requirementsOf } from "./requirements.ts";
 
 /** Enqueues one run; a key that was used before is no act. @throws EnqueueError */
-export async function enqueueRun(
+async function enqueueRun(
   sql: Sql,
   job: { name: string; args: unknown; options?: EnqueueOptions; unknown?: UnknownKeys },
   by: Actor,
@@ -38,7 +41,7 @@ export async function enqueueRun(
 }
 
 /** Emits an event; `isNew` false: the dedupe key was used before, and this is the event of that time. @throws EnqueueError */
-export async function emitAs(sql: Db, type: string, given: EventGiven, by: Actor): Promise<Enqueued> {
+async function emitAs(sql: Db, type: string, given: EventGiven, by: Actor): Promise<Enqueued> {
   const { id, is_new } = await emitEventBy(sql, eventOf(type, given), by).catch(refuseKeyOfOther);
   return { id, isNew: is_new };
 }
@@ -150,3 +153,96 @@ function jobRemoved(run: RunView): EnqueueError {
     { why: "conflict", says: { code: "job_gone", job_name: run.job_name } },
   );
 }
+
+const noted = z.custom<UnknownKeys>().optional();
+
+export const enqueue = action({
+  name: "run.enqueue",
+  does: "enqueue a run of a job",
+  needs: "emit",
+  reason: "optional",
+  input: z.strictObject({
+    job_name: jobName,
+    args: anyJson.meta({ description: "Checked against the job's args_schema", example: { tenant: "acme" } })
+      .optional(),
+    priority: priority.meta({ description: "Default: that of the job" }).optional(),
+    run_at: instant.meta({ description: "Not before this instant" }).optional(),
+    serial_key: text(500).meta({
+      description: "Runs with the same key go one at a time, and not beside a bulk of that key",
+    }).optional(),
+    node: text(500).meta({ description: "The node, or labels, that must run it" }).optional(),
+    idempotency_key: text(500).meta({ description: "A second run of the job with the same key is the first one" })
+      .optional(),
+    /** Takes down the keys of args that the job's schema does not name. */
+    unknown: noted,
+  }),
+  audit: ["run.enqueue"],
+  run({ sql, by }, { job_name, args = {}, unknown, ...given }): Promise<Enqueued> {
+    const options = {
+      priority: given.priority,
+      runAt: given.run_at,
+      serialKey: given.serial_key,
+      node: given.node,
+      idempotencyKey: given.idempotency_key,
+    };
+    return enqueueRun(sql, { name: job_name, args, options, unknown }, by);
+  },
+});
+
+/** `fit`: which jobs take it; undefined when it is the event of an earlier time. */
+export const emit = action({
+  name: "event.emit",
+  does: "emit an event",
+  needs: "emit",
+  reason: "optional",
+  input: z.strictObject({
+    event_type: z.string().meta({ description: "Jobs whose `on` names it get a run", example: "order.placed" }),
+    payload: anyJson.meta({ description: "Becomes the args of the runs", example: { order: 7, total: 1200 } })
+      .optional(),
+    dedupe_key: text(500).meta({ description: "An event with a key that was used before starts nothing" }).optional(),
+  }),
+  audit: ["event.emit"],
+  async run({ sql, by }, { event_type, payload = {}, dedupe_key }): Promise<Enqueued & { fit: EventFit | undefined }> {
+    const emitted = await emitAs(sql, event_type, { payload, dedupeKey: dedupe_key }, by);
+    return { ...emitted, fit: emitted.isNew ? await eventFit(sql, { event_type, payload }) : undefined };
+  },
+});
+
+export const cancel = action({
+  name: "run.cancel",
+  does: "end a run that has not ended",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({ id: rowId }),
+  audit: ["run.cancel"],
+  run: ({ sql, by }, { id }) => cancelRun(sql, id, by),
+});
+
+export const close = action({
+  name: "run.close",
+  does: "end a run that nothing else ends, as FAILED with the error `Missing`",
+  needs: "operate",
+  reason: "required",
+  input: z.strictObject({ id: rowId }),
+  audit: ["run.close"],
+  run: ({ sql, by }, { id }) => closeRun(sql, id, by),
+});
+
+export const retry = action({
+  name: "run.retry",
+  does: "make a new run of one that has ended, with its args or others",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    id: rowId,
+    args: anyJson.meta({ description: "Other args; left out: those of the run" }).optional(),
+    with_followers: z.boolean().meta({
+      description: "Run again what comes `after` it in its group as well; default false",
+    }).optional(),
+    idempotency_key: text(500).meta({ description: "Asking again with the same key makes nothing more" }).optional(),
+    unknown: noted,
+  }),
+  audit: ["run.retry"],
+  run: ({ sql, by }, { id, args, idempotency_key, unknown, with_followers }) =>
+    retryRun(sql, id, { ...by, args, unknown, withFollowers: with_followers, idempotencyKey: idempotency_key }),
+});

@@ -10,6 +10,9 @@ import { readSchedules, type ScheduleView } from "../schedules/schedule_view.ts"
 import { pauseSchedules } from "../dispatch/pauses.ts";
 import { Refused } from "./args.ts";
 import { checkFeasible, requirementsOf } from "./requirements.ts";
+import { z } from "zod";
+import { action, jobName, priority, text, whole } from "./action.ts";
+import { priorityNumber } from "../job.ts";
 
 /** A schedule, or all of a job's when none is named. */
 export interface ScheduleRef {
@@ -38,7 +41,7 @@ export async function schedulesNamed(
 }
 
 /** Each that is meant, and whether this changed it. @throws Refused when there is none. */
-export async function setSchedulesPaused(
+async function setSchedulesPaused(
   sql: Sql,
   which: ScheduleRef,
   wish: Actor & { paused: boolean },
@@ -49,7 +52,7 @@ export async function setSchedulesPaused(
 }
 
 /** A run now, with the args that the schedule gives; its slots stay as they are. @throws Refused when it is not clear which. */
-export async function runSchedule(sql: Sql, which: ScheduleRef, by: Actor): Promise<{ id: number; schedule: string }> {
+async function runSchedule(sql: Sql, which: ScheduleRef, by: Actor): Promise<{ id: number; schedule: string }> {
   const { schedules } = await schedulesNamed(sql, which);
   const [schedule, other] = schedules as [ScheduleView, ScheduleView?];
   if (other) {
@@ -163,7 +166,7 @@ function shareOf(schedule: string, slots: PastSlot[], on: { states: SlotState[];
 }
 
 /** Undefined: every slot has its run, perhaps since a moment ago, and nothing was made. */
-export async function makeBackfill(
+async function makeBackfill(
   sql: Sql,
   plan: BackfillPlan,
   how: Actor & { parallel: number; priority: number; alone?: boolean },
@@ -181,3 +184,64 @@ function nameOf({ job_name, schedule_id }: ScheduleRef): string {
 function namesOf(schedules: ScheduleView[]): string {
   return schedules.map(nameOf).join(", ");
 }
+
+const WHICH = {
+  job_name: jobName,
+  schedule_id: text(64).meta({
+    description: "Its name within the job; without it all schedules of the job",
+    example: "nightly",
+  }).optional(),
+};
+
+export const pauseSchedule = action({
+  name: "schedule.pause",
+  does: "pause a schedule, or all of a job; events and enqueued runs go on",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject(WHICH),
+  audit: ["schedule.pause"],
+  run: ({ sql, by }, which) => setSchedulesPaused(sql, which, { ...by, paused: true }),
+});
+
+export const resumeSchedule = action({
+  name: "schedule.resume",
+  does: "resume a schedule, or all of a job; slots that passed meanwhile follow its misfire rule",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject(WHICH),
+  audit: ["schedule.resume"],
+  run: ({ sql, by }, which) => setSchedulesPaused(sql, which, { ...by, paused: false }),
+});
+
+export const runScheduleNow = action({
+  name: "schedule.run",
+  does: "run a job now with the args that a schedule of it gives; its slots stay as they are",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject(WHICH),
+  audit: ["schedule.run"],
+  run: ({ sql, by }, which) => runSchedule(sql, which, by),
+});
+
+const instant = z.instanceof(Temporal.Instant);
+
+export const backfill = action({
+  name: "schedule.backfill",
+  does: "make runs for slots of the past that have none",
+  needs: "operate",
+  reason: "optional",
+  input: z.strictObject({
+    ...WHICH,
+    from: instant.meta({ description: "From this instant on" }),
+    until: instant.meta({ description: "Before this one, which has passed" }),
+    skipped: z.boolean().meta({ description: "Repeat slots whose run was SKIPPED" }).default(false),
+    parallel: whole(1, 1_000_000).meta({ description: "So many of the runs at once" }).default(1),
+    priority: priority.meta({ description: "Of the runs" }),
+  }),
+  audit: ["schedule.backfill", "bulk.start"],
+  confirm: true,
+  async run({ sql, by }, { from, until, skipped, parallel, priority, ...which }) {
+    const plan = await planBackfill(sql, which, { from, until, skipped });
+    return await makeBackfill(sql, plan, { ...by, parallel, priority: priorityNumber(priority) });
+  },
+});

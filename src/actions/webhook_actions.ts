@@ -3,13 +3,15 @@ import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
-import { addWebhook, removeWebhook, type Signature } from "../events/webhooks.ts";
+import { addWebhook, removeWebhook, type Signature, SIGNATURES } from "../events/webhooks.ts";
 import { Refused } from "./args.ts";
+import { z } from "zod";
+import { action } from "./action.ts";
 
 export const DEFAULT_RATE = 60;
 
 /** Gives the secret, which is shown once: here. @throws Refused when the name is taken, or something does not fit. */
-export async function makeHook(
+async function makeHook(
   sql: Sql,
   hook: { name: string; event_type: string; signature: Signature; rate_per_minute?: number },
   by: Actor,
@@ -45,10 +47,36 @@ export async function makeHook(
 export const MOST_PER_MINUTE = 100_000;
 
 /** From then on its deliveries are refused. @throws Refused when there is none. */
-export async function dropHook(sql: Sql, name: string, by: Actor): Promise<void> {
+async function dropHook(sql: Sql, name: string, by: Actor): Promise<void> {
   if (await removeWebhook(sql, name, by)) return;
   throw new Refused(`Cannot remove hook "${name}": there is none of that name`, {
     why: "not_found",
     says: { code: "none", what: name },
   });
 }
+
+/** Their bounds are said by `makeHook`, in words of their own. */
+export const addHook = action({
+  name: "hook.add",
+  does: "make a webhook: where another program delivers events",
+  needs: "admin",
+  reason: "optional",
+  input: z.strictObject({
+    name: z.string().meta({ description: "lower case letters, digits and _ . -, at most 64" }),
+    event_type: z.string().meta({ description: "the type of the events that it emits", example: "order.placed" }),
+    signature: z.enum(SIGNATURES).meta({ description: "how deliveries are signed" }),
+    rate_per_minute: z.number().meta({ description: "more deliveries than these are refused" }).optional(),
+  }),
+  audit: ["hook.add"],
+  run: ({ sql, by }, hook) => makeHook(sql, hook, by),
+});
+
+export const removeHook = action({
+  name: "hook.remove",
+  does: "remove a webhook; its deliveries are refused from then on",
+  needs: "admin",
+  reason: "optional",
+  input: z.strictObject({ name: z.string().meta({ description: "the webhook" }) }),
+  audit: ["hook.remove"],
+  run: ({ sql, by }, { name }) => dropHook(sql, name, by),
+});

@@ -10,7 +10,10 @@ import { html } from "hono/html";
 import { secureHeaders } from "hono/secure-headers";
 import { observe } from "../platform/facts.ts";
 import { isUnreachable, type JsonValue } from "../postgres/connection.ts";
-import { mayActAs } from "../access/users.ts";
+import { LONGEST_REASON, perform, ROLE_OF } from "../actions/action.ts";
+import type { Scope } from "../access/api_tokens.ts";
+import type { SessionView } from "../access/sessions.ts";
+import { mayActAs, ROLES, type UserRole } from "../access/users.ts";
 import { buildApi } from "./api/api.ts";
 import { answerAsset, assetPath, isAsset } from "./assets.ts";
 import {
@@ -33,7 +36,7 @@ import { errorPage, needsRole } from "./pages/error.tsx";
 import { digestOf } from "./auth/passwords.ts";
 import { addressOf, firstPart, pathWithin } from "./base_url.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
-import { type Done, field, PageError, type Route } from "./request_context.ts";
+import { type ActionContext, type Done, field, PageError, type Route } from "./request_context.ts";
 
 export function buildAdmin(parts: AdminParts): Hono<HonoEnv> {
   const { sql, place, redis, archive } = parts;
@@ -90,10 +93,11 @@ type RouteParts = AdminParts & { pathOf(url: string): string };
 
 /** The one place where a role is asked for. */
 function mount(app: Hono<HonoEnv>, route: Route, parts: RouteParts): void {
+  const needed = roleFor(route);
   const admit = (c: Context<HonoEnv>) => {
     const session = c.get("session");
-    if (session && !mayActAs(session.role, route.role)) {
-      throw new PageError(403, needsRole(langOf(c, parts.place), { needed: route.role, has: session.role }));
+    if (session && !mayActAs(session.role, needed)) {
+      throw new PageError(403, needsRole(langOf(c, parts.place), { needed, has: session.role }));
     }
     return session;
   };
@@ -120,10 +124,36 @@ function mount(app: Hono<HonoEnv>, route: Route, parts: RouteParts): void {
       if (!session) return toLogin(c, parts);
       const form = await ownForm(c, parts, OF_USERS);
       const visit = contextOf(c, parts);
-      const answer = await route.act({ ...visit, form, actor: `user:${session.name}`, redis: parts.redis });
+      const answer = await route.act({ ...visit, form, perform: performer(route, { session, form, parts }) });
       return "body" in answer ? answerPage(c, visit, answer, answer.status ?? 200) : answerDone(c, parts, answer);
     });
   }
+}
+
+/** The least that any of its acts needs; each act is asked again when it is performed. */
+function roleFor(route: Route): UserRole {
+  if (!("does" in route)) return route.role;
+  const roles = [route.does].flat().map(({ needs }) => ROLE_OF[needs]);
+  return ROLES.find((role) => roles.includes(role)) ?? "admin";
+}
+
+/** What a route did not say that it does, it cannot do. */
+function performer(
+  route: Extract<Route, { post: string }>,
+  { session, form, parts }: { session: SessionView; form: FormData; parts: RouteParts },
+): ActionContext["perform"] {
+  const caller = {
+    sql: parts.sql,
+    actor: `user:${session.name}`,
+    allows: (scope: Scope) => mayActAs(session.role, ROLE_OF[scope]),
+    reason: field(form, "reason").slice(0, LONGEST_REASON),
+    unreasoned: "from the admin page",
+    redis: parts.redis,
+  };
+  return (act, input) => {
+    if (![route.does].flat().includes(act)) throw new TypeError(`${route.post} does not say that it does ${act.name}`);
+    return perform(act, caller, input);
+  };
 }
 
 /**

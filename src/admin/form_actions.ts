@@ -1,15 +1,9 @@
 /** What acts of pages have in common: who does it and why, what stands in a form, and refusals that come back as words. */
 import { Refused } from "../actions/args.ts";
-import type { Actor } from "../access/audit.ts";
 import { type ActionContext, type Done, field, type Page, PageError } from "./request_context.ts";
 import { refusalText } from "./refusals.ts";
 import { jsonMistake } from "./json_text.ts";
 import { type Lang, t } from "../locale/locale.ts";
-
-/** For the audit. */
-export function by(on: ActionContext): Actor {
-  return { actor: on.actor, reason: field(on.form, "reason").slice(0, 500) || "from the admin page" };
-}
 
 /** One for each time that a form was opened, so that it does its work once however often it is sent. @throws Refusal 400 */
 export function wishOf(on: ActionContext): string {
@@ -57,6 +51,14 @@ export async function orSay(on: { lang: Lang }, to: string, act: () => Promise<D
     if (text === undefined) throw error;
     return { to, tone: "bad", text };
   }
+}
+
+/** The same, on the page of what is acted on: where it is gone there is no such page to come back to. @throws PageError 404 */
+export function orGone(on: { lang: Lang }, to: string, act: () => Promise<Done>): Promise<Done> {
+  return orSay(on, to, () =>
+    act().catch((error) => {
+      throw error instanceof Refused && error.says.code === "none" ? new PageError(404) : error;
+    }));
 }
 
 /** Does it; where that is refused the form comes back with what is wrong, and everything that was typed. */

@@ -1,6 +1,7 @@
 /**
- * The last step of each page: signs that cannot be seen, or that turn the order of letters around, become marks, wherever they came from. What
- * a form sends back stays as it is, and so do addresses.
+ * The last step of each page, so that no place can be forgotten: signs that cannot be seen, or that turn the order of letters around, become
+ * marks, wherever they came from; and what is written from right to left is isolated (`<bdi>`), so that it cannot move the words and numbers
+ * around it. What a form sends back stays as it is, and so do addresses.
  */
 import { harmless } from "../platform/text.ts";
 
@@ -10,8 +11,10 @@ const SAID = / (title|aria-label)="([^"]*)"/g;
 
 export function marked(html: string): string {
   const parts = html.split(TAGS);
-  return parts.map((part, place) => place % 2 === 0 ? shown(part) : part.startsWith("<textarea") ? part : inTag(part))
-    .join("");
+  return parts.map((part, place) => {
+    if (place % 2 === 1) return part.startsWith("<textarea") ? part : inTag(part);
+    return TEXT_ALONE.test(parts[place - 1] ?? "") ? shown(part) : isolated(shown(part));
+  }).join("");
 }
 
 function inTag(tag: string): string {
@@ -20,4 +23,17 @@ function inTag(tag: string): string {
 
 function shown(text: string): string {
   return harmless(text.replaceAll("\r\n", "\n"));
+}
+
+/** Elements that hold text and no other element, or text that is isolated already. */
+const TEXT_ALONE = /^<(title|option|script|style|bdi)\b/;
+
+const LETTER = String.raw`[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]`;
+/** Letters that are written from right to left, with the blanks, digits and signs between them. */
+const RIGHT_TO_LEFT = new RegExp(`${LETTER}(?:[^\\p{Alphabetic}<>&]*${LETTER})*`, "gu");
+
+/** The whole, since it may be a sentence of theirs; and within it each part, since it may stand among words of ours. */
+function isolated(text: string): string {
+  const parts = text.replace(RIGHT_TO_LEFT, "<bdi>$&</bdi>");
+  return parts === text ? text : `<bdi>${parts}</bdi>`;
 }

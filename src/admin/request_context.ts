@@ -3,6 +3,8 @@
  * page, or where to go after an act. It sees no request and sets no header; app.tsx does that, the same for all.
  */
 import type { Child } from "hono/jsx";
+import type { z } from "zod";
+import type { Action } from "../actions/action.ts";
 import type { Archive } from "../archive/archive.ts";
 import type { Config } from "../platform/config.ts";
 import type { Sql } from "../postgres/connection.ts";
@@ -47,10 +49,8 @@ export interface RequestContext {
 /** Somebody acting. */
 export interface ActionContext extends RequestContext {
   form: FormData;
-  /** For the audit: "user:NAME". */
-  actor: string;
-  /** To tell workers at once; undefined: they learn of it from Postgres, a little later. */
-  redis: RedisConfig | undefined;
+  /** The only way from a page to anything that writes: in the visitor's name, with the reason of the form. @throws Refused */
+  perform<Input extends z.ZodObject, Result>(act: Action<Input, Result>, input: z.input<Input>): Promise<Result>;
 }
 
 export type RedisConfig = Pick<Config, "redis_url" | "redis_prefix">;
@@ -75,7 +75,8 @@ export type Route =
   | { get: string; role: UserRole; show(on: RequestContext): Promise<Page> }
   /** What a script asks for, as JSON. */
   | { json: string; role: UserRole; read(on: RequestContext): Promise<unknown> }
-  | { post: string; role: UserRole; act(on: ActionContext): Promise<Done | Page> }
+  /** `does`: the acts that it may perform; whoever may do none of them is not let in. */
+  | { post: string; does: Action | readonly Action[]; act(on: ActionContext): Promise<Done | Page> }
   /** A file to keep. */
   | { file: string; role: UserRole; write(on: RequestContext): Promise<Download> };
 

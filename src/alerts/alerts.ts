@@ -147,6 +147,8 @@ function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdu
           where r.job_definition_id = d.id and ${
     inStates(sql, MAY_START, sql`r.state`)
   } and not r.held and r.due_at < ${before} and (r.woken_at < ${before}) is not false
+            and not exists (select from queue_block_reason q
+                             where q.job_definition_id = d.id and q.node = coalesce(r.node, '') and ${lacksCode(sql)})
             and not exists (select from job_run_attempt a where a.job_run_id = r.id and a.attempt = r.attempt
                              and a.started_at is not null and a.ended_at > ${before})
           order by r.job_definition_id, coalesce(r.node, ''), r.priority, r.due_at limit 1)
@@ -162,16 +164,30 @@ function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdu
        and not exists (select from scheduler_settings where name = 'dispatch' and value = '"paused"')`;
 }
 
-/** One for each job and version. Open, it stays so until somebody has it, also when workers come or go meanwhile, so that it is told once. */
+/** Whether a run queue `q` waits for workers with the job's code, and not for a free one of those that have it. */
+function lacksCode(sql: Db) {
+  return sql`q.parts->>'code' = 'no_code' and coalesce((q.parts->>'having')::int, 0) = 0`;
+}
+
+/**
+ * One for each job and version, and for each node or labels that its runs are pinned to where only the workers there lack it, of which the
+ * leader keeps account (dispatch_queues.ts). Open, it stays so until somebody has it, also when workers come or go meanwhile, so that it is told once. */
 function codeMissing(sql: Db, { no_code_seconds, leader_runs }: Pick<Limits, "no_code_seconds" | "leader_runs">) {
   return sql`
     select 'code.missing', c.subject,
-           'no worker has version ' || left(c.digest, 7) || ' of ' || c.name || (
+           'no worker' || c.place || ' has version ' || left(c.digest, 7) || ' of ' || c.name || (
              select ' (' || string_agg((o->>'workers') || case o->>'workers' when '1' then ' has ' else ' have ' end
                                          || coalesce(left(o->>'digest', 7), 'none'), ', ') || ')' from jsonb_array_elements(c.others) o),
-           jsonb_build_object('job_name', c.name, 'digest', c.digest, 'others', c.others)
-      from (select n.*, d.name, d.name || ' ' || left(n.digest, 7) as subject
-              from (${nobodyHas(sql, { leader_runs })}) n join job_definition d on d.id = n.job_definition_id) c
+           jsonb_strip_nulls(jsonb_build_object('job_name', c.name, 'digest', c.digest, 'node', c.node)) || jsonb_build_object('others', c.others)
+      from (select n.since, n.digest, n.others, null as node, '' as place, d.name, d.name || ' ' || left(n.digest, 7) as subject
+              from (${nobodyHas(sql, { leader_runs })}) n join job_definition d on d.id = n.job_definition_id
+            union all
+            select q.since, d.digest, coalesce(q.parts->'others', '[]'), q.node,
+                   case when q.node like '%=%' then ' with labels ' || q.node else ' on node "' || q.node || '"' end,
+                   d.name, d.name || ' ' || left(d.digest, 7) || ' ' || q.node
+              from queue_block_reason q join job_definition d on d.id = q.job_definition_id
+             where q.node <> '' and ${lacksCode(sql)} and q.parts->>'digest' = d.digest and d.paused_at is null
+               and not exists (select from (${nobodyHas(sql, { leader_runs })}) n where n.job_definition_id = d.id)) c
      where c.since < clock_timestamp() - ${no_code_seconds} * interval '1 s'
         or exists (select from alert a where a.kind = 'code.missing' and a.subject = c.subject and a.closed_at is null)`;
 }

@@ -71,7 +71,7 @@ export async function createBackfill(
   const { job_name, name, parallel, priority, actor, reason } = wish;
   try {
     return await sql.begin(async (tx) => {
-      const made = await createBulk(tx, { job_name, name, parallel, priority, interval_seconds: 0, actor });
+      const made = await createBulk(tx, { job_name, name, parallel, priority, interval_seconds: 0, actor, reason });
       if ("unknown_job" in made) return undefined;
       const { bulk_id } = made;
       let runs = 0;

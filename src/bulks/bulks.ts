@@ -27,6 +27,8 @@ export interface NewBulk {
   actor: string;
   /** The run that awaits its end, and the key of that step. */
   parent?: { job_run_id: number; key: string };
+  /** For the audit. */
+  reason?: string;
 }
 
 /** `unknown_job`: no such job is synced, or its file was removed; nothing was made. */
@@ -34,7 +36,8 @@ export type MadeBulk = { bulk_id: number; is_new: boolean } | { unknown_job: str
 
 /** A bulk without items yet; add them in the same transaction. */
 export async function createBulk(sql: Db, bulk: NewBulk): Promise<MadeBulk> {
-  const { job_name, on_finish = null, on_failure = null, actor } = bulk;
+  const { reason = null, ...made } = bulk;
+  const { job_name, on_finish = null, on_failure = null, actor } = made;
   const [row] = await sql<
     { job: number | null; finish: number | null; failure: number | null; id: number | null; old_id: number | null }[]
   >`
@@ -58,8 +61,8 @@ export async function createBulk(sql: Db, bulk: NewBulk): Promise<MadeBulk> {
        where (${on_finish}::text is null or job.finish is not null) and (${on_failure}::text is null or job.failure is not null)
       on conflict (idempotency_key) do nothing returning id),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, after_json)
-      select ${actor}, 'bulk.start', 'bulk', id::text, ${json(sql, bulk)} from made)
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${actor}, 'bulk.start', 'bulk', id::text, ${json(sql, made)}, ${reason} from made)
     select job.job, job.finish, job.failure, (select id from made) as id,
            (select id from bulk where idempotency_key = job.job || ':' || ${
     bulk.idempotency_key ?? null
@@ -186,7 +189,7 @@ function shown(sql: Db, row: "w" | "c") {
 export async function retryBulk(
   sql: Db,
   bulk_id: number,
-  by: { actor: string },
+  by: { actor: string; reason?: string },
 ): Promise<{ bulk_id: number | null; items: number } | undefined> {
   if (!("begin" in sql)) return await repeatFailed(sql, bulk_id, by);
   return await sql.begin(async (tx) => {
@@ -198,7 +201,7 @@ export async function retryBulk(
 async function repeatFailed(
   sql: Db,
   bulk_id: number,
-  by: { actor: string },
+  by: { actor: string; reason?: string },
 ): Promise<{ bulk_id: number | null; items: number } | undefined> {
   const [row] = await sql<{ bulk_id: number | null; items: number }[]>`
     with was as (select * from bulk where id = ${bulk_id}),
@@ -217,8 +220,10 @@ async function repeatFailed(
       insert into bulk_item (bulk_id, seq, args_json, rerun_of)
       select made.id, row_number() over (order by f.seq), f.args_json, f.job_run_id from made, failed f returning 1),
     noted as (
-      insert into admin_action_log (actor, action, target_type, target_id, after_json)
-      select ${by.actor}, 'bulk.retry', 'bulk', ${bulk_id}::text, jsonb_build_object('bulk_id', id) from made)
+      insert into admin_action_log (actor, action, target_type, target_id, after_json, reason)
+      select ${by.actor}, 'bulk.retry', 'bulk', ${bulk_id}::text, jsonb_build_object('bulk_id', id), ${
+    by.reason ?? null
+  } from made)
     select (select id from made) as bulk_id, (select count(*) from items)::int as items from was`;
   return row;
 }

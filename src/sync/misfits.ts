@@ -1,7 +1,8 @@
-/** Runs that wait with args of an earlier schema: each of them would fail at its start. */
+/** Runs that wait, and items of bulks that are no runs yet, with args of an earlier schema: each of them would fail at its start. */
 import type { Json } from "../job.ts";
 import { issuesText } from "../sandbox/child/issues.ts";
 import type { Sql } from "../postgres/connection.ts";
+import { readUnfedBulks, readUnfedItems } from "../bulks/unfed_items.ts";
 import { readWaitingArgs, type WaitingArgs } from "../runs/waiting_args.ts";
 import { unfitIn } from "../definitions/args_schema.ts";
 
@@ -45,3 +46,44 @@ export async function misfitsOf(sql: Sql, job_definition_id: number, args_schema
   }
   return found.runs > 0 ? found : undefined;
 }
+
+/** Of the items of one bulk that are not made into runs yet. */
+export interface BulkMisfits {
+  bulk_id: number;
+  items: number;
+  /** So many were looked at, of `left`. */
+  of: number;
+  left: number;
+  /** Which is the first of them, and what does not fit with it. */
+  first: number;
+  why: string;
+}
+
+/** The same of bulks that have not ended. All of them together cost no more than the waiting runs of a job may. */
+export async function bulkMisfitsOf(sql: Sql, job_definition_id: number, args_schema: Json): Promise<BulkMisfits[]> {
+  if (args_schema === null) return [];
+  const schema = JSON.stringify(args_schema);
+  const budget = { items: MOST_RUNS, chars: MOST_CHARS };
+  const all: BulkMisfits[] = [];
+  for (const { id, next_seq, left } of await readUnfedBulks(sql, job_definition_id, MOST_BULKS)) {
+    const found: BulkMisfits = { bulk_id: id, items: 0, of: 0, left, first: 0, why: "" };
+    for (let seq = next_seq; budget.items > 0 && budget.chars > 0;) {
+      const page = await readUnfedItems(sql, id, { from: seq, most: Math.min(AT_ONCE, budget.items) });
+      for (const { seq, args } of page) {
+        found.of++;
+        budget.items--;
+        budget.chars -= JSON.stringify(args).length;
+        const issues = unfitIn(schema, args);
+        if (issues && found.items++ === 0) Object.assign(found, { first: seq, why: issuesText(issues) });
+      }
+      const last = page.at(-1);
+      if (!last) break;
+      seq = last.seq + 1;
+    }
+    if (found.items > 0) all.push(found);
+  }
+  return all;
+}
+
+/** More bulks of one job than these that are not fed are rare, and the first ones tell enough. */
+const MOST_BULKS = 20;

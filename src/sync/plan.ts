@@ -19,7 +19,7 @@ import type { GoingBack } from "../definitions/syncs.ts";
 import type { DescribedJob } from "./describe.ts";
 import { shortestDistance } from "../schedules/jitter.ts";
 import type { JobFile } from "./job_files.ts";
-import type { Misfits } from "./misfits.ts";
+import type { BulkMisfits, Misfits } from "./misfits.ts";
 import type { JournalsInFlight, RecordedName } from "../steps/journals_in_flight.ts";
 import { asFiled, asWritten, fileValue, withOverrides } from "../job_options/overridable.ts";
 import { nextSlots, previewWarnings } from "../schedules/calendar.ts";
@@ -74,6 +74,8 @@ export interface JobChange {
   goes_back?: Pick<GoingBack, "stored" | "earlier">;
   /** Runs that wait, and whose args its new schema refuses. */
   misfits?: Misfits;
+  /** The same of items of bulks that are no runs yet. */
+  bulk_misfits?: BulkMisfits[];
   /** What runs under way have recorded with other code. */
   journals?: JobJournals;
 }

@@ -1,7 +1,7 @@
 /** A plan and a report of a sync as text for a terminal. Programs take the report itself, as JSON. */
 import { counted, harmless } from "../platform/text.ts";
 import type { Json } from "../job.ts";
-import type { Misfits } from "./misfits.ts";
+import type { BulkMisfits, Misfits } from "./misfits.ts";
 import { commitText, syncText } from "./confirmation.ts";
 import type { RecordedName } from "../steps/journals_in_flight.ts";
 import type { JobChange, JobJournals, PermissionGain, Plan, ScheduleChange } from "./plan.ts";
@@ -105,6 +105,7 @@ function detailLines(job: JobChange): Line[] {
     ...job.fields.map(({ field, before, after }) => `    ${field}: ${valueText(before)} -> ${valueText(after)}`),
     ...(job.journals ? journalLines(job.journals) : []),
     ...(job.misfits ? [paint.red(`    ${misfitText(job.misfits)}`)] : []),
+    ...(job.bulk_misfits ?? []).map((one) => paint.red(`    ${bulkMisfitText(one)}`)),
     ...job.schedules.filter(({ change }) => change !== "unchanged").flatMap(scheduleLines),
     ...(gained.length > 0 ? [`    permissions gained: ${gained.map(gainText).join(", ")}`] : []),
     ...(unsafe.length > 0
@@ -154,6 +155,15 @@ function spanText(seconds: number): string {
     ([[86_400, " day"], [3_600, " h"], [60, " min"], [1, " s"]] as const).find(([one]) => seconds >= one) ?? [1, " s"];
   const count = Math.floor(seconds / span);
   return `${count}${unit}${unit === " day" && count !== 1 ? "s" : ""}`;
+}
+
+/** "bulk 7: 120 of 10,000 items not yet made do not fit, first at item 31: tenant: expected string" */
+function bulkMisfitText({ bulk_id, items, of, left, first, why }: BulkMisfits): string {
+  const [part, whole] = [of, left].map((count) => count.toLocaleString("en-US"));
+  const looked = of < left ? `the first ${part} of ${whole}` : whole;
+  return `bulk ${bulk_id}: ${
+    items.toLocaleString("en-US")
+  } of ${looked} items not yet made do not fit, first at item ${first}: ${why}`;
 }
 
 /** "3 of 12 waiting runs do not fit the new args and will fail: 101, 102, 103; the first: tenant: expected string" */

@@ -29,7 +29,7 @@ import { namesNotIn } from "./code_names.ts";
 import { describeJob } from "./describe.ts";
 import { type GraphAnswer, moduleGraphs } from "./module_graph.ts";
 import { findJobFiles, type JobFile } from "./job_files.ts";
-import { misfitsOf } from "./misfits.ts";
+import { bulkMisfitsOf, misfitsOf } from "./misfits.ts";
 import { namedJobs, type NamingAnswer, type NamingJob } from "./named_jobs.ts";
 import {
   type Changes,
@@ -266,9 +266,12 @@ async function countInto(plan: Plan, changes: Changes, sql: Sql): Promise<void> 
     const { stored, earlier } = back.get(changes.touched.get(change.name) ?? -1) ?? {};
     if (stored && earlier) change.goes_back = { stored, earlier };
     const schema = changes.save.find(({ name }) => name === change.name)?.args_schema ?? null;
-    if (change.waiting_runs === 0 || !change.fields.some(({ field }) => field === "args_schema")) continue;
-    const misfits = await misfitsOf(sql, changes.touched.get(change.name) ?? -1, schema);
+    if (!change.fields.some(({ field }) => field === "args_schema")) continue;
+    const id = changes.touched.get(change.name) ?? -1;
+    const misfits = change.waiting_runs === 0 ? undefined : await misfitsOf(sql, id, schema);
     if (misfits) change.misfits = misfits;
+    const bulk_misfits = await bulkMisfitsOf(sql, id, schema);
+    if (bulk_misfits.length > 0) change.bulk_misfits = bulk_misfits;
   }
 }
 

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { WORKER_ARGS } from "../../src/dev/worker_supervisor.ts";
+import { modulesOf, Writers } from "../support/writes.ts";
 import { parseSource, type Place, readSource, type Source, sourcesIn } from "../support/source_tree.ts";
 
 const LONGEST_FILE = 400;
@@ -103,6 +104,7 @@ const PUBLIC_TYPES = ["src/durable.ts", "src/job_declaration.ts"];
 const LOADER = "src/cli/commands/load.ts";
 const commands = ours.filter(({ path }) => path.startsWith("src/cli/")).map(({ text }) => text).join("\n");
 const in_body = reachedFrom(BODY_ENTRY);
+const writers = new Writers(modulesOf(ours));
 
 Deno.test(`imports go one way: ${READING_ORDER.join(" <- ")}`, () => {
   refuse(ours.flatMap((file) =>
@@ -151,6 +153,19 @@ Deno.test("each outside thing has one door", () => {
     ),
   );
 });
+
+Deno.test("pages write by acts of the registry alone: what they use of other files only reads", () => {
+  refuse(
+    ours.filter(({ path }) => /^src\/admin\/(pages|parts|args)\//.test(path)).flatMap(({ path }) =>
+      writesOf(path, writers).map((way) => `${path} writes: ${way}; declare it in src/actions/ and perform that`)
+    ),
+  );
+});
+
+/** What a file's own declarations write, and what those do that it imports. */
+function writesOf(path: string, writers: Writers): string[] {
+  return [...writers.modules.get(path)?.declared.keys() ?? []].flatMap((name) => writers.wayOf(path, name) ?? []);
+}
 
 Deno.test(`no file is longer than ${LONGEST_FILE} lines, no function than ${LONGEST_FUNCTION}`, () => {
   refuse(sources.flatMap((file) => [
@@ -294,6 +309,22 @@ Deno.test("the rules can be broken: each sees what it is for", () => {
   assert.match(whyNotImport("src/leader/leader.ts", "src/cluster/subleader.ts") ?? "", /never meet/);
   assert.match(whyNotImport("src/leader/leader.ts", "src/worker/worker.ts") ?? "", /never meet/);
   assert.equal(whyNotImport("src/worker/worker.ts", "src/runs/states.ts"), undefined);
+  const page = (text: string) =>
+    writesOf("src/admin/pages/bad.ts", new Writers(modulesOf([...ours, parseSource("src/admin/pages/bad.ts", text)])));
+  const imports =
+    `import { pauseJob } from "../../dispatch/pauses.ts";\nimport { setPaused } from "../../actions/queue_actions.ts";\n`;
+  assert.equal(page(`${imports}export async function act() {\n  await pauseJob();\n}\n`).length, 1);
+  assert.equal(page(`${imports}const act = async () => {\n  await setPaused();\n};\n`).length, 1);
+  assert.equal(page("const act = (sql) => sql`update job set paused_at = now()`;\n").length, 1);
+  assert.equal(
+    page(`import { readQueue } from "../../dispatch/pauses.ts";\nconst show = () => readQueue();\n`).length,
+    0,
+  );
+  assert.equal(
+    page(`import { pauseQueue } from "../../actions/queue_actions.ts";\nconst act = () => perform(pauseQueue);\n`)
+      .length,
+    0,
+  );
 });
 
 /** Each circle that a walk along the imports closes, once. */

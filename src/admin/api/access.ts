@@ -11,7 +11,7 @@ export type RequiredScope = Scope | "nothing";
 export type CallerOf = (c: Context) => Promise<ApiCaller | undefined>;
 
 export interface ApiEnv {
-  Variables: { actor: string };
+  Variables: { actor: string; allows: ApiCaller["allows"] };
 }
 
 /** Before the request is looked at: what somebody may not do is not checked for them either. */
@@ -27,6 +27,7 @@ export function guard(needs: RequiredScope, callerOf: CallerOf): MiddlewareHandl
       }
     }
     c.set("actor", caller?.actor ?? "");
+    c.set("allows", caller?.allows ?? (() => false));
     await next();
   };
 }

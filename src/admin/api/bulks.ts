@@ -1,13 +1,19 @@
 /** Bulks: many runs of one job, looked at, made and changed while they run. */
-import { applyChanges, startBulk } from "../../actions/bulk.ts";
+import {
+  cancelBulk,
+  changeOneBulk,
+  pauseBulk,
+  resumeBulk,
+  retryFailedItems,
+  startOneBulk,
+} from "../../actions/bulk_actions.ts";
 import { UnknownKeys } from "../../sync/unknown_keys.ts";
 import { argsCheck } from "../../actions/job_args.ts";
 import { type BulkView, forecastBulk, listBulks, readBulk } from "../../bulks/bulk_view.ts";
-import { retryBulk } from "../../bulks/bulks.ts";
 import type { Sql } from "../../postgres/connection.ts";
-import { Bulk, BulkMade, BulkPage, FIXED, PACE, STATE_OF, WhatIf } from "./shapes/bulk.ts";
+import { Bulk, BulkMade, BulkPage, FIXED, WhatIf } from "./shapes/bulk.ts";
 import { ApiProblem } from "./problem.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
 
@@ -73,78 +79,66 @@ function addReads(api: Api): void {
 
 function addStart(api: Api): void {
   api.route({
-    needs: "operate",
+    does: startOneBulk,
     route: "POST /bulks",
-    summary: "Make a bulk: its items become runs of one job, a few at a time",
     description:
       `Up to ${MOST_ITEMS} items at once; all are stored or none. Items from a query of the database are for those who can ` +
       "reach it: deno task bulk start --sql, or dandori/client.",
     headers: w.idempotencyKey,
     largest_body: LARGEST_BODY,
-    body: z.strictObject({
-      job_name: w.jobName,
-      items: z.array(w.json).min(1).max(MOST_ITEMS).openapi({
-        description: "The args of each, checked against the job's args_schema",
-        example: [{ device: 7 }, { device: 8 }],
-      }),
-      ...FIXED,
-      ...PACE,
+    body: bodyOf(startOneBulk, {
+      without: ["unknown", "idempotency_key"],
+      instead: {
+        job_name: w.jobName,
+        items: z.array(w.json).min(1).max(MOST_ITEMS).openapi({
+          description: "The args of each, checked against the job's args_schema",
+          example: [{ device: 7 }, { device: 8 }],
+        }),
+        ...FIXED,
+        priority: w.priorityIn.optional(),
+      },
     }),
     answers: {
       201: { description: "Made", schema: BulkMade },
       200: { description: "The idempotency key was used before: the bulk of that time", schema: BulkMade },
     },
     problems: ["not_found"],
-  }, async ({ sql, actor, body, header }) => {
-    const { job_name, items, name, serial_key, on_finish, on_failure, max_failures, throttle_above, ...pace } = body;
-    const check = await argsCheck(sql, job_name, "start a bulk of");
-    items.forEach((args, place) => check(args, { which: `items.${place}`, item: place + 1 }));
-    const options = {
-      ...optionsFrom(pace),
-      maxFailures: max_failures ?? undefined,
-      throttleAbove: throttle_above ?? undefined,
-      name,
-      serialKey: serial_key,
-      onFinish: on_finish,
-      onFailure: on_failure,
-      idempotencyKey: header("idempotency-key"),
-    };
+  }, async ({ sql, perform, body, header }) => {
+    const check = await argsCheck(sql, body.job_name, "start a bulk of");
+    body.items.forEach((args, place) => check(args, { which: `items.${place}`, item: place + 1 }));
     const unknown = new UnknownKeys();
-    const made = await startBulk(sql, { job: job_name, items, options, actor, unknown });
+    const idempotency_key = header("idempotency-key");
+    const made = await perform(startOneBulk, { ...body, idempotency_key, unknown });
     const told = { id: made.id, is_new: made.isNew, items: made.items, ...w.warned(unknown.texts()) };
     return [made.isNew ? 201 : 200, told];
   });
 }
 
+const STATE_OF = { pause: pauseBulk, resume: resumeBulk, cancel: cancelBulk };
+
 function addChanges(api: Api): void {
   api.route({
-    needs: "operate",
+    does: changeOneBulk,
     route: "PATCH /bulks/{id}",
-    summary: "Change a bulk while it runs; the leader acts on it within a tick",
     params: byId,
-    body: z.strictObject({ ...PACE, reason: w.reason }).refine(
-      ({ reason: _, ...given }) => Object.values(given).some((value) => value !== undefined),
-      "must change something: parallel, interval_seconds, priority, max_failures or throttle_above",
-    ),
+    body: bodyOf(changeOneBulk, { without: ["id"], instead: { priority: w.priorityIn.optional() } }),
     answers: { 200: { description: "The bulk as it is now", schema: Bulk } },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params: { id }, body: { reason = w.NO_REASON, max_failures, throttle_above, ...pace } }) => {
-    const changes = { ...optionsFrom(pace), maxFailures: max_failures, throttleAbove: throttle_above };
-    await applyChanges(sql, id, { ...changes, actor, reason });
+  }, async ({ sql, perform, params: { id }, body }) => {
+    await perform(changeOneBulk, { id, ...body });
     return [200, await existingBulk(sql, id)];
   });
-  for (const [verb, { state, summary }] of Object.entries(STATE_OF)) {
+  for (const [verb, does] of Object.entries(STATE_OF)) {
     api.route({
-      needs: "operate",
+      does,
       route: `POST /bulks/{id}/${verb}`,
-      summary,
       params: byId,
-      body: z.strictObject({ reason: w.reason }),
+      body: bodyOf(does, { without: ["id"] }),
       body_optional: true,
       answers: { 200: { description: "The bulk as it is now", schema: Bulk } },
       problems: ["not_found", "conflict"],
-    }, async ({ sql, actor, params: { id }, body: { reason = w.NO_REASON } }) => {
-      await applyChanges(sql, id, { state, actor, reason });
+    }, async ({ sql, perform, params: { id } }) => {
+      await perform(does, { id });
       return [200, await existingBulk(sql, id)];
     });
   }
@@ -152,31 +146,17 @@ function addChanges(api: Api): void {
 
 function addRetry(api: Api): void {
   api.route({
-    needs: "operate",
+    does: retryFailedItems,
     route: "POST /bulks/{id}/retry",
-    summary: "A new bulk of the items whose runs have failed and that were not repeated yet",
     params: byId,
+    body: bodyOf(retryFailedItems, { without: ["id"] }),
+    body_optional: true,
     answers: { 201: { description: "Made", schema: BulkMade.extend({ retry_of: w.id }) } },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params: { id } }) => {
-    const made = await retryBulk(sql, id, { actor });
-    if (!made) throw noSuchBulk(id);
-    if (made.bulk_id === null) {
-      throw new ApiProblem(
-        "conflict",
-        `Cannot retry bulk "${id}": none of its runs has failed, or they were repeated before`,
-      );
-    }
+  }, async ({ perform, params: { id } }) => {
+    const made = await perform(retryFailedItems, { id });
     return [201, { id: made.bulk_id, is_new: true, items: made.items, retry_of: id }];
   });
-}
-
-function optionsFrom({ parallel, interval_seconds, priority }: {
-  parallel?: number;
-  interval_seconds?: number;
-  priority?: number;
-}) {
-  return { parallel, intervalSeconds: interval_seconds, priority };
 }
 
 async function existingBulk(sql: Sql, id: number): Promise<BulkView> {

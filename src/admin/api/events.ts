@@ -1,9 +1,9 @@
 /** Events: emitting them, and what became of them. */
-import { eventFit, unfitText } from "../../actions/event_fit.ts";
-import { emitAs } from "../../actions/run_actions.ts";
+import { unfitText } from "../../actions/event_fit.ts";
+import { emit } from "../../actions/run_actions.ts";
 import { listEvents } from "../../events/events.ts";
 import { ApiProblem } from "./problem.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
 
@@ -28,28 +28,17 @@ const Emitted = z.object({ id: w.id, is_new: z.boolean(), warnings: w.warnings }
 
 export function addEvents(api: Api): void {
   api.route({
-    needs: "emit",
+    does: emit,
     route: "POST /events",
-    summary: "Emit an event",
     problems: ["conflict"],
-    body: z.strictObject({
-      event_type: eventType,
-      payload: w.json.optional().openapi({
-        description: "Becomes the args of the runs",
-        example: { order: 7, total: 1200 },
-      }),
-      dedupe_key: w.text(500).optional().openapi({
-        description: "An event with a key that was used before starts nothing",
-      }),
-      reason: w.reason,
-    }),
+    body: bodyOf(emit, { instead: { event_type: eventType } }),
     answers: {
       201: { description: "Emitted", schema: Emitted },
       200: { description: "The dedupe key was used before: the event of that time", schema: Emitted },
     },
-  }, async ({ sql, actor, body: { event_type, payload = {}, dedupe_key, reason = w.NO_REASON } }) => {
-    const { id, isNew } = await emitAs(sql, event_type, { payload, dedupeKey: dedupe_key }, { actor, reason });
-    const unfit = isNew ? unfitText(await eventFit(sql, { event_type, payload })) : undefined;
+  }, async ({ perform, body }) => {
+    const { id, isNew, fit } = await perform(emit, body);
+    const unfit = fit && unfitText(fit);
     return [isNew ? 201 : 200, { id, is_new: isNew, ...w.warned(unfit === undefined ? [] : [unfit]) }];
   });
   api.route({

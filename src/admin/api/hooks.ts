@@ -1,11 +1,11 @@
 /** Webhooks: made and removed by an admin; and the door at which signed deliveries become events. */
 import { Batcher } from "../../platform/timers.ts";
 import { storable } from "../../actions/args.ts";
-import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../actions/webhook_actions.ts";
+import { addHook, DEFAULT_RATE, MOST_PER_MINUTE, removeHook } from "../../actions/webhook_actions.ts";
 import { isUniqueViolation } from "../../postgres/connection.ts";
 import { listWebhooks, readForCheck, SIGNATURES, takeDelivery } from "../../events/webhooks.ts";
 import { ApiProblem } from "./problem.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import { checkSignature } from "./signature.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -40,20 +40,21 @@ function addManagement(api: Api): void {
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Hook) }) } },
   }, async ({ sql }) => [200, { items: await listWebhooks(sql) }]);
   api.route({
-    needs: "admin",
+    does: addHook,
     route: "POST /hooks",
     summary: "Make a webhook; its secret is in this answer and nowhere else",
-    body: z.strictObject({
-      name: w.jobName.openapi({ description: "The last part of its address", example: "shop" }),
-      event_type: w.text(200).openapi({
-        description: "Of the events that its deliveries become",
-        example: "order.placed",
-      }),
-      signature: z.enum(SIGNATURES).default("dandori").openapi({
-        description: "dandori: over time, id and body. github: over the body, as GitHub and those like it sign",
-      }),
-      rate_per_minute: z.int().min(1).max(MOST_PER_MINUTE).default(DEFAULT_RATE),
-      reason: w.reason,
+    body: bodyOf(addHook, {
+      instead: {
+        name: w.jobName.openapi({ description: "The last part of its address", example: "shop" }),
+        event_type: w.text(200).openapi({
+          description: "Of the events that its deliveries become",
+          example: "order.placed",
+        }),
+        signature: z.enum(SIGNATURES).default("dandori").openapi({
+          description: "dandori: over time, id and body. github: over the body, as GitHub and those like it sign",
+        }),
+        rate_per_minute: z.int().min(1).max(MOST_PER_MINUTE).default(DEFAULT_RATE),
+      },
     }),
     answers: {
       201: {
@@ -62,19 +63,16 @@ function addManagement(api: Api): void {
       },
     },
     problems: ["conflict"],
-  }, async ({ sql, actor, body: { reason = w.NO_REASON, ...hook } }) => {
-    return [201, { ...hook, ...await makeHook(sql, hook, { actor, reason }) }];
-  });
+  }, async ({ perform, body }) => [201, { ...body, ...await perform(addHook, body) }]);
   api.route({
-    needs: "admin",
+    does: removeHook,
     route: "DELETE /hooks/{name}",
-    summary: "Remove a webhook; its deliveries are refused from now on",
     params: byName,
-    query: z.strictObject({ reason: w.reason }),
+    query: bodyOf(removeHook, { without: ["name"] }),
     answers: { 204: { description: "Removed" } },
     problems: ["not_found"],
-  }, async ({ sql, actor, params, query: { reason = w.NO_REASON } }) => {
-    await dropHook(sql, params.name, { actor, reason });
+  }, async ({ perform, params }) => {
+    await perform(removeHook, params);
     return [204];
   });
 }

@@ -1,7 +1,15 @@
 /** Acts on all runs that a filter means; with `dry_run` only how many that would be. */
-import { actOnMany, countMeant, type ManyAct } from "../../actions/many_runs.ts";
-import type { RunFilter } from "../../runs/run_filter.ts";
-import type { Api, Ask, RouteResult } from "./route.ts";
+import {
+  cancelMany,
+  countMeant,
+  type ManyAct,
+  type MeantRuns,
+  reprioritizeMany,
+  retryMany,
+} from "../../actions/many_runs.ts";
+import type { Sql } from "../../postgres/connection.ts";
+import type { RunState } from "../../runs/run_states.ts";
+import { type Api, bodyOf, type RouteResult } from "./route.ts";
 import { ManyDone } from "./shapes/run.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -9,46 +17,50 @@ import { z } from "./shapes/fields.ts";
 const COMMON = {
   filter: w.FilterInBody,
   dry_run: z.boolean().default(false).openapi({ description: "Change nothing, only say how many runs it would be" }),
-  reason: w.reason,
 };
 
 const answers = { 200: { description: "How many runs were changed, or would be", schema: ManyDone } };
 
 export function addManyRuns(api: Api): void {
   api.route({
-    needs: "operate",
+    does: cancelMany,
     route: "POST /runs/cancel",
-    summary: "End all runs that a filter means and that have not ended",
-    body: z.strictObject(COMMON),
+    body: bodyOf(cancelMany, { instead: COMMON }),
     answers,
-  }, (ask) => act(ask, { verb: "cancel" }));
+  }, (ask) => act(ask, "cancel", (filter) => ask.perform(cancelMany, { filter })));
   api.route({
-    needs: "operate",
+    does: retryMany,
     route: "POST /runs/retry",
-    summary: "A new run for each that a filter means and that has ended, with its args",
     description: "With an Idempotency-Key, asking again enqueues only what the first time did not reach.",
     headers: w.idempotencyKey,
-    body: z.strictObject(COMMON),
+    body: bodyOf(retryMany, { without: ["wish"], instead: COMMON }),
     answers,
-  }, (ask) => act(ask, { verb: "retry", wish: ask.header("idempotency-key") ?? crypto.randomUUID() }));
+  }, (ask) => {
+    const wish = ask.header("idempotency-key") ?? crypto.randomUUID();
+    return act(ask, "retry", (filter) => ask.perform(retryMany, { filter, wish }));
+  });
   api.route({
-    needs: "operate",
+    does: reprioritizeMany,
     route: "POST /runs/reprioritize",
-    summary: "Another priority for all runs that a filter means and that wait",
-    body: z.strictObject({ ...COMMON, priority: w.priorityIn }),
+    body: bodyOf(reprioritizeMany, { instead: { ...COMMON, priority: w.priorityIn } }),
     answers,
-  }, (ask) => act(ask, { verb: "reprioritize", priority: ask.body.priority }));
+  }, (ask) => {
+    const { priority } = ask.body;
+    return act(ask, "reprioritize", (filter) => ask.perform(reprioritizeMany, { filter, priority }));
+  });
 }
 
 interface Common {
-  filter: { state?: RunFilter["states"] } & RunFilter;
+  filter: { state?: RunState[] } & Omit<MeantRuns, "states">;
   dry_run: boolean;
-  reason?: string;
 }
 
-async function act({ sql, actor, body }: Ask<unknown, unknown, Common>, what: ManyAct): Promise<RouteResult> {
-  const filter = w.filterFrom(body.filter);
-  if (body.dry_run) return [200, { dry_run: true, runs: await countMeant(sql, filter, what.verb) }];
-  const ids = await actOnMany(sql, filter, what, { actor, reason: body.reason ?? w.NO_REASON });
-  return [200, { dry_run: false, runs: ids.length }];
+async function act(
+  { sql, body: { filter: { state, ...rest }, dry_run } }: { sql: Sql; body: Common },
+  verb: ManyAct["verb"],
+  perform: (filter: MeantRuns) => Promise<number[]>,
+): Promise<RouteResult> {
+  const filter = { ...rest, states: state };
+  if (dry_run) return [200, { dry_run: true, runs: await countMeant(sql, filter, verb) }];
+  return [200, { dry_run: false, runs: (await perform(filter)).length }];
 }

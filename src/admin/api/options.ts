@@ -1,13 +1,11 @@
 /** Options of jobs that are set beside their files: looking, setting and resetting. */
-import { jobOptions, resetJobOptions, setJobOptions } from "../../actions/job_actions.ts";
-import type { Json } from "../../job.ts";
+import { jobOptions, resetOptions, setOptions } from "../../actions/job_actions.ts";
 import { JobOptionShown, OptionsChanged } from "./shapes/job.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
 
 const byName = z.object({ name: w.jobName });
-const optionName = w.text(200).openapi({ example: "schedule.nightly.dailyAt" });
 
 export function addOptions(api: Api): void {
   api.route({
@@ -24,39 +22,28 @@ export function addOptions(api: Api): void {
     }];
   });
   api.route({
-    needs: "operate",
+    does: setOptions,
     route: "PATCH /jobs/{name}/options",
-    summary: "Set options of a job beside its file, all or none; they hold until they are reset, whatever is synced",
     params: byName,
-    body: z.strictObject({
-      values: z.record(optionName, w.json).refine(
-        (values) => Object.keys(values).length > 0,
-        "must name at least one option",
-      ).openapi({
-        description: "As a job's file has them; null: none of it",
-        example: { priority: "admin.high", "retry.max": 5, "schedule.nightly.dailyAt": "03:00" },
-      }),
-      reason: w.reason,
+    body: bodyOf(setOptions, {
+      without: ["name"],
+      instead: {
+        values: setOptions.input.shape.values.refine(
+          (values) => Object.keys(values).length > 0,
+          "must name at least one option",
+        ),
+      },
     }),
     answers: { 200: { description: "What this changed", schema: OptionsChanged } },
     problems: ["not_found"],
-  }, async ({ sql, actor, params, body: { values, reason = w.NO_REASON } }) => {
-    const given = values as Record<string, Json>; // it came as JSON
-    return [200, { items: await setJobOptions(sql, params.name, given, { actor, reason }) }];
-  });
+  }, async ({ perform, params, body }) => [200, { items: await perform(setOptions, { ...params, ...body }) }]);
   api.route({
-    needs: "operate",
+    does: resetOptions,
     route: "POST /jobs/{name}/options/reset",
-    summary: "Let what the file says hold again, of some options or of all",
     params: byName,
-    body: z.strictObject({
-      names: z.array(optionName).min(1).optional().openapi({ description: "Without it all that are set" }),
-      reason: w.reason,
-    }),
+    body: bodyOf(resetOptions, { without: ["name"] }),
     body_optional: true,
     answers: { 200: { description: "What this changed", schema: OptionsChanged } },
     problems: ["not_found"],
-  }, async ({ sql, actor, params, body: { names, reason = w.NO_REASON } }) => {
-    return [200, { items: await resetJobOptions(sql, params.name, names ?? "all", { actor, reason }) }];
-  });
+  }, async ({ perform, params, body }) => [200, { items: await perform(resetOptions, { ...params, ...body }) }]);
 }

@@ -1,9 +1,9 @@
 /** The queue: what waits and why; pausing and resuming everything, a job, a serial key; resources. */
-import { changeResource, setPaused } from "../../actions/queue_actions.ts";
+import { dropResource, pauseQueue, resumeQueue, saveResource } from "../../actions/queue_actions.ts";
 import { readSettings } from "../../settings/settings.ts";
 import { listStoppedKeys, readQueue } from "../../dispatch/pauses.ts";
 import { readResources } from "../../dispatch/dispatch_queues.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
 
@@ -37,12 +37,6 @@ const Queue = z.object({
 
 const Changed = z.object({ changed: z.boolean().openapi({ description: "False: it was so already" }) });
 const serialKey = w.text(500).openapi({ example: "device:7" });
-const WHAT = {
-  job_name: w.jobName.optional().openapi({ description: "This job only" }),
-  serial_key: serialKey.optional().openapi({ description: "This serial key only" }),
-  all: z.literal(true).optional().openapi({ description: "All dispatch: every job" }),
-  reason: w.reason,
-};
 
 export function addQueue(api: Api): void {
   api.route({
@@ -54,30 +48,22 @@ export function addQueue(api: Api): void {
     const [{ dispatch }, jobs, keys] = await Promise.all([readSettings(sql), readQueue(sql), listStoppedKeys(sql)]);
     return [200, { dispatch, jobs, stopped_serial_keys: keys }];
   });
-  for (const verb of ["pause", "resume"] as const) {
+  for (const [verb, does] of [["pause", pauseQueue], ["resume", resumeQueue]] as const) {
     api.route({
-      needs: "operate",
+      does,
       route: `POST /queue/${verb}`,
-      summary: `${verb === "pause" ? "Pause" : "Resume"} a job, a serial key, or all dispatch; what runs goes on`,
-      body: z.strictObject(WHAT).refine(
-        ({ job_name, serial_key, all }) => [job_name, serial_key, all].filter((one) => one !== undefined).length === 1,
-        "must have one of job_name, serial_key and, for all dispatch, all: true",
-      ),
+      body: bodyOf(does),
       answers: { 200: { description: "Done, or it was so already", schema: Changed } },
       problems: ["not_found"],
-    }, async ({ sql, actor, body: { reason = w.NO_REASON, ...what } }) => {
-      return [200, { changed: await setPaused(sql, what, { actor, reason, paused: verb === "pause" }) }];
-    });
+    }, async ({ perform, body }) => [200, { changed: await perform(does, body) }]);
   }
   api.route({
-    needs: "operate",
+    does: resumeQueue,
     route: "POST /queue/unblock",
     summary: "Let a serial key go on that a failure, or somebody, has stopped",
     body: z.strictObject({ serial_key: serialKey, reason: w.reason }),
     answers: { 200: { description: "Done, or it was not stopped", schema: Changed } },
-  }, async ({ sql, actor, body: { serial_key, reason = w.NO_REASON } }) => {
-    return [200, { changed: await setPaused(sql, { serial_key }, { actor, reason, paused: false }) }];
-  });
+  }, async ({ perform, body: { serial_key } }) => [200, { changed: await perform(resumeQueue, { serial_key }) }]);
   addResources(api);
 }
 
@@ -92,25 +78,21 @@ function addResources(api: Api): void {
     answers: { 200: { description: "All of them", schema: z.object({ items: z.array(Resource) }) } },
   }, async ({ sql }) => [200, { items: await readResources(sql) }]);
   api.route({
-    needs: "operate",
+    does: saveResource,
     route: "PUT /resources/{name}",
-    summary: "Say how much of it there is",
     params: byName,
-    body: z.strictObject({ capacity: z.int().min(1).max(1_000_000_000), reason: w.reason }),
+    body: bodyOf(saveResource, { without: ["name"], instead: { capacity: z.int().min(1).max(1_000_000_000) } }),
     answers: { 200: { description: "Done, or it was so already", schema: Changed } },
-  }, async ({ sql, actor, params, body: { capacity, reason = w.NO_REASON } }) => {
-    return [200, { changed: await changeResource(sql, params.name, capacity, { actor, reason }) }];
-  });
+  }, async ({ perform, params, body }) => [200, { changed: await perform(saveResource, { ...params, ...body }) }]);
   api.route({
-    needs: "operate",
+    does: dropResource,
     route: "DELETE /resources/{name}",
-    summary: "Take it away; jobs that take it wait",
     params: byName,
-    query: z.strictObject({ reason: w.reason }),
+    query: bodyOf(dropResource, { without: ["name"] }),
     answers: { 204: { description: "Gone" } },
     problems: ["not_found"],
-  }, async ({ sql, actor, params, query: { reason = w.NO_REASON } }) => {
-    await changeResource(sql, params.name, undefined, { actor, reason });
+  }, async ({ perform, params }) => {
+    await perform(dropResource, params);
     return [204];
   });
 }

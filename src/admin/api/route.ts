@@ -7,6 +7,7 @@ import type { MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import type { Archive } from "../../archive/archive.ts";
 import type { Config } from "../../platform/config.ts";
+import { type Action, perform, text } from "../../actions/action.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { BodyRefused, OF_STRANGERS, readBody } from "../body.ts";
 import { type ApiEnv, type CallerOf, guard, type RequiredScope } from "./access.ts";
@@ -25,10 +26,13 @@ type Shape = z.ZodObject;
 type Out<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
 
 export interface Spec<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined> {
-  needs: RequiredScope;
+  /** Of what only reads. */
+  needs?: RequiredScope;
+  /** Of what writes: its scope is needed, and its words are the summary where no other is given. */
+  does?: Action;
   /** The path from /api/v1 on, such as /runs/{id}. */
   route: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} /${string}`;
-  summary: string;
+  summary?: string;
   description?: string;
   params?: P;
   query?: Q;
@@ -53,7 +57,10 @@ export interface Ask<P, Q, B> {
   actor: string;
   params: P;
   query: Q;
-  body: B;
+  /** Without the reason, which `perform` gives to the act. */
+  body: Omit<B, "reason">;
+  /** Does what the route says that it does. @throws Refused */
+  perform<Input extends z.ZodObject, Result>(act: Action<Input, Result>, input: z.input<Input>): Promise<Result>;
   /** By their names in small letters. */
   header(name: string): string | undefined;
   /** The body as it came, of a route that declares no other. */
@@ -100,25 +107,37 @@ export class Api {
     Q extends Shape | undefined = undefined,
     B extends z.ZodType | undefined = undefined,
   >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<RouteResult>): void {
+    const needs = spec.does?.needs ?? spec.needs;
+    if (needs === undefined) throw new TypeError(`${spec.route} says neither what it needs nor what it does`);
     const most = spec.largest_body ?? LARGEST_BODY;
     const limited = bodyLimit({ maxSize: most, onError: () => tooLarge(spec) });
     const route = createRoute({
-      ...documented(spec, this.#tag),
+      ...documented(spec, { tag: this.#tag, needs }),
       middleware: [
-        guard(spec.needs, this.#deps.callerOf),
+        guard(needs, this.#deps.callerOf),
         ...spec.body_as_it_comes ? [] : [limited],
         ...spec.body ? [inUtf8] : [],
       ],
     });
     this.app.openapi(route, async (c) => {
       const valid = (part: string) => c.req.valid(part as never);
+      const { reason, ...body } = valid("json") as { reason?: string } ?? {};
+      const query = valid("query") as { reason?: string } | undefined;
+      const caller = {
+        ...{ sql: this.#deps.sql, redis: this.#deps.redis, actor: c.get("actor"), allows: c.get("allows") },
+        ...{ reason: reason ?? query?.reason, unreasoned: "through the API" },
+      };
       const [status, value] = await act({
         deps: this.#deps,
         sql: this.#deps.sql,
         actor: c.get("actor"),
         params: valid("param") as Out<P>,
-        query: valid("query") as Out<Q>,
-        body: valid("json") as Out<B>,
+        query: query as Out<Q>,
+        body: body as Omit<Out<B>, "reason">,
+        perform: (act, input) => {
+          if (act !== spec.does) throw new TypeError(`${spec.route} does not say that it does ${act.name}`);
+          return perform(act, caller, input);
+        },
         header: (name) => c.req.header(name),
         bytes: () =>
           readBody(c.req.raw, { bytes: most, ms: OF_STRANGERS.ms }).catch((error) => throwProblem(error, spec)),
@@ -146,6 +165,32 @@ function documentOf(app: OpenAPIHono<ApiEnv>, info: { title: string; version: st
   return app.getOpenAPI31Document({ openapi: "3.1.0", info, servers: [{ url: "../v1" }] });
 }
 
+function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/**
+ * What a route takes of an act: its fields, but for those of its path (`without`), and the reason. `instead`: fields that come in
+ * another form, such as an instant as text, which the route makes of it.
+ */
+export function bodyOf<
+  Fields extends z.ZodRawShape,
+  Without extends keyof Fields = never,
+  Instead extends Shapes = NoFields,
+>(
+  act: Action<z.ZodObject<Fields>, unknown>,
+  { without = [], instead }: { without?: readonly Without[]; instead?: Instead } = {},
+): z.ZodObject<Omit<Fields, Without | keyof Instead> & Instead & { reason: Reason }, z.core.$strict> {
+  const fields = Object.entries(act.input.shape).filter(([name]) => !without.includes(name as Without));
+  const reason = act.reason === "required" ? text(500) : text(500).optional();
+  const said = reason.openapi({ description: "Why: kept in the audit", example: "license server down" });
+  return z.strictObject({ ...Object.fromEntries(fields), ...instead, reason: said }) as never;
+}
+
+type Shapes = Record<string, z.ZodType>;
+type NoFields = Record<never, z.ZodType>;
+type Reason = z.ZodOptional<z.ZodString>;
+
 function tooLarge(spec: { largest_body?: number }): never {
   throw new ApiProblem(
     "too_large",
@@ -172,9 +217,10 @@ const inUtf8: MiddlewareHandler<ApiEnv> = async (c, next) => {
 
 function documented<P extends Shape | undefined, Q extends Shape | undefined, B extends z.ZodType | undefined>(
   spec: Spec<P, Q, B>,
-  tag: string,
+  { tag, needs }: { tag: string; needs: RequiredScope },
 ) {
-  const { needs, summary, description, params, query, body, headers, answers } = spec;
+  const { does, description, params, query, body, headers, answers } = spec;
+  const summary = spec.summary ?? sentence(does?.does ?? "");
   const [verb = "", path = ""] = spec.route.split(" ");
   const method = verb.toLowerCase() as "get" | "post" | "put" | "patch" | "delete";
   const kinds: Kind[] = [

@@ -1,10 +1,10 @@
 /** Runs: looking at them, enqueuing one, and acting on one. Acts on many: many_runs.ts. */
 import { UnknownKeys } from "../../sync/unknown_keys.ts";
-import { cancelRun, closeRun, enqueueRun, existingRun, retryRun } from "../../actions/run_actions.ts";
+import { cancel, close, enqueue, existingRun, retry } from "../../actions/run_actions.ts";
 import { RunLog } from "../../actions/run_log.ts";
-import { reprioritizeRun } from "../../actions/many_runs.ts";
+import { reprioritize } from "../../actions/many_runs.ts";
 import { findRuns, readAttempts } from "../../runs/run_view.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import { Created, LogLine, RunPage, RunWithAttempts } from "./shapes/run.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
@@ -64,53 +64,38 @@ function addReads(api: Api): void {
 
 function addEnqueue(api: Api): void {
   api.route({
-    needs: "emit",
+    does: enqueue,
     route: "POST /runs",
-    summary: "Enqueue a run of a job",
     headers: w.idempotencyKey,
-    body: z.strictObject({
-      job_name: w.jobName,
-      args: w.json.optional().openapi({
-        description: "Checked against the job's args_schema",
-        example: { tenant: "acme" },
-      }),
-      priority: w.priorityIn.optional(),
-      run_at: w.timeIn.optional().openapi({ description: "Not before this instant, RFC 3339" }),
-      serial_key: w.text(500).optional().openapi({
-        description: "Runs with the same key go one at a time, and not beside a bulk of that key",
-      }),
-      node: w.text(500).optional().openapi({ description: "The node, or labels, that must run it" }),
-      reason: w.reason,
+    body: bodyOf(enqueue, {
+      without: ["unknown", "idempotency_key"],
+      instead: {
+        job_name: w.jobName,
+        priority: w.priorityIn.optional(),
+        run_at: w.timeIn.optional().openapi({ description: "Not before this instant, RFC 3339" }),
+      },
     }),
     answers: {
       201: { description: "Enqueued", schema: Created },
       200: { description: "The idempotency key was used before: the run of that time", schema: Created },
     },
     problems: ["not_found"],
-  }, async ({ sql, actor, body, header }) => {
-    const { job_name, args = {}, priority, run_at, serial_key, node, reason = w.NO_REASON } = body;
-    const options = {
-      priority,
-      runAt: run_at,
-      serialKey: serial_key,
-      node,
-      idempotencyKey: header("idempotency-key"),
-    };
+  }, async ({ perform, body, header }) => {
     const unknown = new UnknownKeys();
-    const { id, isNew } = await enqueueRun(sql, { name: job_name, args, options, unknown }, { actor, reason });
+    const idempotency_key = header("idempotency-key");
+    const { id, isNew } = await perform(enqueue, { ...body, idempotency_key, unknown });
     return [isNew ? 201 : 200, { id, is_new: isNew, ...w.warned(unknown.texts()) }];
   });
 }
 
 function addCancel(api: Api): void {
   api.route({
-    needs: "operate",
+    does: cancel,
     route: "POST /runs/{id}/cancel",
-    summary: "End a run that has not ended",
     description:
       "A request: what has no body yet is canceled within a tick, a body is told, then killed, and then the run is CANCELED.",
     params: byId,
-    body: z.strictObject({ reason: w.reason }),
+    body: bodyOf(cancel, { without: ["id"] }),
     body_optional: true,
     answers: {
       202: {
@@ -123,45 +108,32 @@ function addCancel(api: Api): void {
       },
     },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params, body }) => {
-    const answer = await cancelRun(sql, params.id, { actor, reason: body.reason ?? w.NO_REASON });
-    return [202, { id: params.id, ...answer }];
-  });
+  }, async ({ perform, params }) => [202, { id: params.id, ...await perform(cancel, params) }]);
 }
 
 function addClose(api: Api): void {
   api.route({
-    needs: "operate",
+    does: close,
     route: "POST /runs/{id}/close",
-    summary: "End a run that nothing else ends, as FAILED with the error `Missing`",
     description:
       "The last resort: a body of it that may still go on is not touched, and its outcome will not count. `cancel` ends the body as well.",
     params: byId,
-    body: z.strictObject({
-      reason: w.text(500).openapi({ description: "Kept in the audit, and shown as the run's error" }),
-    }),
+    body: bodyOf(close, { without: ["id"] }),
     answers: { 200: { description: "Closed", schema: z.object({ id: w.id, state: w.State }) } },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params: { id }, body: { reason } }) => {
-    await closeRun(sql, id, { actor, reason });
-    return [200, { id, state: "FAILED" as const }];
+  }, async ({ perform, params }) => {
+    await perform(close, params);
+    return [200, { id: params.id, state: "FAILED" as const }];
   });
 }
 
 function addRetry(api: Api): void {
   api.route({
-    needs: "operate",
+    does: retry,
     route: "POST /runs/{id}/retry",
-    summary: "A new run of one that has ended, with its args or others",
     params: byId,
     headers: w.idempotencyKey,
-    body: z.strictObject({
-      args: w.json.optional().openapi({ description: "Other args; left out: those of the run" }),
-      with_followers: z.boolean().optional().openapi({
-        description: "Run again what comes `after` it in its group as well; default false",
-      }),
-      reason: w.reason,
-    }),
+    body: bodyOf(retry, { without: ["id", "unknown", "idempotency_key"] }),
     body_optional: true,
     answers: {
       201: { description: "Enqueued", schema: Created.extend({ rerun_of: w.id }) },
@@ -171,25 +143,24 @@ function addRetry(api: Api): void {
       },
     },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params, body: { args, with_followers: withFollowers, reason = w.NO_REASON }, header }) => {
+  }, async ({ perform, params, body, header }) => {
     const unknown = new UnknownKeys();
-    const wish = { actor, reason, args, unknown, withFollowers, idempotencyKey: header("idempotency-key") };
-    const { id, isNew, rerun_of } = await retryRun(sql, params.id, wish);
+    const idempotency_key = header("idempotency-key");
+    const { id, isNew, rerun_of } = await perform(retry, { ...params, ...body, idempotency_key, unknown });
     return [isNew ? 201 : 200, { id, is_new: isNew, rerun_of, ...w.warned(unknown.texts()) }];
   });
 }
 
 function addReprioritize(api: Api): void {
   api.route({
-    needs: "operate",
+    does: reprioritize,
     route: "POST /runs/{id}/reprioritize",
-    summary: "Another priority for a run that waits",
     params: byId,
-    body: z.strictObject({ priority: w.priorityIn, reason: w.reason }),
+    body: bodyOf(reprioritize, { without: ["id"], instead: { priority: w.priorityIn } }),
     answers: { 200: { description: "It has this priority now", schema: z.object({ id: w.id, priority: w.priority }) } },
     problems: ["not_found", "conflict"],
-  }, async ({ sql, actor, params: { id }, body: { priority, reason = w.NO_REASON } }) => {
-    await reprioritizeRun(sql, id, priority, { actor, reason });
+  }, async ({ perform, params: { id }, body: { priority } }) => {
+    await perform(reprioritize, { id, priority });
     return [200, { id, priority }];
   });
 }

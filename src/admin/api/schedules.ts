@@ -1,25 +1,17 @@
 /** Schedules: which there are and what stops them; pause, resume, a run now, runs for slots of the past. */
 import {
-  makeBackfill,
+  backfill,
+  pauseSchedule,
   planBackfill,
-  runSchedule,
-  type ScheduleRef,
-  setSchedulesPaused,
+  resumeSchedule,
+  runScheduleNow,
 } from "../../actions/schedule_actions.ts";
 import { priorityNumber } from "../../job.ts";
 import { readSchedules, type ScheduleView } from "../../schedules/schedule_view.ts";
 import { BackfillDone, ScheduleShown } from "./shapes/job.ts";
-import type { Api } from "./route.ts";
+import { type Api, bodyOf } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
-
-const WHICH = {
-  job_name: w.jobName,
-  schedule_id: w.text(64).optional().openapi({
-    description: "Its name within the job; without it all schedules of the job",
-    example: "nightly",
-  }),
-};
 
 export function addSchedules(api: Api): void {
   api.route({
@@ -39,13 +31,12 @@ function shown({ id: _, default_args_json: __, ...schedule }: ScheduleView) {
 }
 
 function addStops(api: Api): void {
-  for (const verb of ["pause", "resume"] as const) {
+  for (const [verb, does] of [["pause", pauseSchedule], ["resume", resumeSchedule]] as const) {
     api.route({
-      needs: "operate",
+      does,
       route: `POST /schedules/${verb}`,
-      summary: `${verb === "pause" ? "Pause" : "Resume"} a schedule, or all of a job; events and enqueued runs go on`,
       description: "Slots that passed while it was paused are dealt with by its misfire rule at its resume.",
-      body: z.strictObject({ ...WHICH, reason: w.reason }),
+      body: bodyOf(does),
       answers: {
         200: {
           description: "Those that were meant",
@@ -58,58 +49,45 @@ function addStops(api: Api): void {
         },
       },
       problems: ["not_found"],
-    }, async ({ sql, actor, body: { reason = w.NO_REASON, ...which } }) => {
-      return [200, { items: await setSchedulesPaused(sql, which, { actor, reason, paused: verb === "pause" }) }];
-    });
+    }, async ({ perform, body }) => [200, { items: await perform(does, body) }]);
   }
 }
 
 function addRunNow(api: Api): void {
   api.route({
-    needs: "operate",
+    does: runScheduleNow,
     route: "POST /schedules/run",
-    summary: "A run now, with the args that the schedule gives; its slots stay as they are",
-    body: z.strictObject({ ...WHICH, reason: w.reason }),
+    body: bodyOf(runScheduleNow),
     answers: { 201: { description: "Enqueued", schema: z.object({ id: w.id }) } },
     problems: ["not_found"],
-  }, async ({ sql, actor, body: { reason = w.NO_REASON, ...which } }) => {
-    const { id } = await runSchedule(sql, which, { actor, reason });
-    return [201, { id }];
-  });
+  }, async ({ perform, body }) => [201, { id: (await perform(runScheduleNow, body)).id }]);
 }
 
 function addBackfill(api: Api): void {
   api.route({
-    needs: "operate",
+    does: backfill,
     route: "POST /schedules/backfill",
-    summary: "Runs for the slots of a past range that have none, as a bulk",
     description: "Doing it again makes no second run of a slot. With dry_run it only says what it would make.",
-    body: z.strictObject({
-      ...WHICH,
-      from: w.timeIn.openapi({ description: "From this instant on, RFC 3339" }),
-      to: w.timeIn.openapi({ description: "Before this instant, which has passed" }),
-      skipped: z.boolean().default(false).openapi({ description: "Repeat, once, those whose run was SKIPPED" }),
-      parallel: z.int().min(1).max(1_000_000).default(1).openapi({ description: "So many at once; 1: oldest first" }),
-      priority: w.priorityIn.default(priorityNumber("system.low")),
-      dry_run: z.boolean().default(false),
-      reason: w.reason,
+    body: bodyOf(backfill, {
+      without: ["until"],
+      instead: {
+        from: w.timeIn.openapi({ description: "From this instant on, RFC 3339" }),
+        to: w.timeIn.openapi({ description: "Before this instant, which has passed" }),
+        priority: w.priorityIn.default(priorityNumber("system.low")),
+        dry_run: z.boolean().default(false),
+      },
     }),
     answers: {
       201: { description: "Made", schema: BackfillDone },
       200: { description: "Nothing was made: it is a dry run, or every slot has its run", schema: BackfillDone },
     },
     problems: ["not_found"],
-  }, async ({ sql, actor, body }) => {
-    const { job_name, schedule_id, from, to, skipped, parallel, priority, dry_run, reason = w.NO_REASON } = body;
-    const which: ScheduleRef = { job_name, schedule_id };
-    const plan = await planBackfill(sql, which, {
-      from: from.toTemporalInstant(),
-      until: to.toTemporalInstant(),
-      skipped,
-    });
+  }, async ({ sql, perform, body: { from, to, dry_run, ...given } }) => {
+    const range = { from: from.toTemporalInstant(), until: to.toTemporalInstant(), skipped: given.skipped };
+    const plan = await planBackfill(sql, given, range);
     const said = { dry_run, plan: plan.shares };
     if (dry_run) return [200, { ...said, bulk_id: null, runs: plan.runs }];
-    const made = await makeBackfill(sql, plan, { actor, reason, parallel, priority });
+    const made = await perform(backfill, { ...given, ...range });
     return made ? [201, { ...said, ...made }] : [200, { ...said, bulk_id: null, runs: 0 }];
   });
 }

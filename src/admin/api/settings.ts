@@ -1,14 +1,7 @@
 /** Settings, each with its unit (the last part of its name), bounds and effect; a change holds within seconds, without a restart. */
-import {
-  changeSettings,
-  CHOICES,
-  isWhole,
-  listSettings,
-  NUMBER_SETTINGS,
-  type SettingsChange,
-} from "../../settings/settings.ts";
-import { ApiProblem } from "./problem.ts";
-import type { Api } from "./route.ts";
+import { CHOICES, isWhole, listSettings, NUMBER_SETTINGS } from "../../settings/settings.ts";
+import { setSettings } from "../../actions/system_actions.ts";
+import { type Api, bodyOf } from "./route.ts";
 import * as w from "./shapes/fields.ts";
 import { z } from "./shapes/fields.ts";
 
@@ -55,18 +48,12 @@ export function addSettings(api: Api): void {
     answers: { 200: { description: "All of them", schema: All } },
   }, async ({ sql }) => [200, { items: await listSettings(sql) }]);
   api.route({
-    needs: "admin",
+    does: setSettings,
     route: "PATCH /settings",
-    summary: "Change some settings, all of them or none",
-    body: z.strictObject({ values: Change, reason: w.reason }),
+    body: bodyOf(setSettings, { instead: { values: Change } }),
     answers: { 200: { description: "All settings as they are now", schema: All } },
-  }, async ({ sql, actor, body: { values, reason = w.NO_REASON } }) => {
-    try {
-      await changeSettings(sql, values as SettingsChange, { actor, reason });
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      throw new ApiProblem("invalid", error.message, { fix: "change those that relate to each other together" });
-    }
+  }, async ({ sql, perform, body: { values } }) => {
+    await perform(setSettings, { values: values as Record<string, number | string | null> });
     return [200, { items: await listSettings(sql) }];
   });
 }

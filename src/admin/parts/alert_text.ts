@@ -15,6 +15,7 @@ interface Detail {
   job_name?: string;
   digest?: string;
   others?: OtherVersion[];
+  node?: string;
   tries?: number;
   addresses?: number;
 }
@@ -25,8 +26,10 @@ const JA: Said = {
   "run.failed": ({ job_run_id }) => `実行 ${job_run_id} が失敗しました`,
   "run.quarantined": ({ job_run_id }) => `実行 ${job_run_id} は中断が多すぎるため打ち切られました`,
   "run.overdue": ({ due_at }, when) => `${when(due_at)} の予定ですが、まだ開始していません`,
-  "code.missing": ({ job_name = "?", digest = "", others }) =>
-    `ジョブ ${job_name} の版 ${versionOf(digest)} を持つワーカーがありません${othersJa(others)}`,
+  "code.missing": ({ job_name = "?", digest = "", node, others }) =>
+    `ジョブ ${job_name} の版 ${versionOf(digest)} を持つワーカーが${
+      node === undefined ? "" : `「${node}」に`
+    }ありません${othersJa(others)}`,
   "node.away": () => "ワーカーがいないか、確認に失敗しました（詳細はノードのページ）",
   "leader.none": ({ since }, when) => `${when(since)} からリーダーがいません`,
   "bulk.paused": () => "失敗が上限を超えたため、自動で一時停止しました",

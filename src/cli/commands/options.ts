@@ -1,9 +1,8 @@
 /** What options of several commands have in common. */
 import { Option } from "commander";
-import { NO_REASON } from "../operator.ts";
 import { CommandError, EXIT } from "../../app/output.ts";
 
-export const reason = (about = "stored in the audit log") => new Option("--reason <text>", about).default(NO_REASON);
+export const reason = (about = "stored in the audit log") => new Option("--reason <text>", about);
 
 export const json = () => new Option("--json", "print JSON instead of text");
 

@@ -3,12 +3,12 @@ import { askedBy, type JobOption, optionsOf } from "../../job_options/overridabl
 import { commitText } from "../../sync/confirmation.ts";
 import { kindNamed } from "../../schedule_kinds/kinds.ts";
 import { scheduleText } from "../../sync/plan.ts";
-import { noSuchJob, resetJobOptions, setJobOptions } from "../../actions/job_actions.ts";
+import { noSuchJob, resetOptions, setOptions } from "../../actions/job_actions.ts";
 import type { Json } from "../../job.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../../definitions/definition_rows.ts";
 import { type JobView, listJobs } from "../../runs/job_view.ts";
 import { readOverrides } from "../../definitions/override_rows.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { printArgs } from "./args_table.ts";
 import { CommandError, EXIT, pausedText, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
@@ -85,7 +85,7 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
 
 export async function setCommand(name: string, wishes: string[], options: Reasoned): Promise<void> {
   const values = wishesFrom(wishes);
-  const changed = await withDb((sql) => setJobOptions(sql, name, values, by(options)));
+  const changed = await act(setOptions, { name, values }, options);
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) {
     say(`nothing changed: these overrides are already set; see \`deno task jobs show ${name}\``);
@@ -96,8 +96,7 @@ export async function setCommand(name: string, wishes: string[], options: Reason
 }
 
 export async function resetCommand(name: string, names: string[], options: Reasoned): Promise<void> {
-  const which = names.length > 0 ? names : "all";
-  const changed = await withDb((sql) => resetJobOptions(sql, name, which, by(options)));
+  const changed = await act(resetOptions, { name, ...names.length > 0 && { names } }, options);
   if (options.json) return printJson({ job: name, changed });
   if (changed.length === 0) say("nothing to reset: the job has no overrides");
   for (const { name: option, before, file_value } of changed) {

@@ -2,16 +2,17 @@
 import { scheduleText } from "../../sync/plan.ts";
 import { nextSlots } from "../../schedules/calendar.ts";
 import {
+  backfill,
   type BackfillShare,
-  makeBackfill,
+  pauseSchedule,
   planBackfill,
-  runSchedule,
+  resumeSchedule,
+  runScheduleNow,
   type ScheduleRef,
-  setSchedulesPaused,
 } from "../../actions/schedule_actions.ts";
 import { priorityNumber } from "../../job.ts";
 import { readSchedules, type ScheduleView } from "../../schedules/schedule_view.ts";
-import { actor, by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { instantFrom, priorityFrom } from "../inputs.ts";
 import { CommandError, EXIT, pausedText, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
@@ -55,8 +56,7 @@ export function stoppedText({ enabled, job_paused, ...schedule }: ScheduleView):
 
 export async function pauseCommand(name: string, options: Reasoned, paused: boolean): Promise<void> {
   const which = whichOf(name);
-  const wish = { ...by(options), paused };
-  const all = await withDb((sql) => setSchedulesPaused(sql, which, wish));
+  const all = await act(paused ? pauseSchedule : resumeSchedule, which, options);
   if (options.json) return printJson(all.map((one) => ({ job_name: which.job_name, ...one, paused })));
   for (const one of all) {
     const how = paused
@@ -69,7 +69,7 @@ export async function pauseCommand(name: string, options: Reasoned, paused: bool
 
 /** A run now, with the args that the schedule gives; its slots stay as they are. */
 export async function runCommand(name: string, options: Reasoned): Promise<void> {
-  const { id, schedule } = await withDb((sql) => runSchedule(sql, whichOf(name), by(options)));
+  const { id, schedule } = await act(runScheduleNow, whichOf(name), options);
   if (options.json) return printJson({ id });
   say(`run ${id} created, with the args of ${schedule}`);
 }
@@ -87,8 +87,6 @@ export interface BackfillOptions extends Reasoned {
 export async function backfillCommand(name: string, options: BackfillOptions): Promise<void> {
   const which = whichOf(name);
   const how = {
-    actor: actor(),
-    reason: options.reason,
     parallel: options.parallel,
     priority: priorityNumber(priorityFrom(options.priority)),
     alone: options.alone,
@@ -104,7 +102,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
     if (plan.runs > 0 && !options.yes) {
       throw new CommandError(`This would create ${plan.runs} runs; add --yes to create them`, EXIT.usage);
     }
-    const made = await makeBackfill(sql, plan, how);
+    const made = await performOn(sql, backfill, { ...which, ...range, ...how }, options);
     if (options.json) return printJson({ plan: plan.shares, ...made ?? { bulk_id: null, runs: 0 } });
     const forgotten = plan.shares.some((share) => share.forgotten > 0) ? ", or is too old" : "";
     if (!made) return say(`nothing to do: every slot has its run${forgotten}`);

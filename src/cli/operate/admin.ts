@@ -4,12 +4,20 @@ import { readAdminConfig } from "../../platform/config.ts";
 import { factLine, hear } from "../../platform/facts.ts";
 import { wallClock } from "../../platform/timers.ts";
 import { addressText, counted } from "../../platform/text.ts";
-import { changeRole, disableUser, enableUser, removeUserNamed, unlock } from "../../actions/user_actions.ts";
+import {
+  addOneUser,
+  disable,
+  enable,
+  removeOneUser,
+  renewPassword,
+  setUserRole,
+  unlockOne,
+} from "../../actions/user_actions.ts";
 import { hashPassword, makePassword, problemWithPassword } from "../../admin/auth/passwords.ts";
 import { serveAdmin } from "../../admin/server.ts";
 import { connectDb } from "../../postgres/connection.ts";
-import { addUser, listUsers, problemWithName, ROLES, setPassword, type UserRole } from "../../access/users.ts";
-import { actor, by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { listUsers, problemWithName, ROLES, type UserRole } from "../../access/users.ts";
+import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { readConfigForDb, redisPlace } from "../../app/opening.ts";
 import { CommandError, EXIT, printJson, say, type Signals } from "../../app/output.ts";
 import { printTable } from "../table.ts";
@@ -53,7 +61,7 @@ export async function addUserCommand(
   const role = roleFrom(options.role);
   const { password, made } = await newPassword(options);
   const password_hash = await hashPassword(password);
-  if (!await withDb((sql) => addUser(sql, { name, password_hash, role }, { actor: actor() }))) {
+  if (!(await act(addOneUser, { name, password_hash, role }, {})).added) {
     throw new CommandError(
       `Cannot add user "${name}": the name is taken; use set-role or passwd, or remove the user first`,
     );
@@ -64,35 +72,35 @@ export async function addUserCommand(
 export async function passwdCommand(name: string, options: JsonOption & { generate?: boolean }): Promise<void> {
   const { password, made } = await newPassword(options);
   const password_hash = await hashPassword(password);
-  const done = await withDb((sql) => setPassword(sql, { name, password_hash }, { actor: actor() }));
-  if (!done) throw noSuchUser(name);
+  const { changed } = await act(renewPassword, { name, password_hash }, {});
+  if (!changed) throw noSuchUser(name);
   tell(options, { user: name, ...made }, `user ${name} has a new password; all its sessions ended`);
 }
 
 export async function setRoleCommand(name: string, role_name: string, options: JsonOption): Promise<void> {
   const role = roleFrom(role_name);
-  await withDb((sql) => changeRole(sql, { name, role }, { actor: actor() }));
+  await act(setUserRole, { name, role }, {});
   tell(options, { user: name, role }, `user ${name} is now ${role}`);
 }
 
 export async function removeUserCommand(name: string, options: JsonOption): Promise<void> {
-  await withDb((sql) => removeUserNamed(sql, name, { actor: actor() }));
+  await act(removeOneUser, { name }, {});
   tell(options, { user: name, removed: true }, `user ${name} is removed; all its sessions ended`);
 }
 
 export async function disableUserCommand(name: string, options: Reasoned): Promise<void> {
-  const ended = await withDb((sql) => disableUser(sql, name, by(options)));
+  const ended = await act(disable, { name }, options);
   const text = `${counted(ended.sessions, "session")} and ${counted(ended.tokens, "token")} ended`;
   tell(options, { user: name, disabled: true, ...ended }, `user ${name} is disabled; ${text}`);
 }
 
 export async function enableUserCommand(name: string, options: Reasoned): Promise<void> {
-  await withDb((sql) => enableUser(sql, name, by(options)));
+  await act(enable, { name }, options);
   tell(options, { user: name, disabled: false }, `user ${name} is enabled again and keeps its password`);
 }
 
 export async function unlockUserCommand(name: string, options: Reasoned): Promise<void> {
-  const { tries } = await withDb((sql) => unlock(sql, name, by(options)));
+  const { tries } = await act(unlockOne, { name }, options);
   tell(
     options,
     { user: name, tries },

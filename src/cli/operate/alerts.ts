@@ -1,7 +1,8 @@
 /** `alerts ls`, `alerts ack`, `alerts test`: what somebody should look at, and whether the webhook hears of it. */
 import { monotonicMs, rest } from "../../platform/timers.ts";
-import { ackAlert, listAlerts, readDelivery, requestTest } from "../../alerts/alerts.ts";
-import { actor, by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { acknowledgeAlert, testAlerts } from "../../actions/system_actions.ts";
+import { listAlerts, readDelivery } from "../../alerts/alerts.ts";
+import { act, type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 import { localTimes } from "../times.ts";
@@ -33,8 +34,8 @@ export async function ackCommand(text: string, options: Reasoned): Promise<void>
       EXIT.usage,
     );
   }
-  const done = await withDb((sql) => ackAlert(sql, id, by(options)));
-  if (!done) {
+  const { acked } = await act(acknowledgeAlert, { id }, options);
+  if (!acked) {
     throw new CommandError(`Cannot ack alert ${id}: it is not open or already acknowledged; see deno task alerts ls`);
   }
   if (options.json) printJson({ id, acked: true });
@@ -48,7 +49,7 @@ const PATIENCE_MS = 20_000;
 /** The workers send it, as they would an alert. */
 export async function testCommand(options: JsonOption): Promise<void> {
   const told = await withDb(async (sql) => {
-    const id = await requestTest(sql, { actor: actor(), reason: "test of the webhook" });
+    const { delivery_id: id } = await performOn(sql, testAlerts, {}, { reason: "test of the webhook" });
     const late_ms = monotonicMs() + PATIENCE_MS;
     for (;;) {
       const row = await readDelivery(sql, id);

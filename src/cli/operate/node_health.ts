@@ -1,8 +1,8 @@
 /** `nodes show`, `nodes test`, `nodes set`: whether a node can work, and what operators change of it. */
-import { existingNode, forgetNode, setNode, testNode } from "../../actions/node_actions.ts";
+import { awaitCheck, changeOneNode, checkNode, existingNode, removeOneNode } from "../../actions/node_actions.ts";
 import type { CheckPart } from "../../nodes/check_part.ts";
 import { listNodes, type NodeChange, type NodeListing } from "../../nodes/node_health.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 import { timeText } from "../times.ts";
@@ -59,14 +59,15 @@ function printParts(parts: CheckPart[]): void {
 
 /** The leader makes the check, over the way that work would take. */
 export async function testNodeCommand(node_id: string, options: Reasoned): Promise<void> {
-  const asked = (leader: string) => {
-    if (!options.json) say(`leader ${leader} checks ${node_id}`);
-  };
   const came = options.json ? undefined : ({ name, ok, value, message }: CheckPart) => {
     const said = [ok ? "" : "FAILED", value, message].filter(Boolean).join(" ") || "ok";
     say(`  ${name}: ${said}`);
   };
-  const node = await withDb((sql) => testNode(sql, node_id, { ...by(options), asked, came }));
+  const node = await withDb(async (sql) => {
+    const { leader, due } = await performOn(sql, checkNode, { node_id }, options);
+    if (!options.json) say(`leader ${leader} checks ${node_id}`);
+    return await awaitCheck(sql, node_id, { due, came });
+  });
   if (options.json) printJson(node);
   else {
     say("");
@@ -79,7 +80,7 @@ export async function testNodeCommand(node_id: string, options: Reasoned): Promi
 
 export async function setNodeCommand(
   node_id: string,
-  options: JsonOption & { maxConcurrent?: string; label?: string[]; maintenance?: string; reason: string },
+  options: JsonOption & { maxConcurrent?: string; label?: string[]; maintenance?: string; reason?: string },
 ): Promise<void> {
   const change: NodeChange = {
     max_concurrent: options.maxConcurrent === undefined ? undefined : limitFrom(options.maxConcurrent),
@@ -92,13 +93,13 @@ export async function setNodeCommand(
       EXIT.usage,
     );
   }
-  const node = await withDb((sql) => setNode(sql, node_id, change, by(options)));
+  const node = await act(changeOneNode, { node_id, ...change }, options);
   if (options.json) return printJson(node);
   printNodes([node]);
 }
 
 export async function removeNodeCommand(node_id: string, options: Reasoned): Promise<void> {
-  await withDb((sql) => forgetNode(sql, node_id, by(options)));
+  await act(removeOneNode, { node_id }, options);
   if (options.json) return printJson({ node_id, removed: true });
   say(`node ${node_id} is removed; a worker that starts there registers it again`);
 }

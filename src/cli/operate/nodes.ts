@@ -1,12 +1,11 @@
 /** `nodes`: who is there, which role each holds, and who may take no new work. Nodes themselves: node_health.ts. */
 import { addressText } from "../../platform/text.ts";
-import { degradeLeader, detachWorkers, setDrained } from "../../actions/node_actions.ts";
+import { degrade, detachSome, drainWorkers, undrainWorkers } from "../../actions/node_actions.ts";
 import { listNodes } from "../../nodes/node_health.ts";
 import { listWorkers } from "../../nodes/workers.ts";
 import { otherCodeText } from "../../runs/wait_reason.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { printNodes } from "./node_health.ts";
-import { redisPlace } from "../../app/opening.ts";
 import { printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 
@@ -45,15 +44,14 @@ export async function drainCommand(
   options: Reasoned,
   draining: boolean,
 ): Promise<void> {
-  const wish = { draining, ...by(options) };
-  const moved = await withDb((sql) => setDrained(sql, name, wish));
+  const moved = await act(draining ? drainWorkers : undrainWorkers, { name }, options);
   if (options.json) return printJson(moved);
   const what = draining ? "takes no new runs; its current runs go on" : "takes runs again";
   for (const { worker_id, node_id } of moved) say(`${worker_id} on ${node_id} ${what}`);
 }
 
 export async function detachCommand(name: string, options: Reasoned): Promise<void> {
-  const { detached, told } = await withDb((sql) => detachWorkers(sql, name, { ...by(options), redis: redisPlace() }));
+  const { detached, told } = await act(detachSome, { name }, options);
   if (options.json) return printJson(detached);
   for (const { worker_id, node_id } of detached) {
     say(
@@ -65,7 +63,7 @@ export async function detachCommand(name: string, options: Reasoned): Promise<vo
 }
 
 export async function degradeCommand(options: Reasoned): Promise<void> {
-  const degraded = await withDb((sql) => degradeLeader(sql, by(options)));
+  const degraded = await act(degrade, {}, options);
   if (options.json) return printJson(degraded);
   say(`${degraded.worker_id}, leader of epoch ${degraded.epoch}, steps down; another worker leads in a moment`);
   say("If there is no other worker, it leads again after its lease ends");

@@ -1,7 +1,6 @@
 /** `settings`: what holds for all processes, read again by each of them within seconds. */
 import { wordLike } from "../../platform/shown.ts";
 import {
-  changeSettings,
   DEFAULT_SETTINGS,
   listSettings,
   NUMBER_SETTINGS,
@@ -9,7 +8,9 @@ import {
   type SettingsChange,
   type SettingView,
 } from "../../settings/settings.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { Refused } from "../../actions/args.ts";
+import { setSettings } from "../../actions/system_actions.ts";
+import { type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 
@@ -50,10 +51,15 @@ async function change(wanted: SettingsChange, options: Reasoned, refused: number
   const [changed, all, follow_seconds] = await withDb(async (sql) => {
     try {
       const { worker_renew_seconds } = await readSettings(sql); // with its next renewal each reads them anew
-      const names = await changeSettings(sql, wanted, by(options));
+      const names = await performOn(
+        sql,
+        setSettings,
+        { values: wanted as Record<string, number | string | null> },
+        options,
+      );
       return [names, await listSettings(sql), Math.ceil(worker_renew_seconds)] as const;
     } catch (error) {
-      if (error instanceof RangeError) throw new CommandError(error.message, refused);
+      if (error instanceof Refused) throw new CommandError(error.message, refused);
       throw error;
     }
   });

@@ -1,16 +1,9 @@
 /** `admin token`: tokens API tokens for programs. One is shown once, when it is made; only its digest is kept. */
 import { counted } from "../../platform/text.ts";
 import { digestOf, makeToken } from "../../admin/auth/passwords.ts";
-import {
-  addApiToken,
-  listApiTokens,
-  MOST_TOKEN_DAYS,
-  removeApiToken,
-  type Scope,
-  SCOPES,
-  TOKEN_NAME,
-} from "../../access/api_tokens.ts";
-import { actor, type JsonOption, withDb } from "../operator.ts";
+import { listApiTokens, MOST_TOKEN_DAYS, type Scope, SCOPES, TOKEN_NAME } from "../../access/api_tokens.ts";
+import { addToken, removeToken } from "../../actions/system_actions.ts";
+import { act, type JsonOption, withDb } from "../operator.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 
@@ -28,7 +21,7 @@ export async function addTokenCommand(
   const scopes = options.scope.map(scopeFrom);
   const token = makeToken();
   const row = { name, token_digest: await digestOf(token), scopes: [...new Set(scopes)], days: options.days };
-  const added = await withDb((sql) => addApiToken(sql, row, { actor: actor() }));
+  const { added } = await act(addToken, row, {});
   if (!added) throw new CommandError(`Cannot add token "${name}": the name is taken; remove the token first`);
   if (options.json) return printJson({ name, scopes: row.scopes, token });
   console.error(
@@ -54,7 +47,7 @@ export async function listTokensCommand(options: JsonOption): Promise<void> {
 }
 
 export async function removeTokenCommand(name: string, options: JsonOption): Promise<void> {
-  const removed = await withDb((sql) => removeApiToken(sql, name, { actor: actor() }));
+  const { removed } = await act(removeToken, { name }, {});
   if (!removed) {
     throw new CommandError(
       `Cannot remove token "${name}": there is no such token; \`deno task admin token ls\` lists all`,

@@ -1,7 +1,7 @@
 /** `hooks`: webhooks: signed events from other programs over HTTP with a secret. */
-import { dropHook, makeHook } from "../../actions/webhook_actions.ts";
+import { addHook, removeHook } from "../../actions/webhook_actions.ts";
 import { listWebhooks, type Signature, SIGNATURES } from "../../events/webhooks.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 
@@ -34,14 +34,14 @@ export async function addCommand(
     );
   }
   const hook = { name, event_type: options.event, signature, rate_per_minute: options.rate };
-  const { secret } = await withDb((sql) => makeHook(sql, hook, by(options)));
+  const { secret } = await act(addHook, hook, options);
   if (options.json) return printJson({ ...hook, secret });
   say(`webhook "${name}" accepts deliveries at /api/v1/hooks/${name}; its secret, shown only once:\n`);
   say(secret);
 }
 
 export async function removeCommand(name: string, options: Reasoned): Promise<void> {
-  await withDb((sql) => dropHook(sql, name, by(options)));
+  await act(removeHook, { name }, options);
   if (options.json) return printJson({ name, removed: true });
   say(`webhook "${name}" is removed; further deliveries are refused`);
 }

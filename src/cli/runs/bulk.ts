@@ -1,11 +1,18 @@
 /** `bulk`: many runs of one job, looked at, made and changed while they run. Acts are audited under the name of the shell's user. */
-import { applyChanges, type BulkChanges, startBulk } from "../../actions/bulk.ts";
+import {
+  cancelBulk,
+  changeOneBulk,
+  pauseBulk,
+  resumeBulk,
+  retryFailedItems,
+  startOneBulk,
+} from "../../actions/bulk_actions.ts";
+import type { Sql } from "../../postgres/connection.ts";
 import { UnknownKeys } from "../../sync/unknown_keys.ts";
 import { argsCheck } from "../../actions/job_args.ts";
 import { type BulkView, type Forecast, forecastBulk, listBulks, readBulk } from "../../bulks/bulk_view.ts";
 import { type FailureKind, failureKinds } from "../../bulks/bulk_items.ts";
-import { retryBulk } from "../../bulks/bulks.ts";
-import { actor, type JsonOption, withDb } from "../operator.ts";
+import { act, type JsonOption, performOn, withDb } from "../operator.ts";
 import { CommandError, EXIT, pairsText, printJson, say, warn } from "../../app/output.ts";
 import { errorLine } from "./run_text.ts";
 import { printTable } from "../table.ts";
@@ -90,15 +97,20 @@ export async function startCommand(job: string, options: StartOptions): Promise<
       EXIT.usage,
     );
   }
-  const { maxFailures, throttleAbove, ...pace } = paceFrom(options);
-  const given = { maxFailures: maxFailures ?? undefined, throttleAbove: throttleAbove ?? undefined };
-  const all = { ...pace, ...given, name, serialKey, onFinish, onFailure, idempotencyKey: options.key };
+  const fixed = {
+    name,
+    serial_key: serialKey,
+    on_finish: onFinish,
+    on_failure: onFailure,
+    idempotency_key: options.key,
+  };
+  const pace = paceFrom(options);
   const unknown = new UnknownKeys();
   const made = await withDb(async (sql) => {
     const items = query === undefined
       ? linesOf(file as string, await argsCheck(sql, job, "start a bulk of"))
       : { sql: query };
-    return await startBulk(sql, { job, items, options: all, actor: actor(), unknown });
+    return await performOn(sql, startOneBulk, { job_name: job, items, ...fixed, ...pace, unknown }, {});
   });
   warn(unknown.texts());
   if (options.json) return printJson({ id: made.id, is_new: made.isNew, items: made.items });
@@ -115,19 +127,19 @@ export async function setCommand(id: string, options: JsonOption & Pace & { reas
     const flags = "--parallel, --interval, --priority, --max-failures, --throttle-above";
     throw new CommandError(`Cannot change bulk "${id}": no option is given; give at least one of ${flags}`, EXIT.usage);
   }
-  const bulk = await change(id, { ...changes, reason: options.reason });
+  const bulk = await changed(id, (sql, bulk) => performOn(sql, changeOneBulk, { ...bulk, ...changes }, options));
   if (options.json) return printJson(bulk);
   say(`bulk ${id}: ${settingsText(bulk)}`);
 }
 
-const STATES = { pause: "PAUSED", resume: "RUNNING", cancel: "CANCELED" } as const;
+const STATES = { pause: pauseBulk, resume: resumeBulk, cancel: cancelBulk };
 
 export async function stateCommand(
   id: string,
   verb: keyof typeof STATES,
   options: JsonOption & { reason?: string },
 ): Promise<void> {
-  const bulk = await change(id, { state: STATES[verb], reason: options.reason });
+  const bulk = await changed(id, (sql, bulk) => performOn(sql, STATES[verb], bulk, options));
   if (options.json) return printJson(bulk);
   const what = {
     pause: `paused; ${bulk.running} of its runs go on, no more start`,
@@ -138,13 +150,7 @@ export async function stateCommand(
 }
 
 export async function retryCommand(id: string, options: JsonOption): Promise<void> {
-  const made = await withDb((sql) => retryBulk(sql, idFrom(id, "a bulk's id"), { actor: actor() }));
-  if (!made) throw noSuchBulk(id);
-  if (made.bulk_id === null) {
-    throw new CommandError(
-      `Cannot retry bulk "${id}": none of its runs failed, or the failed ones were already retried`,
-    );
-  }
+  const made = await act(retryFailedItems, { id: idFrom(id, "a bulk's id") }, {});
   if (options.json) return printJson({ id: made.bulk_id, retry_of: Number(id), items: made.items });
   say(`bulk ${made.bulk_id} created, with the ${made.items} failed items of bulk ${id}`);
 }
@@ -167,23 +173,23 @@ function whatIfText(bulk: BulkView, at: Forecast): string {
 }
 
 /** The bulk as it is after the change. */
-async function change(id: string, changes: BulkChanges): Promise<BulkView> {
+async function changed(id: string, change: (sql: Sql, bulk: { id: number }) => Promise<void>): Promise<BulkView> {
   const bulk_id = idFrom(id, "a bulk's id");
   return await withDb(async (sql) => {
-    await applyChanges(sql, bulk_id, { ...changes, actor: actor() });
+    await change(sql, { id: bulk_id });
     return await readBulk(sql, bulk_id) as BulkView;
   });
 }
 
-function paceFrom(options: Pace): Omit<BulkChanges, "state" | "reason"> {
+function paceFrom(options: Pace) {
   const all = {
     parallel: numberFrom("--parallel", options.parallel),
-    intervalSeconds: numberFrom("--interval", options.interval),
+    interval_seconds: numberFrom("--interval", options.interval),
     priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
-    maxFailures: options.maxFailures === "none" ? null : numberFrom("--max-failures", options.maxFailures),
-    throttleAbove: options.throttleAbove === "none" ? null : numberFrom("--throttle-above", options.throttleAbove),
+    max_failures: options.maxFailures === "none" ? null : numberFrom("--max-failures", options.maxFailures),
+    throttle_above: options.throttleAbove === "none" ? null : numberFrom("--throttle-above", options.throttleAbove),
   };
-  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as typeof all;
 }
 
 function numberFrom(flag: string, text: string | undefined): number | undefined {

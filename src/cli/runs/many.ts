@@ -1,9 +1,20 @@
 /** Acts on many runs at once: by their ids, or by a filter. A filter says first how many it means, and acts with --yes. */
-import { actOnMany, COUNT_UP_TO, countMeant, type ManyAct, meantBy, reprioritizeRun } from "../../actions/many_runs.ts";
+import {
+  cancelMany,
+  COUNT_UP_TO,
+  countMeant,
+  type ManyAct,
+  meantBy,
+  type MeantRuns,
+  reprioritize,
+  reprioritizeMany,
+  retryMany,
+} from "../../actions/many_runs.ts";
+import type { Sql } from "../../postgres/connection.ts";
 import { counted } from "../../platform/text.ts";
 import { priorityNumber } from "../../job.ts";
 import type { RunFilter } from "../../runs/run_filter.ts";
-import { by, type Reasoned, withDb } from "../operator.ts";
+import { act, performOn, type Reasoned, withDb } from "../operator.ts";
 import { filterFrom, idFrom, priorityFrom } from "../inputs.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 
@@ -14,24 +25,26 @@ export interface ManyOptions extends Reasoned {
 
 export async function cancelManyCommand(options: ManyOptions): Promise<void> {
   const filter = filterFrom(options.where ?? []);
-  await withMany(filter, { verb: "cancel" }, options, (n) => `cancel requested for ${counted(n, "run")}`);
+  await withMany(filter, "cancel", options, {
+    does: (sql, filter) => performOn(sql, cancelMany, { filter }, options),
+    said: (n) => `cancel requested for ${counted(n, "run")}`,
+  });
 }
 
 export async function retryManyCommand(options: ManyOptions): Promise<void> {
-  const act: ManyAct = { verb: "retry", wish: crypto.randomUUID() };
-  const filter = filterFrom(options.where ?? []);
-  await withMany(
-    filter,
-    act,
-    options,
-    (n) => `${counted(n, "run")} created, each with the args of an ended run`,
-  );
+  const wish = crypto.randomUUID();
+  await withMany(filterFrom(options.where ?? []), "retry", options, {
+    does: (sql, filter) => performOn(sql, retryMany, { filter, wish }, options),
+    said: (n) => `${counted(n, "run")} created, each with the args of an ended run`,
+  });
 }
 
 export async function reprioritizeManyCommand(options: ManyOptions & { priority: string }): Promise<void> {
   const priority = priorityNumber(priorityFrom(options.priority));
-  const said = (n: number) => `${counted(n, "waiting run")} changed to priority ${priority}`;
-  await withMany(filterFrom(options.where ?? []), { verb: "reprioritize", priority }, options, said);
+  await withMany(filterFrom(options.where ?? []), "reprioritize", options, {
+    does: (sql, filter) => performOn(sql, reprioritizeMany, { filter, priority }, options),
+    said: (n) => `${counted(n, "waiting run")} changed to priority ${priority}`,
+  });
 }
 
 export async function reprioritizeOneCommand(
@@ -39,18 +52,17 @@ export async function reprioritizeOneCommand(
   options: Omit<ManyOptions, "where"> & { priority: string },
 ): Promise<void> {
   const [id, priority] = [idFrom(text), priorityNumber(priorityFrom(options.priority))];
-  await withDb((sql) => reprioritizeRun(sql, id, priority, by(options)));
+  await act(reprioritize, { id, priority }, options);
   if (options.json) return printJson({ ids: [id] });
   say(`run ${id} now has priority ${priority}`);
 }
 
 async function withMany(
   filter: RunFilter,
-  act: ManyAct,
+  verb: ManyAct["verb"],
   options: ManyOptions,
-  said: (runs: number) => string,
+  { does, said }: { does: (sql: Sql, filter: MeantRuns) => Promise<number[]>; said: (runs: number) => string },
 ): Promise<void> {
-  const { verb } = act;
   if (meantBy(filter, verb).states?.length === 0) {
     throw new CommandError(`Cannot ${verb} runs that are ${filter.states?.join(", ")}`, EXIT.usage);
   }
@@ -63,7 +75,11 @@ async function withMany(
       const many = counted(count, "run") + (count === COUNT_UP_TO ? " or more" : "");
       throw new CommandError(`This would ${verb} ${many}; add --yes to do it`, EXIT.usage);
     }
-    const ids = await actOnMany(sql, filter, act, by(options));
+    const ids = await does(sql, {
+      ...filter,
+      states: filter.states && [...filter.states],
+      ids: filter.ids && [...filter.ids],
+    });
     if (options.json) return printJson({ ids });
     say(said(ids.length));
   });

@@ -1,9 +1,9 @@
 /** `queue`: what waits and why, and stopping and letting go: everything, a job, a serial key. `resources`: how much there is. */
-import { changeResource, setPaused } from "../../actions/queue_actions.ts";
+import { dropResource, pauseQueue, resumeQueue, saveResource } from "../../actions/queue_actions.ts";
 import { readSettings } from "../../settings/settings.ts";
 import { listStoppedKeys, type QueueLine, readQueue } from "../../dispatch/pauses.ts";
 import { readResources } from "../../dispatch/dispatch_queues.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { CommandError, EXIT, pausedText, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 
@@ -49,8 +49,7 @@ export async function pauseCommand(
       EXIT.usage,
     );
   }
-  const wish = { ...by(options), paused };
-  const changed = await withDb((sql) => setPaused(sql, { job_name, serial_key, all }, wish));
+  const changed = await act(paused ? pauseQueue : resumeQueue, { job_name, serial_key, all }, options);
   const what = serial_key !== undefined
     ? `serial key "${serial_key}"`
     : job_name !== undefined
@@ -76,7 +75,9 @@ export async function setResourceCommand(name: string, capacity: string | undefi
   if (n !== undefined && !(/^\d+$/.test(capacity as string) && n <= 1_000_000_000)) {
     throw new CommandError(`Cannot use "${capacity}" as a capacity: give a whole number from 1`, EXIT.usage);
   }
-  const changed = await withDb((sql) => changeResource(sql, name, n, by(options)));
+  const changed = n === undefined
+    ? await act(dropResource, { name }, options)
+    : await act(saveResource, { name, capacity: n }, options);
   if (options.json) return printJson({ name, capacity: n ?? null, changed });
   say(
     n === undefined

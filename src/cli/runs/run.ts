@@ -3,14 +3,14 @@ import { harmless } from "../../platform/text.ts";
 import { monotonicMs, rest } from "../../platform/timers.ts";
 import { wordLike } from "../../platform/shown.ts";
 import { UnknownKeys } from "../../sync/unknown_keys.ts";
-import { eventFit, unfitText } from "../../actions/event_fit.ts";
-import { emitAs, enqueueRun } from "../../actions/run_actions.ts";
+import { type EventFit, unfitText } from "../../actions/event_fit.ts";
+import { emit, enqueue } from "../../actions/run_actions.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import { listEventTypes } from "../../runs/job_view.ts";
 import { readLogs } from "../../runs/run_logs.ts";
 import { readAttempts, readRun, readState, type RunView } from "../../runs/run_view.ts";
 import { TERMINAL } from "../../runs/run_states.ts";
-import { by, type JsonOption, NO_REASON, withDb } from "../operator.ts";
+import { type JsonOption, performOn, withDb } from "../operator.ts";
 import { instantFrom, parseJson, priorityFrom } from "../inputs.ts";
 import { CommandError, EXIT, isReaderGone, printJson, say, type Signals, warn } from "../../app/output.ts";
 import { localTimes } from "../times.ts";
@@ -28,20 +28,18 @@ interface RunOptions extends JsonOption {
 export async function runCommand(name: string, options: RunOptions, signals: Signals): Promise<void> {
   const args = parseJson("--args", options.args);
   const unknown = new UnknownKeys();
-  const job = {
-    name,
+  const given = {
+    job_name: name,
     args,
     unknown,
-    options: {
-      priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
-      runAt: options.at === undefined ? undefined : instantFrom(options.at, "ahead"),
-      idempotencyKey: options.key,
-      serialKey: options.serialKey,
-      node: options.node,
-    },
+    priority: options.priority === undefined ? undefined : priorityFrom(options.priority),
+    run_at: options.at === undefined ? undefined : instantFrom(options.at, "ahead"),
+    idempotency_key: options.key,
+    serial_key: options.serialKey,
+    node: options.node,
   };
   await withDb(async (sql) => {
-    const { id, isNew } = await enqueueRun(sql, job, by({ reason: NO_REASON }));
+    const { id, isNew } = await performOn(sql, enqueue, given, {});
     warn(unknown.texts());
     if (!options.wait) {
       if (options.json) return printJson({ id, is_new: isNew });
@@ -59,20 +57,19 @@ export async function emitCommand(
   options: JsonOption & { payload: string; dedupeKey?: string },
 ): Promise<void> {
   const payload = parseJson("--payload", options.payload);
-  const given = { payload, dedupeKey: options.dedupeKey };
   await withDb(async (sql) => {
-    const { id, isNew } = await emitAs(sql, type, given, by({ reason: NO_REASON }));
+    const given = { event_type: type, payload, dedupe_key: options.dedupeKey };
+    const { id, isNew, fit } = await performOn(sql, emit, given, {});
     if (options.json) printJson({ id, event_type: type });
     else say(isNew ? `event ${id} emitted` : `event ${id} already exists with this key`);
-    if (isNew) warn(await emitWarnings(sql, { event_type: type, payload }));
+    if (fit) warn(await emitWarnings(sql, type, fit));
   });
 }
 
-async function emitWarnings(sql: Sql, event: { event_type: string; payload: unknown }): Promise<string[]> {
-  const fit = await eventFit(sql, event);
+async function emitWarnings(sql: Sql, type: string, fit: EventFit): Promise<string[]> {
   const unfit = unfitText(fit);
   if (unfit !== undefined) return [unfit];
-  return fit.listening > 0 ? [] : [unheardText(event.event_type, await listEventTypes(sql))];
+  return fit.listening > 0 ? [] : [unheardText(type, await listEventTypes(sql))];
 }
 
 /** No mistake, since a job for it may come one day, but most likely one. */

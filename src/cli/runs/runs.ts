@@ -4,10 +4,10 @@ import { openArchive } from "../../archive/open_archive.ts";
 import { UnknownKeys } from "../../sync/unknown_keys.ts";
 import { RunLog } from "../../actions/run_log.ts";
 import { existingJob } from "../../actions/job_actions.ts";
-import { cancelRun, closeRun, existingRun, retryRun } from "../../actions/run_actions.ts";
+import { cancel, close, existingRun, retry } from "../../actions/run_actions.ts";
 import { listRuns, readAttempts, readState } from "../../runs/run_view.ts";
 import { TERMINAL } from "../../runs/run_states.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { filterFrom, idFrom, parseJson } from "../inputs.ts";
 import { readConfigForDb } from "../../app/opening.ts";
 import {
@@ -91,7 +91,7 @@ function deletedText(id: number, day: string): string {
 
 export async function cancelCommand(id: string, options: Reasoned): Promise<void> {
   const job_run_id = idFrom(id);
-  const answer = await withDb((sql) => cancelRun(sql, job_run_id, by(options)));
+  const answer = await act(cancel, { id: job_run_id }, options);
   if (options.json) return printJson({ id: job_run_id, ...answer });
   say(
     answer.requested
@@ -111,7 +111,7 @@ export async function closeCommand(id: string, options: Reasoned & { yes?: boole
         EXIT.usage,
       );
     }
-    await closeRun(sql, job_run_id, by(options));
+    await performOn(sql, close, { id: job_run_id }, options);
   });
   if (options.json) return printJson({ id: job_run_id, state: "FAILED" });
   say(`run ${id} is closed as FAILED (Missing)`);
@@ -130,8 +130,8 @@ export async function retryCommand(
 ): Promise<void> {
   const args = options.args === undefined ? undefined : parseJson("--args", options.args);
   const unknown = new UnknownKeys();
-  const wish = { ...by(options), args, unknown, withFollowers: options.withFollowers };
-  const fresh = await withDb((sql) => retryRun(sql, idFrom(id), wish));
+  const given = { id: idFrom(id), args, unknown, with_followers: options.withFollowers };
+  const fresh = await act(retry, given, options);
   warn(unknown.texts());
   if (options.json) return printJson({ id: fresh.id, rerun_of: fresh.rerun_of });
   const which = args === undefined ? "the args" : "other args than those";

@@ -151,7 +151,7 @@ Deno.test("a test of the connection is asked of the leader, shown while it is un
     await aWorker(sql, { node_id: "a", worker_id: "w1" });
     await sql`update node set next_check_at = now() + interval '1 hour'`;
     const browser = await login("operator");
-    assert.match((await browser.act("/nodes/a/test")).text, /There is no leader/);
+    assert.match((await browser.act("/nodes/a/test")).text, /nobody leads/);
     await sql`update leader_term set worker_id = 'w1', lease_until = now() + interval '1 minute'`;
     assert.doesNotMatch(await browser.text("/nodes/a"), /checking/);
     assert.equal((await browser.act("/nodes/a/test")).tone, "good");

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { reportText } from "../../../src/sync/plan_text.ts";
 import { unknownKeys, unknownKeyText } from "../../../src/sync/unknown_keys.ts";
 import type { Json } from "../../../src/job.ts";
+import { startBulk } from "../../../src/actions/bulk.ts";
 import { readDefinition } from "../../../src/definitions/definition_rows.ts";
 import { withApi } from "../../support/api_scene.ts";
 import { cliWith } from "../../support/cli.ts";
@@ -74,6 +75,37 @@ Deno.test("waiting runs that a changed schema refuses are named in the plan: how
           bad.slice(0, 5).join(", ")
         }, ... \\(2 more\\); the first: tenant`,
       ),
+    );
+  });
+});
+
+Deno.test("items of bulks that are no runs yet are named as well where a changed schema refuses them, and what that costs has bounds", async () => {
+  await withSync({ "a.ts": job("args: z.object({ n: z.number() }),") }, async ({ sql, jobs, sync }) => {
+    assertApplied(await sync());
+    const bulkOf = async (items: Json[], next_seq = 1) => {
+      const { id } = await startBulk(sql, { job: "a", items, options: {}, actor: "test" });
+      await sql`update bulk set next_seq = ${next_seq} where id = ${id}`;
+      return id;
+    };
+    const items = (count: number, fits: (n: number) => boolean) =>
+      Array.from({ length: count }, (_, n) => ({ n, ...fits(n + 1) && { tenant: "acme" } }));
+    const id = await bulkOf(items(40, (n) => n < 31 || n % 2 === 0), 21);
+    await bulkOf(items(3, () => true));
+    const over = await bulkOf(items(3, () => false));
+    await sql`update bulk set state = 'CANCELED' where id = ${over}`;
+    await bulkOf(items(3, () => false), 4); // all of it is runs
+    const large = await bulkOf(items(6_000, () => false));
+    jobs.write("a.ts", job("args: z.object({ n: z.number(), tenant: z.string() }),"));
+    const report = await sync("plan");
+    const found = report.plan?.changed[0]?.bulk_misfits ?? [];
+    assert.deepEqual(found.map(({ why: _, ...one }) => one), [
+      { bulk_id: id, items: 5, of: 20, left: 20, first: 31 },
+      { bulk_id: large, items: 4_977, of: 4_977, left: 6_000, first: 1 },
+    ]);
+    const text = reportText(report, { color: false });
+    assert(text.includes(`bulk ${id}: 5 of 20 items not yet made do not fit, first at item 31: tenant: `));
+    assert(
+      text.includes(`bulk ${large}: 4,977 of the first 4,977 of 6,000 items not yet made do not fit, first at item 1`),
     );
   });
 });

@@ -90,7 +90,7 @@ Deno.test("items come from a file of lines; text is for people; what cannot be i
       [
         ["set", "1", "--parallel", "-3"],
         2,
-        /Cannot change bulk 1: parallel is a whole number from 1 to 1000000: current value is -3/,
+        /Cannot change a bulk while it runs: parallel: must be a whole number from 1 to 1000000/,
       ],
       [["start", "each"], 2, /either --sql QUERY or --items FILE/],
       [["start", "nobody", "--sql", "select 1 as args"], 1, /Cannot start a bulk of "nobody": no such job, known are/],

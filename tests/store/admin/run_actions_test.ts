@@ -127,7 +127,7 @@ Deno.test("one that waits gets another priority, one that nothing ends is closed
     await browser.post(`/runs/${run.id}/move`, { priority: "-1" });
     assert.match(await browser.text(`/runs/${run.id}`), /number from 0 to 999/);
     await browser.post(`/runs/${lost.id}/move`, { priority: "5" });
-    assert.match(await browser.text(`/runs/${lost.id}`), /is no longer waiting/);
+    assert.match(await browser.text(`/runs/${lost.id}`), /only what waits can be moved/);
     await browser.post(`/runs/${lost.id}/close`, { reason: "  " });
     assert.match(await browser.text(`/runs/${lost.id}`), /needs a reason/);
     await browser.post(`/runs/${lost.id}/close`, { reason: EVIL });
@@ -136,7 +136,7 @@ Deno.test("one that waits gets another priority, one that nothing ends is closed
     assert.match(page, /closed by user:operator: &quot;&gt;&lt;script/);
     assert.doesNotMatch(page, /<script>|<img/);
     await browser.post(`/runs/${lost.id}/close`, { reason: "again" });
-    assert.match(await browser.text(`/runs/${lost.id}`), /had already ended as FAILED/);
+    assert.match(await browser.text(`/runs/${lost.id}`), /it has ended as FAILED/);
     assert.equal((await sql`select from admin_action_log where action = 'run.close'`).length, 1);
     assert.equal((await browser.post("/runs/999/close", { reason: "x" })).status, 404);
   });

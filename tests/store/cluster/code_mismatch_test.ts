@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Digests } from "../../../src/sync/module_graph.ts";
 import { CodeReport } from "../../../src/worker/code_report.ts";
 import { judgeAlerts, listAlerts, watchLeader } from "../../../src/alerts/alerts.ts";
+import { sayWhy } from "../../../src/dispatch/dispatch_queues.ts";
 import { readLacking, refuseCode, reportCode } from "../../../src/runs/code_mismatch.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { listWorkers } from "../../../src/nodes/workers.ts";
@@ -225,6 +226,32 @@ Deno.test("one alert for each job and version that nobody has, open until somebo
     ]);
     await sql`update job_definition set digest = 'e17994f0' where id = ${id}`;
     assert.equal((await listAlerts(sql)).filter(({ kind }) => kind === "code.missing").length, 1);
+  }));
+
+Deno.test("a job pinned to a node whose workers lack the code opens an alert that names the node, though others have it", () =>
+  withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
+    for (const n of [1, 2]) await aWorker(sql, { worker_id: `w${n}`, node_id: `n${n}` });
+    const { id } = await aDefinition(sql, { name: "hello", digest: NEW, node: "n2" });
+    const due_at = new Date(Date.UTC(2026, 0, 1));
+    await aRun(sql, { job_definition_id: id, node: "n2", due_at });
+    await reportCode(sql, "w1", []);
+    await says(sql, "w2", id, OTHER_CODE);
+    const others = [{ digest: OTHER_CODE, workers: 1 }];
+    const parts = { code: "no_code" as const, job_name: "hello", digest: NEW, node: "n2", having: 0, others };
+    const why = { job_definition_id: id, node: "n2", reason: "x" };
+    await sayWhy(sql, term, [{ ...why, parts }]);
+    assert.deepEqual(await changes(sql, term), [], "a deploy takes a moment, and what it waits for is not overdue");
+    await sql`update queue_block_reason set since = since - interval '61 s'`;
+    assert.deepEqual(await changes(sql, term), ["opened code.missing hello 06edc18 n2"]);
+    const [alert] = await listAlerts(sql, { open: true });
+    assert.equal(alert?.message, 'no worker on node "n2" has version 06edc18 of hello (1 has e17994f)');
+    assert.deepEqual(alert?.detail, { job_name: "hello", digest: NEW, node: "n2", others });
+    await sayWhy(sql, term, [{ ...why, parts: { ...parts, having: 1 } }]);
+    assert.deepEqual((await changes(sql, term)).sort(), [
+      "closed code.missing hello 06edc18 n2",
+      "opened run.overdue hello",
+    ], "one there has it, and is busy");
   }));
 
 Deno.test("what only a leader has that may run nothing is had by nobody", () =>

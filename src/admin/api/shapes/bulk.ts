@@ -1,25 +1,8 @@
 /** Bulks as the API takes and gives them. */
-import { count, id, jobName, page, priority, priorityIn, text, time, Waits, warnings, z } from "./fields.ts";
+import { count, id, jobName, page, priority, text, time, Waits, warnings, z } from "./fields.ts";
 
 const word = z.string().nullable();
 const seconds = z.number().nullable().openapi({ description: "Of the last hundred bodies; null: too few have ended" });
-
-/** What may change while it runs. */
-export const PACE = {
-  parallel: z.int().min(1).max(1_000_000).optional().openapi({ description: "So many runs at once; default 10" }),
-  interval_seconds: z.number().min(0).max(31_536_000).optional().openapi({
-    description: "At least so long from one feed to the next; default 0: as soon as another has ended",
-  }),
-  priority: priorityIn.optional().openapi({
-    description: "Of its runs, those that wait as well; default that of the job",
-  }),
-  max_failures: z.int().min(0).max(1_000_000).nullable().optional().openapi({
-    description: "More failed runs than these pause it; null: any number",
-  }),
-  throttle_above: z.number().gt(0).lt(1).nullable().optional().openapi({
-    description: "While more than this share of the last 20 runs fails, what runs at once is halved; null: off",
-  }),
-};
 
 /** What is said once. */
 export const FIXED = {
@@ -90,9 +73,3 @@ const Forecast = z.object({
 });
 
 export const WhatIf = z.object({ id, now: Forecast, at: Forecast }).openapi("BulkWhatIf");
-
-export const STATE_OF = {
-  pause: { state: "PAUSED", summary: "Start nothing more of it; what runs goes on" },
-  resume: { state: "RUNNING", summary: "Go on" },
-  cancel: { state: "CANCELED", summary: "End it for good; its running runs are ended too" },
-} as const;

@@ -45,9 +45,6 @@ export function warned(texts: readonly string[]): { warnings?: string[] } {
   return texts.length > 0 ? { warnings: [...texts] } : {};
 }
 
-/** Where none was given. */
-export const NO_REASON = "through the API";
-
 export const priority = z.int().min(0).max(999).openapi({ description: "Lower first", example: 240 });
 export const priorityIn = z.union([priority, text(40)]).transform((given, context) => {
   try {

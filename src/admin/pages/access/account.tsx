@@ -1,12 +1,11 @@
 /** One's own account: the password, and where one is logged in. For everybody who has one. */
-import { forgetTries, mayTry } from "../../../access/login_attempts.ts";
-import { endSessionsOf, listSessions, type OpenSession } from "../../../access/sessions.ts";
-import { readCredentials, setPassword } from "../../../access/users.ts";
+import { listSessions, type OpenSession } from "../../../access/sessions.ts";
 import { hashPassword, passwordFits, problemWithPassword } from "../../auth/passwords.ts";
 import { Csrf } from "../../parts/dialog.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../form_actions.ts";
+import { changeOwnPassword, logOutEverywhere } from "../../../actions/user_actions.ts";
+import { orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, link, type Page, type RequestContext } from "../../request_context.ts";
 import { t } from "../../../locale/locale.ts";
 
@@ -63,8 +62,7 @@ function columnsOf(on: RequestContext): TableColumn<OpenSession>[] {
   ];
 }
 
-/** Tries are counted as those at the login are: an open session must not help to guess. */
-export async function changeOwnPassword(on: ActionContext): Promise<Done> {
+export async function changePassword(on: ActionContext): Promise<Done> {
   const name = on.user?.name ?? "";
   const [current, fresh, again] = ["current", "fresh", "again"].map((one) => {
     const value = on.form.get(one);
@@ -73,20 +71,14 @@ export async function changeOwnPassword(on: ActionContext): Promise<Done> {
   const bad = (text: string): Done => ({ to: "/account", tone: "bad", text });
   if (problemWithPassword(fresh)) return bad(t(on, "access.unfit"));
   if (fresh !== again) return bad(t(on, "access.differ"));
-  // The tries from one address are few, and others' are not one's own: what they guess does not count.
-  const who = { name, address: `account of ${name}`, known: "address" } as const;
-  if (!await mayTry(on.sql, who)) return bad(t(on, "access.too_many"));
-  const known = await readCredentials(on.sql, name);
-  if (!await passwordFits(current.slice(0, 1000), known?.password_hash)) return bad(t(on, "access.wrong"));
-  await forgetTries(on.sql, who);
-  const password_hash = await hashPassword(fresh);
-  if (!await setPassword(on.sql, { name, password_hash, instead_of: known?.password_hash }, { actor: on.actor })) {
-    return bad(t(on, "access.wrong"));
-  }
-  return { to: "/account", text: t(on, "access.password_done") };
+  const fits = (hash: string | undefined) => passwordFits(current.slice(0, 1000), hash);
+  return await orSay(on, "/account", async () => {
+    const { changed } = await on.perform(changeOwnPassword, { name, hash: () => hashPassword(fresh), fits });
+    return changed ? { to: "/account", text: t(on, "access.password_done") } : bad(t(on, "access.wrong"));
+  });
 }
 
-export async function logOutEverywhere(on: ActionContext): Promise<Done> {
-  const ended = await endSessionsOf(on.sql, on.user?.name ?? "", by(on));
+export async function endOwnSessions(on: ActionContext): Promise<Done> {
+  const ended = await on.perform(logOutEverywhere, { name: on.user?.name ?? "" });
   return { to: "/account", text: t(on, "access.log_out_done", { n: ended }) };
 }

@@ -1,12 +1,11 @@
 /** Webhooks: where other programs deliver events. A hook's secret is shown once, when it is made. */
 import { Refused } from "../../../actions/args.ts";
-import { DEFAULT_RATE, dropHook, makeHook, MOST_PER_MINUTE } from "../../../actions/webhook_actions.ts";
+import { addHook, DEFAULT_RATE, MOST_PER_MINUTE, removeHook } from "../../../actions/webhook_actions.ts";
 import { listWebhooks, SIGNATURES, type WebhookView } from "../../../events/webhooks.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../form_actions.ts";
 import { refusalText } from "../../refusals.ts";
 import { type ActionContext, type Done, field, link, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
@@ -97,13 +96,13 @@ function columnsOf(on: RequestContext): TableColumn<WebhookView>[] {
   ];
 }
 
-export async function addHook(on: ActionContext): Promise<Done | Page> {
+export async function addFromForm(on: ActionContext): Promise<Done | Page> {
   const [name, event_type] = [field(on.form, "name"), field(on.form, "event_type")];
   const signature = SIGNATURES.find((one) => one === field(on.form, "signature"));
   if (!signature) return refused("hooks", t(on, "access.bad_choice"));
   const hook = { name, event_type, signature, rate_per_minute: Number(field(on.form, "rate")) };
   try {
-    const { secret } = await makeHook(on.sql, hook, by(on));
+    const { secret } = await on.perform(addHook, hook);
     return secretPage(on, { title: t(on, "access.secret_of", { name }), secret, area: "hooks" });
   } catch (error) {
     if (error instanceof Refused) return refused("hooks", refusalText(on.lang, error).slice(0, 500));
@@ -111,10 +110,10 @@ export async function addHook(on: ActionContext): Promise<Done | Page> {
   }
 }
 
-export async function removeHook(on: ActionContext): Promise<Done> {
+export async function removeOneHook(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   try {
-    await dropHook(on.sql, name, by(on));
+    await on.perform(removeHook, { name });
     return { to: "/access/hooks", text: t(on, "access.removed", { name }) };
   } catch (error) {
     if (error instanceof Refused) return refused("hooks", t(on, "access.none_of"));

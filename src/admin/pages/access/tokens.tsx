@@ -1,13 +1,6 @@
 /** Tokens by which programs use the API. One is shown once, when it is made; only its digest is kept. */
-import {
-  addApiToken,
-  type ApiTokenView,
-  listApiTokens,
-  MOST_TOKEN_DAYS,
-  removeApiToken,
-  SCOPES,
-  TOKEN_NAME,
-} from "../../../access/api_tokens.ts";
+import { addToken, removeToken } from "../../../actions/system_actions.ts";
+import { type ApiTokenView, listApiTokens, MOST_TOKEN_DAYS, SCOPES, TOKEN_NAME } from "../../../access/api_tokens.ts";
 import { digestOf, makeToken } from "../../auth/passwords.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
@@ -15,7 +8,6 @@ import { Chips } from "../../parts/filters.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { by } from "../../form_actions.ts";
 import { type ActionContext, type Done, field, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { t } from "../../../locale/locale.ts";
@@ -97,7 +89,7 @@ function columnsOf(on: RequestContext): TableColumn<ApiTokenView>[] {
   ];
 }
 
-export async function addToken(on: ActionContext): Promise<Done | Page> {
+export async function addFromForm(on: ActionContext): Promise<Done | Page> {
   const [name, days] = [field(on.form, "name"), Number(field(on.form, "days"))];
   if (!TOKEN_NAME.test(name)) return refused("tokens", t(on, "access.bad_token_name", { name: name.slice(0, 100) }));
   if (!Number.isInteger(days) || days < 1 || days > MOST_TOKEN_DAYS) return refused("tokens", t(on, "access.bad_days"));
@@ -105,13 +97,13 @@ export async function addToken(on: ActionContext): Promise<Done | Page> {
   const scopes = SCOPES.filter((scope) => given.includes(scope));
   if (scopes.length === 0) return refused("tokens", t(on, "access.scope_missing"));
   const secret = makeToken();
-  const added = await addApiToken(on.sql, { name, token_digest: await digestOf(secret), scopes, days }, by(on));
-  if (!added) return refused("tokens", t(on, "access.taken", { name }));
+  const added = await on.perform(addToken, { name, token_digest: await digestOf(secret), scopes, days });
+  if (!added.added) return refused("tokens", t(on, "access.taken", { name }));
   return secretPage(on, { title: t(on, "access.token_is", { name }), secret, area: "tokens" });
 }
 
-export async function removeToken(on: ActionContext): Promise<Done> {
+export async function removeOneToken(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
-  if (!await removeApiToken(on.sql, name, by(on))) return refused("tokens", t(on, "access.none_of"));
+  if (!(await on.perform(removeToken, { name })).removed) return refused("tokens", t(on, "access.none_of"));
   return { to: "/access/tokens", text: t(on, "access.removed", { name }) };
 }

@@ -1,21 +1,21 @@
 /** Users: who there is, and what an admin does with them. Passwords are made here and never typed for somebody else. */
 import { hashPassword, makePassword } from "../../auth/passwords.ts";
-import { endSessionsOf } from "../../../access/sessions.ts";
-import {
-  addUser,
-  listUsers,
-  problemWithName,
-  ROLES,
-  setPassword,
-  type UserRole,
-  type UserView,
-} from "../../../access/users.ts";
+import { listUsers, problemWithName, ROLES, type UserRole, type UserView } from "../../../access/users.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
-import { changeRole, disableUser, enableUser, removeUserNamed, unlock } from "../../../actions/user_actions.ts";
-import { by, orSay } from "../../form_actions.ts";
+import {
+  addOneUser,
+  disable,
+  enable,
+  logOutUser,
+  removeOneUser,
+  renewPassword,
+  setUserRole,
+  unlockOne,
+} from "../../../actions/user_actions.ts";
+import { orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, field, type Page, type RequestContext } from "../../request_context.ts";
 import { Frame, idOf, nameParam, refused, secretPage } from "./frame.tsx";
 import { t } from "../../../locale/locale.ts";
@@ -141,13 +141,13 @@ function RoleChoice({ on, role }: { on: RequestContext; role: UserRole }) {
   );
 }
 
-export async function addOneUser(on: ActionContext): Promise<Done | Page> {
+export async function addFromForm(on: ActionContext): Promise<Done | Page> {
   const name = field(on.form, "name").toLowerCase();
   if (problemWithName(name)) return refused("users", t(on, "access.bad_name", { name: name.slice(0, 100) }));
   const role = roleOf(on);
   if (!role) return refused("users", t(on, "access.bad_choice"));
   const secret = makePassword();
-  const added = await addUser(on.sql, { name, role, password_hash: await hashPassword(secret) }, by(on));
+  const { added } = await on.perform(addOneUser, { name, role, password_hash: await hashPassword(secret) });
   if (!added) return refused("users", t(on, "access.taken", { name }));
   return secretPage(on, { title: t(on, "access.password_of", { name }), secret, area: "users" });
 }
@@ -157,20 +157,20 @@ export async function changeRoleOfUser(on: ActionContext): Promise<Done> {
   if (!role) return refused("users", t(on, "access.bad_choice"));
   if (name === on.user?.name) return refused("users", t(on, "access.not_yourself"));
   return await orSay(on, "/access/users", async () => {
-    await changeRole(on.sql, { name, role }, by(on));
+    await on.perform(setUserRole, { name, role });
     return { to: "/access/users", text: t(on, "access.role_done", { name, role }) };
   });
 }
 
-export async function renewPassword(on: ActionContext): Promise<Done | Page> {
+export async function makeNewPassword(on: ActionContext): Promise<Done | Page> {
   const [name, secret] = [nameParam(on), makePassword()];
-  const done = await setPassword(on.sql, { name, password_hash: await hashPassword(secret) }, by(on));
-  if (!done) return refused("users", t(on, "access.none_of"));
+  const { changed } = await on.perform(renewPassword, { name, password_hash: await hashPassword(secret) });
+  if (!changed) return refused("users", t(on, "access.none_of"));
   return secretPage(on, { title: t(on, "access.password_of", { name }), secret, area: "users" });
 }
 
-export async function logOutUser(on: ActionContext): Promise<Done> {
-  const ended = await endSessionsOf(on.sql, nameParam(on), by(on));
+export async function endSessions(on: ActionContext): Promise<Done> {
+  const ended = await on.perform(logOutUser, { name: nameParam(on) });
   return { to: "/access/users", text: t(on, "access.log_out_done", { n: ended }) };
 }
 
@@ -178,7 +178,7 @@ export async function disableOneUser(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   if (name === on.user?.name) return refused("users", t(on, "access.not_yourself_out"));
   return await orSay(on, "/access/users", async () => {
-    const { sessions, tokens } = await disableUser(on.sql, name, by(on));
+    const { sessions, tokens } = await on.perform(disable, { name });
     return { to: "/access/users", text: t(on, "access.disable_done", { name, sessions, tokens }) };
   });
 }
@@ -186,7 +186,7 @@ export async function disableOneUser(on: ActionContext): Promise<Done> {
 export async function enableOneUser(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   return await orSay(on, "/access/users", async () => {
-    await enableUser(on.sql, name, by(on));
+    await on.perform(enable, { name });
     return { to: "/access/users", text: t(on, "access.enable_done", { name }) };
   });
 }
@@ -194,16 +194,16 @@ export async function enableOneUser(on: ActionContext): Promise<Done> {
 export async function unlockOneUser(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   return await orSay(on, "/access/users", async () => {
-    const { tries } = await unlock(on.sql, name, by(on));
+    const { tries } = await on.perform(unlockOne, { name });
     return { to: "/access/users", text: t(on, "access.unlock_done", { name, tries }) };
   });
 }
 
-export async function removeOneUser(on: ActionContext): Promise<Done> {
+export async function removeNamed(on: ActionContext): Promise<Done> {
   const name = nameParam(on);
   if (name === on.user?.name) return refused("users", t(on, "access.not_yourself"));
   return await orSay(on, "/access/users", async () => {
-    await removeUserNamed(on.sql, name, by(on));
+    await on.perform(removeOneUser, { name });
     return { to: "/access/users", text: t(on, "access.removed", { name }) };
   });
 }

@@ -1,6 +1,6 @@
 /** Saying that somebody has seen an alert: its button, what it asks, and what comes of it. On each page that lists alerts. */
-import { ackAlert, type Alert } from "../../../alerts/alerts.ts";
-import { by } from "../../form_actions.ts";
+import { acknowledgeAlert } from "../../../actions/system_actions.ts";
+import type { Alert } from "../../../alerts/alerts.ts";
 import { alertText } from "../../parts/alert_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -36,6 +36,6 @@ export function AckDialogs({ on, alerts }: { on: RequestContext; alerts: Alert[]
 }
 
 export async function acknowledge(on: ActionContext, to: string): Promise<Done> {
-  const done = await ackAlert(on.sql, idParam(on), by(on));
+  const { acked: done } = await on.perform(acknowledgeAlert, { id: idParam(on) });
   return done ? { to, text: t(on, "alerts.ack_done") } : { to, tone: "bad", text: t(on, "alerts.ack_not") };
 }

@@ -1,6 +1,6 @@
-/** What an operator does to a bulk. The store does it, with its audit, as one statement; here is only what is said of it. */
-import { type BulkChange, changeBulk, retryBulk } from "../../../bulks/bulks.ts";
-import { by, numberField, orSay } from "../../form_actions.ts";
+/** What an operator does to a bulk: what is read of the form, and what is said of it. */
+import { cancelBulk, changeOneBulk, pauseBulk, resumeBulk, retryFailedItems } from "../../../actions/bulk_actions.ts";
+import { numberField, orGone } from "../../form_actions.ts";
 import { type ActionContext, type Done, idParam, PageError } from "../../request_context.ts";
 import { t } from "../../../locale/locale.ts";
 
@@ -14,48 +14,44 @@ export const PACE = {
 /** Says nothing when it is done: the page shows it. */
 export function setPace(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  return orSay(on, `/bulks/${id}`, async () => {
+  return orGone(on, `/bulks/${id}`, async () => {
     const change = {
       parallel: numberField(on, "parallel", { ...PACE.parallel, label: t(on, "bulks.parallel") }),
       interval_seconds: numberField(on, "interval", { ...PACE.interval, label: t(on, "bulks.interval") }),
       priority: numberField(on, "priority", { ...PACE.priority, label: t(on, "bulks.priority") }),
     };
     if (Object.values(change).every((value) => value === undefined)) throw new PageError(400);
-    return await changed(on, id, change);
+    await on.perform(changeOneBulk, { id, ...change });
+    return { to: `/bulks/${id}` };
   });
 }
 
-export function pauseBulk(on: ActionContext): Promise<Done> {
-  const id = idParam(on);
-  return changed(on, id, { state: "PAUSED" }, t(on, "bulks.done_pause", { id }));
+export function pauseIt(on: ActionContext): Promise<Done> {
+  return changed(on, pauseBulk, t(on, "bulks.done_pause", { id: idParam(on) }));
 }
 
-export function resumeBulk(on: ActionContext): Promise<Done> {
-  const id = idParam(on);
-  return changed(on, id, { state: "RUNNING" }, t(on, "bulks.done_resume", { id }));
+export function resumeIt(on: ActionContext): Promise<Done> {
+  return changed(on, resumeBulk, t(on, "bulks.done_resume", { id: idParam(on) }));
 }
 
-export function cancelBulk(on: ActionContext): Promise<Done> {
-  const id = idParam(on);
-  return changed(on, id, { state: "CANCELED" }, t(on, "bulks.done_cancel", { id }));
+export function cancelIt(on: ActionContext): Promise<Done> {
+  return changed(on, cancelBulk, t(on, "bulks.done_cancel", { id: idParam(on) }));
 }
 
-async function changed(on: ActionContext, id: number, change: BulkChange, text?: string): Promise<Done> {
-  const answer = await changeBulk(on.sql, id, change, by(on));
-  if (!answer) throw new PageError(404);
+function changed(on: ActionContext, act: typeof pauseBulk, text: string): Promise<Done> {
+  const id = idParam(on);
   const to = `/bulks/${id}`;
-  const over = answer.finished || (answer.was === "CANCELED" && change.state !== "CANCELED");
-  return over ? { to, tone: "bad", text: t(on, "bulks.over", { id }) } : { to, text };
+  return orGone(on, to, async () => {
+    await on.perform(act, { id });
+    return { to, text };
+  });
 }
 
 /** What is in a new bulk already is not repeated again, so sending it twice makes one. */
-export async function retryFailed(on: ActionContext): Promise<Done> {
+export function retryFailed(on: ActionContext): Promise<Done> {
   const id = idParam(on);
-  const made = await retryBulk(on.sql, id, by(on));
-  if (!made) throw new PageError(404);
-  if (made.bulk_id === null) return { to: `/bulks/${id}`, tone: "bad", text: t(on, "bulks.retry_nothing", { id }) };
-  return {
-    to: `/bulks/${made.bulk_id}`,
-    text: t(on, "bulks.done_retry", { id: made.bulk_id, items: made.items, of: id }),
-  };
+  return orGone(on, `/bulks/${id}`, async () => {
+    const { bulk_id, items } = await on.perform(retryFailedItems, { id });
+    return { to: `/bulks/${bulk_id}`, text: t(on, "bulks.done_retry", { id: bulk_id, items, of: id }) };
+  });
 }

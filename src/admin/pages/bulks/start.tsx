@@ -1,5 +1,5 @@
 /** A bulk made on the page: a job, and the args of each item on a line of its own. */
-import { startBulk } from "../../../actions/bulk.ts";
+import { startOneBulk } from "../../../actions/bulk_actions.ts";
 import { readDefinitions } from "../../../definitions/definition_rows.ts";
 import { numberField, orForm, Unusable, wishOf } from "../../form_actions.ts";
 import { Csrf } from "../../parts/dialog.tsx";
@@ -71,8 +71,8 @@ export async function startFromForm(on: ActionContext): Promise<Done | Page> {
     const parallel = numberField(on, "parallel", { ...PACE.parallel, label: t(on, "bulks.parallel") });
     const items = itemsIn(on.lang, typed.items);
     if (items.length === 0) throw new Unusable(t(on, "bulks.start_empty"));
-    const options = { parallel, name: typed.name || undefined, idempotencyKey: `page:${wishOf(on)}` };
-    const made = await startBulk(on.sql, { job: typed.job, items, options, actor: on.actor });
+    const more = { parallel, name: typed.name || undefined, idempotency_key: `page:${wishOf(on)}` };
+    const made = await on.perform(startOneBulk, { job_name: typed.job, items, ...more });
     return {
       to: `/bulks/${made.id}`,
       text: made.isNew ? t(on, "bulks.start_done", { items: made.items }) : t(on, "bulks.start_again"),

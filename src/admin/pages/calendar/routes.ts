@@ -1,4 +1,5 @@
 /** What there is of the calendar, and who may do it. */
+import { backfill } from "../../../actions/schedule_actions.ts";
 import type { Route } from "../../request_context.ts";
 import { showCalendar } from "./grid.tsx";
 import { backfillSlots, showSlots } from "./slots.tsx";
@@ -6,5 +7,5 @@ import { backfillSlots, showSlots } from "./slots.tsx";
 export const calendarRoutes: Route[] = [
   { get: "/calendar", role: "viewer", show: showCalendar },
   { get: "/calendar/:id", role: "viewer", show: showSlots },
-  { post: "/calendar/:id/backfill", role: "operator", act: backfillSlots },
+  { post: "/calendar/:id/backfill", does: backfill, act: backfillSlots },
 ];

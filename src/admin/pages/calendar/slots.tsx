@@ -1,10 +1,10 @@
 /** The slots of one schedule in some time, each with what came of it; and runs for those that have none. */
 import { slotsIn } from "../../../schedules/calendar.ts";
 import { zoneNamed } from "../../../schedules/civil_time.ts";
-import { makeBackfill, planBackfill } from "../../../actions/schedule_actions.ts";
+import { backfill } from "../../../actions/schedule_actions.ts";
 import { readSchedules, type ScheduleView } from "../../../schedules/schedule_view.ts";
 import { readSlotRuns } from "../../../schedules/slot_view.ts";
-import { by, numberField, orSay } from "../../form_actions.ts";
+import { numberField, orSay } from "../../form_actions.ts";
 import { unreadableText } from "../../parts/complaint_text.ts";
 import { wholeSchedule } from "../../parts/schedule_text.ts";
 import { Badge, toneOf } from "../../parts/badge.tsx";
@@ -207,8 +207,9 @@ export function backfillSlots(on: ActionContext): Promise<Done> {
     const { schedule, now } = await scheduleOf(on);
     if (Temporal.Instant.compare(range.until, now) > 0) throw new PageError(400);
     const parallel = numberField(on, "parallel", { ...PARALLEL, label: t(on, "calendar.parallel") }) ?? 1;
-    const plan = await planBackfill(on.sql, schedule, { ...range, skipped: again });
-    const made = await makeBackfill(on.sql, plan, { parallel, priority: PRIORITY, ...by(on) });
+    const { job_name, schedule_id } = schedule;
+    const given = { job_name, schedule_id, ...range, skipped: again, parallel, priority: PRIORITY };
+    const made = await on.perform(backfill, given);
     if (!made) return { to, text: t(on, "calendar.backfill_nothing") };
     return { to: `/bulks/${made.bulk_id}`, text: t(on, "calendar.backfill_done", { runs: made.runs }) };
   });

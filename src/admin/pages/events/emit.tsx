@@ -1,9 +1,8 @@
 /** An event emitted by hand: a type, a payload, and a key under which it counts once. */
-import { eventFit } from "../../../actions/event_fit.ts";
-import { emitAs } from "../../../actions/run_actions.ts";
+import { emit } from "../../../actions/run_actions.ts";
 import { listEvents } from "../../../events/events.ts";
 import { listEventTypes } from "../../../runs/job_view.ts";
-import { by, jsonField, orForm } from "../../form_actions.ts";
+import { jsonField, orForm } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { TextField } from "../../parts/filters.tsx";
 import { Problem } from "../../parts/notes.tsx";
@@ -60,18 +59,16 @@ export async function emitFromForm(on: ActionContext): Promise<Done | Page> {
     dedupe_key: text("dedupe_key"),
   };
   return await orForm(on, (wrong) => emitPage(on, typed, wrong), async () => {
-    const given = {
-      payload: jsonField(on, "payload", t(on, "events.payload")),
-      dedupeKey: typed.dedupe_key || undefined,
-    };
-    const { id, isNew } = await emitAs(on.sql, typed.type, given, by(on));
-    const { listening, fits, unfit } = await eventFit(on.sql, { event_type: typed.type, payload: given.payload });
-    if (!isNew || listening === 0 || fits.length > 0) {
+    const payload = jsonField(on, "payload", t(on, "events.payload"));
+    const given = { event_type: typed.type, payload, dedupe_key: typed.dedupe_key || undefined };
+    const { id, fit } = await on.perform(emit, given);
+    if (!fit || fit.listening === 0 || fit.fits.length > 0) {
       return {
         to: `/events/${id}`,
-        text: isNew ? t(on, "events.emit_done", { id }) : t(on, "events.emit_known", { id }),
+        text: fit ? t(on, "events.emit_done", { id }) : t(on, "events.emit_known", { id }),
       };
     }
+    const { listening, unfit } = fit;
     const names = unfit.slice(0, UNFIT_SHOWN).map(({ job_name }) => job_name).join(", ");
     return { to: `/events/${id}`, tone: "bad", text: t(on, "events.emit_unfit", { id, jobs: listening, names }) };
   });

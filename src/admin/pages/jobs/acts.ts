@@ -1,11 +1,11 @@
-/** What an operator does to a job. The stores do it, with its audit, as one transaction; here is only what is said of it. */
-import { resetOverrides } from "../../../sync/overrides.ts";
+/** What an operator does to a job: what is read of the form, and what is said of it. */
+import { resetOptions } from "../../../actions/job_actions.ts";
+import { pauseQueue, resumeQueue } from "../../../actions/queue_actions.ts";
+import { pauseSchedule, resumeSchedule } from "../../../actions/schedule_actions.ts";
 import { type JobView, listJobs } from "../../../runs/job_view.ts";
 import { type EndedCounts, readJobTotals } from "../../../stats/run_stats.ts";
-import { pauseJob, pauseSchedules } from "../../../dispatch/pauses.ts";
-import { by } from "../../form_actions.ts";
+import { orGone } from "../../form_actions.ts";
 import { type ActionContext, type Done, field, PageError, type RequestContext } from "../../request_context.ts";
-import { complaintsText } from "../../parts/complaint_text.ts";
 import { t } from "../../../locale/locale.ts";
 
 /** More of what waits is "1000+": a page must not get slower with a backlog. */
@@ -31,35 +31,33 @@ export function countText(count: number): string {
   return count >= MOST_COUNTED ? `${MOST_COUNTED}+` : String(count);
 }
 
-export async function pauseOneJob(on: ActionContext, paused: boolean): Promise<Done> {
-  const name = on.params.name ?? "";
-  const answer = await pauseJob(on.sql, name, { ...by(on), paused });
-  if (!answer) throw new PageError(404);
-  const text = !answer.changed
-    ? t(on, "jobs.was_so", { name })
-    : paused
-    ? t(on, "jobs.paused_done", { name })
-    : t(on, "jobs.resumed_done", { name });
-  return { to: `/jobs/${name}`, text };
+export function pauseOneJob(on: ActionContext, paused: boolean): Promise<Done> {
+  const { name = "" } = on.params;
+  return orGone(on, `/jobs/${name}`, async () => {
+    const changed = await on.perform(paused ? pauseQueue : resumeQueue, { job_name: name });
+    return { to: `/jobs/${name}`, text: pausedText(on, name, { paused, changed }) };
+  });
 }
 
-export async function pauseOneSchedule(on: ActionContext, paused: boolean): Promise<Done> {
+export function pauseOneSchedule(on: ActionContext, paused: boolean): Promise<Done> {
   const { name = "", schedule = "" } = on.params;
-  const [one] = await pauseSchedules(on.sql, { job_name: name, schedule_id: schedule }, { ...by(on), paused });
-  if (!one) throw new PageError(404);
-  const text = !one.changed
-    ? t(on, "jobs.was_so", { name: schedule })
-    : paused
-    ? t(on, "jobs.paused_done", { name: schedule })
-    : t(on, "jobs.resumed_done", { name: schedule });
-  return { to: `/jobs/${name}`, text };
+  return orGone(on, `/jobs/${name}`, async () => {
+    const which = { job_name: name, schedule_id: schedule };
+    const [one] = await on.perform(paused ? pauseSchedule : resumeSchedule, which);
+    return { to: `/jobs/${name}`, text: pausedText(on, schedule, { paused, changed: one?.changed === true }) };
+  });
 }
 
-export async function resetOption(on: ActionContext): Promise<Done> {
-  const name = on.params.name ?? "";
+function pausedText(on: ActionContext, name: string, now: { paused: boolean; changed: boolean }): string {
+  if (!now.changed) return t(on, "jobs.was_so", { name });
+  return now.paused ? t(on, "jobs.paused_done", { name }) : t(on, "jobs.resumed_done", { name });
+}
+
+export function resetOption(on: ActionContext): Promise<Done> {
+  const { name = "" } = on.params;
   const option = field(on.form, "option");
-  const answer = await resetOverrides(on.sql, name, [option], by(on));
-  if (!answer) throw new PageError(404);
-  if (!answer.ok) return { to: `/jobs/${name}`, tone: "bad", text: complaintsText(on.lang, answer.complaints) };
-  return { to: `/jobs/${name}`, text: t(on, "jobs.reset_done", { name: option }) };
+  return orGone(on, `/jobs/${name}`, async () => {
+    await on.perform(resetOptions, { name, names: [option] });
+    return { to: `/jobs/${name}`, text: t(on, "jobs.reset_done", { name: option }) };
+  });
 }

@@ -5,13 +5,13 @@ import { ArgsFields, type ArgsState } from "../../args/form.tsx";
 import { checkArgs, jsonOf, valueOf } from "../../args/reading.ts";
 import { storable } from "../../../actions/args.ts";
 import type { Enqueued } from "../../../actions/enqueue.ts";
-import { enqueueRun } from "../../../actions/run_actions.ts";
+import { enqueue } from "../../../actions/run_actions.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
 import { databaseNow, readDefinition, type StoredDefinition } from "../../../definitions/definition_rows.ts";
 import { type NodeRow, readLabels } from "../../../nodes/workers.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { by, orForm, wishOf, wordsOf } from "../../form_actions.ts";
+import { orForm, wishOf, wordsOf } from "../../form_actions.ts";
 import {
   type ActionContext,
   type Done,
@@ -72,7 +72,7 @@ export async function runJob(on: ActionContext): Promise<Done | Page> {
     return { ...await runPage(on, definition, { args, wish }), status: 400 };
   }
   return await orForm(on, (wrong) => runPage(on, definition, { args, wish, wrong }), async () => {
-    const { id, isNew } = await enqueue(on, definition, { args: value, wish });
+    const { id, isNew } = await enqueueFrom(on, definition, { args: value, wish });
     return { to: `/runs/${id}`, text: isNew ? t(on, "jobs.run_done", { id }) : t(on, "jobs.run_again", { id }) };
   });
 }
@@ -138,7 +138,7 @@ function unitOf(unit: string): number {
 }
 
 /** One run for each time that the form was opened; a delay counts by the database's clock. */
-async function enqueue(
+async function enqueueFrom(
   on: ActionContext,
   { name }: StoredDefinition,
   { args, wish }: { args: Json | undefined; wish: Wish },
@@ -146,12 +146,12 @@ async function enqueue(
   const seconds = Number(wish.delay) * unitOf(wish.unit);
   const now = seconds > 0 ? await databaseNow(on.sql) : undefined;
   const options = {
-    idempotencyKey: wish.wish,
+    idempotency_key: wish.wish,
     priority: wish.priority === "" ? undefined : priorityOf(wish.priority),
-    runAt: now && new Date(now.epochMilliseconds + seconds * 1_000),
+    run_at: now && new Date(now.epochMilliseconds + seconds * 1_000),
     node: wish.node === "" ? undefined : wish.node,
   };
-  return await enqueueRun(on.sql, { name, args, options }, by(on));
+  return await on.perform(enqueue, { job_name: name, args, ...options });
 }
 
 async function runPage(

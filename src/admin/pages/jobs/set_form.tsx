@@ -1,8 +1,9 @@
 /** What the forms have in common that set something beside a job's file: how they look, and what comes of them. */
 import type { Child } from "hono/jsx";
-import { setOverrides } from "../../../sync/overrides.ts";
+import { Refused } from "../../../actions/args.ts";
+import { type Changed, setOptions } from "../../../actions/job_actions.ts";
 import type { Json } from "../../../job.ts";
-import { by } from "../../form_actions.ts";
+import { refusalText } from "../../refusals.ts";
 import { complaintsText } from "../../parts/complaint_text.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
@@ -60,10 +61,17 @@ export async function setBeside(
   form: (problem: string) => Page,
 ): Promise<Done | Page> {
   const { name = "" } = on.params;
-  const answer = await setOverrides(on.sql, name, wishes, by(on));
-  if (!answer) throw new PageError(404);
-  if (!answer.ok) return form(complaintsText(on.lang, answer.complaints));
-  const changed = answer.changed.map((one) => one.name).join(", ");
+  let items: Changed[];
+  try {
+    items = await on.perform(setOptions, { name, values: wishes });
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    if (error.says.code === "none") throw new PageError(404);
+    return form(
+      error.says.code === "options" ? complaintsText(on.lang, [...error.says.complaints]) : refusalText(on.lang, error),
+    );
+  }
+  const changed = items.map((one) => one.name).join(", ");
   return {
     to: `/jobs/${name}`,
     text: changed === "" ? t(on, "jobs.set_nothing") : t(on, "jobs.set_done", { names: changed }),

@@ -1,15 +1,15 @@
 /** What an operator does to nodes, workers and the leader: as the command line does it (actions/node_actions.ts). */
 import {
-  degradeLeader,
-  detachWorkers,
-  existingNode,
-  forgetNode,
-  setDrained,
-  setNode,
+  changeOneNode,
+  checkNode,
+  degrade,
+  detachSome,
+  drainWorkers,
+  removeOneNode,
+  undrainWorkers,
 } from "../../../actions/node_actions.ts";
-import { type NodeChange, requestCheck } from "../../../nodes/node_health.ts";
-import { currentLeader } from "../../../nodes/leadership.ts";
-import { by, orSay } from "../../form_actions.ts";
+import type { NodeChange } from "../../../nodes/node_health.ts";
+import { orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, field } from "../../request_context.ts";
 import { labelChange, labelsFrom, limitFrom } from "./given.ts";
 import { t } from "../../../locale/locale.ts";
@@ -18,16 +18,12 @@ import { t } from "../../../locale/locale.ts";
 export async function askForTest(on: ActionContext): Promise<Done> {
   const [node_id, to] = [nodeOf(on), nodePath(on)];
   return await orSay(on, to, async () => {
-    await existingNode(on.sql, node_id);
-    if ((await currentLeader(on.sql)).worker_id === undefined) {
-      return { to, tone: "bad", text: t(on, "nodes.test_no_leader") };
-    }
-    await requestCheck(on.sql, node_id, by(on));
+    await on.perform(checkNode, { node_id });
     return { to, text: t(on, "nodes.test_done") };
   });
 }
 
-export async function changeOneNode(on: ActionContext): Promise<Done> {
+export async function changeLimits(on: ActionContext): Promise<Done> {
   const [node_id, to] = [nodeOf(on), nodePath(on)];
   const limit_text = field(on.form, "max_concurrent");
   const limit = limitFrom(limit_text);
@@ -44,7 +40,7 @@ export async function changeOneNode(on: ActionContext): Promise<Done> {
     return { to, text: t(on, "nodes.change_same") };
   }
   return await orSay(on, to, async () => {
-    await setNode(on.sql, node_id, change, by(on));
+    await on.perform(changeOneNode, { node_id, ...change });
     return { to, text: t(on, "nodes.change_done", { id: node_id }) };
   });
 }
@@ -52,7 +48,7 @@ export async function changeOneNode(on: ActionContext): Promise<Done> {
 export async function setMaintenance(on: ActionContext): Promise<Done> {
   const [node_id, to] = [nodeOf(on), nodePath(on)];
   return await orSay(on, to, async () => {
-    await setNode(on.sql, node_id, { maintenance: field(on.form, "maintenance") === "on" }, by(on));
+    await on.perform(changeOneNode, { node_id, maintenance: field(on.form, "maintenance") === "on" });
     return { to, text: t(on, "nodes.change_done", { id: node_id }) };
   });
 }
@@ -60,17 +56,17 @@ export async function setMaintenance(on: ActionContext): Promise<Done> {
 export async function removeOne(on: ActionContext): Promise<Done> {
   const node_id = nodeOf(on);
   return await orSay(on, nodePath(on), async () => {
-    await forgetNode(on.sql, node_id, by(on));
+    await on.perform(removeOneNode, { node_id });
     return { to: "/nodes", text: t(on, "nodes.remove_done", { id: node_id }) };
   });
 }
 
 /** Of a node: of all its workers. */
-export function drainWorkers(draining: boolean) {
+export function drainThem(draining: boolean) {
   return async (on: ActionContext): Promise<Done> => {
     const to = placeOf(on);
     return await orSay(on, to, async () => {
-      const moved = await setDrained(on.sql, nameOf(on), { ...by(on), draining });
+      const moved = await on.perform(draining ? drainWorkers : undrainWorkers, { name: nameOf(on) });
       const names = moved.map(({ worker_id }) => worker_id).join(", ");
       return {
         to,
@@ -83,7 +79,7 @@ export function drainWorkers(draining: boolean) {
 export async function detachThem(on: ActionContext): Promise<Done> {
   const to = placeOf(on);
   return await orSay(on, to, async () => {
-    const { detached, told } = await detachWorkers(on.sql, nameOf(on), { ...by(on), redis: on.redis });
+    const { detached, told } = await on.perform(detachSome, { name: nameOf(on) });
     const text = t(on, "nodes.moved", {
       verb: t(on, "nodes.detach"),
       names: detached.map(({ worker_id }) => worker_id).join(", "),
@@ -95,7 +91,7 @@ export async function detachThem(on: ActionContext): Promise<Done> {
 export async function degradeIt(on: ActionContext): Promise<Done> {
   const epoch = Number(field(on.form, "epoch"));
   return await orSay(on, "/nodes", async () => {
-    const { worker_id } = await degradeLeader(on.sql, { ...by(on), epoch: Number.isSafeInteger(epoch) ? epoch : 0 });
+    const { worker_id } = await on.perform(degrade, { epoch: Number.isSafeInteger(epoch) ? epoch : 0 });
     return { to: "/nodes", text: t(on, "nodes.degrade_done", { id: worker_id }) };
   });
 }

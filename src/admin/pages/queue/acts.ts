@@ -1,20 +1,20 @@
 /** How much there is of a resource, as an operator says. */
-import { changeResource } from "../../../actions/queue_actions.ts";
-import { by, numberField, orSay } from "../../form_actions.ts";
+import { dropResource, saveResource } from "../../../actions/queue_actions.ts";
+import { numberField, orSay } from "../../form_actions.ts";
 import { type ActionContext, type Done, field } from "../../request_context.ts";
 import { t } from "../../../locale/locale.ts";
 
 const TO = "/queue";
 const MOST = 1_000_000;
 
-export function saveResource(on: ActionContext): Promise<Done> {
+export function setCapacity(on: ActionContext): Promise<Done> {
   return orSay(on, TO, async () => {
     const name = field(on.form, "name");
     const capacity = numberField(on, "capacity", { from: 0, to: MOST, whole: true, label: t(on, "queue.capacity") });
     if (name.length < 1 || name.length > 100 || capacity === undefined) {
       return { to: TO, tone: "bad", text: t(on, "queue.set_bad") };
     }
-    const changed = await changeResource(on.sql, name, capacity, by(on));
+    const changed = await on.perform(saveResource, { name, capacity });
     return { to: TO, text: changed ? t(on, "queue.set_done", { name, capacity }) : t(on, "queue.set_same", { name }) };
   });
 }
@@ -22,7 +22,7 @@ export function saveResource(on: ActionContext): Promise<Done> {
 export function removeResource(on: ActionContext): Promise<Done> {
   return orSay(on, TO, async () => {
     const name = field(on.form, "name");
-    await changeResource(on.sql, name, undefined, by(on));
+    await on.perform(dropResource, { name });
     return { to: TO, text: t(on, "queue.remove_done", { name }) };
   });
 }

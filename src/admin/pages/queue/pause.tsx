@@ -1,7 +1,7 @@
 /** Stopping and letting go of all dispatch, a job or a serial key: a page says what waits and runs of it, and asks. */
-import { setPaused, type What } from "../../../actions/queue_actions.ts";
+import { pauseQueue, resumeQueue, type What } from "../../../actions/queue_actions.ts";
 import { countOpen } from "../../../dispatch/pauses.ts";
-import { by, orSay } from "../../form_actions.ts";
+import { orSay } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import {
   type ActionContext,
@@ -82,7 +82,7 @@ export function doPause(on: ActionContext): Promise<Done> {
     ? t(on, "queue.the_key", { key: serial_key })
     : t(on, "queue.all_dispatch");
   return orSay(on, "/queue", async () => {
-    const changed = await setPaused(on.sql, { job_name, serial_key, all }, { ...by(on), paused });
+    const changed = await on.perform(paused ? pauseQueue : resumeQueue, { job_name, serial_key, all });
     const text = !changed
       ? t(on, "queue.done_same", { what })
       : paused

@@ -1,8 +1,8 @@
 /** A run again, with other args: what was given is a text to change, checked against the job's schema before anything is made. */
-import { retryRun } from "../../../actions/run_actions.ts";
+import { retry } from "../../../actions/run_actions.ts";
 import { readDefinition } from "../../../definitions/definition_rows.ts";
 import { readRun } from "../../../runs/run_view.ts";
-import { by, jsonField, orForm, wishOf } from "../../form_actions.ts";
+import { jsonField, orForm, wishOf } from "../../form_actions.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Code, Problem } from "../../parts/notes.tsx";
 import {
@@ -61,7 +61,7 @@ export async function retryEdited(on: ActionContext): Promise<Done | Page> {
   const id = idParam(on);
   return await orForm(on, (wrong) => editPage(on, wrong), async () => {
     const args = jsonField(on, "args", t(on, "runs.args"));
-    const fresh = await retryRun(on.sql, id, { args, idempotencyKey: `page:${wishOf(on)}`, ...by(on) });
+    const fresh = await on.perform(retry, { id, args, idempotency_key: `page:${wishOf(on)}` });
     return { to: `/runs/${fresh.id}`, text: t(on, "runs.edit_done", { id: fresh.id, of: id }) };
   });
 }

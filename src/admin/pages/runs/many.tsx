@@ -2,11 +2,17 @@
  * An act on all runs that a filter means. First a page says how many these are and shows some of them; what is then done is
  * done to those alone that were there when it was opened.
  */
-import { actOnMany, type ManyAct, meantBy } from "../../../actions/many_runs.ts";
+import {
+  cancelMany,
+  type ManyAct,
+  meantBy,
+  type MeantRuns,
+  reprioritizeMany,
+  retryMany,
+} from "../../../actions/many_runs.ts";
 import { countRuns } from "../../../runs/run_search.ts";
 import { findRuns } from "../../../runs/run_view.ts";
-import type { RunFilter } from "../../../runs/run_filter.ts";
-import { by, numberField, orForm, Unusable, wishOf } from "../../form_actions.ts";
+import { numberField, orForm, Unusable, wishOf } from "../../form_actions.ts";
 import { Back, Foot } from "../../parts/dialog.tsx";
 import { Code, Empty, Problem } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
@@ -41,8 +47,9 @@ function verbOf(text: string | null): Verb {
 }
 
 /** What the URL says, of what had been made by then. */
-function meantAt(on: RequestContext, at: Date): RunFilter {
-  return { ...wantedRuns({ ...on, now: at }).filter, until: at };
+function meantAt(on: RequestContext, at: Date): MeantRuns {
+  const { states, ids, ...filter } = wantedRuns({ ...on, now: at }).filter;
+  return { ...filter, until: at, ...states && { states: [...states] }, ...ids && { ids: [...ids] } };
 }
 
 async function manyPage(on: RequestContext, { verb, at }: { verb: Verb; at: Date }, wrong?: string): Promise<Page> {
@@ -116,18 +123,18 @@ export async function doMany(on: ActionContext): Promise<Done | Page> {
   const age_ms = on.now.getTime() - at.getTime();
   if (!(age_ms >= 0 && age_ms < LONGEST_LOOK_MS)) throw new PageError(400, t(on, "runs.many_old"));
   return await orForm(on, (wrong) => manyPage(on, { verb, at }, wrong), async () => {
-    const ids = await actOnMany(on.sql, meantAt(on, at), actOf(on, verb), by(on));
+    const ids = await performOn(on, meantAt(on, at), verb);
     const conditions = new URLSearchParams([...on.query].filter(([name]) => name !== "verb"));
     const to = `/runs${conditions.size > 0 ? `?${conditions}` : ""}`;
     return { to, text: t(on, `runs.many_${verb}.done`, { n: ids.length.toLocaleString("en-US") }) };
   });
 }
 
-function actOf(on: ActionContext, verb: Verb): ManyAct {
-  if (verb === "cancel") return { verb };
-  if (verb === "retry") return { verb, wish: wishOf(on) };
+function performOn(on: ActionContext, filter: MeantRuns, verb: Verb): Promise<number[]> {
+  if (verb === "cancel") return on.perform(cancelMany, { filter });
+  if (verb === "retry") return on.perform(retryMany, { filter, wish: wishOf(on) });
   const label = t(on, "runs.priority");
   const priority = numberField(on, "priority", { from: 0, to: 999, whole: true, label });
   if (priority === undefined) throw new Unusable(t(on, "runs.priority_hint"));
-  return { verb, priority };
+  return on.perform(reprioritizeMany, { filter, priority });
 }

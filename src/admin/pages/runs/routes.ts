@@ -1,4 +1,6 @@
 /** What there is of runs, and who may do it. */
+import { cancelMany, reprioritize, reprioritizeMany, retryMany } from "../../../actions/many_runs.ts";
+import { cancel, close, retry } from "../../../actions/run_actions.ts";
 import type { Route } from "../../request_context.ts";
 import { cancelRun, closeRun, moveRun, retryRun } from "./acts.ts";
 import { retryEdited, showEdited } from "./edited.tsx";
@@ -9,12 +11,12 @@ import { showRun } from "./one.tsx";
 export const runRoutes: Route[] = [
   { get: "/runs", role: "viewer", show: showRuns },
   { get: "/runs/many", role: "operator", show: showMany },
-  { post: "/runs/many", role: "operator", act: doMany },
+  { post: "/runs/many", does: [cancelMany, retryMany, reprioritizeMany], act: doMany },
   { get: "/runs/:id", role: "viewer", show: showRun },
-  { post: "/runs/:id/cancel", role: "operator", act: cancelRun },
-  { post: "/runs/:id/retry", role: "operator", act: retryRun },
+  { post: "/runs/:id/cancel", does: cancel, act: cancelRun },
+  { post: "/runs/:id/retry", does: retry, act: retryRun },
   { get: "/runs/:id/edit", role: "operator", show: showEdited },
-  { post: "/runs/:id/edit", role: "operator", act: retryEdited },
-  { post: "/runs/:id/move", role: "operator", act: moveRun },
-  { post: "/runs/:id/close", role: "operator", act: closeRun },
+  { post: "/runs/:id/edit", does: retry, act: retryEdited },
+  { post: "/runs/:id/move", does: reprioritize, act: moveRun },
+  { post: "/runs/:id/close", does: close, act: closeRun },
 ];

@@ -1,6 +1,7 @@
 /** Changing settings: what was typed is shown once more beside what holds, and then applied, all of it or nothing. */
-import { changeSettings, listSettings } from "../../../settings/settings.ts";
-import { by } from "../../form_actions.ts";
+import { Refused } from "../../../actions/args.ts";
+import { setSettings } from "../../../actions/system_actions.ts";
+import { listSettings } from "../../../settings/settings.ts";
 import type { ActionContext, Done } from "../../request_context.ts";
 import { changeQuery, wantedChange } from "./wanted.ts";
 import { t } from "../../../locale/locale.ts";
@@ -22,14 +23,14 @@ export async function applySettings(on: ActionContext): Promise<Done> {
     return { to: back, tone: "bad", text: t(on, "settings.moved", { name: moved.name, who: moved.updated_by ?? "?" }) };
   }
   try {
-    const changed = await changeSettings(on.sql, change, by(on));
+    const changed = await on.perform(setSettings, { values: change });
     return {
       to: "/settings",
       text: changed.length > 0 ? t(on, "settings.done", { names: changed.sort().join(", ") }) : t(on, "settings.same"),
     };
   } catch (error) {
     // In Japanese the page that this leads to says what is wrong.
-    if (error instanceof RangeError) {
+    if (error instanceof Refused) {
       return { to: back, tone: "bad", text: on.lang === "en" ? error.message : t(on, "settings.cannot") };
     }
     throw error;
