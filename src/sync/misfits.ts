@@ -18,6 +18,14 @@ export interface Misfits {
   why: string;
 }
 
+/** What of a job its new schema refuses. */
+export interface ArgsMisfits {
+  /** Runs that wait. */
+  misfits?: Misfits;
+  /** Items of bulks that are no runs yet. */
+  bulk_misfits?: BulkMisfits[];
+}
+
 /** A sync is waited for: of a million runs the first ones tell enough. */
 const MOST_RUNS = 5_000;
 const AT_ONCE = 100;

@@ -19,7 +19,7 @@ import type { GoingBack } from "../definitions/syncs.ts";
 import type { DescribedJob } from "./describe.ts";
 import { shortestDistance } from "../schedules/jitter.ts";
 import type { JobFile } from "./job_files.ts";
-import type { BulkMisfits, Misfits } from "./misfits.ts";
+import type { ArgsMisfits } from "./misfits.ts";
 import type { JournalsInFlight, RecordedName } from "../steps/journals_in_flight.ts";
 import { asFiled, asWritten, fileValue, withOverrides } from "../job_options/overridable.ts";
 import { nextSlots, previewWarnings } from "../schedules/calendar.ts";
@@ -58,7 +58,7 @@ export interface PermissionGain {
   unsafe: boolean;
 }
 
-export interface JobChange {
+export interface JobChange extends ArgsMisfits {
   name: string;
   file: string;
   description: string;
@@ -72,10 +72,6 @@ export interface JobChange {
   waiting_runs: number;
   /** The code that its file has was stored before, and other code since then. */
   goes_back?: Pick<GoingBack, "stored" | "earlier">;
-  /** Runs that wait, and whose args its new schema refuses. */
-  misfits?: Misfits;
-  /** The same of items of bulks that are no runs yet. */
-  bulk_misfits?: BulkMisfits[];
   /** What runs under way have recorded with other code. */
   journals?: JobJournals;
 }
