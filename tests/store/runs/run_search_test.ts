@@ -56,14 +56,18 @@ async function plainly(sql: Sql, filter: RunFilter): Promise<number[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Page by page, as `look` rows at a time allow. */
-async function stepwise(sql: Sql, filter: RunFilter, look: number): Promise<number[]> {
+/** Page by page of `most`, as `look` rows at a time allow. */
+async function stepwise(
+  sql: Sql,
+  filter: RunFilter,
+  { look, most }: { look: number; most: number },
+): Promise<number[]> {
   const all: number[] = [];
   let before_id: number | undefined;
   while (true) {
-    const { ids, looked_to } = await searchRuns(sql, { ...filter, before_id }, { most: 100, look });
+    const { ids, looked_to } = await searchRuns(sql, { ...filter, before_id }, { most, look });
     all.push(...ids);
-    before_id = looked_to ?? (ids.length === 100 ? ids.at(-1) : undefined);
+    before_id = looked_to ?? (ids.length === most ? ids.at(-1) : undefined);
     if (before_id === undefined) return all;
   }
 }
@@ -76,7 +80,7 @@ Deno.test("a search finds what there is, in its order, page by page and in both 
     for (const filter of filtersOf(sights, (n) => times[n]?.created_at as Date)) {
       const told = JSON.stringify(filter);
       const wanted = await plainly(sql, filter);
-      assert.deepEqual(await stepwise(sql, filter, 700), wanted, told);
+      assert.deepEqual(await stepwise(sql, filter, { look: 700, most: 100 }), wanted, told);
       assert.deepEqual((await searchRuns(sql, filter, { most: 20 })).ids, wanted.slice(0, 20), told);
       const after_id = wanted[30];
       const newer = await findRuns(sql, { ...filter, after_id, most: 10 });
@@ -95,7 +99,7 @@ Deno.test("more waits than is read at once: the search goes by age, and finds it
     for (const filter of [{ states: ["PENDING"] as const }, { states: OPEN, node: sights.node_id }, { states: OPEN }]) {
       const wanted = await plainly(sql, filter);
       assert.deepEqual((await searchRuns(sql, filter, { most: 50 })).ids, wanted.slice(0, 50), JSON.stringify(filter));
-      assert.deepEqual(await stepwise(sql, filter, 5_000), wanted, JSON.stringify(filter));
+      assert.deepEqual(await stepwise(sql, filter, { look: 5_000, most: 1_000 }), wanted, JSON.stringify(filter));
     }
   }));
 
