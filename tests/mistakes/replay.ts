@@ -37,8 +37,8 @@ export const REPLAY_MISTAKES: Mistake[] = [
   {
     id: "rows-delivered-in-one-turn",
     file: "src/sandbox/child/journal.ts",
-    find: "      this.#deliver(due);\n",
-    replace: "      this.#deliver(due);\n      for (const more of this.#due.splice(0)) this.#deliver(more);\n",
+    find: "    this.#deliver(due);\n",
+    replace: "    this.#deliver(due);\n    for (const more of this.#due.splice(0)) this.#deliver(more);\n",
     tests: [REPLAY],
     filter: "one a turn",
     why: "Two chains request in another order than in a replay.",
