@@ -17,6 +17,8 @@ export interface Ending {
   retry_after_ms: number;
   /** The next attempt must not be on this worker's node, if there is another. */
   other_node: boolean;
+  /** `begins`: its steps may have something to undo, before it ends. `ends`: it was the execution that undoes (steps/undo_runs.ts). */
+  undo?: "begins" | "ends";
 }
 
 /**

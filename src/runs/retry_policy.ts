@@ -7,6 +7,16 @@ type Decided = Exclude<Outcome, { kind: "LOST" | "SUSPENDED" }>;
 
 /** `luck` in [0, 1) moves the wait within its jitter. */
 export function endingOf(run: StartedRun, outcome: Decided, luck: number): Ending {
+  const ending = plainEndingOf(run, outcome, luck);
+  if (run.ending) return { ...ending, undo: "ends" };
+  const undoes = run.may_undo && outcome.kind !== "SUCCEEDED" && !STRANGERS.has(ending.error_name ?? "");
+  return undoes ? { ...ending, undo: "begins" } : ending;
+}
+
+/** The code is not that which did the steps: what it would undo is not known. */
+const STRANGERS = new Set(["Diverged", "CodeChanged"]);
+
+function plainEndingOf(run: StartedRun, outcome: Decided, luck: number): Ending {
   const base = {
     job_run_id: run.job_run_id,
     attempt: run.attempt,

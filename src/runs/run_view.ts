@@ -175,5 +175,5 @@ export async function recordedBefore(sql: Db, endings: Ending[]): Promise<Attemp
      where exists (select from job_run r where r.id = s.job_run_id and r.attempt = s.attempt
                     and r.start_token = s.start_token and r.state in (s.outcome, 'RETRYING'))
         or exists (select from job_run_attempt a where a.job_run_id = s.job_run_id and a.attempt = s.attempt
-                    and a.outcome = s.outcome)`;
+                    and a.outcome in (s.outcome, 'SUSPENDED'))`;
 }

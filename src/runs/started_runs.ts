@@ -44,6 +44,8 @@ export interface StartedRun extends Manner {
   may_have_journal: boolean;
   /** What it has; read by its worker, and let go of once its body has it. */
   journal?: RunJournal;
+  /** A step of it has something to undo. */
+  may_undo?: boolean;
 }
 
 /** A run without its manner; after all runs, one row for the manner of each definition: with each run it would be most of the answer. */

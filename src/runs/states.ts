@@ -153,7 +153,8 @@ export async function startRuns(
          set state = 'RUNNING', started_at = greatest(clock_timestamp(), r.due_at), leader_epoch = greatest(r.leader_epoch, ${me.epoch}),
              deadline_at = coalesce(r.deadline_at, greatest(clock_timestamp(), r.due_at) + d.deadline_seconds * interval '1 s'),
              fence = nextval('fence_seq'), start_token = (${sorted.map(({ token }) => token)}::text[])[${place}],
-             version = r.version + 1, error_name = null, error_summary = null, exit_code = null, code_digest = left(d.digest, 12)
+             version = r.version + 1, error_name = case when r.ending is not null then r.error_name end,
+             error_summary = case when r.ending is not null then r.error_summary end, exit_code = null, code_digest = left(d.digest, 12)
         from me, job_definition d
        where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map(({ attempt }) => attempt)}::int[])[${place}]
          and d.id = r.job_definition_id + 0 and d.digest = ${textAt(sql, sorted.map(({ digest }) => digest), place)}
@@ -165,7 +166,7 @@ export async function startRuns(
   );
 }
 
-type Ended = { job_run_id: number; state: RunState };
+export type Ended = { job_run_id: number; state: RunState };
 
 /** RUNNING (or ORPHANED and not yet given away) -> its end, or RETRYING while the budget lasts; that attempt is kept. */
 export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]): Promise<Ended[]> {
@@ -235,18 +236,19 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
   const wanted = sql`
     r.cancel_requested_at is not null and r.ending is null and ${inStates(sql, NOT_ENDED, sql`r.state`)}
     and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
+  const error =
+    sql`error_name = 'Canceled', error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason`;
+  const ends = sql`${wanted} and not ${hasUndo(sql)}`;
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)},
+    ${undoing(sql, "CANCELED", { error, wanted, most })},
     ended as (
       update job_run r
-         set state = 'CANCELED', ${
-    over(sql)
-  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Canceled',
-             error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason
+         set state = 'CANCELED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, ${error}
         from fence
-       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${wanted} order by r.id limit ${most} ${
+       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${ends} order by r.id limit ${most} ${
     skipLocked(sql)
-  })) and ${wanted}
+  })) and ${ends}
       returning r.id, r.attempt, r.cancel_requested_by as by),
     ${waitsClosed(sql)}
     select id as job_run_id, attempt, by from ended`;
@@ -259,21 +261,46 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
 export async function endPastDeadline(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
   const passed =
     sql`r.deadline_at <= clock_timestamp() and r.finished_at is null and r.ending is null and r.state <> 'RUNNING'`;
+  const error = sql`error_name = 'DeadlinePassed',
+    error_summary = 'not ended by its deadline, ' || to_char(r.deadline_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+  const ends = sql`${passed} and not ${hasUndo(sql)}`;
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)},
+    ${undoing(sql, "TIMED_OUT", { error, wanted: passed, most })},
     ended as (
       update job_run r
-         set state = 'TIMED_OUT', ${
-    over(sql)
-  }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'DeadlinePassed',
-             error_summary = 'not ended by its deadline, ' || to_char(r.deadline_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+         set state = 'TIMED_OUT', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, ${error}
         from fence
-       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${passed} order by r.deadline_at limit ${most} ${
+       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${ends} order by r.deadline_at limit ${most} ${
     skipLocked(sql)
-  })) and ${passed}
+  })) and ${ends}
       returning r.id, r.attempt),
     ${waitsClosed(sql)}
     select id as job_run_id, attempt from ended`;
+}
+
+/** Something that a step of run `r` did, or may have done, is to be undone before the run ends. */
+function hasUndo(sql: Db) {
+  return sql`(r.state <> 'PENDING' and exists (
+    select from run_step s where s.job_run_id = r.id and s.has_undo and s.state in ('DONE', 'BEGUN', 'TRYING')))`;
+}
+
+/** Those stay as they are, free to start: their next execution undoes, and then they are what `ending` says (steps/undo_runs.ts). */
+function undoing(
+  sql: Db,
+  ending: "CANCELED" | "TIMED_OUT",
+  { error, wanted, most }: { error: Fragment; wanted: Fragment; most: number },
+) {
+  const begins = sql`${wanted} and r.state <> 'RUNNING' and ${hasUndo(sql)}`;
+  return sql`
+    undoing as (
+      update job_run r
+         set ending = ${ending}, held = false, wakes_at = null, due_at = least(r.due_at, clock_timestamp()), ${error},
+             woken_at = case when r.state = 'SUSPENDED' then clock_timestamp() end, leader_epoch = fence.epoch, version = r.version + 1
+        from fence
+       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${begins} order by r.id limit ${most} ${
+    skipLocked(sql)
+  })) and ${begins})`;
 }
 
 /** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */

@@ -111,6 +111,7 @@ export class Starts<Order extends StartRequest> {
       run.started_unix_ms = journal.started_unix_ms;
       if (journal.rows.length > 0 || journal.open.length > 0 || run.ending) {
         const { digest, on_change, ending } = run;
+        run.may_undo = [...journal.rows, ...journal.open].some(({ has_undo }) => has_undo);
         run.journal = { ...journal, code_digest: digest.slice(0, 12), on_change, ...ending && { ending } };
       }
       onStarted(order, run);

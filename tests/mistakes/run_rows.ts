@@ -82,8 +82,9 @@ export const RUN_ROWS_MISTAKES: Mistake[] = [
   {
     id: "started-with-the-error-before",
     file: RUNS,
-    find: "error_name = null, error_summary = null, exit_code = null, code_digest",
-    replace: "exit_code = null, code_digest",
+    find:
+      "error_name = case when r.ending is not null then r.error_name end,\n             error_summary = case when r.ending is not null then r.error_summary end, exit_code",
+    replace: "exit_code",
     tests: ROWS,
     filter: "no error any more",
     why: "A run that is RUNNING again, or has SUCCEEDED, shows the error of an earlier attempt.",

@@ -8,7 +8,7 @@ import { waitFor } from "./waiting.ts";
 export const FLOW_JOBS: ClusterOptions["jobs"] = (effects_dir) => ({
   "flow.ts": `
     import { z } from "zod";
-    import { defineJob } from "dandori";
+    import { defineJob, Fatal } from "dandori";
     const folder = ${JSON.stringify(effects_dir)};
     export default defineJob<{ kind: string; seconds?: number; steps?: number }>({
       permissions: { write: [folder] },
@@ -48,6 +48,16 @@ export const FLOW_JOBS: ClusterOptions["jobs"] = (effects_dir) => ({
             clearInterval(timer);
             return said;
           }
+          case "undo": {
+            const undo = (name) => (it) => note("undo " + name + " of " + it);
+            await did("hotel", "h1", { undo: undo("hotel") });
+            await did("flight", "f1", { undo: undo("flight") });
+            if (args.seconds) await sleep(args.seconds);
+            throw new Error("no seats");
+          }
+          case "undo fails":
+            await did("hotel", "h1", { undo: () => { throw new Fatal("the hotel is gone"); } });
+            throw new Fatal("no seats");
           case "diverges":
             await did(attempt === 1 ? "one" : "two");
             if (attempt === 1) throw new Error("again");

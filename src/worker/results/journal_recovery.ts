@@ -21,7 +21,7 @@ import { isLockTimeout, isTooLong, isUnreachable, type Sql } from "../../postgre
 import type { Ending } from "../../runs/finished_runs.ts";
 import { certifyDeath, workerState } from "../../nodes/workers.ts";
 import { recordedBefore } from "../../runs/run_view.ts";
-import { finishRuns } from "../../runs/states.ts";
+import { endRuns } from "../../steps/undo_runs.ts";
 import { unstorable } from "../../runs/retry_policy.ts";
 import { draftOf, fileNameOf, type Identity, journalsFolder, readJournal } from "./result_journal.ts";
 
@@ -120,13 +120,13 @@ async function record(
  */
 async function finishAll(sql: Sql, worker_id: string, endings: Ending[]): Promise<{ job_run_id: number }[]> {
   try {
-    return await finishRuns(sql, worker_id, endings);
+    return await endRuns(sql, worker_id, endings);
   } catch (error) {
     const [only, ...more] = endings as [Ending, ...Ending[]];
     const of_one = (isTooLong(error) || isLockTimeout(error)) && more.length > 0;
     if (isUnreachable(error) && !of_one) throw error;
     if (more.length > 0) return (await Promise.all(endings.map((one) => finishAll(sql, worker_id, [one])))).flat();
-    return await finishRuns(sql, worker_id, [unstorable(only, messageOf(error))]);
+    return await endRuns(sql, worker_id, [unstorable(only, messageOf(error))]);
   }
 }
 

@@ -16,7 +16,7 @@ import type { Ending } from "../../runs/finished_runs.ts";
 import { lockedRows } from "../../postgres/row_locks.ts";
 import { readAttempts, readRun } from "../../runs/run_view.ts";
 import type { RunState } from "../../runs/run_states.ts";
-import { finishRuns } from "../../runs/states.ts";
+import { endRuns } from "../../steps/undo_runs.ts";
 import type { StartedRun } from "../../runs/started_runs.ts";
 import { unstorable } from "../../runs/retry_policy.ts";
 import { batchInterval } from "../batch_interval.ts";
@@ -125,7 +125,7 @@ export class Records<End extends BodyResult> {
     const { sql, worker_id, untilHeard, over } = this.#parts;
     return untilHeard(async () => {
       await failpoint("after-body-exit-before-finish");
-      const rows = await finishRuns(sql, worker_id, endings).catch((error) => {
+      const rows = await endRuns(sql, worker_id, endings).catch((error) => {
         if (together && isLockTimeout(error) && !over.aborted) throw new Kept();
         throw endings.length > 1 && isTooLong(error) ? new TooMuch() : error;
       });
@@ -150,7 +150,9 @@ export class Records<End extends BodyResult> {
     const same = row?.fence === run.fence && row.execution === attempt;
     if (same && (row.state === ending.outcome || row.state === "RETRYING")) return row.state;
     const attempts = await readAttempts(sql, job_run_id);
-    if (attempts.some((kept) => kept.execution === attempt && kept.outcome === ending.outcome)) return "RETRYING";
+    const kept = attempts.find(({ execution }) => execution === attempt);
+    if (kept?.outcome === ending.outcome) return "RETRYING";
+    if (kept?.outcome === "SUSPENDED") return kept.outcome;
     const late = { job_run_id, attempt, worker_id, outcome: ending.outcome };
     observe("run.late_result", late);
     await recordAudit(sql, {

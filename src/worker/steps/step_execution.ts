@@ -90,7 +90,8 @@ export class StepExecution {
   }
 
   /** Counts a write. Why it may not be, if it may not. */
-  count({ key, state, result }: StepFrame): StepRefusal | undefined {
+  count({ key, state, result, has_undo }: StepFrame): StepRefusal | undefined {
+    if (has_undo) this.run.may_undo = true;
     const is_wait = state === "WAITING";
     const is_open = is_wait || state === "BEGUN" || state === "TRYING";
     const was = this.#open.get(key);

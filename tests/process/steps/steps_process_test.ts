@@ -121,6 +121,31 @@ Deno.test("a run is canceled while it is suspended, and while its body is frozen
     assert.match(canceled.error_summary ?? "", /ended by itself after its signal/);
   }, { jobs: FLOW_JOBS }));
 
+Deno.test("a run that fails for good or is canceled undoes its steps in reverse order, and ends as it would have", () =>
+  withProcesses(1, async (cluster) => {
+    const failing = await cluster.enqueue("flow", { kind: "undo" });
+    const failed = await cluster.ends(failing);
+    assert.deepEqual([failed.state, failed.error_name], ["FAILED", "Error"], failed.error_summary ?? "");
+    assert.match(failed.error_summary ?? "", /no seats/);
+    const did = notes(cluster, failing).filter((text) => !text.startsWith("run"));
+    assert.deepEqual(
+      did,
+      ["hotel/1", "flight/1", "undo flight of f1", "undo hotel of h1"],
+      "once, after the last of three attempts",
+    );
+
+    const waiting = await cluster.enqueue("flow", { kind: "undo", seconds: 3_600 });
+    await untilState(cluster, waiting, "SUSPENDED");
+    await requestCancel(cluster.sql, waiting, { actor: "test", reason: "enough" });
+    const canceled = await cluster.ends(waiting);
+    assert.deepEqual([canceled.state, canceled.error_name], ["CANCELED", "Canceled"]);
+    assert.deepEqual(notes(cluster, waiting).slice(-2), ["undo flight of f1", "undo hotel of h1"]);
+
+    const hopeless = await cluster.ends(await cluster.enqueue("flow", { kind: "undo fails" }));
+    assert.deepEqual([hopeless.state, hopeless.error_name], ["FAILED", "UndoFailed"]);
+    assert.match(hopeless.error_summary ?? "", /hotel.*It was to be undone since it ended FAILED: .*no seats/s);
+  }, { jobs: FLOW_JOBS }));
+
 Deno.test("a body that does otherwise than its journal says is stopped before it does anything twice", () =>
   withProcesses(1, async (cluster) => {
     const id = await cluster.enqueue("flow", { kind: "diverges" });
