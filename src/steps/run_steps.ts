@@ -205,6 +205,28 @@ async function refusedRun(sql: Db, worker_id: string, writes: StepWrite[], error
        and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')`;
 }
 
+/**
+ * Forgets the journal of a run whose job begins anew when its code has changed (`onChange: "restart"`). Messages that waits had taken can be taken
+ * again; the runs that it has called are found by their keys. False: the run is no longer this worker's, and nothing was done.
+ */
+export async function dropJournal(
+  sql: Db,
+  worker_id: string,
+  run: AttemptRef & { start_token: string },
+): Promise<boolean> {
+  const rows = await sql`
+    with owned as materialized (
+      select r.id from job_run r
+       where r.id = ${run.job_run_id} and r.attempt = ${run.attempt} and r.start_token = ${run.start_token}
+         and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id} for no key update),
+    steps as (delete from run_step where job_run_id = any(array(select id from owned))),
+    given_back as (
+      update run_message set taken_by = null where job_run_id = any(array(select id from owned)) and taken_by is not null and for_key is null),
+    of_events as (delete from run_message where job_run_id = any(array(select id from owned)) and for_key is not null)
+    select id from owned`;
+  return rows.length > 0;
+}
+
 /** All that a run needs to go on where it was. */
 export interface StoredJournal {
   /** By `seq`. */

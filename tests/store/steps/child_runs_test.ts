@@ -94,8 +94,7 @@ Deno.test("only who has the parent makes children, and not of a parent that is t
     const { made } = await sql.begin(async (tx) => {
       await tx`update job_run set state = 'ORPHANED' where id = ${parent.id}`;
       const made = make(sql, wish);
-      made.catch(() => {});
-      await untilLocked(tx, 1);
+      await Promise.race([untilLocked(tx, 1), made.then(() => assert.fail("it did not wait"))]);
       return { made };
     });
     assert.deepEqual(await made, [], "it was taken from its worker while the child was being made");

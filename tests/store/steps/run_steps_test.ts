@@ -1,6 +1,6 @@
 /** Journals: rows are written by who has the run, once, and are read as they were given to the code. */
 import assert from "node:assert/strict";
-import { commitSteps, listSteps, readJournals, readStep } from "../../../src/steps/run_steps.ts";
+import { commitSteps, dropJournal, listSteps, readJournals, readStep } from "../../../src/steps/run_steps.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { aDefinition, aRun } from "../../support/factories.ts";
 import { anOwnedRun, aWrite, write } from "../../support/step_rows.ts";
@@ -82,7 +82,7 @@ Deno.test("a step waits for who takes the run from its worker, and is not writte
     const { answer } = await sql.begin(async (tx) => {
       await tx`update job_run set state = 'ASSIGNED', attempt = 2, start_token = null where id = ${run.id}`;
       const answer = write(sql, aWrite(run, "step:charge", { seq: 1 }));
-      await untilLocked(tx, 1);
+      await Promise.race([untilLocked(tx, 1), answer.then(() => assert.fail("it did not wait"))]);
       return { answer };
     });
     assert.deepEqual(await answer, []);
@@ -200,6 +200,32 @@ Deno.test("the result of a call is read where it is, and people see who was call
     assert.equal(steps[2]?.result_bytes, 5_002);
     assert.equal((await readStep(sql, run.id, "step:long"))?.result, "x".repeat(5_000));
     assert.equal(await readStep(sql, run.id, "step:none"), undefined);
+  });
+});
+
+Deno.test("a journal is dropped by who has the run, and its messages can be taken again", async () => {
+  await withStores(async ({ sql }) => {
+    const run = await anOwnedRun(sql), other = await anOwnedRun(sql);
+    for (const  of of[run, other]) {
+      const [message] = await sql`
+        insert into run_message (job_run_id, name, sent_by) values (${of.id}, 'go', 'alice') returning id`;
+      await sql`
+        insert into run_message (job_run_id, name, for_key, sent_by) values (${of.id}, 'paid', 'event:paid', 'event 7')`;
+      const got = aWrite(of, "message:go", { seq: 2, message_id: message?.id });
+      await write(sql, aWrite(of, "step:a", { seq: 1 }), got, aWrite(of, "event:paid", { seq: 3 }));
+    }
+    assert.equal(await dropJournal(sql, "w-other", run), false);
+    assert.equal(await dropJournal(sql, "w-of-nobody", { ...run, attempt: 2 }), false);
+    assert.equal((await keysOf(sql)).length, 6);
+    assert.equal(await dropJournal(sql, "w-of-nobody", run), true);
+    const left = await sql`select distinct job_run_id as id from run_step`;
+    assert.deepEqual([...left], [{ id: other.id }]);
+    const messages = await sql`select job_run_id as id, name, taken_by from run_message order by 1, 2`;
+    assert.deepEqual([...messages], [
+      { id: run.id, name: "go", taken_by: null },
+      { id: other.id, name: "go", taken_by: "message:go" },
+      { id: other.id, name: "paid", taken_by: "event:paid" },
+    ]);
   });
 });
 

@@ -106,8 +106,7 @@ Deno.test("a suspension waits for a message that is being sent, and is then refu
     const { suspended } = await sql.begin(async (tx) => {
       await send(tx as unknown as Sql, run.id);
       const suspended = suspend(sql, run, 0);
-      suspended.catch(() => {});
-      await untilLocked(tx, 1);
+      await Promise.race([untilLocked(tx, 1), suspended.then(() => assert.fail("it did not wait"))]);
       return { suspended };
     });
     assert.deepEqual(await suspended, []);
