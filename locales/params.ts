@@ -423,6 +423,7 @@ export interface Messages {
   "jobs.fires": None;
   "jobs.fires_none": None;
   "jobs.fires_stopped": None;
+  "jobs.followers": None;
   "jobs.gone": None;
   "jobs.jitter": None;
   "jobs.job": None;
@@ -496,6 +497,8 @@ export interface Messages {
   "jobs.save": None;
   "jobs.schedule_args": None;
   "jobs.schema": None;
+  "jobs.schema_message": { name: Text };
+  "jobs.schema_message_none": None;
   "jobs.search": None;
   "jobs.seconds": { n: Text };
   "jobs.set_at": None;

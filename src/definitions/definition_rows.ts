@@ -169,6 +169,13 @@ export async function countWaitingRuns(sql: Db, job_definition_ids: number[]): P
   return new Map(rows.map((row) => [row.job_definition_id, row.runs]));
 }
 
+/** The jobs that come after this one. */
+export async function readFollowers(sql: Db, name: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select name from job_definition where after_jobs @> array[${name}::text] and removed_at is null order by name collate "C"`;
+  return rows.map((row) => row.name);
+}
+
 /** Lets one sync at a time change definitions; released at the end of the transaction. */
 export async function lockDefinitions(tx: TransactionSql): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtext('dandori sync'))`;

@@ -1,5 +1,6 @@
 /** The args of a job as its schema has them, for whoever is about to give some. */
 import { type Field, fieldOf } from "../../admin/args/fields.ts";
+import type { DeclaredMessage } from "../../definitions/definition_rows.ts";
 import type { Json } from "../../job.ts";
 import { say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
@@ -11,6 +12,20 @@ export function printArgs(schema: Json): void {
     return say(`args: ${typeText(field)}${field.kind === "json" ? "" : `\n${JSON.stringify(schema)}`}`);
   }
   printTable(["arg", "type", "if not given", "about"], rowsOf(field, ""), "args: none");
+}
+
+/** What may be sent to the runs of a job, each with what its payload is. */
+export function printMessages(messages: Record<string, DeclaredMessage>): void {
+  for (const [name, { schema, from }] of Object.entries(messages)) {
+    const field = schema === null ? undefined : fieldOf(schema);
+    const senders = from === "emit" ? " (tokens of scope emit may send it)" : "";
+    say(
+      `\nmessage ${name}${senders}: ${field?.kind === "object" ? "an object" : field ? typeText(field) : "any JSON"}`,
+    );
+    if (field?.kind === "object") {
+      printTable(["field", "type", "if not given", "about"], rowsOf(field, ""), "no fields");
+    }
+  }
 }
 
 /** Objects and lists of objects field by field, below their own row. */

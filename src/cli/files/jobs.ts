@@ -5,11 +5,16 @@ import { kindNamed } from "../../schedule_kinds/kinds.ts";
 import { scheduleText } from "../../sync/plan.ts";
 import { noSuchJob, resetOptions, setOptions } from "../../actions/job_actions.ts";
 import type { Json } from "../../job.ts";
-import { readDefinition, readDefinitions, type StoredDefinition } from "../../definitions/definition_rows.ts";
+import {
+  readDefinition,
+  readDefinitions,
+  readFollowers,
+  type StoredDefinition,
+} from "../../definitions/definition_rows.ts";
 import { type JobView, listJobs } from "../../runs/job_view.ts";
 import { readOverrides } from "../../definitions/override_rows.ts";
 import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
-import { printArgs } from "./args_table.ts";
+import { printArgs, printMessages } from "./args_table.ts";
 import { CommandError, EXIT, pausedText, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 import { timeText } from "../times.ts";
@@ -40,15 +45,22 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
     const [job] = await listJobs(sql, name);
     const definition = await readDefinition(sql, name);
     if (!job || !definition) throw await noSuchJob(sql, name);
+    const followers = await readFollowers(sql, name);
     const parts = optionsOf(definition, await readOverrides(sql, definition.id));
     const asked = askedBy(definition);
     if (options.json) {
       const file = Object.fromEntries(asked);
-      const { args_schema } = definition;
+      const { args_schema, messages, after_jobs, after_when, on_change, deadline_seconds } = definition;
       return printJson({
         ...job,
         schedules: definition.schedules.map(scheduleView),
         args_schema,
+        messages,
+        after_jobs,
+        after_when,
+        followers,
+        on_change,
+        deadline_seconds,
         options: parts,
         file,
       });
@@ -64,8 +76,10 @@ export async function showCommand(name: string, options: JsonOption): Promise<vo
     for (const [name, text] of [...asked, ["permissions", permissionText(job)]]) {
       say(`  ${name}: ${text}`);
     }
+    if (followers.length > 0) say(`  followed by: ${followers.join(", ")}`);
     say("");
     printArgs(definition.args_schema);
+    printMessages(definition.messages);
     say("");
     printTable(
       ["option", "value", "in the file", "set by", "at", "reason"],
@@ -152,10 +166,11 @@ function permissionText({ permissions }: JobView): string {
   return all.map(([name, value]) => `${name} ${value === true ? "anything" : value}`).join("; ") || "none";
 }
 
-function startsText({ schedules, event_types }: StoredDefinition): string {
+function startsText({ schedules, event_types, after_jobs, after_when }: StoredDefinition): string {
   const times = schedules.map((one) => `${scheduleText(one).split(", ")[0]}${one.enabled ? "" : " (off)"}`);
   const events = event_types.map((type) => `on ${type}`);
-  return [...times, ...events].join("; ") || "on demand";
+  const after = after_jobs.length > 0 ? [`after ${after_jobs.join(", ")} (${after_when})`] : [];
+  return [...times, ...events, ...after].join("; ") || "on demand";
 }
 
 function scheduleView({ id: _, last_slot, next_slot, ...schedule }: StoredDefinition["schedules"][number]) {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { readDefinition } from "../../../src/definitions/definition_rows.ts";
+import { z } from "zod";
 import { fieldsOf, withAdmin } from "../../support/admin.ts";
 import { cliWith } from "../../support/cli.ts";
 import { aDefinition, aRun } from "../../support/factories.ts";
@@ -108,6 +109,57 @@ Deno.test("what only its file can say of a job is shown, on the page and by the 
     }
     assert.doesNotMatch(page, /<dt>(retry.factor|isolation.reuse)</, "what nobody asked for is left out");
     assert.match(out, /permissions: net db\.internal:5432; unsafe\.run anything/);
+  });
+});
+
+Deno.test("messages, deadline, calls and the jobs before and after it are shown, on the page and by the command line", async () => {
+  await withAdmin(async ({ sql, login, database_url }) => {
+    const schema = z.toJSONSchema(z.object({ approved: z.boolean(), comment: z.string().optional() }));
+    await aJob(sql, {
+      messages: { approval: { schema }, ping: { schema: null, from: "emit" } },
+      after_jobs: ["load_orders", "load_users"],
+      after_when: "end",
+      deadline_seconds: 86_400,
+      on_change: "fail",
+      permissions: { call: ["resize", "mail_*"] },
+    });
+    await aDefinition(sql, { name: "report", after_jobs: ["greet"] });
+    await aDefinition(sql, { name: "gone", after_jobs: ["greet"], enabled: false, removed_at: new Date() });
+    const page = await (await login("viewer")).text("/jobs/greet");
+    const cli = cliWith({ DATABASE_URL: database_url });
+    const { out } = await cli("jobs", "show", "greet");
+    for (
+      const [name, text] of [
+        ["messages", "ping (emit), approval"],
+        ["after", "load_orders, load_users"],
+        ["after.when", "end"],
+        ["deadlineSeconds", "86400"],
+        ["onChange", "fail"],
+      ] as const
+    ) {
+      assert(page.includes(`<dt>${name}</dt><dd>${text}</dd>`), name);
+      assert(out.includes(`  ${name}: ${text}\n`), name);
+    }
+    assert.match(page, /<dt>Followed by<\/dt><dd><a href="[^"]*\/jobs\/report">report<\/a><\/dd>/);
+    assert.match(
+      page,
+      /Schema of message ping<\/summary><p>any JSON<\/p>.*Schema of message approval<\/summary>.*approved/s,
+    );
+    assert.match(page, /resize, mail_\*/);
+    assert.match(out, /permissions: call resize,mail_\*/);
+    assert.match(out, / starts after load_orders, load_users \(end\)\n/);
+    assert.match(out, / followed by: report\n/);
+    assert.match(
+      out,
+      /message approval: an object\nfield +type .*\napproved +true or false +refused/,
+    );
+    assert.match(out, /message ping \(tokens of scope emit may send it\): any JSON/);
+    const shown = JSON.parse((await cli("jobs", "show", "greet", "--json")).out);
+    assert.deepEqual([shown.followers, shown.after_jobs, Object.keys(shown.messages)], [
+      ["report"],
+      ["load_orders", "load_users"],
+      ["ping", "approval"],
+    ]);
   });
 });
 

@@ -1,7 +1,7 @@
 /** One job: what it is and may do, what stops it, its options and schedules with what is set beside its file, its newest runs. */
 import { askedBy, optionsOf } from "../../../job_options/overridable.ts";
 import type { Permissions } from "../../../job.ts";
-import { readDefinition, type StoredDefinition } from "../../../definitions/definition_rows.ts";
+import { readDefinition, readFollowers, type StoredDefinition } from "../../../definitions/definition_rows.ts";
 import type { JobView } from "../../../runs/job_view.ts";
 import { readOverrides } from "../../../definitions/override_rows.ts";
 import { listRunsOf, type RunView } from "../../../runs/run_view.ts";
@@ -24,10 +24,11 @@ const RUNS_SHOWN = 10;
 
 export async function showJob(on: RequestContext): Promise<Page> {
   const job = await readJob(on);
-  const [definition, overrides, runs] = await Promise.all([
+  const [definition, overrides, runs, followers] = await Promise.all([
     readDefinition(on.sql, job.name),
     readOverrides(on.sql, job.id),
     listRunsOf(on.sql, job.id, RUNS_SHOWN),
+    readFollowers(on.sql, job.name),
   ]);
   if (!definition) throw new PageError(404);
   const options = optionsOf(definition, overrides);
@@ -40,7 +41,7 @@ export async function showJob(on: RequestContext): Promise<Page> {
           <Heading on={on} job={job} />
           <Stopped on={on} job={job} />
           <div class="columns">
-            <Details on={on} job={job} definition={definition} />
+            <Details on={on} job={job} definition={definition} followers={followers} />
             <PermissionList on={on} permissions={definition.permissions} />
           </div>
           <ScheduleCards on={on} job={job} definition={definition} options={options} />
@@ -52,6 +53,12 @@ export async function showJob(on: RequestContext): Promise<Page> {
               <Code value={definition.args_schema} />
             </details>
           )}
+          {Object.entries(definition.messages).map(([name, { schema }]) => (
+            <details>
+              <summary>{t(on, "jobs.schema_message", { name })}</summary>
+              {schema === null ? <p>{t(on, "jobs.schema_message_none")}</p> : <Code value={schema} />}
+            </details>
+          ))}
         </Live>
         {may(on, "operator") && (
           <>
@@ -102,7 +109,14 @@ function Stopped({ on, job }: { on: RequestContext; job: JobView }) {
   );
 }
 
-function Details({ on, job, definition }: { on: RequestContext; job: JobView; definition: StoredDefinition }) {
+function Details(
+  { on, job, definition, followers }: {
+    on: RequestContext;
+    job: JobView;
+    definition: StoredDefinition;
+    followers: string[];
+  },
+) {
   return (
     <section>
       <h2>{t(on, "jobs.details")}</h2>
@@ -116,6 +130,15 @@ function Details({ on, job, definition }: { on: RequestContext; job: JobView; de
           [t(on, "jobs.running"), <Count on={on} job={job} what="running" />],
           [t(on, "jobs.suspended"), job.suspended > 0 && <Count on={on} job={job} what="suspended" />],
           ...askedBy(definition),
+          [
+            t(on, "jobs.followers"),
+            followers.length > 0 && followers.map((name, place) => (
+              <>
+                {place > 0 && ", "}
+                <a href={link(on, `/jobs/${name}`)}>{name}</a>
+              </>
+            )),
+          ],
           [t(on, "jobs.digest"), <code title={definition.digest}>{definition.digest.slice(0, 12)}</code>],
           [t(on, "jobs.synced"), <Synced on={on} job={job} />],
         ]}
