@@ -79,6 +79,7 @@ export function requestBulk(
     const begin = async (open: OpenRow | undefined) => {
       try {
         if (!open) await tellItems(parts, key, items);
+        if (parts.closed) throw parts.closed;
         wait.begin(open);
       } catch (error) {
         parts.journal.refuse(wait, error as Error);

@@ -14,6 +14,7 @@ import type { DurableParts, Question } from "./durable_parts.ts";
 import { type AnyDurable, toolsOf } from "./durable_tools.ts";
 import { Journal } from "./journal.ts";
 import { OpenWaits } from "./open_waits.ts";
+import { named } from "./step_names.ts";
 import { isCalledByWork, Step } from "./step_work.ts";
 
 const MOST_STEPS = 10_000;
@@ -40,7 +41,7 @@ export class DurableRun {
       ...{ working: new Set(), inside: false, closed: undefined, undos: [], counts: new Map() },
       requested: () => this.#requested(),
       ask: (question) => this.#ask(question),
-      look: (then) => void this.#ask({ what: "arrivals" }).then(then),
+      look: (then) => void this.#ask({ what: "arrivals" }).then(then, then),
     };
     this.tools = toolsOf(this.#parts);
     if (order.journal) host.send({ kind: "replaying", on: true });
@@ -180,6 +181,11 @@ export class DurableRun {
     return unfinished;
   }
 
+  /** Why nothing new is begun. */
+  get closed(): Error | undefined {
+    return this.#parts.closed;
+  }
+
   /** In reverse order of request, what may have begun. @throws Error UndoFailed */
   async undo(): Promise<void> {
     this.#undoing = true;
@@ -196,8 +202,12 @@ export class DurableRun {
       }, this.#parts);
       journal.request(step);
       await promise.catch((cause) => {
-        throw Object.assign(new Error(cause.message, { cause }), { name: "UndoFailed" });
+        throw undoFailed(cause.message, cause);
       });
+    }
+    const left = journal.toUndo().filter((key) => undos.every((one) => one.key !== key)).map(named);
+    if (left.length > 0) {
+      throw undoFailed(`the code that runs now does not request ${left.join(", ")}, and so cannot undo it`);
     }
   }
 
@@ -251,6 +261,10 @@ export class DurableRun {
   }
 }
 
+function undoFailed(message: string, cause?: unknown): Error {
+  return Object.assign(new Error(message, { cause }), { name: "UndoFailed" });
+}
+
 /** What other code has recorded. */
 export function hasOtherCode(journal: RunJournal | undefined): boolean {
   return journal !== undefined &&
@@ -262,7 +276,7 @@ function errorFor(ending: NonNullable<RunJournal["ending"]>): Error {
     case "CANCELED":
       return new Canceled("The run was canceled");
     case "TIMED_OUT":
-      return new DeadlinePassed("The run has reached its deadline");
+      return new DeadlinePassed("The run has run out of time");
     case "FAILED":
       return new Canceled("The run has failed; what it has done is being undone");
   }

@@ -48,6 +48,7 @@ export class DurableBody {
   readonly #restarts: boolean;
   #reads = false;
   #watches = false;
+  #told_of_handles = false;
   #over = false;
 
   constructor(order: DurableOrder, hooks: BodyHooks) {
@@ -92,6 +93,11 @@ export class DurableBody {
     const message = this.#run.whyNotOver();
     if (message !== undefined) this.#hooks.fail({ name: "Diverged", message });
     return result;
+  }
+
+  /** What it has refused is nobody's mistake, though nobody may have waited for it. */
+  hasRefused(reason: unknown): boolean {
+    return reason !== undefined && reason === this.#run.closed;
   }
 
   look(): void {
@@ -168,6 +174,16 @@ export class DurableBody {
     }
   }
 
+  /** What is open besides is no more than told of. */
+  #freezeOpen(): void {
+    const message =
+      "Nothing has happened for 5 s, and the run waits: what is open here that is no step, such as a timer or a " +
+      "connection, is cut off when it is suspended";
+    if (!this.#told_of_handles) this.#hooks.channel.send({ kind: "log", level: "warn", message });
+    this.#told_of_handles = true;
+    this.#freeze(true);
+  }
+
   /** Where this timer strikes something else keeps the loop alive: handles that are no steps. */
   #watchQuiet(): void {
     if (this.#watches) return;
@@ -178,7 +194,7 @@ export class DurableBody {
       this.#watches = false;
       if (this.#over || !run.isWaiting) return;
       const can_wait = !run.isWorking && !run.unanswered && !run.replaying;
-      if (can_wait && signs === run.requests + channel.said) this.#freeze(true);
+      if (can_wait && signs === run.requests + channel.said) this.#freezeOpen();
       this.#watchQuiet();
     }, QUIET_MS));
   }

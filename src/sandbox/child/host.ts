@@ -78,6 +78,7 @@ class HostedBody {
   watch(): void {
     globalThis.addEventListener("unhandledrejection", (event) => {
       event.preventDefault();
+      if (this.#durable?.body?.hasRefused(event.reason)) return;
       this.#fail({ ...describeError(event.reason), phase: this.#stage === "loading" ? "load" : "uncaught" });
     });
     globalThis.addEventListener("error", (event) => {

@@ -144,13 +144,21 @@ export class Journal {
     return this.#replaying ? [] : [...this.#open.values()].filter(({ key }) => this.#unrequested.has(key));
   }
 
+  /** Steps that may have begun and have an undo. */
+  toUndo(): string[] {
+    return [...this.#row_of.values(), ...this.#open.values()].filter((row) => row.kind === "step" && row.has_undo)
+      .map(({ key }) => key);
+  }
+
   /** The key of the next request of this name. @throws TypeError when the name is none */
   keyFor(scope: string, kind: StepKind, name: string): string {
     const problem = problemWithName(name);
     if (problem) throw new TypeError(`Cannot request a ${kind}: its name ${problem}`);
     const base = `${scope}${kind}:${name}`;
-    const count = (this.#counts.get(base) ?? 0) + 1;
-    const key = count === 1 ? base : `${base}#${count}`;
+    let count = (this.#counts.get(base) ?? 0) + 1;
+    const numbered = () => count === 1 ? base : `${base}#${count}`;
+    while (this.#name_of.has(numbered())) count++; // a name may look like another with its number
+    const key = numbered();
     const why = problemWithKey(key);
     if (why) throw new TypeError(why);
     this.#counts.set(base, count);

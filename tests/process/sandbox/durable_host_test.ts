@@ -79,6 +79,7 @@ Deno.test("handles that are no steps keep a body loaded for five quiet seconds, 
   await withBody("handles", async (body) => {
     await body.nextStep();
     assert.deepEqual(await body.next("waiting"), { kind: "waiting", soonest_in_ms: null, handles: true });
+    assert.match((await body.next("log")).message, /^Nothing has happened for 5 s, and the run waits/);
     body.say({ kind: "arrived", arrivals: [GO] });
     await body.nextStep();
     assert.deepEqual((await body.next("result")).result, { yes: true });

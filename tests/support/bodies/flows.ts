@@ -37,6 +37,7 @@ export default defineJob<string>({
         return Object.keys(rest).sort();
       case "undo":
         await step("reserve", () => 4, { undo: (it) => log.info(`release ${it}`) });
+        void sleep("1 day").then(() => log.info("nobody waits for this"));
         return await wait("go");
     }
     return null;

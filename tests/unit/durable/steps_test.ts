@@ -267,6 +267,31 @@ Deno.test("what has begun is undone in reverse order of request, each as a step 
   assert.deepEqual([did, again.said], [['undo reserve {"id":4} dandori-812-reserve'], ["undo:reserve DONE 5"]]);
 });
 
+Deno.test("what has an undo and is no longer requested fails the undoing, once all else is undone", async () => {
+  const did: string[] = [];
+  const body: Body = ({ step }) => step("charge", () => 1, { undo: () => void did.push("refund") });
+  const rows = [
+    aRow("step:reserve", 1, { has_undo: true, code_digest: "0ld" }),
+    aRow("step:charge", 2, { has_undo: true }),
+  ];
+  const scene = new DurableScene(body, { journal: journalOf(rows, [], { ending: "CANCELED" }) });
+  for (let n = 0; n < 3 && !scene.outcome; n++) {
+    await scene.idle();
+    await scene.commitAll();
+  }
+  assert.deepEqual(did, ["refund"]);
+  assert.equal(errorOf(scene).name, "UndoFailed");
+  assert.equal(errorOf(scene).message, 'the code that runs now does not request step "reserve", and so cannot undo it');
+});
+
+Deno.test("a name that looks like another with its number gets a key of its own", async () => {
+  const scene = new DurableScene(async ({ step }) => {
+    for (const name of ["a#2", "a", "a", "a"]) await step(name, () => name);
+  });
+  await scene.commitAll();
+  assert.deepEqual(scene.said, ["step:a#2 DONE 1", "step:a DONE 2", "step:a#3 DONE 3", "step:a#4 DONE 4"]);
+});
+
 Deno.test("an undo is tried three times more, and then the run says which could not be done", async () => {
   const body: Body = ({ step }) => step("charge", () => 1, { undo: () => Promise.reject(new ConnectError("refused")) });
   const journal = journalOf([aRow("step:charge", 1, { has_undo: true })], [], { ending: "FAILED" });
