@@ -353,6 +353,7 @@ export interface Messages {
   "error.forbidden": None;
   "error.forbidden_text": None;
   "error.home": None;
+  "error.many_at_once": None;
   "error.missing": None;
   "error.missing_text": None;
   "error.needs_role": { has: Text; needed: Text };

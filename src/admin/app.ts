@@ -35,6 +35,8 @@ import { HOME, OTHER_ROUTES, PAGES } from "./pages.ts";
 import { errorPage, needsRole } from "./pages/error.tsx";
 import { digestOf } from "./auth/passwords.ts";
 import { addressOf, firstPart, pathWithin } from "./base_url.ts";
+import { FewAtOnce, OF_PAGES, TooManyAtOnce } from "./few_at_once.ts";
+import { t } from "../locale/locale.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
 import { type ActionContext, type Done, field, PageError, type Route } from "./request_context.ts";
 
@@ -77,7 +79,7 @@ export function buildAdmin(parts: AdminParts): Hono<HonoEnv> {
     const { pathname, search } = new URL(url);
     return pathWithin(place, pathname, pages) + search;
   };
-  const routed = { ...parts, pathOf };
+  const routed = { ...parts, pathOf, few: new FewAtOnce(OF_PAGES) };
   const routes = [...PAGES.flatMap((page) => page.routes), ...OTHER_ROUTES];
   for (const route of routes) mount(app, route, routed);
   leadBack(app, routes, place.base);
@@ -89,7 +91,7 @@ export function buildAdmin(parts: AdminParts): Hono<HonoEnv> {
 }
 
 /** `pathOf`: what follows the base in an address of ours. */
-type RouteParts = AdminParts & { pathOf(url: string): string };
+type RouteParts = AdminParts & { pathOf(url: string): string; few: FewAtOnce };
 
 /** The one place where a role is asked for. */
 function mount(app: Hono<HonoEnv>, route: Route, parts: RouteParts): void {
@@ -101,20 +103,23 @@ function mount(app: Hono<HonoEnv>, route: Route, parts: RouteParts): void {
     }
     return session;
   };
+  const bounded = <T>(c: Context<HonoEnv>, work: () => Promise<T>): Promise<T> =>
+    "costly" in route && route.costly ? parts.few.run(c.get("session")?.name ?? "", work) : work();
   if ("get" in route) {
     app.get(route.get, async (c) => {
       if (!admit(c)) return toLogin(c, parts);
       const visit = contextOf(c, parts);
-      return answerPage(c, visit, await route.show(visit));
+      return answerPage(c, visit, await bounded(c, () => route.show(visit)));
     });
   } else if ("json" in route) {
     app.get(route.json, async (c) => {
-      return admit(c) ? c.json(await route.read(contextOf(c, parts)) as JsonValue) : c.text("Log in first", 401);
+      if (!admit(c)) return c.text("Log in first", 401);
+      return c.json(await bounded(c, () => route.read(contextOf(c, parts))) as JsonValue);
     });
   } else if ("file" in route) {
     app.get(route.file, async (c) => {
       if (!admit(c)) return toLogin(c, parts);
-      const { name, type, text } = await route.write(contextOf(c, parts));
+      const { name, type, text } = await bounded(c, () => route.write(contextOf(c, parts)));
       c.header("content-disposition", `attachment; filename="${name}"`);
       return c.body(text, 200, { "content-type": `${type}; charset=utf-8` });
     });
@@ -224,10 +229,15 @@ function answerRefusal(c: Context<HonoEnv>, parts: RouteParts, { status, message
 
 function answerError(c: Context<HonoEnv>, parts: RouteParts, error: Error) {
   if (error instanceof PageError) return answerRefusal(c, parts, error);
+  if (error instanceof TooManyAtOnce) {
+    c.header("retry-after", "2");
+    return answerRefusal(c, parts, new PageError(429, t(contextOf(c, parts), "error.many_at_once")));
+  }
   const visit = contextOf(c, parts);
   const id = crypto.randomUUID().slice(0, 8);
   observe("admin.failed", { id, request: `${c.req.method} ${c.req.path}`, error: error.stack ?? String(error) });
   const status = isUnreachable(error) ? 503 : 500;
+  if (status === 503) c.header("retry-after", "2");
   return answerPage(c, visit, errorPage(visit, { status, text: id, sent_from: sentFrom(c, parts.pathOf) }), status);
 }
 

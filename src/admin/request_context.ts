@@ -72,13 +72,14 @@ export interface Done extends Partial<Flash> {
 }
 
 export type Route =
-  | { get: string; role: UserRole; show(on: RequestContext): Promise<Page> }
+  /** `costly`: a reader can make it long, so that few of one user are under way at once. */
+  | { get: string; role: UserRole; costly?: true; show(on: RequestContext): Promise<Page> }
   /** What a script asks for, as JSON. */
-  | { json: string; role: UserRole; read(on: RequestContext): Promise<unknown> }
+  | { json: string; role: UserRole; costly?: true; read(on: RequestContext): Promise<unknown> }
   /** `does`: the acts that it may perform; whoever may do none of them is not let in. */
   | { post: string; does: Action | readonly Action[]; act(on: ActionContext): Promise<Done | Page> }
   /** A file to keep. */
-  | { file: string; role: UserRole; write(on: RequestContext): Promise<Download> };
+  | { file: string; role: UserRole; costly?: true; write(on: RequestContext): Promise<Download> };
 
 export interface Download {
   name: string;

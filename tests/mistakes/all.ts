@@ -1,4 +1,5 @@
 /** All planted mistakes, by theme. A new theme is a file beside this one, named here. */
+import { ACT_MISTAKES } from "./acts.ts";
 import { ACCESS_MISTAKES } from "./access.ts";
 import { ALERTS_MISTAKES } from "./alerts.ts";
 import { BODY_MISTAKES } from "./bodies.ts";
@@ -25,6 +26,7 @@ import type { Mistake } from "./mistake.ts";
 
 export const MISTAKES: Mistake[] = [
   ...ACCESS_MISTAKES,
+  ...ACT_MISTAKES,
   ...ALERTS_MISTAKES,
   ...BODY_MISTAKES,
   ...NEW_RUN_MISTAKES,

@@ -22,6 +22,7 @@ const Act = z.object({
 export function addAudit(api: Api): void {
   api.route({
     needs: "read",
+    costly: true,
     route: "GET /audit",
     summary: "The newest acts, or those that a filter means",
     query: z.strictObject({

@@ -53,6 +53,7 @@ function addReads(api: Api): void {
   }, async ({ sql, params }) => [200, await existingBulk(sql, params.id)]);
   api.route({
     needs: "read",
+    costly: true,
     route: "GET /bulks/{id}/whatif",
     summary: "When it would be done with another `parallel`",
     params: byId,

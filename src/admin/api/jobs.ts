@@ -8,7 +8,6 @@ import type { Sql } from "../../postgres/connection.ts";
 import { readDefinition, readDefinitions, type StoredDefinition } from "../../definitions/definition_rows.ts";
 import { type Pause, readPaused } from "../../dispatch/pauses.ts";
 import { Job, Preview } from "./shapes/job.ts";
-import { FewAtOnce } from "./few_at_once.ts";
 import { ApiProblem } from "./problem.ts";
 import type { Api } from "./route.ts";
 import * as w from "./shapes/fields.ts";
@@ -72,25 +71,24 @@ const KIND_QUERY = Object.fromEntries(SCHEDULE_KINDS.map(({ type, query, flag })
 ]));
 
 function addPreviews(api: Api): void {
-  const few = new FewAtOnce();
   api.route({
     needs: "read",
+    costly: true,
     route: "GET /jobs/{name}/preview",
     summary: "When the schedules of a job fire next",
     params: byName,
     query: z.strictObject(ASK),
     answers: { 200: { description: "Its schedules", schema: Preview } },
-    problems: ["not_found", "too_many"],
-  }, async ({ sql, actor, params, query }) => {
+    problems: ["not_found"],
+  }, async ({ sql, params, query }) => {
     const { schedules } = await existingJob(sql, params.name);
-    return await few.run(actor, async () => {
-      const items = [];
-      for (const one of schedules) items.push({ schedule_id: one.schedule_id, ...await preview(one, query) });
-      return [200, { items }];
-    });
+    const items = [];
+    for (const one of schedules) items.push({ schedule_id: one.schedule_id, ...await preview(one, query) });
+    return [200, { items }];
   });
   api.route({
     needs: "read",
+    costly: true,
     route: "GET /schedules/preview",
     summary: "When a schedule would fire that is given here",
     description: `Give exactly one of ${SCHEDULE_KINDS.map(({ type }) => type).join(", ")}.`,
@@ -106,13 +104,8 @@ function addPreviews(api: Api): void {
       ...ASK,
     }),
     answers: { 200: { description: "The schedule", schema: Preview } },
-    problems: ["too_many"],
-  }, ({ actor, query: { from, count, ...given } }) => {
-    const times = timesFrom(given);
-    return few.run(
-      actor,
-      async () => [200, { items: [{ schedule_id: null, ...await preview(times, { from, count }) }] }],
-    );
+  }, async ({ query: { from, count, ...given } }) => {
+    return [200, { items: [{ schedule_id: null, ...await preview(timesFrom(given), { from, count }) }] }];
   });
 }
 

@@ -24,12 +24,14 @@ const answers = { 200: { description: "How many runs were changed, or would be",
 export function addManyRuns(api: Api): void {
   api.route({
     does: cancelMany,
+    costly: true,
     route: "POST /runs/cancel",
     body: bodyOf(cancelMany, { instead: COMMON }),
     answers,
   }, (ask) => act(ask, "cancel", (filter) => ask.perform(cancelMany, { filter })));
   api.route({
     does: retryMany,
+    costly: true,
     route: "POST /runs/retry",
     description: "With an Idempotency-Key, asking again enqueues only what the first time did not reach.",
     headers: w.idempotencyKey,
@@ -41,6 +43,7 @@ export function addManyRuns(api: Api): void {
   });
   api.route({
     does: reprioritizeMany,
+    costly: true,
     route: "POST /runs/reprioritize",
     body: bodyOf(reprioritizeMany, { instead: { ...COMMON, priority: w.priorityIn } }),
     answers,

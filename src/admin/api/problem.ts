@@ -7,6 +7,7 @@ import { z } from "@hono/zod-openapi";
 import { HTTPException } from "hono/http-exception";
 import { observe } from "../../platform/facts.ts";
 import { Refused } from "../../actions/args.ts";
+import { TooManyAtOnce } from "../few_at_once.ts";
 import { LogUnreadable } from "../../actions/run_log.ts";
 import { isUnreachable } from "../../postgres/connection.ts";
 
@@ -95,6 +96,9 @@ export function answerError(error: unknown, request: Request): Response {
   if (error instanceof ApiProblem) return answerProblem(error);
   if (error instanceof Refused) {
     return answerProblem(new ApiProblem(error.why, error.message, { issues: error.issues }));
+  }
+  if (error instanceof TooManyAtOnce) {
+    return answerProblem(new ApiProblem("too_many", error.message, { fix: "ask for one after another" }));
   }
   if (error instanceof LogUnreadable) {
     return answerProblem(new ApiProblem("archive", error.message, { fix: error.fix }));

@@ -9,6 +9,7 @@ import type { Archive } from "../../archive/archive.ts";
 import type { Config } from "../../platform/config.ts";
 import { type Action, perform, text } from "../../actions/action.ts";
 import type { Sql } from "../../postgres/connection.ts";
+import { FewAtOnce } from "../few_at_once.ts";
 import { BodyRefused, OF_STRANGERS, readBody } from "../body.ts";
 import { type ApiEnv, type CallerOf, guard, type RequiredScope } from "./access.ts";
 import { answerError, ApiProblem, invalid, type Kind, KINDS, ProblemSchema } from "./problem.ts";
@@ -34,6 +35,8 @@ export interface Spec<P extends Shape | undefined, Q extends Shape | undefined, 
   route: `${"GET" | "POST" | "PUT" | "PATCH" | "DELETE"} /${string}`;
   summary?: string;
   description?: string;
+  /** A caller can make it long: two at once, and 429 for more. */
+  costly?: true;
   params?: P;
   query?: Q;
   body?: B;
@@ -78,6 +81,7 @@ export class Api {
     },
   });
   readonly #deps: ApiDeps;
+  readonly #few = new FewAtOnce();
   #tag = "";
 
   constructor(deps: ApiDeps) {
@@ -127,21 +131,26 @@ export class Api {
         ...{ sql: this.#deps.sql, redis: this.#deps.redis, actor: c.get("actor"), allows: c.get("allows") },
         ...{ reason: reason ?? query?.reason, unreasoned: "through the API" },
       };
-      const [status, value] = await act({
-        deps: this.#deps,
-        sql: this.#deps.sql,
-        actor: c.get("actor"),
-        params: valid("param") as Out<P>,
-        query: query as Out<Q>,
-        body: body as Omit<Out<B>, "reason">,
-        perform: (act, input) => {
-          if (act !== spec.does) throw new TypeError(`${spec.route} does not say that it does ${act.name}`);
-          return perform(act, caller, input);
-        },
-        header: (name) => c.req.header(name),
-        bytes: () =>
-          readBody(c.req.raw, { bytes: most, ms: OF_STRANGERS.ms }).catch((error) => throwProblem(error, spec)),
-      });
+      const bounded = (work: () => Promise<RouteResult>) => {
+        return spec.costly ? this.#few.run(c.get("actor"), work) : work();
+      };
+      const [status, value] = await bounded(() =>
+        act({
+          deps: this.#deps,
+          sql: this.#deps.sql,
+          actor: c.get("actor"),
+          params: valid("param") as Out<P>,
+          query: query as Out<Q>,
+          body: body as Omit<Out<B>, "reason">,
+          perform: (act, input) => {
+            if (act !== spec.does) throw new TypeError(`${spec.route} does not say that it does ${act.name}`);
+            return perform(act, caller, input);
+          },
+          header: (name) => c.req.header(name),
+          bytes: () =>
+            readBody(c.req.raw, { bytes: most, ms: OF_STRANGERS.ms }).catch((error) => throwProblem(error, spec)),
+        })
+      );
       const headers = { "content-type": "application/json", "cache-control": "no-store" };
       return new Response(value === undefined ? null : JSON.stringify(value), { status, headers }) as never;
     });
@@ -229,6 +238,7 @@ function documented<P extends Shape | undefined, Q extends Shape | undefined, B 
     ...spec.body_as_it_comes ? ["slow"] as const : [],
     ...body || spec.body_as_it_comes ? ["malformed", "too_large", "media_type"] as const : [],
     ...spec.problems ?? [],
+    ...spec.costly ? ["too_many"] as const : [],
     "failed",
     "unreachable",
   ];

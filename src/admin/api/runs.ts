@@ -23,6 +23,7 @@ export function addRuns(api: Api): void {
 function addReads(api: Api): void {
   api.route({
     needs: "read",
+    costly: true,
     route: "GET /runs",
     summary: "The newest runs, or those that a filter means",
     description:
@@ -47,6 +48,7 @@ function addReads(api: Api): void {
   });
   api.route({
     needs: "read",
+    costly: true,
     route: "GET /runs/{id}/logs",
     summary: "What a run printed and logged, oldest first",
     description:

@@ -66,6 +66,7 @@ function addRunNow(api: Api): void {
 function addBackfill(api: Api): void {
   api.route({
     does: backfill,
+    costly: true,
     route: "POST /schedules/backfill",
     description: "Doing it again makes no second run of a slot. With dry_run it only says what it would make.",
     body: bodyOf(backfill, {

@@ -57,6 +57,29 @@ Deno.test("every call carries its message there and back, run ids and epochs as 
   }, { startJobs });
 });
 
+Deno.test("what other code a worker has goes with its refusal, also where it has none", async () => {
+  const [server, client] = await twoNodes();
+  const says = [{ digest: "e17994f0" }, { digest: "" }, null];
+  const startJobs = ({ orders }: StartJobsRequest) => ({
+    results: orders.map(({ job_run_id, attempt }, place) => ({
+      ...{ job_run_id, attempt, result: "REJECTED_INVALID" as const, message: "other code" },
+      other_code: says[place],
+    })),
+    observed_leader_epoch: 7,
+  });
+  const startJob = () => ({
+    ...{ result: "REJECTED_INVALID" as const, message: "" },
+    other_code: says[0],
+    observed_leader_epoch: 7,
+  });
+  await withServer({ server, client }, async ({ port }, peers) => {
+    const peer = peers.to(at(port));
+    const { results } = value(await peer.startJobs({ leader_epoch: 7, orders: [1, 2, 3].map(anOrder) }, PATIENT));
+    assert.deepEqual(results.map(({ other_code }) => other_code), says);
+    assert.deepEqual(value(await peer.startJob({ leader_epoch: 7, ...anOrder(1) }, PATIENT)).other_code, says[0]);
+  }, { startJobs, startJob });
+});
+
 Deno.test("an idle worker runs no job", async () => {
   const [server, client] = await twoNodes();
   const getStatus = () => ({ ...aStatus, running: [], load: 0, current_job_run_id: null, last_heartbeat_unix_ms: 1 });

@@ -1,10 +1,11 @@
 /** What a reader can make the server do for long: streams that outlive their session, and schedules that hardly ever come. */
 import assert from "node:assert/strict";
-import { FewAtOnce } from "../../../src/admin/api/few_at_once.ts";
+import { FewAtOnce, OF_PAGES, TooManyAtOnce } from "../../../src/admin/few_at_once.ts";
 import { boundedSlots } from "../../../src/schedules/preview.ts";
 import type { ScheduleTimes } from "../../../src/schedules/calendar.ts";
 import { disableUser } from "../../../src/actions/user_actions.ts";
 import { removeUser, setPassword } from "../../../src/access/users.ts";
+import type { Sql } from "../../../src/postgres/connection.ts";
 import { withAdmin } from "../../support/admin.ts";
 import { withApi } from "../../support/api_scene.ts";
 
@@ -77,4 +78,50 @@ Deno.test("of one caller few computations are under way at once, and others find
   assert.deepEqual(await Promise.all(under_way), ["done", "done", "done"]);
   await assert.rejects(few.run("taro", () => Promise.reject(new Error("broken"))), /broken/);
   assert.equal(await few.run("taro", () => Promise.resolve(1)), 1);
+});
+
+Deno.test("what waits for its turn gets the place of who ends, and beyond that nobody waits", async () => {
+  const few = new FewAtOnce({ at_once: 1, waiting: 1 });
+  const held = Promise.withResolvers<string>();
+  const first = few.run("taro", () => held.promise);
+  let begun = false;
+  const second = few.run("taro", () => Promise.resolve(begun = true));
+  await assert.rejects(few.run("taro", () => Promise.resolve(1)), TooManyAtOnce);
+  assert.equal(begun, false);
+  held.resolve("done");
+  assert.deepEqual(await Promise.all([first, second]), ["done", true]);
+});
+
+/** Asks for all of them while the database answers nobody, and lets it answer then. */
+async function manyAtOnce(sql: Sql, ask: () => Promise<Response>, count: number): Promise<Response[]> {
+  const held = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const lock = sql.begin(async (tx) => {
+    await tx`lock table job_schedule, job_run, admin_action_log in access exclusive mode`;
+    locked.resolve();
+    await held.promise;
+  });
+  await locked.promise;
+  const asked = Array.from({ length: count }, ask);
+  const first = await Promise.race(asked);
+  held.resolve();
+  await lock;
+  assert.equal(first.status, 429);
+  return await Promise.all(asked);
+}
+
+Deno.test("of pages that a reader can make long few of one user are under way, and more are told when to come back", async () => {
+  await withAdmin(async ({ sql, login }) => {
+    const [taro, hanako] = [await login("viewer", "taro"), await login("viewer", "hanako")];
+    const { at_once, waiting } = OF_PAGES;
+    for (const path of ["/calendar", "/runs", "/audit.csv"]) {
+      const answers = await manyAtOnce(sql, () => taro.get(path), at_once + waiting + 3);
+      const refused = answers.filter(({ status }) => status === 429);
+      assert.equal(refused.length, 3, path);
+      for (const answer of refused) assert.equal(answer.headers.get("retry-after"), "2");
+      for (const { status } of answers) assert([200, 429, 503].includes(status), `${path}: ${status}`);
+      assert.equal((await hanako.get(path)).status, 200);
+      assert.equal((await taro.get(path)).status, 200, "they found their places again");
+    }
+  });
 });

@@ -4,7 +4,7 @@ import { keepCsv, keepJson } from "./keep.ts";
 import { showAudit } from "./list.tsx";
 
 export const auditRoutes: Route[] = [
-  { get: "/audit", role: "viewer", show: showAudit },
-  { file: "/audit.csv", role: "viewer", write: keepCsv },
-  { file: "/audit.json", role: "viewer", write: keepJson },
+  { get: "/audit", role: "viewer", costly: true, show: showAudit },
+  { file: "/audit.csv", role: "viewer", costly: true, write: keepCsv },
+  { file: "/audit.json", role: "viewer", costly: true, write: keepJson },
 ];

@@ -21,7 +21,7 @@ export const bulkRoutes: Route[] = [
   { post: "/bulks/new", does: startOneBulk, act: startFromForm },
   { get: "/bulks/:id", role: "viewer", show: showBulk },
   { get: "/bulks/:id/items", role: "viewer", show: showItems },
-  { get: "/bulks/:id/what-if", role: "viewer", show: showWhatIf },
+  { get: "/bulks/:id/what-if", role: "viewer", costly: true, show: showWhatIf },
   { post: "/bulks/:id/pace", does: changeOneBulk, act: setPace },
   { post: "/bulks/:id/pause", does: pauseBulk, act: pauseIt },
   { post: "/bulks/:id/resume", does: resumeBulk, act: resumeIt },

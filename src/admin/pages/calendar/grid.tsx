@@ -1,5 +1,6 @@
 /** The calendar: a row for each schedule, an hour or a day in each column, and in it what was expected and what came. */
 import { DaysOff } from "../../../schedules/exclusion.ts";
+import { monotonicMs } from "../../../platform/timers.ts";
 import { slotsIn } from "../../../schedules/calendar.ts";
 import { readSchedules, type ScheduleView } from "../../../schedules/schedule_view.ts";
 import { readSlotRuns } from "../../../schedules/slot_view.ts";
@@ -58,6 +59,9 @@ export async function showCalendar(on: RequestContext): Promise<Page> {
   };
 }
 
+/** So long is looked for slots; schedules after that are listed without theirs, as those beyond MOST_SLOTS are. */
+const LONGEST_SEARCH_MS = 1_000;
+
 async function rowsOf(
   on: RequestContext,
   schedules: ScheduleView[],
@@ -66,10 +70,12 @@ async function rowsOf(
   const bounds = boundsOf(range);
   const [from, until] = [bounds.from, bounds.until].map((at) => new Date(at.epochMilliseconds)) as [Date, Date];
   let left = MOST_SLOTS;
+  const late_ms = monotonicMs() + LONGEST_SEARCH_MS;
   const planned = schedules.map((schedule) => {
     try {
       const days_off = new DaysOff(schedule.exclude);
       const off = ({ day }: CalendarColumn) => days_off.has(day.toZonedDateTime("UTC").epochMilliseconds);
+      if (monotonicMs() > late_ms) left = 0;
       const found = left > 0 ? slotsIn(schedule, { ...bounds, most: left + 1 }) : [];
       const slots = left > 0 && found.length <= left ? found : undefined;
       left -= slots?.length ?? 0;

@@ -5,7 +5,7 @@ import { showCalendar } from "./grid.tsx";
 import { backfillSlots, showSlots } from "./slots.tsx";
 
 export const calendarRoutes: Route[] = [
-  { get: "/calendar", role: "viewer", show: showCalendar },
-  { get: "/calendar/:id", role: "viewer", show: showSlots },
+  { get: "/calendar", role: "viewer", costly: true, show: showCalendar },
+  { get: "/calendar/:id", role: "viewer", costly: true, show: showSlots },
   { post: "/calendar/:id/backfill", does: backfill, act: backfillSlots },
 ];

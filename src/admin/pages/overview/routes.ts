@@ -5,5 +5,5 @@ import { readPlots } from "./plots.tsx";
 
 export const overviewRoutes: Route[] = [
   { get: "/overview", role: "viewer", show: showOverview },
-  { json: "/overview/plots", role: "viewer", read: readPlots },
+  { json: "/overview/plots", role: "viewer", costly: true, read: readPlots },
 ];

@@ -9,10 +9,10 @@ import { doMany, showMany } from "./many.tsx";
 import { showRun } from "./one.tsx";
 
 export const runRoutes: Route[] = [
-  { get: "/runs", role: "viewer", show: showRuns },
-  { get: "/runs/many", role: "operator", show: showMany },
+  { get: "/runs", role: "viewer", costly: true, show: showRuns },
+  { get: "/runs/many", role: "operator", costly: true, show: showMany },
   { post: "/runs/many", does: [cancelMany, retryMany, reprioritizeMany], act: doMany },
-  { get: "/runs/:id", role: "viewer", show: showRun },
+  { get: "/runs/:id", role: "viewer", costly: true, show: showRun },
   { post: "/runs/:id/cancel", does: cancel, act: cancelRun },
   { post: "/runs/:id/retry", does: retry, act: retryRun },
   { get: "/runs/:id/edit", role: "operator", show: showEdited },
