@@ -40,11 +40,11 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
       ? `ジョブ ${says.job_name} はメッセージを受け取りません`
       : `ジョブ ${says.job_name} が受け取るメッセージは ${says.names.join("、")} です`,
   message_unfit: (says) => `内容がメッセージのスキーマに合いません：${says.found.map(foundJa).join("、")}`,
-  not_yours_to_answer: (says) => `${says.who} はこの質問に回答できません(notBy)。ほかの人に依頼してください`,
+  not_yours_to_answer: (says) => `${says.who} はこの質問に回答できない人に指定されています。ほかの人に依頼してください`,
   asks_others: (says) => `この質問の回答者は ${says.who} です`,
   unread_full: (says) =>
     `未読のメッセージが ${says.most} 件あります。実行が受け取ってから送るか、実行を取り消してください`,
-  message_not_for_emit: (says) => `メッセージ ${says.name} は emit 権限のトークンでは送れません`,
+  message_not_for_emit: (says) => `メッセージ ${says.name} は、イベントの送信だけを許されたトークンでは送れません`,
   too_large: (says) => `大きすぎます：JSON ${says.bytes} バイト（最大 ${says.most}）`,
   too_deep: (says) => `入れ子が深すぎます（最大 ${says.most} 段）`,
   unstorable: () => "Postgres に保存できない文字（NUL または不完全な文字）が含まれています",
