@@ -32,13 +32,14 @@ export const ACT_MISTAKES: Mistake[] = [
     why: "A page of another site reads a worker's metrics under a name that leads there.",
   },
   {
-    id: "pause-without-a-target-pauses-all",
+    id: "resume-without-a-target-resumes-all",
     file: "src/cli/runs/queue.ts",
     find: "  if (given !== 1) {",
-    replace: "  if (given === 0) return await pauseCommand({ ...options, all: true }, paused);\n  if (given !== 1) {",
+    replace:
+      "  if (given === 0 && !paused) return await pauseCommand({ ...options, all: true }, paused);\n  if (given !== 1) {",
     tests: ["tests/process/cli/queue_test.ts"],
     filter: "what an operator stops",
-    why: "A forgotten option stops everything.",
+    why: "A forgotten option lets everything go.",
   },
   {
     id: "emit-says-nothing-of-a-payload-that-fits-none",

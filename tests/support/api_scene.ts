@@ -2,6 +2,7 @@
  * The API over a real Postgres, asked as HTTP asks. Each answer is held against what the OpenAPI document says of it: its
  * status, its type, and its fields, all of them and no others.
  */
+import type { Context } from "hono";
 import assert from "node:assert/strict";
 import type { Archive } from "../../src/archive/archive.ts";
 import { buildApi } from "../../src/admin/api/api.ts";
@@ -44,10 +45,11 @@ export function callerOf(authorization: string | undefined): ApiCaller | undefin
 
 export async function withApi(
   test: (scene: ApiScene) => Promise<void> | void,
-  { archive }: { archive?: Archive } = {},
+  { archive, body_ms }: { archive?: Archive; body_ms?: number } = {},
 ): Promise<void> {
   await withStores(async ({ sql }) => {
-    const app = buildApi({ sql, archive, callerOf: (c) => Promise.resolve(callerOf(c.req.header("authorization"))) });
+    const known = (c: Context) => Promise.resolve(callerOf(c.req.header("authorization")));
+    const app = buildApi({ sql, archive, body_ms, callerOf: known });
     const ask = async (method: string, path: string, { as = "admin", body, headers = {} }: Asked = {}) => {
       const all = new Headers(headers);
       if (as !== "nobody") all.set("authorization", `Bearer ${as}`);

@@ -21,6 +21,8 @@ export interface ApiDeps {
   redis?: Pick<Config, "redis_url" | "redis_prefix">;
   /** Of old logs. */
   archive?: Archive;
+  /** So long may a body take that a route reads itself; default that of strangers. */
+  body_ms?: number;
 }
 
 type Shape = z.ZodObject;
@@ -113,6 +115,7 @@ export class Api {
   >(spec: Spec<P, Q, B>, act: (ask: Ask<Out<P>, Out<Q>, Out<B>>) => Promise<RouteResult>): void {
     const needs = spec.does?.needs ?? spec.needs;
     if (needs === undefined) throw new TypeError(`${spec.route} says neither what it needs nor what it does`);
+    const { body_ms = OF_STRANGERS.ms } = this.#deps;
     const most = spec.largest_body ?? LARGEST_BODY;
     const limited = bodyLimit({ maxSize: most, onError: () => tooLarge(spec) });
     const route = createRoute({
@@ -148,7 +151,9 @@ export class Api {
           },
           header: (name) => c.req.header(name),
           bytes: () =>
-            readBody(c.req.raw, { bytes: most, ms: OF_STRANGERS.ms }).catch((error) => throwProblem(error, spec)),
+            readBody(c.req.raw, { bytes: most, ms: body_ms }).catch((error) =>
+              throwProblem(error, { ...spec, body_ms })
+            ),
         })
       );
       const headers = { "content-type": "application/json", "cache-control": "no-store" };
@@ -207,10 +212,10 @@ function tooLarge(spec: { largest_body?: number }): never {
   );
 }
 
-function throwProblem(error: unknown, spec: { largest_body?: number }): never {
+function throwProblem(error: unknown, spec: { largest_body?: number; body_ms: number }): never {
   if (!(error instanceof BodyRefused)) throw error;
   if (error.status === 413) tooLarge(spec);
-  throw new ApiProblem("slow", `Cannot read the body: it did not come within ${OF_STRANGERS.ms / 1000} s`);
+  throw new ApiProblem("slow", `Cannot read the body: it did not come within ${spec.body_ms / 1000} s`);
 }
 
 /** JSON is UTF-8 (RFC 8259); of anything else the validator would make other characters, and store those. */

@@ -1,4 +1,5 @@
 /** Webhooks: deliveries with a good signature become events, all others learn nothing. */
+import { OF_STRANGERS } from "../../../src/admin/body.ts";
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { type ApiScene, type Said, withApi } from "../../support/api_scene.ts";
@@ -118,6 +119,24 @@ Deno.test("an unknown hook and a wrong signature are refused with the very same 
     assert.equal((await scene.sql`select from event`).length, 0);
     assert.equal((await deliver(scene, good)).status, 202);
   });
+});
+
+Deno.test("a delivery whose body does not come in time is refused, and nothing is kept of it", async () => {
+  await withApi(async (scene) => {
+    const secret = await aHook(scene);
+    const { headers } = signed({ secret, seconds: await nowSeconds(scene) });
+    let canceled = false;
+    const begun = new ReadableStream<Uint8Array>({
+      start: (stream) => stream.enqueue(new TextEncoder().encode('{"order":')),
+      cancel: () => void (canceled = true),
+    });
+    const answer = await scene.app.request("/hooks/shop", { method: "POST", headers, body: begun });
+    assert.equal(answer.status, 408);
+    assert.match((await answer.json()).detail, /Cannot read the body: it did not come within 0.05 s/);
+    assert.equal(canceled, true, "the rest of it is not read");
+    assert.equal((await scene.sql`select from event`).length, 0);
+  }, { body_ms: 50 });
+  assert.deepEqual(OF_STRANGERS.ms, 30_000);
 });
 
 Deno.test("who knows the secret is told what else is wrong: an old signature, no JSON, too much of it, too often", async () => {
