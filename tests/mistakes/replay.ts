@@ -163,8 +163,8 @@ export const REPLAY_MISTAKES: Mistake[] = [
   {
     id: "undo-forgotten-with-its-step",
     file: "src/sandbox/child/durable.ts",
-    find: "    if (left.length > 0) throw",
-    replace: "    if (left.length < 0) throw",
+    find: "    if (left.length > 0) {",
+    replace: "    if (left.length < 0) {",
     tests: [STEPS],
     filter: "no longer requested fails the undoing",
     why: "A canceled run seems undone, and its reservation stays.",

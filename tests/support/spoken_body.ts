@@ -10,6 +10,7 @@ export class SpokenBody {
   readonly frames: FromBody[] = [];
   text = "";
   readonly ended: Promise<Deno.CommandStatus>;
+  #over = false;
   readonly #process: Deno.ChildProcess;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
 
@@ -25,7 +26,10 @@ export class SpokenBody {
     }).spawn();
     this.#writer = this.#process.stdin.getWriter();
     this.say({ kind: "hello", nonce: NONCE, granted: ["import"] });
-    this.ended = Promise.all([this.#process.status, this.#listen()]).then(([status]) => status);
+    this.ended = Promise.all([this.#process.status, this.#listen()]).then(([status]) => {
+      this.#over = true;
+      return status;
+    });
   }
 
   say(words: ToBody): void {
@@ -45,6 +49,9 @@ export class SpokenBody {
   async next<K extends FromBody["kind"]>(kind: K): Promise<Extract<FromBody, { kind: K }>> {
     return await waitFor(`the body to say ${kind}`, () => {
       const place = this.frames.findIndex((frame) => frame.kind === kind);
+      if (place < 0 && this.#over) {
+        throw new Error(`The body has ended without ${kind}: ${JSON.stringify(this.frames)}`);
+      }
       return Promise.resolve(place < 0 ? undefined : this.frames.splice(place, 1)[0] as Extract<FromBody, { kind: K }>);
     });
   }
