@@ -123,12 +123,13 @@ export class Step implements StepRequest {
     const { host } = this.#parts;
     const { promise, reject } = Promise.withResolvers<never>();
     this.#failTry = reject;
-    const abort = new AbortController();
+    let made: AbortController | undefined; // few ask for a signal
+    const abort = () => made ??= new AbortController();
     const limit_ms = this.#timeout_ms;
     const cancel = limit_ms === undefined ? () => {} : host.later(
       () => {
         const error = new TimedOut(`it took more than ${limit_ms / 1000} s (timeoutSeconds of the step)`);
-        abort.abort(new DOMException(error.message, "TimeoutError"));
+        abort().abort(new DOMException(error.message, "TimeoutError"));
         reject(error);
       },
       limit_ms,
@@ -140,8 +141,8 @@ export class Step implements StepRequest {
       tries,
       fence: this.#parts.order.fence,
       get signal() {
-        if (undoes) return abort.signal;
-        return limit_ms === undefined ? host.signal() : AbortSignal.any([host.signal(), abort.signal]);
+        if (undoes) return abort().signal;
+        return limit_ms === undefined ? host.signal() : AbortSignal.any([host.signal(), abort().signal]);
       },
     };
     try {
