@@ -16,8 +16,14 @@
  * It replays with the engine that a worker's bodies have: each time that the run has waited, `run` is called again from its top.
  * @module
  */
-import type { ArgsOf, Job, Json, ResultOf, StepTools } from "./job.ts";
+import type { ArgsOf, Json, ResultOf, StepTools } from "./job.ts";
 import { type TestableJob, TestedRun } from "./testing/tested_run.ts";
+
+/** Whatever `defineJob` gives. */
+export interface AnyJob {
+  readonly name: string | undefined;
+  readonly options: object;
+}
 
 /** What a test says of a run. */
 export interface TestOptions<J> {
@@ -79,7 +85,7 @@ export interface TestRun<J> {
   /** An event, for all that wait for it now or later. */
   emit(type: string, payload?: unknown): Promise<void>;
   /** From now on this is done in place of runs of a job; without it the job given is run, with the same mocks. */
-  calls(job: Job<never, never, never, never> | string, work?: (args: never) => unknown): Promise<void>;
+  calls(job: AnyJob | string, work?: (args: never) => unknown): Promise<void>;
   /** As an operator does: what it has done is undone, where it says how. */
   cancel(): Promise<void>;
   /**
@@ -91,7 +97,7 @@ export interface TestRun<J> {
 }
 
 /** Starts a run of a job, and lets it go on until it has ended or waits. */
-export async function testRun<J extends { readonly name: string | undefined; readonly options: object }>(
+export async function testRun<J extends AnyJob>(
   job: J,
   options: TestOptions<J> = {},
 ): Promise<TestRun<J>> {

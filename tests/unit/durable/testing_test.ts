@@ -139,8 +139,8 @@ Deno.test("calls are mocked, or run the job that is given; events and bulks come
   };
   assert.deepEqual(await t.end, expected);
   await t.crashEverywhere();
-  const real = await testRun(defineJob({ run: ({ call }) => call<typeof render>("render", { page: 9 }) }));
-  await real.calls("render", ({ page }: { page: number }) => `page ${page}`);
+  const real = await testRun(defineJob({ run: ({ call }) => call(render, { page: 9 }) }));
+  await real.calls(render);
   assert.equal(await real.end, "page 9");
 });
 
