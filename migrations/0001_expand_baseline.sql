@@ -797,7 +797,7 @@ create table run_step (
   constraint ended_has_time check ((ended_at is null) = (state in ('BEGUN', 'TRYING', 'WAITING')))
 );
 create unique index run_step_order on run_step (job_run_id, seq) where seq is not null;
-create index run_step_open on run_step (job_run_id) where state in ('BEGUN', 'TRYING', 'WAITING');
+create index run_step_open on run_step (job_run_id) where seq is null;
 create index run_step_events on run_step (waits_for) where kind = 'event' and state = 'WAITING';
 create index run_step_prompts on run_step (began_at) where kind = 'message' and state = 'WAITING' and prompt is not null;
 

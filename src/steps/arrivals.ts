@@ -11,6 +11,8 @@
  * All is read in one statement, so of one snapshot, and `wakes` with it. Who suspends a run by these `wakes` (suspend_runs.ts) finds them
  * changed when anything came later: they are raised in the transaction that brings it, or by the leader after its commit.
  * A wait that changed code does not ask for any more is answered as well: who looks leaves out what it has passed on.
+ *
+ * The rows of each run are asked for by themselves (`offset 0`): where the table was analyzed with few rows, a join read all of it.
  */
 import type { Json } from "../job.ts";
 import type { Db } from "../postgres/connection.ts";
@@ -22,8 +24,10 @@ export interface Arrivals {
   arrivals: Arrival[];
 }
 
-/** More than passes between the stamp of a row and its commit. */
-const SLACK_SECONDS = 60;
+/** More than passes between the stamp of a wait and its commit. */
+const COMMIT_SECONDS = 60;
+/** Ids of events are in the order of their times but for such differences. */
+const ORDER_SECONDS = 2;
 
 interface FoundRow {
   what: "run" | "came" | "wait" | "message";
@@ -54,7 +58,8 @@ export async function findArrivals(sql: Db, job_run_ids: number[]): Promise<Arri
     run as materialized (select r.id, r.wakes, r.created_at from job_run r where r.id = any(${job_run_ids}::bigint[])),
     open as materialized (
       select s.*, r.created_at, coalesce(s.until <= clock.now, false) as is_over
-        from clock, run r join run_step s on s.job_run_id = r.id and s.state in ('BEGUN', 'TRYING', 'WAITING') and s.state = 'WAITING'),
+        from clock, run r cross join lateral (
+          select * from run_step where job_run_id = r.id and seq is null and state = 'WAITING' offset 0) s),
     came as (
       select o.job_run_id, o.key, 'DONE' as outcome, null::jsonb as result, null as error_name, null as error_summary,
              null::bigint as message_id, null as sent_by, null::bigint as child_run_id, null::bigint as child_bulk_id
@@ -96,7 +101,7 @@ function endedChildren(sql: Db) {
            case when c.id is null then 'Deleted' when c.state <> 'SUCCEEDED' then coalesce(c.error_name, c.state) end,
            case when c.id is null then 'its row was deleted' when c.state <> 'SUCCEEDED' then coalesce(c.error_summary, 'it ended ' || c.state) end,
            null, null, o.child_run_id, null
-      from open o left join job_run c on c.id = o.child_run_id
+      from open o left join lateral (select * from job_run r where r.id = o.child_run_id offset 0) c on true
      where o.kind = 'call' and o.child_run_id is not null and (c.id is null or c.finished_at is not null)`;
 }
 
@@ -109,7 +114,7 @@ function endedBulks(sql: Db) {
            case when b.id is null then 'its row was deleted' when b.state <> 'FINISHED'
              then concat_ws(': ', 'canceled by ' || coalesce(b.changed_by, 'someone'), b.reason) end,
            null, null, null, o.child_bulk_id
-      from open o left join bulk b on b.id = o.child_bulk_id
+      from open o left join lateral (select * from bulk u where u.id = o.child_bulk_id offset 0) b on true
      where o.kind = 'bulk' and o.child_bulk_id is not null and (b.id is null or b.finished_at is not null)`;
 }
 
@@ -119,7 +124,8 @@ function endedBulks(sql: Db) {
  * not again once the run was suspended, since the look before that has found none.
  */
 function events(sql: Db) {
-  const slack = sql`${SLACK_SECONDS} * interval '1 s'`;
+  const first_at = sql`o.created_at - ${ORDER_SECONDS} * interval '1 s'`;
+  const last_at = sql`o.began_at + ${COMMIT_SECONDS} * interval '1 s'`;
   return sql`
     select o.job_run_id, o.key, 'DONE', e.payload, null, null, e.message_id, e.sent_by, null, null
       from (select * from open where kind = 'event') o
@@ -131,8 +137,8 @@ function events(sql: Db) {
           union all
           (select e.id, null, e.payload_json, 'event ' || e.id, e.created_at from event e
             where e.event_type = o.waits_for and e.created_at >= o.created_at
-              and e.id between (select id from event where created_at >= o.created_at - ${slack} order by created_at limit 1)
-                           and (select id from event where created_at <= o.began_at + ${slack} order by created_at desc limit 1)
+              and e.id between (select id from event where created_at >= ${first_at} order by created_at limit 1)
+                           and (select id from event where created_at <= ${last_at} order by created_at desc limit 1)
               and event_matches(jsonb_build_object('where', coalesce(o.event_where, '{}')), e.payload_json)
               and not exists (select from job_run_attempt a
                                where a.job_run_id = o.job_run_id and a.attempt >= o.attempt and a.outcome = 'SUSPENDED')

@@ -7,17 +7,22 @@ import type { Db, Fragment } from "../postgres/connection.ts";
 
 /** Parts of a `with` after `taken` (id, event_type, payload_json, created_at). When it was emitted decides whether it came before the wait's limit. */
 export function messagesOfEvents(sql: Db): Fragment {
-  return sql`awaited as (
-      select distinct on (s.job_run_id, s.key) s.job_run_id, s.key, t.id, t.event_type, t.payload_json, t.created_at
-        from taken t join run_step s on s.waits_for = t.event_type and s.kind = 'event' and s.state = 'WAITING'
-       where event_matches(jsonb_build_object('where', coalesce(s.event_where, '{}')), t.payload_json) and t.created_at <= coalesce(s.until, 'infinity')
-         and not exists (
-           select from run_message m where m.job_run_id = s.job_run_id and m.name = s.waits_for and m.for_key = s.key and m.taken_by is null)
-       order by s.job_run_id, s.key, t.id),
+  return sql`wanted_by as materialized (
+      select s.job_run_id, s.key, t.id, t.event_type, t.payload_json, t.created_at
+        from taken t cross join lateral (
+          select * from run_step w where w.waits_for = t.event_type and w.kind = 'event' and w.state = 'WAITING' offset 0) s
+       where event_matches(jsonb_build_object('where', coalesce(s.event_where, '{}')), t.payload_json)
+         and t.created_at <= coalesce(s.until, 'infinity')),
+    awaited as (
+      select distinct on (w.job_run_id, w.key) w.* from wanted_by w
+       where not exists (
+         select from run_message m where m.job_run_id = w.job_run_id and m.name = w.event_type and m.for_key = w.key and m.taken_by is null)
+       order by w.job_run_id, w.key, w.id),
     told as (
       insert into run_message (job_run_id, name, for_key, payload, dedupe_key, sent_by, sent_at)
       select a.job_run_id, a.event_type, a.key, a.payload_json, 'event:' || a.id || ':' || a.key, 'event ' || a.id, a.created_at
-        from awaited a join job_run r on r.id = a.job_run_id and r.finished_at is null and r.created_at <= a.created_at
+        from awaited a cross join lateral (
+          select from job_run o where o.id = a.job_run_id and o.finished_at is null and o.created_at <= a.created_at offset 0) r
       on conflict (job_run_id, dedupe_key) where dedupe_key is not null do nothing)`;
 }
 

@@ -139,7 +139,8 @@ async function copyRows(tx: Db, job_run_id: number, { id, keys, set }: PlannedFo
            case when n.key is null then s.error_name end, case when n.key is null then s.error_summary end,
            s.began_at, s.ended_at, s.until, s.child_run_id, s.child_bulk_id, s.waits_for, s.event_where, s.prompt, s.has_undo
       from run_step s
-      left join job_run c on s.kind = 'call' and s.state = 'DONE' and c.id = s.child_run_id
+      left join lateral (
+        select o.result from job_run o where o.id = s.child_run_id and s.kind = 'call' and s.state = 'DONE' offset 0) c on true
       left join jsonb_to_recordset(${json(tx, set)}) as n(key text, result jsonb) on n.key = s.key
      where s.job_run_id = ${job_run_id} and s.key = any(${keys}::text[])`;
 }

@@ -255,8 +255,12 @@ export async function readJournals(sql: Db, job_run_ids: number[]): Promise<Map<
            (extract(epoch from s.ended_at) * 1000)::float8 as ended_unix_ms,
            (extract(epoch from s.until - clock_timestamp()) * 1000)::float8 as until_in_ms,
            s.code_digest, s.child_run_id, s.child_bulk_id, s.has_undo
-      from job_run r left join run_step s on s.job_run_id = r.id and (s.seq is not null or ${isOpen(sql, sql`s.state`)})
-      left join job_run c on s.kind = 'call' and s.state = 'DONE' and c.id = s.child_run_id
+      from job_run r left join lateral (
+        select * from run_step t where t.job_run_id = r.id and (t.seq is not null or ${
+    isOpen(sql, sql`t.state`)
+  }) offset 0) s on true
+      left join lateral (
+        select o.result from job_run o where o.id = s.child_run_id and s.kind = 'call' and s.state = 'DONE' offset 0) c on true
      where r.id = any(${job_run_ids}::bigint[]) order by r.id, s.seq nulls last, s.began_at`;
   const journals = new Map<number, StoredJournal>();
   for (const { job_run_id, started_unix_ms, wakes, ...row } of rows) {
@@ -335,7 +339,8 @@ function stepsForPeople(sql: Db, most_bytes: number) {
            s.error_name, s.error_summary, s.began_at, s.ended_at, s.until, s.child_run_id, s.child_bulk_id,
            coalesce(c.state, b.state) as child_state, s.waits_for, s.event_where, s.prompt, s.has_undo,
            (select m.sent_by from run_message m where m.job_run_id = s.job_run_id and m.taken_by = s.key order by m.id limit 1) as sent_by
-      from run_step s left join job_run c on c.id = s.child_run_id left join bulk b on b.id = s.child_bulk_id
+      from run_step s left join lateral (select * from job_run o where o.id = s.child_run_id offset 0) c on true
+      left join bulk b on b.id = s.child_bulk_id
       cross join lateral (select coalesce(s.result, case when s.kind = 'call' then c.result end) as result) w
       cross join lateral (select w.result, coalesce(octet_length(w.result::text), 0) as bytes) v`;
 }

@@ -22,6 +22,8 @@ export interface WokenRuns {
 
 /** Runs of one statement, and children. */
 const RUNS_AT_ONCE = 1_000;
+/** As many are looked at, so that a run with many, whose row somebody keeps, does not keep others from being woken. */
+const CHECKS_OF_RUN = 4;
 
 /** `skip_locked`: checks of runs whose rows somebody keeps wait until these are free. */
 export async function applyWakeChecks(
@@ -35,7 +37,8 @@ export async function applyWakeChecks(
   }`;
   const [row] = await sql<WokenRuns[]>`
     with ${fence(sql, term)},
-    seen as materialized (select job_run_id from wake_check group by 1 order by min(id) limit ${most}),
+    few as materialized (select id, job_run_id from wake_check order by id limit ${most * CHECKS_OF_RUN}),
+    seen as materialized (select job_run_id from few group by 1 order by min(id) limit ${most}),
     run as materialized (
       select id, finished_at is not null as ended, has_children, state from job_run where id = any(array(select job_run_id from seen))),
     woken as (
@@ -51,11 +54,14 @@ export async function applyWakeChecks(
        where woken.id is not null or run.id is null
           or (run.ended and not (run.has_children and (select count(*) from child) > ${most})
               and run.id not in (select parent_run_id from left_alone))),
-    gone as (delete from wake_check c using fence where c.job_run_id = any(array(select job_run_id from acted)) returning 1)
+    gone as (
+      delete from wake_check c using fence
+       where c.id = any(array(select f.id from few f join acted a on a.job_run_id = f.job_run_id)) returning 1)
     select coalesce((select jsonb_agg(jsonb_build_object('job_run_id', id, 'state', state) order by id) from woken), '[]') as woken,
            ((select count(*) from asked) + (select count(*) from stopped))::int as canceling,
            (select count(*) from gone) > 0
-             and ((select count(*) from seen) = ${most} or (select count(*) from child) > ${most}) as more
+             and ((select count(*) from few) = ${most * CHECKS_OF_RUN} or (select count(*) from seen) = ${most}
+                  or (select count(*) from child) > ${most}) as more
       from fence`;
   return row ?? { woken: [], canceling: 0, more: false };
 }

@@ -86,8 +86,8 @@ export const STEP_MISTAKES: Mistake[] = [
   {
     id: "wake-checks-are-deleted-before-acting",
     file: "src/steps/wakes.ts",
-    find: "where c.job_run_id = any(array(select job_run_id from acted)) returning 1)",
-    replace: "where c.job_run_id = any(array(select job_run_id from seen)) returning 1)",
+    find: "from few f join acted a on a.job_run_id",
+    replace: "from few f join seen a on a.job_run_id",
     tests: WAKES,
     filter: "a run whose row somebody keeps",
     why: "A run whose row was kept for a moment sleeps on though its message is there.",
@@ -163,6 +163,14 @@ export const STEP_MISTAKES: Mistake[] = [
     tests: CHILDREN,
     filter: "serial key of one that waits for it",
     why: "Parent and child wait for each other for ever.",
+  },
+  {
+    id: "journal-reads-all-runs-for-the-results-of-calls",
+    file: "src/steps/run_steps.ts",
+    find: "and s.kind = 'call' and s.state = 'DONE' offset 0) c on true",
+    replace: "and s.kind = 'call' and s.state = 'DONE') c on true",
+    tests: ["tests/store/steps/plans_test.ts"],
+    why: "On a table that was analyzed when it was nearly empty, each start of a run with steps reads all runs.",
   },
   {
     id: "fork-reads-the-results-of-calls-from-their-runs",
