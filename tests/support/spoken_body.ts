@@ -22,7 +22,7 @@ export class SpokenBody {
         ...["run", "--no-prompt", "--no-lock", "--no-check", "--node-modules-dir=manual", "--cached-only"],
         ...[`--config=${PROJECT_DIR}/deno.json`, `data:application/typescript,${encodeURIComponent(entry)}`],
       ],
-      ...{ cwd: PROJECT_DIR, env: { NO_COLOR: "1" }, stdin: "piped", stdout: "piped", stderr: "inherit" },
+      ...{ cwd: PROJECT_DIR, env: { NO_COLOR: "1" }, stdin: "piped", stdout: "piped", stderr: "null" },
     }).spawn();
     this.#writer = this.#process.stdin.getWriter();
     this.say({ kind: "hello", nonce: NONCE, granted: ["import"] });

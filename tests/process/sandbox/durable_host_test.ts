@@ -150,3 +150,18 @@ Deno.test("a run that is to end undoes what it has done, and says only that", as
     assert.equal((await body.next("result")).result, null);
   }, { journal });
 });
+
+Deno.test("one process serves several durable runs, each with a count of its own, unless one leaves something open", async () => {
+  await withBody("step", async (body) => {
+    body.order("step", { job_run_id: 813, last: false }); // it is read while the first waits for its row
+    assert.equal(await body.nextStep(), "step:a DONE 1");
+    const { result: pid } = await body.next("result");
+    assert.equal(await body.nextStep(), "step:a DONE 1");
+    assert.equal((await body.next("result")).result, pid);
+    body.order("dangling", { job_run_id: 814, last: false });
+    assert.equal(await body.nextStep(), "sleep: WAITING");
+    assert.equal(await body.nextStep(), "step:a DONE 1");
+    assert.equal((await body.next("result")).result, 1);
+    assert.equal((await body.ended).code, 0);
+  }, { last: false });
+});

@@ -27,6 +27,11 @@ export default defineJob<string>({
         const error = await wait("go").catch((error) => error);
         return [error.name, error.message, signal.aborted];
       }
+      case "step":
+        return await step("a", () => Deno.pid);
+      case "dangling":
+        void sleep("1 h");
+        return await step("a", () => 1);
       case "never":
         return await new Promise(() => {});
       case "delay":
