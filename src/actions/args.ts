@@ -43,6 +43,9 @@ export type RefusalCode =
   | { code: "not_yours_to_answer"; who: string }
   | { code: "asks_others"; who: string }
   | { code: "unread_full"; most: number }
+  | { code: "fork_refused"; text: string }
+  | { code: "no_such_wait"; names: readonly string[] }
+  | { code: "wait_not_by_time"; key: string }
   | { code: "too_large"; bytes: number; most: number; item?: number }
   | { code: "too_deep"; most: number; item?: number }
   | { code: "unstorable"; item?: number }

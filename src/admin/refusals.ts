@@ -42,6 +42,10 @@ const JA: { [Code in RefusalCode["code"]]: (says: Extract<RefusalCode, { code: C
   message_unfit: (says) => `内容がメッセージのスキーマに合いません：${says.found.map(foundJa).join("、")}`,
   not_yours_to_answer: (says) => `${says.who} はこの質問に回答できない人に指定されています。ほかの人に依頼してください`,
   asks_others: (says) => `この質問の回答者は ${says.who} です`,
+  fork_refused: (says) => `このステップからやり直すことはできません: ${says.text}`,
+  no_such_wait: (says) =>
+    says.names.length === 0 ? "この実行は何も待っていません" : `この実行が待っているのは ${says.names.join("、")} です`,
+  wait_not_by_time: (says) => `${says.key} は時間では終わりません。待っている相手の実行を取り消してください`,
   unread_full: (says) =>
     `未読のメッセージが ${says.most} 件あります。実行が受け取ってから送るか、実行を取り消してください`,
   message_not_for_emit: (says) => `メッセージ ${says.name} は、イベントの送信だけを許されたトークンでは送れません`,

@@ -108,7 +108,7 @@ export const SYNC_MISTAKES: Mistake[] = [
   },
   {
     id: "message-of-any-kind-by-emit",
-    file: "src/actions/message_fit.ts",
+    file: "src/actions/messages.ts",
     find: 'if (emit && message.from !== "emit")',
     replace: "if (false)",
     tests: ["tests/unit/message_fit_test.ts"],

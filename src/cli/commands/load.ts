@@ -21,6 +21,7 @@ interface Files {
   "runs/queue": typeof import("../runs/queue.ts");
   "runs/run": typeof import("../runs/run.ts");
   "runs/runs": typeof import("../runs/runs.ts");
+  "runs/forks": typeof import("../runs/forks.ts");
   "runs/send": typeof import("../runs/send.ts");
   "runs/steps": typeof import("../runs/steps.ts");
   "files/schedule": typeof import("../files/schedule.ts");

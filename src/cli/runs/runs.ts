@@ -5,7 +5,8 @@ import { UnknownKeys } from "../../sync/unknown_keys.ts";
 import { RunLog } from "../../actions/run_log.ts";
 import { existingJob } from "../../actions/job_actions.ts";
 import { cancel, close, existingRun, retry } from "../../actions/run_actions.ts";
-import { listRuns, readAttempts, readState } from "../../runs/run_view.ts";
+import { listRuns, readAttempts, readState, type RunView } from "../../runs/run_view.ts";
+import type { RunWait } from "../../runs/wait_reason.ts";
 import { TERMINAL } from "../../runs/run_states.ts";
 import { act, type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { filterFrom, idFrom, parseJson } from "../inputs.ts";
@@ -50,12 +51,17 @@ export async function showCommand(id: string, options: JsonOption): Promise<void
   await withDb(async (sql) => {
     const run = await existingRun(sql, idFrom(id));
     const attempts = await readAttempts(sql, run.id);
-    if (options.json) return printJson({ ...run, attempts });
+    if (options.json) return printJson({ ...run, waits: openWaits(run), why: run.waits, attempts });
     say(describeRun(run));
     if (attempts.length === 0) return;
     say("\nearlier attempts");
     for (const one of attempts) say(attemptText(one));
   });
+}
+
+/** What a suspended run waits for. */
+function openWaits({ waits }: RunView): RunWait[] {
+  return waits?.code === "suspended" ? waits.waits : [];
 }
 
 export async function logsCommand(

@@ -8,7 +8,7 @@ import { withStores } from "../../support/stores.ts";
 
 const BEGAN = new Date(Date.UTC(2026, 10, 25, 1, 0, 0));
 const ENDED = new Date(Date.UTC(2026, 10, 25, 1, 0, 2));
-const UNTIL = new Date(Date.UTC(2026, 10, 28, 1, 0, 0));
+const UNTIL = new Date(Date.UTC(2100, 10, 28, 1, 0, 0));
 
 async function aJournal(sql: Sql): Promise<number> {
   const { id } = await aRun(sql, { state: "SUSPENDED", held: true, wakes_at: UNTIL });
@@ -69,7 +69,7 @@ Deno.test("runs steps shows results, errors, orphaned steps and until when it wa
         "StepFailed: no such address",
         "DONE, orphaned",
         "5002 bytes",
-        "waits until 2026-11-28 01:00:00Z",
+        "waits until 2100-11-28 01:00:00Z",
         " 2.0 s",
       ]
     ) {
@@ -92,4 +92,15 @@ Deno.test("one step is named by its key or its name, and given whole; an unknown
       unknown.err,
       /Cannot find step "charge" of run \d+: it has step:make account, step:mail, step:book, message:confirmed/,
     );
+  }));
+
+Deno.test("runs show --json says what a suspended run waits for, and of any other run nothing", () =>
+  withStores(async ({ sql, database_url }) => {
+    const cli = cliWith({ DATABASE_URL: database_url });
+    const shown = async (id: number) => JSON.parse((await cli("runs", "show", String(id), "--json")).out);
+    const { state, waits } = await shown(await aJournal(sql));
+    assert.equal(state, "SUSPENDED");
+    const [{ kind, name, until }] = waits;
+    assert.deepEqual([waits.length, kind, name, new Date(until)], [1, "message", "confirmed", UNTIL]);
+    assert.deepEqual((await shown((await aRun(sql)).id)).waits, []);
   }));
