@@ -21,6 +21,8 @@ export interface ActionScope {
   by: Actor;
   /** To tell workers at once; undefined: they learn of it from Postgres, a little later. */
   redis: RedisPlace | undefined;
+  /** What else the caller may do. */
+  allows(scope: Scope): boolean;
 }
 
 export interface ActionSpec<Input extends z.ZodObject, Result> {
@@ -97,7 +99,10 @@ export async function perform<Input extends z.ZodObject, Result>(
   const read = act.input.safeParse(given);
   if (!read.success) throw unfit(name, `${what}`, read.error.issues);
   const by = { actor: caller.actor, reason: reason || caller.unreasoned };
-  return await act.run({ sql: caller.sql, by, redis: caller.redis }, read.data);
+  return await act.run(
+    { sql: caller.sql, by, redis: caller.redis, allows: (scope) => caller.allows(scope) },
+    read.data,
+  );
 }
 
 function unfit(name: string, what: string, found: readonly z.core.$ZodIssue[]): Refused {

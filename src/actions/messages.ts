@@ -1,13 +1,14 @@
 /** Messages to runs, from applications, people and callback addresses: found, checked by the job's schema, allowed, and sent. */
 import type { Actor } from "../access/audit.ts";
 import { mayActAs, type UserRole } from "../access/users.ts";
+import { schemaJson, unfitIn } from "../definitions/args_schema.ts";
 import type { DeclaredMessage } from "../definitions/definition_rows.ts";
+import { wordLike } from "../platform/shown.ts";
 import type { Db } from "../postgres/connection.ts";
 import { type MessageRefusal, MOST_UNREAD, sendMessage } from "../steps/run_messages.ts";
 import type { UnknownKeys } from "../sync/unknown_keys.ts";
-import { checkText, EnqueueError, nameOf, type Refused } from "./args.ts";
+import { checkText, doNotFit, EnqueueError, jsonText, nameOf, type Refused } from "./args.ts";
 import type { Job } from "../job.ts";
-import { checkMessage } from "./message_fit.ts";
 
 /** A run by its id, or by the job and the idempotency key with which it was enqueued. */
 export type RunNamed = number | { job: Job | string; key: string };
@@ -80,6 +81,41 @@ async function addresseeOf(sql: Db, run: RunNamed): Promise<Addressee> {
     fix: "`deno task runs ls` shows the newest",
     says: { code: "none", what: typeof run === "number" ? String(run) : run.key },
   });
+}
+
+/**
+ * Checks name and payload by what was synced last. `emit`: the sender holds a token of scope emit, and no more; `unknown` takes down keys
+ * that the schema does not name. @throws EnqueueError
+ */
+export function checkMessage(
+  job: Pick<Addressee, "name" | "messages">,
+  name: string,
+  payload: unknown,
+  { emit = false, unknown }: { emit?: boolean; unknown?: UnknownKeys } = {},
+): void {
+  const what = `send ${JSON.stringify(name)} to a run of "${job.name}"`;
+  const names = Object.keys(job.messages);
+  const message = Object.hasOwn(job.messages, name) ? job.messages[name] : undefined;
+  if (!message) {
+    const like = wordLike(name, names);
+    const takes = names.length === 0 ? "no messages; its file can name some: messages: { ... }" : names.join(", ");
+    throw new EnqueueError(
+      `Cannot ${what}: it takes no such message; ${like ? `did you mean "${like}"? ` : ""}it takes ${takes}`,
+      { why: "not_found", says: { code: "no_such_message", job_name: job.name, names } },
+    );
+  }
+  if (emit && message.from !== "emit") {
+    throw new EnqueueError(
+      `Cannot ${what}: a token of scope emit may not; take one of scope operate, or let it in the job's file: ` +
+        `messages: { ${JSON.stringify(name)}: { schema, from: "emit" } }`,
+      { says: { code: "message_not_for_emit", name } },
+    );
+  }
+  jsonText({ what: `message ${JSON.stringify(name)}`, called: "payload" }, payload);
+  const schema = message.schema === null ? null : JSON.stringify(message.schema);
+  const unfit = unfitIn(schema, payload);
+  if (unfit) throw doNotFit({ what: `${what}: the values of its payload`, code: "message_unfit" }, unfit);
+  unknown?.look(schemaJson(schema), payload);
 }
 
 /** Where the run asks people now, those who are not asked may not answer, and least of all the one who must not. */

@@ -10,8 +10,9 @@ import * as schedules from "./schedule_actions.ts";
 import * as system from "./system_actions.ts";
 import * as users from "./user_actions.ts";
 import * as hooks from "./webhook_actions.ts";
+import * as workflows from "./workflow_actions.ts";
 
-const MODULES = [runs, many, bulks, jobs, schedules, queue, nodes, system, users, hooks];
+const MODULES = [runs, workflows, many, bulks, jobs, schedules, queue, nodes, system, users, hooks];
 
 export const ACTIONS: readonly Action[] = MODULES.flatMap((module) => Object.values(module)).filter(isAction);
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import type { Json } from "../../src/job.ts";
 import { EnqueueError } from "../../src/actions/args.ts";
-import { checkMessage } from "../../src/actions/message_fit.ts";
+import { checkMessage } from "../../src/actions/messages.ts";
 import { UnknownKeys } from "../../src/sync/unknown_keys.ts";
 
 const schema = z.toJSONSchema(z.object({ ok: z.boolean(), at: z.array(z.object({ n: z.number() })).optional() }), {

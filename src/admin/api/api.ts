@@ -16,6 +16,7 @@ import { answerProblem, ApiProblem } from "./problem.ts";
 import { Api, type ApiDeps } from "./route.ts";
 import { addSchedules } from "./schedules.ts";
 import { addRuns } from "./runs.ts";
+import { addSteps } from "./steps.ts";
 import { addUsers } from "./users.ts";
 
 /** In the order of the document, each with the tag of its routes. */
@@ -25,6 +26,7 @@ const NOUNS: [tag: string, add: (api: Api) => void][] = [
   ["schedules", addSchedules],
   ["runs", addRuns],
   ["runs", addManyRuns],
+  ["runs", addSteps],
   ["bulks", addBulks],
   ["events", addEvents],
   ["queue", addQueue],

@@ -50,27 +50,7 @@ export function addRuns(program: Command, signals: Signals): void {
   runs.command("logs").description("show a run's output and log").argument("<id>")
     .option("-f, --follow", "continue until the run ends").addOption(json())
     .action(async (id, options) => (await load("runs/runs")).logsCommand(id, options, signals));
-  runs.command("fork").description(
-    "start a new run that goes on from a step of an ended one, with the results before it",
-  )
-    .argument("<id>").option(
-      "--from <step>",
-      "the first step that is done again; default: what comes after the last one",
-    )
-    .option("--set <step=json...>", "another result of a step before that").option("--args <json>", "other args")
-    .addOption(reason()).addOption(json())
-    .action(async (id, options) => (await load("runs/forks")).forkCommand(id, options));
-  runs.command("wake").description("end a wait of a run now: a sleep is over, a wait for a message gives undefined")
-    .argument("<id>").requiredOption("--step <name>", "the step that waits").addOption(reason()).addOption(json())
-    .action(async (id, options) => (await load("runs/forks")).wakeCommand(id, options));
-  runs.command("tree").description("show the runs that a run called, and those of its group").argument("<id>")
-    .addOption(json())
-    .action(async (id, options) => (await load("runs/forks")).treeCommand(id, options));
-  runs.command("send").description("send a message to a run, which waits for it now or will")
-    .argument("<id>").argument("<name>", "the message").argument("[json]", "its payload", "null")
-    .option("--dedupe-key <text>", "a second message with the same key is not sent")
-    .addOption(reason()).addOption(json())
-    .action(async (id, name, payload, options) => (await load("runs/send")).sendCommand(id, name, payload, options));
+  addWorkflows(runs);
   many(runs.command("cancel").description("cancel a run, or all runs that match --where").argument("[id]"))
     .action(async (id, options) => {
       if (isOne(id, options)) return (await load("runs/runs")).cancelCommand(id, options);
@@ -107,6 +87,30 @@ export function addRuns(program: Command, signals: Signals): void {
   program.command("explain").description("explain in one sentence why a run waits, or how it ended").argument("<id>")
     .addOption(json())
     .action(async (id, options) => (await load("runs/runs")).explainCommand(id, options));
+}
+
+function addWorkflows(runs: Command): void {
+  runs.command("fork").description(
+    "start a new run that goes on from a step of an ended one, with the results before it",
+  )
+    .argument("<id>").option(
+      "--from <step>",
+      "the first step that is done again; default: what comes after the last one",
+    )
+    .option("--set <step=json...>", "another result of a step before that").option("--args <json>", "other args")
+    .addOption(reason()).addOption(json())
+    .action(async (id, options) => (await load("runs/forks")).forkCommand(id, options));
+  runs.command("wake").description("end a wait of a run now: a sleep is over, a wait for a message gives undefined")
+    .argument("<id>").requiredOption("--step <name>", "the step that waits").addOption(reason()).addOption(json())
+    .action(async (id, options) => (await load("runs/forks")).wakeCommand(id, options));
+  runs.command("tree").description("show the runs that a run called, and those of its group").argument("<id>")
+    .addOption(json())
+    .action(async (id, options) => (await load("runs/forks")).treeCommand(id, options));
+  runs.command("send").description("send a message to a run, which waits for it now or will")
+    .argument("<id>").argument("<name>", "the message").argument("[json]", "its payload", "null")
+    .option("--dedupe-key <text>", "a second message with the same key is not sent")
+    .addOption(reason()).addOption(json())
+    .action(async (id, name, payload, options) => (await load("runs/send")).sendCommand(id, name, payload, options));
 }
 
 const WHERE =

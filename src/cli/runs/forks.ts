@@ -1,9 +1,9 @@
 /** `runs fork`, `runs wake` and `runs tree`. */
-import { endWaitAs, type ForkAsked, forkRunAs } from "../../actions/workflow_actions.ts";
+import { fork, wake } from "../../actions/workflow_actions.ts";
 import { existingRun } from "../../actions/run_actions.ts";
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { readTree, type TreeRun } from "../../steps/run_tree.ts";
-import { by, type JsonOption, type Reasoned, withDb } from "../operator.ts";
+import { act, type JsonOption, type Reasoned, withDb } from "../operator.ts";
 import { idFrom, parseJson } from "../inputs.ts";
 import { harmless } from "../../platform/text.ts";
 
@@ -11,14 +11,14 @@ export async function forkCommand(
   id: string,
   options: Reasoned & { from?: string; set?: string[]; args?: string },
 ): Promise<void> {
-  const asked: ForkAsked = {
+  const made = await act(fork, {
+    id: idFrom(id),
     from: options.from,
     set: options.set && Object.fromEntries(options.set.map(resultFrom)),
     args: options.args === undefined ? undefined : parseJson("--args", options.args),
-  };
-  const fork = await withDb((sql) => forkRunAs(sql, idFrom(id), asked, by(options)));
-  if (options.json) return printJson({ id: fork.id, rerun_of: idFrom(id), steps: fork.steps });
-  say(`run ${fork.id} created, with ${fork.steps} steps of run ${id}`);
+  }, options);
+  if (options.json) return printJson({ id: made.id, rerun_of: idFrom(id), steps: made.steps });
+  say(`run ${made.id} created, with ${made.steps} steps of run ${id}`);
 }
 
 /** `fraud check={"ok":true}`: a step's name has no `=` but within its key's value, so the first one that JSON follows parts them. */
@@ -29,7 +29,7 @@ function resultFrom(text: string): [string, unknown] {
 }
 
 export async function wakeCommand(id: string, options: Reasoned & { step: string }): Promise<void> {
-  const { key } = await withDb((sql) => endWaitAs(sql, idFrom(id), options.step, by(options)));
+  const { key } = await act(wake, { id: idFrom(id), step: options.step }, options);
   if (options.json) return printJson({ id: idFrom(id), step: key });
   say(`run ${id} waits for ${key} no longer`);
 }

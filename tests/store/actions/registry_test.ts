@@ -12,6 +12,7 @@ import { setOptions } from "../../../src/actions/job_actions.ts";
 import { pauseSchedule } from "../../../src/actions/schedule_actions.ts";
 import { pauseBulk, startOneBulk } from "../../../src/actions/bulk_actions.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
+import { aStep } from "../../support/journal.ts";
 import { withStores } from "../../support/stores.ts";
 
 const WHY = "it is tried";
@@ -51,6 +52,20 @@ const EXAMPLES: Record<string, Example> = {
   "run.close": async (sql) => ({ id: await aRunIn(sql, "RUNNING") }),
   "run.retry": async (sql) => ({ id: await aRunIn(sql, "FAILED") }),
   "run.reprioritize": async (sql) => ({ id: await aRunIn(sql, "PENDING"), priority: "user.high" }),
+  "run.send": async (sql) => {
+    const { id } = await aDefinition(sql, { name: "hello", messages: { go: { schema: null, from: "emit" } } });
+    return { id: Number((await aRun(sql, { job_definition_id: id })).id), name: "go" };
+  },
+  "run.fork": async (sql) => {
+    const id = await aRunIn(sql, "FAILED");
+    await aStep(sql, id, { key: "step:a", seq: 1 });
+    return { id, from: "a" };
+  },
+  "run.wake": async (sql) => {
+    const id = await aRunIn(sql, "RUNNING");
+    await aStep(sql, id, { key: "sleep:", until: new Date(Date.UTC(2100, 0, 1)) });
+    return { id, step: "sleep:" };
+  },
   "runs.cancel": async (sql) => (await aRunIn(sql, "PENDING"), { filter: { job_name: "hello" } }),
   "runs.retry": async (sql) => (await aRunIn(sql, "FAILED"), { filter: { job_name: "hello" }, wish: "w" }),
   "runs.reprioritize": async (sql) => (await aRunIn(sql, "PENDING"), { filter: { job_name: "hello" }, priority: 1 }),
