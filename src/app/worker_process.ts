@@ -159,9 +159,9 @@ async function runWorker(
   sandbox.hold(() => local.mayRun);
   const me = identify(worker_id);
   const journal = new ResultJournal(config.state_dir, me);
-  const { jobs_dir } = config;
+  const { jobs_dir, callback } = config;
   const digests = new Digests({ jobs_dir, project_dir: PROJECT_DIR });
-  const executor = new Executor({ sql: open.sql, sandbox, digests, local, jobs_dir, journal });
+  const executor = new Executor({ sql: open.sql, sandbox, digests, local, jobs_dir, journal, callback });
   const pending_starts = new PendingStarts({ sql: open.sql, executor, sandbox, digests, local, jobs_dir });
   self.subject = () => subjectOf(local, executor, sandbox);
   const check_up = new CheckUp({ state_dir: config.state_dir, checks_dir: config.checks_dir });

@@ -13,6 +13,7 @@
  * and of the two only one gets the row.
  */
 import { loopFailed, observe } from "../platform/facts.ts";
+import type { CallbackConfig } from "../platform/config.ts";
 import { failpoint } from "../platform/failpoint.ts";
 import { after, monotonicMs, restUntil, Wakeup } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
@@ -82,6 +83,7 @@ export class Executor {
       local: LocalWorkerState;
       jobs_dir: string;
       journal?: ResultJournal;
+      callback?: CallbackConfig;
     },
   ) {
     this.#sql = parts.sql;
@@ -113,6 +115,7 @@ export class Executor {
       sql,
       local,
       over: this.#over.signal,
+      callback: parts.callback,
       mayLinger: () => this.load < this.#me.slots,
       onSuspended: (run) => this.#suspended(run),
     });

@@ -4,17 +4,24 @@ import { sendMessage } from "../../src/steps/run_messages.ts";
 import type { Cluster, ClusterOptions } from "./cluster.ts";
 import { waitFor } from "./waiting.ts";
 
-/** Each body of a step, and each line that the run comes to, is a line of a file. */
-export const FLOW_JOBS: ClusterOptions["jobs"] = (effects_dir) => ({
-  "flow.ts": `
+const DOUBLE = `
+    import { defineJob, Fatal } from "dandori";
+    export default defineJob<{ of: number }>({
+      run({ args }) {
+        if (args.of < 0) throw new Fatal("of nothing");
+        return args.of * 2;
+      },
+    });`;
+
+const FLOW = `
     import { z } from "zod";
     import { defineJob, Fatal } from "dandori";
-    const folder = ${JSON.stringify(effects_dir)};
+    const folder = FOLDER;
     export default defineJob<{ kind: string; seconds?: number; steps?: number }>({
-      permissions: { write: [folder] },
+      permissions: { write: [folder], call: ["dou*"] },
       messages: { go: z.any() },
       retry: { max: 2, backoffSeconds: 0, jitter: 0 },
-      async run({ args, step, sleep, waitFor, attempt, jobRunId, signal }) {
+      async run({ args, step, sleep, waitFor, call, callMany, start, attempt, jobRunId, signal }) {
         const note = (text) => Deno.writeTextFileSync(folder + "/" + jobRunId, text + "\\n", { append: true });
         const did = (name, value = name, options = {}) => step(name, ({ tries }) => { note(name + "/" + tries); return value; }, options);
         note("run " + attempt);
@@ -48,6 +55,17 @@ export const FLOW_JOBS: ClusterOptions["jobs"] = (effects_dir) => ({
             clearInterval(timer);
             return said;
           }
+          case "calls": {
+            const two = await Promise.all([call("double", { of: 1 }), call("double", { of: 2 })]);
+            const { id } = await start("double", { of: 3 });
+            const bad = await call("double", { of: -1 }).catch((error) => error.name + ": " + error.errorName);
+            const many = await callMany("double", [{ of: 5 }, { of: 6 }, { of: -1 }], { parallel: 2, maxFailures: 5 });
+            const all = [];
+            for await (const one of many.results()) all.push(one);
+            return { two, started: id > 0, bad, many: [many.succeeded, many.failed], all };
+          }
+          case "calls another":
+            return await call("flow", { kind: "ten" });
           case "undo": {
             const undo = (name) => (it) => note("undo " + name + " of " + it);
             await did("hotel", "h1", { undo: undo("hotel") });
@@ -64,7 +82,12 @@ export const FLOW_JOBS: ClusterOptions["jobs"] = (effects_dir) => ({
             return "never";
         }
       },
-    });`,
+    });`;
+
+/** Each body of a step, and each line that the run comes to, is a line of a file. */
+export const FLOW_JOBS: ClusterOptions["jobs"] = (effects_dir) => ({
+  "double.ts": DOUBLE,
+  "flow.ts": FLOW.replace("FOLDER", JSON.stringify(effects_dir)),
 });
 
 export const ran = (steps: number) => Array.from({ length: steps }, (_, place) => `s${place + 1}/1`);

@@ -7,12 +7,11 @@
  */
 import { failpoint } from "../../platform/failpoint.ts";
 import { after } from "../../platform/timers.ts";
-import type { StepFrame } from "../../sandbox/frames/step_frames.ts";
 import { isLockTimeout, isTooLong, type Sql } from "../../postgres/connection.ts";
 import { lockedRows } from "../../postgres/row_locks.ts";
 import { commitSteps, type CommittedRun, type StepWrite } from "../../steps/run_steps.ts";
 import { untilHeard } from "../retry_until_available.ts";
-import { bytesOf, type StepExecution } from "./step_execution.ts";
+import { bytesOf, type StepExecution, type WrittenStep } from "./step_execution.ts";
 
 export interface StepCommitsParts {
   sql: Sql;
@@ -20,7 +19,7 @@ export interface StepCommitsParts {
   /** Fires when Postgres is no longer waited for. */
   over: AbortSignal;
   /** `frames`: those that are done, in their order. */
-  onCommitted(execution: StepExecution, run: CommittedRun, frames: StepFrame[]): void;
+  onCommitted(execution: StepExecution, run: CommittedRun, frames: WrittenStep[]): void;
   /** It is not this worker's any more. */
   onLost(execution: StepExecution): void;
   /** Postgres did not say. */
@@ -28,14 +27,14 @@ export interface StepCommitsParts {
 }
 
 interface Queued {
-  frame: StepFrame;
+  frame: WrittenStep;
   bytes: number;
 }
 
 /** What one execution writes with the statement. */
 interface Share {
   execution: StepExecution;
-  frames: StepFrame[];
+  frames: WrittenStep[];
 }
 
 const MOST_WRITES = 1_000;
@@ -63,7 +62,7 @@ export class StepCommits {
     this.#parts = parts;
   }
 
-  add(execution: StepExecution, frame: StepFrame): void {
+  add(execution: StepExecution, frame: WrittenStep): void {
     const queued = { frame, bytes: bytesOf(frame.result) };
     const queue = this.#queues.get(execution);
     if (queue) queue.push(queued);
@@ -191,8 +190,8 @@ export class StepCommits {
   }
 }
 
-function writeOf({ run }: StepExecution, frame: StepFrame): StepWrite {
-  const { kind: _, n: _n, request, child: _child, ...columns } = frame;
+function writeOf({ run }: StepExecution, frame: WrittenStep): StepWrite {
+  const { kind: _, n: _n, request, ...columns } = frame;
   const { job_run_id, attempt, start_token, digest } = run;
   return { job_run_id, attempt, start_token, code_digest: digest.slice(0, 12), ...columns, kind: request };
 }

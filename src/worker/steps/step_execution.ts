@@ -47,6 +47,12 @@ export function bytesOf(result: unknown): number {
   return result === undefined || result === null ? 0 : JSON.stringify(result).length;
 }
 
+/** What is written of a frame. */
+export interface WrittenStep extends Omit<StepFrame, "child"> {
+  child_run_id?: number;
+  child_bulk_id?: number;
+}
+
 export interface StepRefusal {
   error_name: string;
   error_summary: string;
@@ -62,6 +68,9 @@ export class StepExecution {
   wants_look = false;
   /** It was told something while busy, and has not answered that it reads: what it said before that may be out of date. */
   alerted = false;
+  /** Frames that wait, in their order, for what one of them asks of other jobs. */
+  unprepared: StepFrame[] = [];
+  preparing: Promise<void> | undefined;
   /** Numbers of its questions for arrivals. */
   asks: number[] = [];
   /** Keys whose arrival it was told: a row that changed code does not ask for any more is answered by each look. */
@@ -125,6 +134,12 @@ export class StepExecution {
         `a run waits for at most ${MOST_OPEN_WAITS} things at once; callMany waits for any number of runs`,
       );
     }
+  }
+
+  /** Its journal was dropped. */
+  restart(): void {
+    this.#open.clear();
+    [this.#steps, this.#bytes, this.#waits] = [0, 0, 0];
   }
 
   /** Those of a look that it was not told yet. */

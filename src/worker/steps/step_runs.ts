@@ -3,17 +3,21 @@
  * A run that uses none is never in here.
  */
 import { loopFailed, observe } from "../../platform/facts.ts";
+import type { CallbackConfig } from "../../platform/config.ts";
 import { monotonicMs } from "../../platform/timers.ts";
 import type { StepBody, StepsFrame } from "../../sandbox/process_pool.ts";
-import type { AskFrame, StepFrame } from "../../sandbox/frames/step_frames.ts";
+import type { Json } from "../../job.ts";
+import type { AskFrame, StepFrame, ToStepBody } from "../../sandbox/frames/step_frames.ts";
 import type { Sql } from "../../postgres/connection.ts";
 import type { AttemptRef } from "../../runs/states.ts";
 import type { StartedRun } from "../../runs/started_runs.ts";
-import type { CommittedRun } from "../../steps/run_steps.ts";
+import { type CommittedRun, dropJournal } from "../../steps/run_steps.ts";
+import { callbackAddress } from "../../steps/callback_address.ts";
+import { untilHeard } from "../retry_until_available.ts";
 import type { LocalWorkerState } from "../worker_state.ts";
-import { callRefusal } from "./call_permissions.ts";
+import { ChildRequests } from "./child_requests.ts";
 import { StepCommits } from "./step_commits.ts";
-import { type JournalSize, StepExecution } from "./step_execution.ts";
+import { type JournalSize, StepExecution, type WrittenStep } from "./step_execution.ts";
 import { Suspender } from "./suspension.ts";
 
 export interface StepRunsParts {
@@ -21,6 +25,8 @@ export interface StepRunsParts {
   local: LocalWorkerState;
   /** Fires when Postgres is no longer waited for. */
   over: AbortSignal;
+  /** Undefined: bodies get no callback addresses. */
+  callback: CallbackConfig | undefined;
   /** Whether nobody wants the slot of a body that waits for a moment. */
   mayLinger(): boolean;
   /** The run is SUSPENDED in Postgres. */
@@ -32,12 +38,12 @@ export class StepRuns {
   readonly #commits: StepCommits;
   readonly #suspender: Suspender;
   readonly #executions = new Map<string, StepExecution>();
-  /** Rows of what no body may start. */
-  readonly #refused = new WeakSet<StepFrame>();
+  readonly #children: ChildRequests;
 
   constructor(parts: StepRunsParts) {
     this.#parts = parts;
     const { sql, local: { worker_id }, over } = parts;
+    this.#children = new ChildRequests({ sql, worker_id, over });
     const onLost = (execution: StepExecution) => this.#lose(execution);
     this.#commits = new StepCommits({
       ...{ sql, worker_id, over, onLost },
@@ -88,6 +94,7 @@ export class StepRuns {
 
   async #settle(execution: StepExecution): Promise<void> {
     await this.#suspender.settled(execution);
+    await execution.preparing;
     await this.#commits.settled(execution);
     execution.state = { at: "over" };
     this.#forget(execution);
@@ -99,27 +106,30 @@ export class StepRuns {
   }
 
   #write(execution: StepExecution, frame: StepFrame): void {
-    const { run, body } = execution;
     const refused = execution.count(frame);
-    if (refused) return body.fail(refused);
-    const no = frame.child && (callRefusal(run, frame, frame.child) ?? childrenRefusal(run, frame));
-    if (no === undefined) return this.#commits.add(execution, frame);
-    const row = refusedFrame(frame, no);
-    this.#refused.add(row);
-    this.#commits.add(execution, row);
+    if (refused) return execution.body.fail(refused);
+    if (!frame.child && !execution.preparing) return this.#commits.add(execution, frame);
+    execution.unprepared.push(frame);
+    execution.preparing ??= this.#prepare(execution).catch((error) => this.#unrecorded(execution, error))
+      .finally(() => execution.preparing = undefined);
   }
 
-  #committed(execution: StepExecution, run: CommittedRun, frames: StepFrame[]): void {
+  /** What its frames ask for is there before their rows are; those behind them wait. */
+  async #prepare(execution: StepExecution): Promise<void> {
+    await Promise.resolve(); // what the same turn of the event loop brings goes along
+    while (execution.unprepared.length > 0) {
+      const rows = await this.#children.rowsOf(execution, execution.unprepared.splice(0));
+      if (!rows) return void execution.unprepared.splice(0); // its cancel is on the way, or that it is not ours any more
+      for (const row of rows) this.#commits.add(execution, row);
+    }
+  }
+
+  #committed(execution: StepExecution, run: CommittedRun, frames: WrittenStep[]): void {
     const { body } = execution;
     if (run.refused !== undefined) return body.fail({ error_name: "StepNotStored", error_summary: run.refused });
-    const refused = frames.filter((frame) => this.#refused.has(frame)).map((frame) => ({
-      key: frame.key,
-      outcome: "FAILED" as const,
-      error_name: frame.error_name,
-      error_summary: frame.error_summary,
-    }));
-    if (refused.length > 0) body.tell({ kind: "arrived", arrivals: refused });
-    const endedOf = (frame: StepFrame) => run.earlier?.[frame.key] ?? run.ended_unix_ms;
+    const answers = this.#children.answersTo(frames);
+    if (answers.length > 0) body.tell({ kind: "arrived", arrivals: answers });
+    const endedOf = (frame: WrittenStep) => run.earlier?.[frame.key] ?? run.ended_unix_ms;
     for (const [place, frame] of frames.entries()) {
       const next = frames[place + 1];
       if (next && endedOf(next) === endedOf(frame)) continue;
@@ -137,8 +147,39 @@ export class StepRuns {
       execution.asks.push(frame.n);
       return this.#suspender.look(execution);
     }
-    const error = `Cannot answer "${frame.what}" for run ${execution.job_run_id}: this version has no such thing yet`;
-    execution.body.tell({ kind: "told", n: frame.n, error });
+    const tell = (answer: { value: Json } | { error: string }) =>
+      execution.body.tell({ kind: "told", n: frame.n, ...answer } as ToStepBody);
+    this.#answerTo(execution, frame).then(tell, (error) => this.#unrecorded(execution, error));
+  }
+
+  async #answerTo(
+    execution: StepExecution,
+    frame: Exclude<AskFrame, { what: "arrivals" }>,
+  ): Promise<{ value: Json } | { error: string }> {
+    const { sql, local: { worker_id }, over, callback } = this.#parts;
+    switch (frame.what) {
+      case "items": {
+        const error = this.#children.keepItems(execution, frame);
+        return error === undefined ? { value: null } : { error };
+      }
+      case "results": {
+        const value = await this.#children.resultsOf(execution, frame);
+        return value === undefined
+          ? { error: `Cannot read results of bulk ${frame.bulk_id}: this run has not called it` }
+          : { value };
+      }
+      case "restart":
+        execution.restart();
+        if (!await untilHeard(() => dropJournal(sql, worker_id, execution.run), over)) this.#lose(execution);
+        return { value: null };
+      case "callback": {
+        const { job_run_id } = execution;
+        if (callback) return { value: callbackAddress(callback.base, callback.secret, { ...frame, job_run_id }) };
+        const fix =
+          "set SCHEDULER_CALLBACK_SECRET (make one with deno task secret) and SCHEDULER_ADMIN_URL for all workers";
+        return { error: `Cannot make a callback URL for "${frame.name}": this worker has no key for it; ${fix}` };
+      }
+    }
   }
 
   #lose(execution: StepExecution): void {
@@ -161,16 +202,4 @@ export class StepRuns {
     this.#parts.onSuspended(execution.run);
     execution.body.suspend();
   }
-}
-
-/** Nothing may be started by a body of this version. */
-function childrenRefusal({ job_name }: StartedRun, { child, request }: StepFrame): string | undefined {
-  return `Cannot ${request} job "${child?.job}" from "${job_name}": runs of this version start no others yet`;
-}
-
-/** The row of one that is refused: of a `start` its end. Of the others none that its code is given: the body writes that when it hears so. */
-function refusedFrame(frame: StepFrame, error_summary: string): StepFrame {
-  const { child: _child, result: _result, ...rest } = frame;
-  const refused = { ...rest, error_name: "CallRefused", error_summary };
-  return { ...refused, state: frame.request === "start" ? "FAILED" : "CANCELED" };
 }

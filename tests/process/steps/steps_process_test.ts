@@ -146,6 +146,23 @@ Deno.test("a run that fails for good or is canceled undoes its steps in reverse 
     assert.match(hopeless.error_summary ?? "", /hotel.*It was to be undone since it ended FAILED: .*no seats/s);
   }, { jobs: FLOW_JOBS }));
 
+Deno.test("a run calls others, holds nothing while they run, and goes on with their results", () =>
+  withProcesses(1, async (cluster) => {
+    const id = await cluster.enqueue("flow", { kind: "calls" });
+    const done = await cluster.ends(id);
+    assert.equal(done.state, "SUCCEEDED", done.error_summary ?? "");
+    assert.deepEqual(done.result, {
+      ...{ two: [2, 4], started: true, bad: "ChildFailed: Fatal" },
+      ...{ many: [2, 1], all: [10, 12] },
+    });
+    const children = await cluster.sql`select count(*) from job_run where parent_run_id = ${id}`;
+    assert.equal(Number(children[0]?.count), 4 + 3, "of each call one, however often the body came by");
+
+    const refused = await cluster.ends(await cluster.enqueue("flow", { kind: "calls another" }));
+    assert.equal(refused.state, "FAILED");
+    assert.match(refused.error_summary ?? "", /Cannot call job "flow" from "flow": its permissions do not name it/);
+  }, { jobs: FLOW_JOBS, env: { SCHEDULER_SLOTS: "1" } }));
+
 Deno.test("a body that does otherwise than its journal says is stopped before it does anything twice", () =>
   withProcesses(1, async (cluster) => {
     const id = await cluster.enqueue("flow", { kind: "diverges" });
