@@ -60,9 +60,9 @@ export interface JournalSubject {
   max_journal_mb: number;
 }
 
-/** Taken when the first journal is made: it loads a part of Node's, for 5 ms, which a body that is not durable need not have. */
+/** To take it makes Deno load a part of Node's. That is done here, so that a process that waits loaded has it before its run comes. */
 const immediates = Object.getOwnPropertyDescriptor(globalThis, "setImmediate") as PropertyDescriptor;
-let afterThisTurn: ((act: () => void) => void) | undefined;
+const afterThisTurn: (act: () => void) => void = immediates.get?.call(globalThis) ?? immediates.value;
 
 /** Its owner is told when so much of it is full. */
 const NEARLY_FULL = 0.8;
@@ -311,7 +311,6 @@ export class Journal {
   #nextTurn(): void {
     if (this.#posted) return;
     this.#posted = true;
-    afterThisTurn ??= (immediates.get?.call(globalThis) ?? immediates.value) as (act: () => void) => void;
     afterThisTurn(() => this.#takeTurn());
   }
 
