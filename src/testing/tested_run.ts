@@ -3,6 +3,8 @@ import type { Job, Json, Schema, StepTools } from "../job.ts";
 import { Canceled } from "../job.ts";
 import { durationMs, instantMs } from "../sandbox/child/durations.ts";
 import { issuesText } from "../sandbox/child/issues.ts";
+import { pauseMs } from "../sandbox/child/step_work.ts";
+import { describeError } from "../sandbox/child/thrown.ts";
 import type { AskFrame, RunJournal, StepFrame } from "../sandbox/frames/step_frames.ts";
 import { Execution, type ExecutionPlan, type TestOutcome } from "./execution.ts";
 import { differenceAfter } from "./repetition.ts";
@@ -41,6 +43,7 @@ export class TestedRun {
   #outcome: TestOutcome | undefined;
   #ending: RunJournal["ending"];
   #children = 0;
+  #failures = 0;
 
   constructor(job: TestableJob, options: TestedOptions) {
     this.#job = job;
@@ -142,7 +145,10 @@ export class TestedRun {
       const execution = new Execution(this.#plan(this.#ending));
       const came = await this.#serve(execution);
       this.#clock.clear();
-      if (execution.outcome) return await this.#onEnd(execution.outcome);
+      if (execution.outcome) {
+        await this.#onEnd(execution.outcome);
+        continue;
+      }
       execution.drop();
       if (!came) return;
     }
@@ -164,8 +170,23 @@ export class TestedRun {
     if (this.#ending) {
       const before = this.#body_outcome as Extract<TestOutcome, { error: Error }>;
       this.#outcome = outcome.state === "SUCCEEDED" ? before : outcome;
-    } else if (outcome.state === "FAILED") await this.#endAs("FAILED", outcome.error);
-    else this.#outcome = outcome;
+    } else if (outcome.state !== "FAILED") this.#outcome = outcome;
+    else if (!this.#retries(outcome.error)) await this.#endAs("FAILED", outcome.error);
+  }
+
+  /** By the job's policy, after its pause, with what is recorded. */
+  #retries(error: Error): boolean {
+    const { retry = {} } = this.#job.options;
+    const failure = describeError(error);
+    const named = retry.on && Object.hasOwn(retry.on, failure.name) ? retry.on[failure.name] : undefined;
+    if (
+      failure.retry === "never" || error.name === "AmbiguousName" || this.#failures >= (named?.max ?? retry.max ?? 0)
+    ) {
+      return false;
+    }
+    const tries = ++this.#failures;
+    this.#clock.now_ms += pauseMs(retry, { failure, tries, luck: 0.5, first: named?.backoffSeconds });
+    return true;
   }
 
   /** It ends so once all is undone. */
@@ -271,7 +292,8 @@ export class TestedRun {
   }
 
   #plan(ending: RunJournal["ending"]): ExecutionPlan {
-    const { steps = {}, args = {}, attempt = 1 } = this.#options;
+    const { steps = {}, args = {}, attempt: first = 1 } = this.#options;
+    const attempt = first + this.#failures;
     const { retry, messages = {} } = this.#job.options;
     return {
       ...{

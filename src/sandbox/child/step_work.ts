@@ -269,7 +269,7 @@ function textsOf({ name, message }: Failure): { error_name: string; error_summar
 }
 
 /** How long until the next try: what the error asks for, else the policy of its name, else the step's. */
-function pauseMs(
+export function pauseMs(
   retry: Retry,
   last: { failure: Failure; tries: number; luck: number; first: number | undefined },
 ): number {

@@ -191,6 +191,24 @@ Deno.test("parallel items go the same way after a crash anywhere; equal names wi
   );
 });
 
+Deno.test("a run that fails by its own code is tried again with its journal; one that fails by a step is not", async () => {
+  const did: string[] = [];
+  const own = defineJob({
+    retry: { max: 2, backoffSeconds: 60, jitter: 0 },
+    async run({ step, attempt }) {
+      await step("list", () => did.push("list"));
+      if (attempt < 3) throw new Error(`attempt ${attempt}`);
+      return attempt;
+    },
+  });
+  const t = await testRun(own);
+  assert.deepEqual([await t.end, did], [3, ["list"]]);
+  assert.equal(t.now.toISOString(), "2026-01-01T00:03:00.000Z", "a minute, and two");
+  await t.crashEverywhere();
+  const by_step = await testRun(own, { steps: { list: () => Promise.reject(new TypeError("no")) } });
+  await assert.rejects(by_step.end, /^StepFailed: step "list" failed 3 times: TypeError: no$/);
+});
+
 Deno.test("a run may go on in a new one", async () => {
   const t = await testRun(defineJob({ run: ({ again }) => again({ page: 2 }) }));
   assert.deepEqual([t.state, t.again], ["SUCCEEDED", { page: 2 }]);
