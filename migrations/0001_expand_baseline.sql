@@ -854,6 +854,7 @@ create function check_sent_message() returns trigger language plpgsql as $$
 begin
   insert into wake_check (job_run_id) values (new.job_run_id);
   perform pg_notify('scheduler', 'run_message');
+  perform pg_notify('run_arrived', id::text) from job_run where id = new.job_run_id and state = 'RUNNING';
   return null;
 end $$;
 create trigger run_message_sent after insert on run_message for each row execute function check_sent_message();

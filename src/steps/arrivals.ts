@@ -9,7 +9,7 @@
  *   bulk     it has ended
  *
  * All is read in one statement, so of one snapshot, and `wakes` with it. Who suspends a run by these `wakes` (suspend_runs.ts) finds them
- * changed when anything came later: they are raised in the transaction that brings it, or by the leader after its commit.
+ * changed when the leader has acted on anything that came later; what it has not acted on yet wakes the run.
  * A wait that changed code does not ask for any more is answered as well: who looks leaves out what it has passed on.
  *
  * The rows of each run are asked for by themselves (`offset 0`): where the table was analyzed with few rows, a join read all of it.

@@ -1,7 +1,7 @@
 /**
  * Messages: what the world sends to a run (`run_message`). Each is kept until a wait of its name takes it (commitSteps), so one may come
- * before the wait does. `wakes` is raised in the transaction that brings it: who suspends the run by older ones is refused. A trigger
- * leaves a `wake_check` for the leader, and notifies the worker that has the run.
+ * before the wait does. A trigger leaves a `wake_check` in the same transaction, by which the leader raises `wakes` (wakes.ts), and notifies the
+ * worker that has the run. The run's own row is not locked: a sender's transaction may take long, and all steps of its worker would wait.
  */
 import type { Actor } from "../access/audit.ts";
 import { type Db, json } from "../postgres/connection.ts";
@@ -43,7 +43,7 @@ export async function sendMessage(sql: Db, message: NewMessage): Promise<SentMes
   >`
     with run as materialized (
       select r.id, r.state, r.finished_at is not null as ended, d.messages
-        from job_run r join job_definition d on d.id = r.job_definition_id where r.id = ${job_run_id} for no key update of r),
+        from job_run r join job_definition d on d.id = r.job_definition_id where r.id = ${job_run_id}),
     box as materialized (
       select (select id from run_message where job_run_id = ${job_run_id} and dedupe_key = ${dedupe_key}) as old_id,
              (select count(*) from (
@@ -55,9 +55,7 @@ export async function sendMessage(sql: Db, message: NewMessage): Promise<SentMes
   }, 'null'), ${dedupe_key}, ${message.sent_by} from run, box
        where not run.ended and run.messages -> ${name}::text is not null and box.unread < ${MOST_UNREAD} and box.old_id is null
       on conflict (job_run_id, dedupe_key) where dedupe_key is not null do nothing
-      returning id),
-    raised as (
-      update job_run set wakes = wakes + 1 where id = any(array(select ${job_run_id}::bigint from sent)))${noted}
+      returning id)${noted}
     select run.state, run.ended, array(select json_object_keys(run.messages) order by 1) as known, box.unread::int, box.old_id,
            (select id from sent) as id
       from run, box`;

@@ -1,6 +1,6 @@
 /**
- * RUNNING -> SUSPENDED, and with it the promise that no wake is lost: what comes raises `wakes` in its own transaction (run_messages.ts), or
- * the leader does after it (wakes.ts). A suspension is guarded by the `wakes` of the look that found nothing (arrivals.ts). So it comes before
+ * RUNNING -> SUSPENDED, and with it the promise that no wake is lost: what comes leaves a check in its own transaction, by which the leader
+ * raises `wakes` (wakes.ts). A suspension is guarded by the `wakes` of the look that found nothing (arrivals.ts). So it comes before
  * what arrives, and the run is woken, or after it, and is refused.
  */
 import { byId, placeAmong } from "../postgres/array_params.ts";

@@ -4,7 +4,6 @@ import type { Mistake } from "./mistake.ts";
 const STEPS = ["tests/store/steps/run_steps_test.ts"];
 const WAKES = ["tests/store/steps/wakes_test.ts"];
 const ARRIVALS = ["tests/store/steps/arrivals_test.ts"];
-const MESSAGES = ["tests/store/steps/run_messages_test.ts"];
 const EVENTS = ["tests/store/steps/event_waits_test.ts"];
 const CHILDREN = ["tests/store/steps/child_runs_test.ts"];
 
@@ -71,7 +70,7 @@ export const STEP_MISTAKES: Mistake[] = [
     find: "         and r.wakes = (${sorted.map(({ wakes }) => wakes)}::int[])[${place}]\n",
     replace: "",
     tests: WAKES,
-    filter: "what comes between the look and the suspension",
+    filter: "between the look and the suspension",
     why: "A message that comes while its run falls asleep never wakes it.",
   },
   {
@@ -102,13 +101,13 @@ export const STEP_MISTAKES: Mistake[] = [
     why: "The end of a child that comes while its parent falls asleep never wakes it.",
   },
   {
-    id: "message-does-not-raise-wakes",
+    id: "message-locks-its-run",
     file: "src/steps/run_messages.ts",
-    find: "update job_run set wakes = wakes + 1",
-    replace: "update job_run set wakes = wakes",
-    tests: MESSAGES,
-    filter: "a message waits for its run",
-    why: "A body that waits hears of its message seconds later.",
+    find: "on d.id = r.job_definition_id where r.id = ${job_run_id}),",
+    replace: "on d.id = r.job_definition_id where r.id = ${job_run_id} for no key update of r),",
+    tests: WAKES,
+    filter: "keeps nobody waiting",
+    why: "While an application's transaction with a message is open, no body of that worker goes on.",
   },
   {
     id: "timeout-wins-over-an-earlier-message",

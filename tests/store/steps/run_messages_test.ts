@@ -1,4 +1,4 @@
-/** Messages: they wait for the run, are refused with the reason, and raise `wakes` in their own transaction. */
+/** Messages: they wait for the run, are refused with the reason, and leave a check for the leader in their own transaction. */
 import assert from "node:assert/strict";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { MOST_UNREAD, sendMessage, whyNotSent } from "../../../src/steps/run_messages.ts";
@@ -26,7 +26,7 @@ Deno.test("a message waits for its run in any state but an ended one, and its wo
         select r.wakes, r.version, m.payload, m.sent_by, m.taken_by, c.job_run_id from job_run r
           join run_message m on m.job_run_id = r.id join wake_check c on c.job_run_id = r.id where r.id = ${run.id}`;
       const expected = {
-        wakes: 1,
+        wakes: 0,
         version: 0,
         payload: { n: 1 },
         sent_by: "alice",
@@ -64,7 +64,7 @@ Deno.test("what cannot be sent is refused with the reason, and leaves nothing", 
     assert("id" in await send(sql, run.id, { dedupe_key: "last" }));
     assert.match(await refusal(run.id), /: 1000 messages wait there unread; send it when the run has taken some/);
     assert("id" in await send(sql, run.id, { dedupe_key: "last" }), "it was sent before");
-    assert.equal((await sql`select wakes from job_run where id = ${run.id}`)[0]?.wakes, 1);
+    assert.equal((await sql`select from run_message where name = 'go'`).length, 1);
     await sql`update run_message set taken_by = 'message:stop' where id in (select min(id) from run_message where name = 'stop')`;
     assert("id" in await send(sql, run.id));
   });
@@ -80,7 +80,7 @@ Deno.test("a dedupe key gives back the first message, also to those who send at 
     assert.equal(new Set(sent.map(({ id }) => id)).size, 1);
     assert.equal(sent.filter(({ is_new }) => is_new).length, 1);
     const message_id = sent[0]!.id;
-    assert.equal((await sql`select wakes from job_run where id = ${run.id}`)[0]?.wakes, 1);
+    assert.equal((await sql`select from wake_check`).length, 1);
     assert.notDeepEqual(await send(sql, other.id, { dedupe_key: "mail-7" }), { id: message_id, is_new: false });
     await write(sql, aWrite(run, "message:go", { seq: 1, message_id }));
     await sql`update job_run set state = 'SUCCEEDED', finished_at = clock_timestamp() where id = ${run.id}`;
@@ -111,7 +111,7 @@ Deno.test("an operator's message is audited with it, and one of a transaction th
       ...{ actor: "bob", action: "run.send", target_type: "run", target_id: String(run.id) },
       ...{ after_json: { message_id: "id" in sent && sent.id, name: "go" }, reason: "asked by mail" },
     }]);
-    assert.equal((await sql`select wakes from job_run where id = ${run.id}`)[0]?.wakes, 1);
+    assert.equal((await sql`select from wake_check`).length, 1);
     assert.equal((await sql`select from run_message`).length, 1);
   });
 });

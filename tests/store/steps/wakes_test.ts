@@ -11,7 +11,6 @@ import { aDefinition, aRun, aTerm, type RunRow } from "../../support/factories.t
 import { withLeader } from "../../support/leader_scene.ts";
 import { anOwnedRun, aWrite, type Owned, write } from "../../support/step_rows.ts";
 import { withStores } from "../../support/stores.ts";
-import { untilLocked } from "../../support/waiting.ts";
 
 const WORKER = "w-of-nobody";
 
@@ -81,35 +80,36 @@ Deno.test("only its worker suspends a run, and not one that is to be canceled", 
   });
 });
 
-Deno.test("what comes between the look and the suspension keeps the run awake, whether the leader has acted on it or not", async () => {
+Deno.test("what the leader has acted on between the look and the suspension keeps the run awake", async () => {
   await withStores(async ({ sql }) => {
     const term = await aTerm(sql);
     const { id: job_definition_id } = await aDefinition(sql, { messages: { go: {} } });
-    for (const acted of [true, false]) {
-      const run = await anOwnedRun(sql, { job_definition_id });
-      await write(sql, aWrite(run, "message:go", { waits_for: "go" }));
-      const [look] = await findArrivals(sql, [run.id]);
-      assert.deepEqual(look?.arrivals, []);
-      await send(sql, run.id);
-      if (acted) assert.deepEqual((await applyWakeChecks(sql, term)).woken, [{ job_run_id: run.id, state: "RUNNING" }]);
-      assert.deepEqual(await suspend(sql, run, look!.wakes), []);
-      const [again] = await findArrivals(sql, [run.id]);
-      assert.deepEqual(again?.arrivals.map(({ key }) => key), ["message:go"]);
-    }
+    const run = await anOwnedRun(sql, { job_definition_id });
+    await write(sql, aWrite(run, "message:go", { waits_for: "go" }));
+    const [look] = await findArrivals(sql, [run.id]);
+    assert.deepEqual(look?.arrivals, []);
+    await send(sql, run.id);
+    assert.deepEqual((await applyWakeChecks(sql, term)).woken, [{ job_run_id: run.id, state: "RUNNING" }]);
+    assert.deepEqual(await suspend(sql, run, look!.wakes), []);
+    const [again] = await findArrivals(sql, [run.id]);
+    assert.deepEqual(again?.arrivals.map(({ key }) => key), ["message:go"]);
   });
 });
 
-Deno.test("a suspension waits for a message that is being sent, and is then refused", async () => {
+Deno.test("a message in a transaction that is open keeps nobody waiting, and wakes the run when it is there", async () => {
   await withStores(async ({ sql }) => {
+    const term = await aTerm(sql);
     const { id: job_definition_id } = await aDefinition(sql, { messages: { go: {} } });
     const run = await anOwnedRun(sql, { job_definition_id });
-    const { suspended } = await sql.begin(async (tx) => {
+    await sql.begin(async (tx) => {
       await send(tx as unknown as Sql, run.id);
-      const suspended = suspend(sql, run, 0);
-      await Promise.race([untilLocked(tx, 1), suspended.then(() => assert.fail("it did not wait"))]);
-      return { suspended };
+      await write(sql, aWrite(run, "message:go", { waits_for: "go" }));
+      const [look] = await findArrivals(sql, [run.id]);
+      assert.deepEqual(await suspend(sql, run, look!.wakes), [run.id]);
+      assert.deepEqual((await applyWakeChecks(sql, term)).woken, []);
     });
-    assert.deepEqual(await suspended, []);
+    assert.deepEqual((await applyWakeChecks(sql, term)).woken, [{ job_run_id: run.id, state: "SUSPENDED" }]);
+    assert.equal((await stateOf(sql, run))?.held, false);
   });
 });
 
