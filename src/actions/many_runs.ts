@@ -1,7 +1,7 @@
 /** Acts on all runs that a filter means: cancel, retry, another priority. They say first how many that would be. */
 import { z } from "zod";
 import type { Actor } from "../access/audit.ts";
-import { rerunWhere } from "../runs/create_runs.ts";
+import { needsOfRepeats, rerunWhere } from "../runs/create_runs.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { reprioritizeWhere, requestCancelWhere } from "../runs/requests.ts";
 import type { RunFilter } from "../runs/run_filter.ts";
@@ -11,6 +11,7 @@ import { type RunState, STATES, TERMINAL } from "../runs/run_states.ts";
 import { priorityNumber } from "../job.ts";
 import { action, instant, priority, rowId, text } from "./action.ts";
 import { Refused } from "./args.ts";
+import { checkFeasible } from "./requirements.ts";
 import { existingRun } from "./run_actions.ts";
 
 /** What to do; `wish` names a retry, so that asking again with it adds nothing. */
@@ -66,11 +67,19 @@ async function reprioritizeRun(sql: Sql, id: number, priority: number, by: Actor
   });
 }
 
+/** What no node and no resource could ever meet is refused, as it is for one; runs of statements before this one are made. */
+async function checkRepeatable(sql: Sql, ids: readonly number[]): Promise<void> {
+  for (const { job_name, ...needs } of await needsOfRepeats(sql, ids)) {
+    await checkFeasible(sql, `retry runs of "${job_name}"`, needs);
+  }
+}
+
 async function actOnSome(sql: Sql, filter: RunFilter, act: ManyAct, by: Actor & { most: number }): Promise<number[]> {
   switch (act.verb) {
     case "cancel":
       return await requestCancelWhere(sql, filter, by);
     case "retry":
+      await checkRepeatable(sql, filter.ids ?? []);
       return (await rerunWhere(sql, filter, { ...by, wish: act.wish })).map((run) => run.id);
     case "reprioritize":
       return await reprioritizeWhere(sql, filter, { ...by, priority: act.priority });

@@ -138,6 +138,18 @@ function ownSerialKey(sql: Db) {
                    and r.serial_key is distinct from 'job:' || d.name then r.serial_key end`;
 }
 
+/** What repeats of these runs would need: of each job its resources, and the nodes or labels, '' for any. Jobs that are gone are left out. */
+export async function needsOfRepeats(
+  sql: Db,
+  ids: readonly number[],
+): Promise<{ job_name: string; resources: Record<string, number>; selectors: string[] }[]> {
+  return await sql<{ job_name: string; resources: Record<string, number>; selectors: string[] }[]>`
+    select d.name as job_name, d.resources,
+           array_agg(distinct coalesce(${ownNode(sql)}, fill_template(d.node, r.args_json), '')) as selectors
+      from job_run r join job_definition d on d.id = r.job_definition_id
+     where r.id = any(${[...ids]}::bigint[]) and d.removed_at is null group by d.id order by d.name`;
+}
+
 /** The same of one run: what a repeat of it with other args keeps. */
 export async function givenOwn(sql: Db, job_run_id: number): Promise<{ node?: string; serial_key?: string }> {
   const [row] = await sql<{ node: string | null; serial_key: string | null }[]>`

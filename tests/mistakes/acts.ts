@@ -102,4 +102,13 @@ export const ACT_MISTAKES: Mistake[] = [
     filter: "pinned to a node",
     why: "A job waits for ever for the one node that was forgotten in a deploy, and nobody is told.",
   },
+  {
+    id: "many-retries-unchecked",
+    file: "src/actions/many_runs.ts",
+    find: "      await checkRepeatable(sql, filter.ids ?? []);\n",
+    replace: "",
+    tests: ["tests/store/actions/registry_test.ts"],
+    filter: "a retry that no node could take",
+    why: "A thousand runs wait for ever for a node that is gone.",
+  },
 ];

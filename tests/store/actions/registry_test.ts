@@ -4,6 +4,8 @@ import type { Sql } from "../../../src/postgres/connection.ts";
 import { Refused } from "../../../src/actions/args.ts";
 import { type Action, type ActionCaller, perform } from "../../../src/actions/action.ts";
 import { ACTIONS } from "../../../src/actions/registry.ts";
+import { retryMany } from "../../../src/actions/many_runs.ts";
+import { retry } from "../../../src/actions/run_actions.ts";
 import { addHook } from "../../../src/actions/webhook_actions.ts";
 import { addToken } from "../../../src/actions/system_actions.ts";
 import { addOneUser, disable } from "../../../src/actions/user_actions.ts";
@@ -242,3 +244,20 @@ async function rowsOf(sql: Sql): Promise<{ action: string; reason: string | null
     select action, reason from admin_action_log where actor = 'user:ann' order by id`,
   ];
 }
+
+Deno.test("a retry that no node could take is refused, of one run as of many, and makes nothing", async () => {
+  await withStores(async ({ sql }) => {
+    const caller = { sql, actor: "user:ann", allows: () => true, reason: WHY, unreasoned: "none was given" };
+    const { id } = await aDefinition(sql, { name: "hello", node: "gone-1" });
+    const run = await aRun(sql, { job_definition_id: id, state: "FAILED", node: "gone-1" });
+    for (
+      const asked of [
+        perform(retry, caller, { id: Number(run.id) }),
+        perform(retryMany, caller, { filter: { job_name: "hello" }, wish: "w" }),
+      ]
+    ) await assert.rejects(asked, /no node has the name "gone-1"/);
+    assert.equal((await sql`select from job_run`).length, 1);
+    await aWorker(sql, { worker_id: "w1", node_id: "gone-1" });
+    assert.equal((await perform(retryMany, caller, { filter: { job_name: "hello" }, wish: "w" })).length, 1);
+  });
+});
