@@ -35,7 +35,6 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
     kind: "walk",
     sifted: besides(leading),
   });
-  const of = (state: RunState) => sql`r.state = ${state}`;
   if (filter.id !== undefined) return [walk(sql`r.id = ${filter.id}`, ...ASKED)];
   if (filter.serial_key !== undefined) {
     const lead = sql`r.serial_key = ${filter.serial_key}`;
@@ -46,12 +45,13 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
   }
   if (filter.error_name !== undefined) return [walk(sql`r.error_name = ${filter.error_name}`, "error_name")];
   if (filter.bulk_id !== undefined) {
-    return states.map((state) => ofBulk(sql, filter, state, walk));
+    const bulk = walk(sql`r.bulk_id = ${filter.bulk_id}`, "bulk_id", "states");
+    return states.map((state) => inOrderOfState(sql, filter, state, bulk));
   }
   if (job_definition_id === null && (filter.states === undefined || besides(["states"]))) return [walk(sql`true`)];
   const job = job_definition_id === null ? sql`` : sql`and r.job_definition_id = ${job_definition_id}`;
   const past = (state: RunState): ScanPart => ({
-    ...walk(sql`${of(state)} and r.finished_at is not null ${job}`, "states", "job_name"),
+    ...inOrderOfState(sql, filter, state, walk(sql`r.finished_at is not null ${job}`, "states", "job_name")),
     kind: job_definition_id === null ? "jobs" : "walk",
   });
   const suspended: ScanPart = {
@@ -71,19 +71,14 @@ export function partsOf(sql: Db, filter: RunFilter, job_definition_id: number | 
 }
 
 /**
- * As a range of the index by bulk and state, in its order. Of equations the planner thinks that all runs from the newest on come in that order as well,
- * and reads those of a month to find a few.
+ * Those of the part in a state, as a range of its index (by bulk or job, state and id), in its order. Of equations the planner thinks that all runs from
+ * the newest on come in that order as well, and reads those of a month to find a few.
  */
-function ofBulk(
-  sql: Db,
-  filter: RunFilter,
-  state: RunState,
-  walk: (lead: Fragment, ...leading: (keyof RunFilter)[]) => ScanPart,
-): ScanPart {
-  const { bulk_id = 0, before_id = Number.MAX_SAFE_INTEGER, after_id = 0 } = filter;
+function inOrderOfState(sql: Db, filter: RunFilter, state: RunState, part: ScanPart): ScanPart {
+  const { before_id = Number.MAX_SAFE_INTEGER, after_id = 0 } = filter;
   const lead =
-    sql`r.bulk_id = ${bulk_id} and (r.state, r.id) < (${state}::text, ${before_id}::bigint) and (r.state, r.id) > (${state}::text, ${after_id}::bigint)`;
-  return { ...walk(lead, "bulk_id", "states"), first: sql`r.state` };
+    sql`${part.lead} and (r.state, r.id) < (${state}::text, ${before_id}::bigint) and (r.state, r.id) > (${state}::text, ${after_id}::bigint)`;
+  return { ...part, lead, first: sql`r.state` };
 }
 
 /** Ids of the runs of a job that have come due, the newest `most` of those that have ended and of those that wait; none of those under way. */
