@@ -64,7 +64,7 @@ Deno.test("inside the application's transaction a message exists only if that co
     await own.begin((tx) => client.within(tx).send(run_id, "note", "kept"));
     await own.end();
     assert.deepEqual((await stored(sql)).map(({ payload }) => payload), ["kept"]);
-    assert.deepEqual([...await sql`select wakes from job_run where id = ${run_id}`], [{ wakes: 1 }]);
+    assert.deepEqual([...await sql`select job_run_id from wake_check`], [{ job_run_id: run_id }]);
   }));
 
 Deno.test("what nothing could read is refused where it is sent, and leaves nothing", () =>
