@@ -37,6 +37,7 @@ const TELLINGS: Tellings = {
   "run.skipped": (fact) => `run ${fact.job_run_id} SKIPPED: ${fact.reason}`,
   "run.orphaned": (fact) => `run ${fact.job_run_id} taken back from ${fact.worker_id}: ${fact.cause}`,
   "dev.service": (fact) => `${fact.service}: ${fact.state}, ${fact.detail}`,
+  "admin.proxied": (fact) => `${fact.meaning} (a request had ${fact.header})`,
   "settings.problem": (fact) => `settings: ${fact.problem}`,
 };
 

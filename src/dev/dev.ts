@@ -56,7 +56,7 @@ export interface DevPage {
 
 const HURRIED_STOP_MS = 2_000;
 /** Of the facts of this process itself. */
-const TOLD = new Set<FactName>(["dev.service", "loop.failed", "admin.exposed", "admin.failed"]);
+const TOLD = new Set<FactName>(["dev.service", "loop.failed", "admin.exposed", "admin.proxied", "admin.failed"]);
 
 type Say = (who: string, text: string) => void;
 
